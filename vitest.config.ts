@@ -46,7 +46,7 @@ export default defineConfig({
           hookTimeout: 30_000,
           // They wait for mails and for the clock more than they work.
           maxWorkers: 3,
-          // Its files share nothing but clients, which are dear to load anew for each.
+          // Its files share only clients, which would be slow to load again for each file.
           isolate: false,
         },
       },

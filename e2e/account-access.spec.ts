@@ -4,7 +4,7 @@ import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, s
 
 const button = "Remove selected and confirm the rest";
 
-/** Links a provider's account as a direct call of the identity backend does. */
+/** Links a provider account the way a direct call to the identity backend does. */
 async function linkDirectly({ email }: Person): Promise<void> {
   await query(
     `insert into auth.identities (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
@@ -19,7 +19,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled });
 
-    test("a password reset shows what somebody else added, and one button removes it", async ({
+    test("a password reset lists the sign-in methods someone else added, and one button removes them", async ({
       page,
       browser,
       member,
@@ -51,7 +51,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(theirs).toHaveURL(/\/login/);
     });
 
-    test("an owner keeps one addition and cannot remove the last way to sign in", async ({ page, member }) => {
+    test("the owner keeps one added method and cannot remove the last way to sign in", async ({ page, member }) => {
       await enter(page, member);
       await linkDirectly(member);
       await page.goto("/settings/security");

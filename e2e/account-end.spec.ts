@@ -14,7 +14,7 @@ test("an account's data is downloaded as one file", async ({ page, member }) => 
   expect(document.sessions).toHaveLength(1);
 });
 
-test("an account is deleted once its email was typed", async ({ page, newcomer, member }) => {
+test("an account is deleted once its email is typed", async ({ page, newcomer, member }) => {
   await enter(page, member, "/settings/security");
   await page.getByRole("link", { name: "Delete account" }).click();
   await expect(page.getByRole("heading", { level: 1, name: "Delete account" })).toBeVisible();
@@ -30,7 +30,7 @@ test("an account is deleted once its email was typed", async ({ page, newcomer, 
   await expect(page.getByRole("alert")).toContainText("don’t match");
 });
 
-test("an account that alone owns a shared workspace is told which one, and goes once it is handed over", async ({
+test("the sole owner of a shared workspace sees its name and can delete the account after transferring it", async ({
   page,
   browser,
   member,

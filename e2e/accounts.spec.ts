@@ -23,7 +23,7 @@ async function add(page: Page, person: Person): Promise<void> {
 
 const switchTo = ({ email }: Person) => new RegExp(`^Switch to .*${email}$`);
 
-/** The menu's accounts as they read, the active one first. */
+/** Opens the account menu. @returns the accounts as displayed, the active one first */
 async function openMenu(page: Page) {
   await page.getByRole("button", { name: "Account menu" }).click();
   const accounts = page.getByRole("list", { name: "Accounts" });
@@ -47,12 +47,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled });
 
-    test("three accounts are added, switched between, and signed out of one by one", async ({
-      page,
-      member,
-      colleague,
-      third,
-    }) => {
+    test("three accounts are added, switched and signed out one by one", async ({ page, member, colleague, third }) => {
       await signIn(page, member);
       await expect(heading(page, "Home")).toBeVisible();
       await page.goto("/workspaces");
@@ -75,7 +70,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.goto("/settings/profile");
       await (await openMenu(page)).getByRole("button", { name: switchTo(colleague) }).click();
       await expectActive(page, colleague);
-      // Each account is entered where it was left.
+      // Each account reopens at the page it was left on.
       await (await openMenu(page)).getByRole("button", { name: switchTo(member) }).click();
       await expect(page).toHaveURL("/settings/profile");
       await expectActive(page, member);
@@ -91,7 +86,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("a switch goes where its caller says", async ({ page, member, colleague }) => {
+test("a switch through the API returns the caller's target route", async ({ page, member, colleague }) => {
   await enter(page, member);
   await expect(heading(page, "Home")).toBeVisible();
   await add(page, colleague);
@@ -113,7 +108,7 @@ test("a switch goes where its caller says", async ({ page, member, colleague }) 
   expect(await cookieBytes(page.context())).toBeLessThan(8_192);
 });
 
-test("two tabs that switch against each other end as one account, and lose none", async ({
+test("concurrent switches in two tabs end on one account and lose neither", async ({
   context,
   page,
   member,
@@ -131,7 +126,7 @@ test("two tabs that switch against each other end as one account, and lose none"
   ]);
   for (const tab of [page, other]) await expect(tab.locator("html")).toHaveAttribute("data-account", /.+/);
   await expectActive(page, member);
-  // A tab learns of what another one did.
+  // A tab notices what another tab did.
   await page.goto("/");
   await (await openMenu(page)).getByRole("button", { name: switchTo(colleague) }).click();
   await expectActive(page, colleague);
@@ -144,7 +139,7 @@ test("two tabs that switch against each other end as one account, and lose none"
   await expect(accounts.getByText("Signed out: sign in again")).toHaveCount(0);
 });
 
-test("an account that was signed out elsewhere says so, and is signed in to again", async ({
+test("an account that was signed out elsewhere is marked as such and can sign in again", async ({
   page,
   member,
   colleague,
@@ -154,7 +149,7 @@ test("an account that was signed out elsewhere says so, and is signed in to agai
   await enter(page, member);
   await expect(heading(page, "Home")).toBeVisible();
   await add(page, colleague);
-  // The page still offers what the database has ended since.
+  // The page still lists sessions that have since ended in the database.
   const accounts = await openMenu(page);
   await endSessions();
   await accounts.getByRole("button", { name: switchTo(member) }).click();
@@ -177,7 +172,7 @@ test("an account that was signed out elsewhere says so, and is signed in to agai
   await expect(page.getByLabel("Email")).toHaveValue(member.email);
 });
 
-test("who adds an account may make it first", async ({ page, member }) => {
+test("the page for adding an account links to sign-up", async ({ page, member }) => {
   await enter(page, member);
   await expect(heading(page, "Home")).toBeVisible();
   await page.goto("/add-account");

@@ -30,7 +30,7 @@ async function expectWellMade(page: Page): Promise<void> {
   await expectFitsSmallScreens(page);
 }
 
-test("the demo admin signs in with a code, finds an account, and is asked before anything is done to it", async ({
+test("the demo admin signs in with a code, finds an account and must confirm each action on it", async ({
   page,
   member,
 }) => {
@@ -59,7 +59,7 @@ test("the demo admin signs in with a code, finds an account, and is asked before
   await expect(page.getByRole("link", { name: "Reset authenticators" })).toHaveCount(0);
 });
 
-test("every page of the console is well made", async ({ page, context, member }) => {
+test("every page of the console is accessible and fits small screens", async ({ page, context, member }) => {
   const admin = await enterConsole(context);
   const recovery = new URLSearchParams({ email: member.email });
   for (const path of [
@@ -93,7 +93,7 @@ test("every page of the console is well made", async ({ page, context, member })
 test.describe("without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
-  test("an admin requires MFA, finishes a reset that stopped half-way, and brings a person back", async ({
+  test("an admin requires MFA, completes an interrupted reset and restores a person's access", async ({
     page,
     context,
     member,
@@ -107,7 +107,7 @@ test.describe("without JavaScript", () => {
     await expect(page.getByText("MFA is now required for this account.")).toBeVisible();
     await expect(page.getByRole("main")).toContainText(`${admin.email}: Called, and proved who they are`);
 
-    // As a server leaves it that was killed between the two ends of a reset.
+    // The state that a server leaves behind when it is killed halfway through a reset.
     await query(
       `select private.change_required_mfa(jsonb_build_object(
          'actor', $1::text, 'subject', u.id, 'step', 'begin_reset', 'generation', 1, 'reason', 'Lost phone'

@@ -3,7 +3,7 @@ import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "
 test.describe("without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
-  test("anyone finds a call, its shape and a command, and the documents", async ({ page, request }) => {
+  test("an anonymous visitor finds a call, its schema, a command and the documents", async ({ page, request }) => {
     await page.goto("/docs/api");
     await page.getByRole("link", { name: "Create a chat completion" }).click();
     await expect(page).toHaveURL("/docs/api/gateway/text#createChatCompletion");
@@ -29,7 +29,7 @@ test.describe("without JavaScript", () => {
   });
 });
 
-test("a member sends a call by their own session, and sees what came back", async ({ page, member }) => {
+test("a member sends a call with their own session and sees the response", async ({ page, member }) => {
   await signIn(page, member);
   await page.getByRole("contentinfo").getByRole("link", { name: "API reference" }).click();
   await page.getByRole("link", { name: "List the caller's workspaces" }).click();
@@ -48,7 +48,7 @@ test("a member sends a call by their own session, and sees what came back", asyn
   await expect(answer).toContainText(/^400 .*INVALID_REQUEST/s);
 });
 
-test("a call that costs money is sent once it is confirmed, with the account of the page", async ({ page, member }) => {
+test("a call that costs money is sent only after confirmation, as the page's account", async ({ page, member }) => {
   await signIn(page, member);
   await page.goto("/docs/api/gateway/text");
   const call = page.getByRole("region", { name: "Create a chat completion" });
@@ -63,7 +63,7 @@ test("a call that costs money is sent once it is confirmed, with the account of 
   await expect(call.getByRole("status")).toContainText(/^200 .*"finish_reason"/s);
 });
 
-test("its pages hold up for everyone", async ({ page }) => {
+test("the API reference is accessible and fits small screens", async ({ page }) => {
   await page.goto("/docs/api");
   await expectFitsSmallScreens(page);
   await page.goto("/docs/api/gateway/models-and-credentials");

@@ -4,7 +4,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled, colorScheme: "light" });
 
-    test("the appearance follows the system until it is chosen, and stays chosen", async ({ page }) => {
+    test("the appearance follows the system until one is chosen, and then keeps the choice", async ({ page }) => {
       await page.goto("/login?returnUrl=%2Fworkspaces");
       const background = async () => {
         await page.waitForLoadState();
@@ -25,7 +25,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("an unknown address is a page with a way out and a request id", async ({ page }) => {
+test("an unknown URL shows a page with a link home and a request id", async ({ page }) => {
   const response = await page.goto("/no/such/page");
   expect(response?.status()).toBe(404);
   await expect(page.getByRole("heading", { name: "Not found" })).toBeVisible();
@@ -33,7 +33,7 @@ test("an unknown address is a page with a way out and a request id", async ({ pa
   await expectAccessible(page);
 });
 
-test("with the system's own colours, what is chosen is still told from the rest", async ({ page, member }) => {
+test("forced colors still distinguish the selected option", async ({ page, member }) => {
   await page.emulateMedia({ forcedColors: "active" });
   await enter(page, member, "/settings/security");
   const outlineOf = (name: string) =>

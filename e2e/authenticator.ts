@@ -1,6 +1,6 @@
 import type { Page } from "playwright/test";
 
-/** What of a browser's authenticator a test may change, by the Chrome DevTools Protocol. */
+/** Adds a virtual authenticator to a page and returns controls for it (Chrome DevTools Protocol). */
 export async function addAuthenticator(page: Page, { present = true } = {}) {
   const cdp = await page.context().newCDPSession(page);
   await cdp.send("WebAuthn.enable");
@@ -16,7 +16,10 @@ export async function addAuthenticator(page: Page, { present = true } = {}) {
   });
   return {
     credentials: async () => (await cdp.send("WebAuthn.getCredentials", { authenticatorId })).credentials,
-    /** Whether somebody touches it when it asks: without, it waits, as autofill does until somebody chooses. */
+    /**
+     * Whether a user touches the authenticator when it asks. If not, it waits, as autofill does until a passkey is
+     * chosen.
+     */
     present: (enabled: boolean) => cdp.send("WebAuthn.setAutomaticPresenceSimulation", { authenticatorId, enabled }),
     remove: () => cdp.send("WebAuthn.removeVirtualAuthenticator", { authenticatorId }),
   };

@@ -12,7 +12,7 @@ import {
   signIn,
 } from "./test.ts";
 
-/** These tests have a stack whose sign-in asks for a bot challenge. */
+/** Uses a stack whose sign-in requires a bot challenge. */
 const test = base.extend<{ person: Person }, { challenged: Stack }>({
   challenged: [
     // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
@@ -33,7 +33,7 @@ const test = base.extend<{ person: Person }, { challenged: Stack }>({
     await use(person);
   },
 });
-// One after the other, on one stack.
+// Serial, because the tests share one stack.
 test.describe.configure({ mode: "default" });
 
 const tokenField = (page: Page) => page.locator("input[name=botChallengeToken]");
@@ -46,7 +46,7 @@ async function expectPassed(page: Page): Promise<void> {
 
 const unregistered = "The check isn’t set up for";
 
-test("who passes signs in, and has a fresh token after each answer", async ({ page, person }) => {
+test("a passed challenge allows the sign-in, and each response brings a fresh token", async ({ page, person }) => {
   await page.goto("/login");
   await expectPassed(page);
   await expectAccessible(page);
@@ -61,7 +61,7 @@ test("who passes signs in, and has a fresh token after each answer", async ({ pa
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 });
 
-test("signing up, sending its mail again and resetting a password pass too", async ({ page, person }) => {
+test("sign-up, resending its email and password reset pass the challenge", async ({ page, person }) => {
   await page.goto("/signup");
   await page.getByLabel("Email").fill(`new-${person.email}`);
   await page.getByLabel("Password").fill(person.password);
@@ -80,10 +80,10 @@ test("signing up, sending its mail again and resetting a password pass too", asy
   await expect(page.getByText("If there’s an account for this address")).toBeVisible();
 });
 
-test("asking for a sign-in code passes too, by its own button and once more", async ({ page, person }) => {
+test("requesting and resending a sign-in code pass the challenge", async ({ page, person }) => {
   await page.goto("/login");
   await page.getByLabel("Email").fill(person.email);
-  // Whether or not there is a token yet: the form waits for it, and goes where its button leads.
+  // The form waits for a token if there is none yet, then submits to its own button's target.
   await page.getByRole("button", { name: "Email me a code" }).click();
   await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
   await expectPassed(page);
@@ -96,7 +96,7 @@ test("asking for a sign-in code passes too, by its own button and once more", as
   await expect(page.getByRole("alert")).toContainText("That code is incorrect");
 });
 
-test("a form that is sent too early waits, says so, and goes by itself", async ({ page, person }) => {
+test("a form that is submitted too early says that it is waiting, then submits itself", async ({ page, person }) => {
   const { promise: held, resolve: release } = Promise.withResolvers<void>();
   await page.route("**/challenge", async (route) => {
     await held;
@@ -110,7 +110,7 @@ test("a form that is sent too early waits, says so, and goes by itself", async (
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 });
 
-test("a button that needs the challenge is blocked with the reason until there is a token", async ({ page }) => {
+test("a button that needs the challenge is blocked with a reason until there is a token", async ({ page }) => {
   await page.addInitScript(() => {
     document.addEventListener("readystatechange", () => {
       if (document.readyState !== "interactive") return;
@@ -147,7 +147,7 @@ test("a button that needs the challenge is blocked with the reason until there i
   await expectPassed(page);
 });
 
-test("a made-up token and one that was used are refused, and what was typed stays", async ({ page, person }) => {
+test("a forged or used token is rejected, and the typed values stay", async ({ page, person }) => {
   await page.goto("/login");
   await expectPassed(page);
   const token = await tokenField(page).inputValue();
@@ -174,7 +174,7 @@ test("a made-up token and one that was used are refused, and what was typed stay
 test.describe("without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
-  test("the page says that the check needs it, and nothing is tried", async ({ page, person }) => {
+  test("the page says that the check needs JavaScript, and submits nothing", async ({ page, person }) => {
     await page.goto("/login");
     await expect(page.getByText("This page needs JavaScript to verify that you’re human.")).toBeVisible();
     await expectFitsSmallScreens(page);
@@ -186,7 +186,7 @@ test.describe("without JavaScript", () => {
   });
 });
 
-test("error 110200 is explained, and there is nothing to try again", async ({ page, baseURL }) => {
+test("error 110200 is explained and offers no retry", async ({ page, baseURL }) => {
   const elsewhere = new URL("/login", baseURL);
   elsewhere.hostname = "127.0.0.1";
   await page.setViewportSize({ width: 320, height: 640 });
@@ -198,7 +198,7 @@ test("error 110200 is explained, and there is nothing to try again", async ({ pa
   await expectAccessible(page);
 });
 
-test("a widget that cannot be loaded says what may block it, and can be tried again", async ({ page }) => {
+test("a widget that cannot load names possible blockers and can be retried", async ({ page }) => {
   await page.route("**/turnstile/v0/api.js*", (route) => route.abort());
   await page.goto("/login");
   await expect(status(page)).toContainText("The check couldn’t load. If something is blocking 127.0.0.1:");
@@ -209,7 +209,7 @@ test("a widget that cannot be loaded says what may block it, and can be tried ag
   await expectPassed(page);
 });
 
-test("another failure of the widget can be tried again, from the form too", async ({ page, person }) => {
+test("any other widget failure can be retried, also from the form", async ({ page, person }) => {
   await page.route("**/challenge", (route) => route.abort());
   await signIn(page, person);
   await expect(status(page)).toContainText("(300030)");
@@ -222,7 +222,7 @@ test("another failure of the widget can be tried again, from the form too", asyn
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 });
 
-test("only the pages that show the widget may use its origin", async ({ page }) => {
+test("the CSP allows the widget's origin only on pages that show it", async ({ page }) => {
   const policyOf = async (path: string) => (await page.request.get(path)).headers()["content-security-policy"] ?? "";
   const origin = /script-src 'self' 'nonce-[^']+' (http:\/\/127\.0\.0\.1:\d+);.*frame-src \1;/;
   for (const path of ["/login", "/signup", "/forgot-password", "/signup/check-mail"])

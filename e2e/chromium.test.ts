@@ -23,7 +23,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-test("the browser that is named comes first, and one that does not run is said so", async () => {
+test("the named browser is preferred, and an error reports one that does not run", async () => {
   await fakeBrowser("chromium", 0);
   const named = await fakeBrowser("mine", 0);
   vi.stubEnv("PLAYWRIGHT_CHROMIUM_PATH", named);
@@ -32,7 +32,7 @@ test("the browser that is named comes first, and one that does not run is said s
   await expect(findChromium()).rejects.toThrow(/^PLAYWRIGHT_CHROMIUM_PATH is set to .*absent, which does not run/);
 });
 
-test("the system's is taken where it runs; a stub that only says how to install one is passed by", async () => {
+test("uses the system's browser if it runs, and skips a stub that only explains how to install one", async () => {
   await fakeBrowser("chromium", 1);
   const chrome = await fakeBrowser("google-chrome", 0);
   expect((await findChromium()).executablePath).toBe(chrome);

@@ -5,14 +5,13 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { chromium } from "playwright";
 
-/** How to launch a Chromium. */
 export interface ChromiumLaunch {
   executablePath: string;
   args: string[];
   env: Record<string, string>;
 }
 
-/** Quiet, without what needs a desktop or the network; the sandbox does not start as root or in most containers. */
+/** Disables features that need a desktop or the network. The sandbox does not start as root or in most containers. */
 const args = [
   "--no-sandbox",
   "--disable-gpu",
@@ -24,7 +23,7 @@ const args = [
 ];
 
 const npmPackage = path.resolve("node_modules/@sparticuz/chromium");
-/** The npm package's Chromium has a sans-serif font alone. */
+/** The npm package's Chromium has only a sans-serif font. */
 const monoFonts = path.resolve("node_modules/dejavu-fonts-ttf/ttf");
 const monoAlias =
   "<alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>\n</fontconfig>";
@@ -35,9 +34,9 @@ const macApplications = [
 ];
 
 /**
- * Finds a Chromium for the browser tests: `PLAYWRIGHT_CHROMIUM_PATH`, the system's, Playwright's own download, else the
- * one that the npm package @sparticuz/chromium carries, unpacked below node_modules.
- * @throws Error that says what to do, where there is none
+ * Finds a Chromium for the browser tests. Tries `PLAYWRIGHT_CHROMIUM_PATH`, the system's browser, Playwright's own
+ * download, then the npm package @sparticuz/chromium, unpacked below node_modules.
+ * @throws Error with instructions if there is none
  */
 export async function findChromium(): Promise<ChromiumLaunch> {
   const named = process.env.PLAYWRIGHT_CHROMIUM_PATH;
@@ -61,18 +60,19 @@ function systemPaths(): string[] {
   return [...candidates, ...(process.platform === "darwin" ? macApplications : [])].filter((file) => existsSync(file));
 }
 
-/** Some systems have only a stub that says how to install the browser. */
+/** Checks that the browser runs: some systems have only a stub that says how to install it. */
 function runs(executablePath: string): boolean {
   return spawnSync(executablePath, ["--version"], { stdio: "ignore", timeout: 20_000 }).status === 0;
 }
 
 /**
- * Unpacks the npm package's Chromium and its libraries once a version, and adds a monospaced font. It unpacks into the temporary directory, and
- * with its libraries only where it takes itself to be in AWS Lambda, so that is what a process of its own is told.
+ * Unpacks the npm package's Chromium and its libraries once per version, and adds a monospaced font. The package
+ * unpacks into the temporary directory, and includes its libraries only on AWS Lambda, so a child process runs with an
+ * environment that looks like Lambda.
  */
 async function unpackFromNpm(): Promise<ChromiumLaunch> {
   const { version } = JSON.parse(await readFile(path.join(npmPackage, "package.json"), "utf8")) as { version: string };
-  // Its font configuration will name it, and checkouts that share a node_modules come and go.
+  // The real path, because the font configuration stores it and several checkouts may share one node_modules.
   const cache = path.join(await realpath("node_modules"), ".cache");
   const home = path.join(cache, `chromium-${version}-mono`);
   const executablePath = path.join(home, "chromium");
@@ -92,13 +92,13 @@ async function unpackFromNpm(): Promise<ChromiumLaunch> {
           },
         },
       );
-      // Its font configuration names the temporary directory of Lambda.
+      // The package's font configuration points to Lambda's temporary directory.
       const fontConfig = path.join(partial, "fonts/fonts.conf");
       const fonts = (await readFile(fontConfig, "utf8")).replaceAll("/tmp/fonts", path.join(home, "fonts"));
       await writeFile(fontConfig, fonts.replace("</fontconfig>", monoAlias));
       for (const file of ["DejaVuSansMono.ttf", "DejaVuSansMono-Bold.ttf"])
         await copyFile(path.join(monoFonts, file), path.join(partial, "fonts", file));
-      // Another process may have been first; its result is as good.
+      // Another process may have won the race; its result is equivalent.
       await rename(partial, home).catch((error: unknown) => {
         if (!existsSync(executablePath)) throw error;
       });

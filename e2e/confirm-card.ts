@@ -1,6 +1,6 @@
 import { expect, type Page } from "playwright/test";
 
-/** Turns down what a card asks, and waits until it is gone: what stands below it moves as it goes. */
+/** Cancels a card's question and waits until the card is gone, because the content below it moves up. */
 export async function turnDown(page: Page, question: string): Promise<void> {
   await page.getByRole("link", { name: "Cancel" }).click();
   await expect(page.getByRole("heading", { name: question })).toHaveCount(0);

@@ -7,13 +7,13 @@ import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, t
 const notes = readStack().satellites.find(({ name }) => name === "notes")?.url ?? "";
 const list = "/settings/security/apps";
 
-/** Signs in to the satellite, as somebody who is signed in on the platform. */
+/** Signs in to the satellite as a person who is already signed in on the platform. */
 async function continueToNotes(page: Page, { email }: Person): Promise<void> {
   await page.goto(`${notes}/sign-in`);
   await page.getByRole("button", { name: `Continue as ${email}` }).click();
 }
 
-/** Connects an app that uses AI in their own workspace. */
+/** Connects an app that uses AI in the person's own workspace. */
 async function connectScribe(person: Person): Promise<void> {
   const [workspace] = await query<{ id: string }>(
     "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
@@ -37,7 +37,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expectFitsSmallScreens(page);
     };
 
-    test("an app is seen with what it may do, is disconnected, and is signed out there and then", async ({
+    test("a connected app is listed with its permissions, and disconnecting it signs it out immediately", async ({
       page,
       member,
     }) => {

@@ -8,7 +8,7 @@ interface Elsewhere {
   app: TestApp;
 }
 
-/** An app of somebody else's on an origin of its own: it has the page that ends a sign-in, and nothing more. */
+/** Starts a third-party app on its own origin that has only the page that completes a sign-in. */
 async function startApp(displayName: string, { verifyRoute = true } = {}): Promise<Elsewhere & { stop(): void }> {
   const server = createServer((request, response) => {
     const known = verifyRoute || !request.url?.startsWith("/verify-token");
@@ -32,7 +32,7 @@ const test = base.extend<{ notes: Elsewhere }>({
 
 const loginFor = (address: string, state = "s-1") => `/login?${new URLSearchParams({ returnUrl: address, state })}`;
 
-test("a sign-in for an app asks before it hands anybody over, and leads back to where they were", async ({
+test("a sign-in for an app asks for consent first and returns the person to the page they came from", async ({
   page,
   member,
   notes,
@@ -58,7 +58,7 @@ test("a sign-in for an app asks before it hands anybody over, and leads back to 
   expect([again.status, again.body]).toEqual([200, null]);
 });
 
-test("who is signed in already is asked too, and may be somebody else", async ({ page, member, colleague, notes }) => {
+test("a signed-in person is asked too, and can use another account", async ({ page, member, colleague, notes }) => {
   await enter(page, member);
   await page.goto(loginFor(`${notes.origin}/`));
   await expect(page.getByRole("button", { name: `Continue as ${member.email}` })).toBeVisible();
@@ -67,14 +67,14 @@ test("who is signed in already is asked too, and may be somebody else", async ({
   await page.getByLabel("Email").fill(colleague.email);
   await page.getByLabel("Password", { exact: true }).fill(colleague.password);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
-  // Both accounts are kept in this browser, and either may go on.
+  // Both accounts are kept in this browser, and either can continue.
   await expect(page.getByRole("button", { name: `Continue as ${colleague.email}` })).toBeVisible();
   await page.getByRole("button", { name: new RegExp(`^Continue as .*${member.email}$`) }).click();
   await expect(page.getByRole("button", { name: `Continue as ${member.email}`, exact: true })).toBeVisible();
   await expect(page).toHaveURL(/\/continue\?returnUrl=/);
 });
 
-test("an origin that nobody registered is dropped with a notice", async ({ page, member, notes }) => {
+test("an unregistered origin is dropped with a notice", async ({ page, member, notes }) => {
   const { port } = new URL(notes.origin);
   for (const stranger of [`http://localhost:${port}/`, "https://notes.example/", `${notes.origin}.evil.example/`]) {
     await page.goto(loginFor(stranger));
@@ -86,7 +86,7 @@ test("an origin that nobody registered is dropped with a notice", async ({ page,
   await expectAccessible(page);
 });
 
-test("an app that is turned off, and one without the page that ends a sign-in, are told in words", async ({
+test("an app that is disabled or has no sign-in callback is explained in plain words", async ({
   page,
   member,
   notes,
@@ -103,7 +103,7 @@ test("an app that is turned off, and one without the page that ends a sign-in, a
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Field notes is turned off");
 });
 
-test("it works without JavaScript", async ({ browser, member, notes }) => {
+test("continuing to an app works without JavaScript", async ({ browser, member, notes }) => {
   const page = await (await browser.newContext({ javaScriptEnabled: false })).newPage();
   await signIn(page, member, { at: loginFor(`${notes.origin}/a`) });
   await page.getByRole("button", { name: /^Continue as/ }).click();

@@ -4,7 +4,7 @@ import { expect, signIn, test } from "./test.ts";
 
 const parentDomain = "gatehouse.localhost";
 
-test("under the parent domain its hosts share the auth cookie, and signing out takes it from all", async ({
+test("hosts below the parent domain share the auth cookie, and signing out clears it on all of them", async ({
   page,
   context,
   member,

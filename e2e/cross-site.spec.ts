@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { enter, expect, test } from "./test.ts";
 
-/** Serves a page that posts a form to us at once, from another origin. */
+/** Serves a page on another origin that immediately posts a form to us. */
 async function hostilePage(action: string, fields: Record<string, string>) {
   const inputs = Object.entries(fields).map(([name, value]) => `<input type="hidden" name="${name}" value="${value}">`);
   const html = `<!doctype html><title>x</title><form method="post" action="${action}">${inputs.join("")}</form><script>document.forms[0].submit()</script>`;
@@ -15,7 +15,7 @@ for (const [relation, host] of [
   ["another site", "127.0.0.1"],
   ["a sibling origin of the same site", "localhost"],
 ] as const) {
-  test(`a form on ${relation} signs nobody out and nobody in`, async ({ page, member, baseURL }) => {
+  test(`a form on ${relation} can neither sign a visitor out nor sign them in`, async ({ page, member, baseURL }) => {
     await enter(page, member);
     await expect(page).toHaveURL("/");
     for (const path of ["/logout", "/theme", "/login"]) {
@@ -36,7 +36,7 @@ for (const [relation, host] of [
   });
 }
 
-test("requests that change state need our origin, whatever their type", async ({ request, baseURL }) => {
+test("requests that change state require our origin, regardless of content type", async ({ request, baseURL }) => {
   const attempts: Record<string, string>[] = [
     {},
     { origin: "https://evil.example" },

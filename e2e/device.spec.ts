@@ -23,7 +23,11 @@ const isApproved = async (userCode: string) =>
     ])
   ).length === 1;
 
-test("a person types a device's code, sees what asks, and approves it", async ({ page, member, client }) => {
+test("a person enters a device code, sees which app requests access, and approves it", async ({
+  page,
+  member,
+  client,
+}) => {
   const { userCode } = await askFromDevice(client);
   await signIn(page, member, { at: "/login?returnUrl=%2Fdevice" });
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Connect a device");
@@ -50,7 +54,11 @@ test("a person types a device's code, sees what asks, and approves it", async ({
   expect(await isApproved(userCode)).toBe(true);
 });
 
-test("a device's link approves nothing by itself and works without JavaScript", async ({ browser, member, client }) => {
+test("opening a device link approves nothing by itself, and the page works without JavaScript", async ({
+  browser,
+  member,
+  client,
+}) => {
   const page = await (await browser.newContext({ javaScriptEnabled: false })).newPage();
   const { userCode } = await askFromDevice(client);
   await enter(page, member, `/device?user_code=${userCode}`);

@@ -6,7 +6,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled });
 
-    test("an email is changed by both mailboxes, and the pages say what is missing", async ({
+    test("an email changes once both mailboxes confirm, and the pages say which one is missing", async ({
       page,
       browser,
       member,
@@ -19,7 +19,7 @@ for (const javaScriptEnabled of [true, false]) {
       await enter(page, member, "/settings/profile");
       await page.getByRole("link", { name: "Change email" }).click();
       await check();
-      await page.getByLabel("New email").fill("nobody");
+      await page.getByLabel("New email").fill("not-an-email");
       await page.getByRole("button", { name: "Change email" }).click();
       await expect(page.getByRole("alert")).toContainText("Enter an email address");
       await page.getByLabel("New email").fill(newcomer.email);
@@ -43,7 +43,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(email.getByText("Not confirmed yet")).toHaveCount(1);
       await expect(email.getByText("Confirmed", { exact: true })).toHaveCount(1);
 
-      // The other mailbox may be open elsewhere, where nobody is signed in.
+      // The other mailbox may be open in a browser that is not signed in.
       const elsewhere = await (await browser.newContext({ javaScriptEnabled })).newPage();
       await elsewhere.goto(await confirmationLink(member.email));
       await elsewhere.getByRole("button", { name: "Confirm" }).click();
@@ -62,7 +62,7 @@ for (const javaScriptEnabled of [true, false]) {
           .toBe(true);
     });
 
-    test("a change is taken back, and its links are dead", async ({ page, member, newcomer }) => {
+    test("canceling an email change invalidates its links", async ({ page, member, newcomer }) => {
       await enter(page, member, "/settings/profile/email");
       await page.getByLabel("New email").fill(newcomer.email);
       await page.getByRole("button", { name: "Change email" }).click();

@@ -3,7 +3,7 @@ import { createApp } from "../scripts/test/apps.ts";
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
-/** OpenAI's costs API: a bucket a day, with a refund on the second. */
+/** OpenAI's costs API: one bucket per day, with a refund on the second day. */
 const openAiCosts = JSON.stringify({
   object: "page",
   has_more: false,
@@ -23,7 +23,7 @@ const openAiCosts = JSON.stringify({
     })),
   })),
 });
-/** Anthropic's cost report: amounts in cents, as text. */
+/** Anthropic's cost report: amounts in cents, as strings. */
 const anthropicCosts = JSON.stringify({
   has_more: false,
   next_page: null,
@@ -35,14 +35,17 @@ const anthropicCosts = JSON.stringify({
     },
   ],
 });
-/** A Google Cloud export: Pacific days, euros, and a service that the gateway does not use. */
+/** A Google Cloud export: days in Pacific time, amounts in euros, and a service that the gateway does not use. */
 const googleCosts = [
   "billing_account_id,service.description,usage_start_time,project.id,cost,currency,credits",
   '01A-02B,Vertex AI,2026-10-08 07:00:00 UTC,ai-prod,80,EUR,"[{""name"":""Discount"",""amount"":-2.5}]"',
   "01A-02B,Cloud Storage,2026-10-08 07:00:00 UTC,ai-prod,12,EUR,[]",
 ].join("\n");
 
-/** A person's own workspace with an app, whose gateway metered what the three providers charge for October. */
+/**
+ * Links an app to the person's own workspace, with gateway usage that matches what the three providers charge for
+ * October.
+ */
 async function createBooks({ email }: Person): Promise<string> {
   const [found] = await query<{ id: string }>(
     "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
@@ -90,7 +93,7 @@ async function enterInvoice(page: Page, fields: Record<string, string>): Promise
 }
 
 for (const width of [1440, 320]) {
-  test(`at ${width} px a finance person imports three providers' bills, corrects an invoice and sees October agree`, async ({
+  test(`at ${width} px a finance person imports three providers' bills, corrects an invoice and reconciles October`, async ({
     page,
     member,
   }, testInfo: TestInfo) => {
@@ -151,7 +154,7 @@ for (const width of [1440, 320]) {
     await importCosts(page);
     await expect(page.getByText("1 EUR = $1.20")).toBeVisible();
 
-    // OpenAI's invoice forgot the refund, and is corrected.
+    // OpenAI's invoice omitted the refund and is corrected.
     await toOctober();
     await rowOf("openai").getByRole("link", { name: "Enter invoice" }).first().click();
     const ofProject = { Account: "proj_1", "Issued on": "2026-11-01" };
@@ -170,7 +173,7 @@ for (const width of [1440, 320]) {
       "Amount in US dollars": "60.1",
     });
 
-    // Anthropic's invoice is reduced by a credit note.
+    // A credit note reduces Anthropic's invoice.
     await page.goto(`${base}/invoices/new?provider=anthropic&accountId=wrkspc_1&periodStart=2026-10-01`);
     await enterInvoice(page, { Reference: "AN-10", "Amount in US dollars": "35", "Issued on": "2026-11-02" });
     await page.getByRole("link", { name: "Enter credit note" }).click();
@@ -180,7 +183,7 @@ for (const width of [1440, 320]) {
       "Issued on": "2026-11-03",
     });
 
-    // Google Cloud was prepaid for a quarter of 92 days, of which October has 31.
+    // Google Cloud was prepaid for a quarter of 92 days, 31 of them in October.
     await page.goto(`${base}/invoices/new?provider=gcp&accountId=ai-prod`);
     await enterInvoice(page, {
       Reference: "GC-Q4",
@@ -193,7 +196,7 @@ for (const width of [1440, 320]) {
     await toOctober();
     await expect(rowOf("openai")).toContainText("Agrees");
     await expect(rowOf("gcp")).toContainText("Agrees");
-    // A ten-billionth of a cent is left.
+    // A difference of 10⁻¹⁰ cents remains.
     await expect(rowOf("anthropic")).toContainText("Matches (rounding)");
     await expect(rowOf("anthropic").locator('[title="−$0.000000000001"]').filter({ visible: true })).toBeVisible();
     await check();

@@ -6,7 +6,7 @@ import { enterConsole } from "./console.ts";
 import { enter, expect, test } from "./test.ts";
 
 const stack = readStack();
-/** USD per million tokens, as LiteLLM states them for one token: input 0.137, cached input 0.031, output 0.813. */
+/** USD per token in LiteLLM's format. Per million tokens: input 0.137, cached input 0.031, output 0.813. */
 const liteLlmPrices = {
   litellm_provider: "openai",
   input_cost_per_token: 1.37e-7,
@@ -32,7 +32,7 @@ async function confirm(page: Page, { text, button }: { text: string; button: str
   await press(page, button);
 }
 
-/** Decimal text as a whole number of 10⁻¹² units, so that sums are exact. */
+/** Parses a decimal string into a whole number of 10⁻¹² units, so that sums are exact. */
 function units(text: string): bigint {
   const [, sign = "", whole = "", fraction = ""] = /^(-?)\$?([\d,]+)(?:\.(\d{1,12}))?$/.exec(text) ?? [];
   if (whole === "") throw new Error(`“${text}” is not an amount.`);
@@ -44,7 +44,7 @@ async function factOf(card: Locator, term: string): Promise<string> {
   return (await fact.getByRole("definition").textContent()) ?? "";
 }
 
-test("an operator sets a platform up in the console, and a member's first calls cost what the ledger says", async ({
+test("an operator sets up a platform in the console, and a member's first calls cost what the ledger says", async ({
   page,
   browser,
   member,
@@ -55,7 +55,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
   const desk = await (await browser.newContext()).newPage();
   const admin = await enterConsole(desk.context());
 
-  await test.step("a model with a route to the provider of the environment", async () => {
+  await test.step("creates a model with a route to the provider from the environment", async () => {
     await desk.goto("/admin/models");
     await follow(desk, "Add a model");
     await fill(desk, { ID: model.id, Name: model.name, "Owned by": "first-day", "Context window": "128000" });
@@ -66,7 +66,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await expect(desk.getByText("No price: skipped")).toBeVisible();
   });
 
-  await test.step("its prices from a price file", async () => {
+  await test.step("imports the model's prices from a price file", async () => {
     await openSection(desk, "Price proposals");
     await desk.getByLabel("Price file", { exact: true }).setInputFiles({
       name: "model_prices_and_context_window.json",
@@ -82,7 +82,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await expect(desk.getByText("The prices were added")).toBeVisible();
   });
 
-  await test.step("a plan that grants the model", async () => {
+  await test.step("creates a plan that includes the model", async () => {
     await openSection(desk, "Plans");
     await follow(desk, "Add plan");
     await fill(desk, { ID: plan.id, Name: plan.name, Markup: markup, "Initial credits": "0" });
@@ -98,7 +98,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await expect(desk.getByText("Callers can’t use this model yet.")).toHaveCount(0);
   });
 
-  const keys = await test.step("a member requests approval where they would create a key", async () => {
+  const keys = await test.step("the member requests approval on the page for creating keys", async () => {
     await enter(page, member, "/");
     await page.getByRole("link", { name: /Personal/ }).click();
     await page.getByRole("link", { name: "Request approval" }).click();
@@ -109,7 +109,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
   });
   const studio = keys.replace(/\/keys$/, "");
 
-  await test.step("an admin approves, moves the workspace and grants credits once", async () => {
+  await test.step("an admin approves the request, changes the workspace's plan and grants credits once", async () => {
     await openSection(desk, "Approvals");
     const waiting = desk.getByRole("row").filter({ hasText: `Summaries ${unique}` });
     const name = (await waiting.getByRole("rowheader").getByRole("link").textContent()) ?? "";
@@ -136,7 +136,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await expect(ledger).toContainText("5,000.00");
   });
 
-  const apiKey = await test.step("the member creates a key for the model alone", async () => {
+  const apiKey = await test.step("the member creates a key for this model only", async () => {
     await page.goto(keys);
     await follow(page, "Create key");
     await page.getByLabel("Name", { exact: true }).fill("First program");
@@ -156,7 +156,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
 
   const client = new OpenAI({ baseURL: `${stack.ai}/v1`, apiKey, maxRetries: 0 });
   const ask = { model: model.id, messages: [{ role: "user" as const, content: "Good morning! ".repeat(20) }] };
-  await test.step("calls with the openai package", async () => {
+  await test.step("calls the model with the openai package", async () => {
     expect((await client.models.list()).data.map(({ id }) => id)).toEqual([model.id]);
     const answer = await client.chat.completions.create(ask);
     expect(answer.choices[0]?.message.content).toBeTruthy();
@@ -166,7 +166,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     expect(said).not.toBe("");
   });
 
-  await test.step("both runs are listed, and end", async () => {
+  await test.step("lists both runs as completed", async () => {
     const table = page.getByRole("table", { name: "Runs" });
     await expect(async () => {
       await page.goto(`${studio}/runs`);
@@ -182,7 +182,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
   expect(usage).toHaveLength(2);
   let left = units("5000");
   for (const [, , payer, credits, balance = "", id] of usage.toReversed()) {
-    await test.step("the run's page adds up, and is what the ledger says", async () => {
+    await test.step("the run's page adds up and matches the ledger", async () => {
       const run = `${studio}/runs/${id}`;
       await page.goto(`${studio}/credits`);
       const entry = page.getByRole("row").filter({ has: page.locator(`a[href="${run}"]`) });
@@ -213,7 +213,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     });
   }
 
-  await test.step("the model is disabled again", async () => {
+  await test.step("disables the model again", async () => {
     await desk.goto(`/admin/models?${new URLSearchParams({ model: model.id })}`);
     await follow(desk, "Disable");
     await confirm(desk, { text: model.id, button: "Disable the model" });

@@ -6,7 +6,7 @@ import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, s
 
 const stack = readStack();
 
-/** Gives a person's personal workspace the platform's approval for keys, as an administrator would. @returns its id */
+/** Approves a person's personal workspace for API keys, as an administrator would. @returns its id */
 async function approveKeys({ email }: Person): Promise<string> {
   const database = new Client({ connectionString: stack.supabase.dbUrl });
   await database.connect();
@@ -29,7 +29,7 @@ const askWith = async (apiKey: string) => {
   return models.data.length;
 };
 
-test("a key is made, shown once, used, rotated and revoked", async ({ page, member }) => {
+test("a key is created, shown once, used, rotated and revoked", async ({ page, member }) => {
   const workspaceId = await approveKeys(member);
   await enter(page, member, `/workspaces/${workspaceId}/ai/keys`);
   await expect(page.getByText("No API keys yet.")).toBeVisible();
@@ -102,7 +102,7 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   for (const secret of [first, second]) expect(file).not.toContain(secret);
 });
 
-test("a key's models are chosen without scripts, and the selection survives a search", async ({
+test("a key's models are chosen without JavaScript, and the selection survives a search", async ({
   page,
   browser,
   member,
@@ -135,7 +135,7 @@ test("a key's models are chosen without scripts, and the selection survives a se
   await expect(plain.getByRole("main")).toContainText("models: demo-chat");
 });
 
-test("without an approval keys are listed, and the page requests it and withdraws the request", async ({
+test("a workspace without approval lists its keys, requests approval and withdraws the request", async ({
   page,
   member,
 }) => {
@@ -151,7 +151,7 @@ test("without an approval keys are listed, and the page requests it and withdraw
   await expect(page.getByRole("button", { name: "Request approval" })).toBeVisible();
 });
 
-test("a key stays to be copied while another tab enters another account, and goes with a sign-out", async ({
+test("a new key stays visible while another tab switches accounts, and disappears on sign-out", async ({
   context,
   page,
   member,

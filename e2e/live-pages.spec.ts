@@ -1,6 +1,6 @@
 import { enter, expect, expectAccessible, expectFitsSmallScreens, test } from "./test.ts";
 
-test("a form that is sent twice at once is sent once", async ({ page, member }) => {
+test("double-clicking the submit button submits the form once", async ({ page, member }) => {
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Twice");
   await page.getByRole("button", { name: "Create workspace" }).dblclick();
@@ -9,7 +9,7 @@ test("a form that is sent twice at once is sent once", async ({ page, member }) 
   await expect(page.getByRole("link", { name: /Twice/ })).toHaveCount(1);
 });
 
-test("a form can be sent again once it is answered", async ({ page, member }) => {
+test("a form can be submitted again after a response", async ({ page, member }) => {
   await enter(page, member, "/workspaces");
   for (const name of [" ", "  "]) {
     await page.getByLabel("Name").fill(name);
@@ -23,11 +23,7 @@ test("a form can be sent again once it is answered", async ({ page, member }) =>
   await expect(page.getByText("Workspace: Third time", { exact: true })).toBeVisible();
 });
 
-test("without a connection a form keeps what was typed and says so, and a page offers to try again", async ({
-  context,
-  page,
-  member,
-}) => {
+test("offline, a form keeps its values and says so, and a page offers a retry", async ({ context, page, member }) => {
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Offline");
   await context.setOffline(true);
@@ -39,14 +35,14 @@ test("without a connection a form keeps what was typed and says so, and a page o
   await expect(page.getByText("Workspace: Offline", { exact: true })).toBeVisible();
 });
 
-test("a form that gets no answer is as it was sent, once its page is back", async ({ page, member }) => {
+test("a form that got no response is restored once its page loads again", async ({ page, member }) => {
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Roles", exact: true }).click();
   await page.getByLabel("Name", { exact: true }).fill("Reader");
   await page.getByLabel("Manage API keys").check();
   const sending = /\/roles\.data/;
-  // What a proxy in front says while there is no server.
+  // What a proxy returns while the server is down.
   await page.route(sending, (route) => route.fulfill({ status: 503, contentType: "text/html", body: "<h1>503</h1>" }));
   await page.getByRole("button", { name: "Create role" }).click();
   await expect(page.getByRole("heading", { name: "Something went wrong on our side" })).toBeVisible();
@@ -64,7 +60,7 @@ test("a form that gets no answer is as it was sent, once its page is back", asyn
   await expect(page.getByLabel("Name", { exact: true })).toHaveValue("");
 });
 
-test("a form reaches a server on this machine, though the machine has no network", async ({ page, member }) => {
+test("a form reaches a server on this machine while the machine is offline", async ({ page, member }) => {
   await page.addInitScript(() => Object.defineProperty(navigator, "onLine", { get: () => false }));
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("On a train");
@@ -72,7 +68,7 @@ test("a form reaches a server on this machine, though the machine has no network
   await expect(page.getByText("Workspace: On a train", { exact: true })).toBeVisible();
 });
 
-test("a page that a script brings is announced, and the keyboard goes on from its beginning", async ({
+test("client-side navigation announces the page, and keyboard focus starts at its beginning", async ({
   page,
   member,
 }) => {
@@ -86,7 +82,7 @@ test("a page that a script brings is announced, and the keyboard goes on from it
   await expect(page.getByRole("main").getByRole("link").first()).toBeFocused();
 });
 
-test("a page that a script brings begins at its top, and back leads to where one was", async ({ page, member }) => {
+test("client-side navigation scrolls to the top, and back restores the scroll position", async ({ page, member }) => {
   await page.setViewportSize({ width: 1100, height: 300 });
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
@@ -95,7 +91,7 @@ test("a page that a script brings begins at its top, and back leads to where one
   await page.evaluate("scrollTo(0, 500)");
   const before = await page.evaluate("scrollY");
   expect(before).toBeGreaterThan(200);
-  // By no pointer, which would scroll there first.
+  // Without a pointer, because a pointer click would scroll to the link first.
   await page.getByRole("link", { name: "Budgets" }).dispatchEvent("click");
   await expect(page.getByRole("heading", { level: 1, name: "Budgets" })).toBeVisible();
   await expect.poll(() => page.evaluate("scrollY")).toBe(0);
@@ -104,10 +100,7 @@ test("a page that a script brings begins at its top, and back leads to where one
   await expect.poll(() => page.evaluate("scrollY")).toBe(before);
 });
 
-test("a page that takes long to come shows its outline in place of what it takes the place of", async ({
-  page,
-  member,
-}) => {
+test("a slow page shows an outline of itself in place of the previous content", async ({ page, member }) => {
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Settings" }).click();
@@ -122,12 +115,12 @@ test("a page that takes long to come shows its outline in place of what it takes
   });
   await page.getByRole("link", { name: "Members", exact: true }).click();
   await expect(outline).toHaveAttribute("data-outline", /\/members$/);
-  // The navigation stays, with what can be pressed in it.
+  // The navigation stays and remains usable.
   await expect(page.getByRole("navigation", { name: "Workspace" })).toBeVisible();
   await expect(page.getByLabel("Name")).toBeHidden();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
-  // Another choice in the meantime, and in the end the page itself.
+  // The person chooses another page in the meantime; that page loads in the end.
   await page.getByRole("link", { name: "Usage" }).click();
   await expect(outline).toHaveAttribute("data-outline", /\/ai$/);
   go();
@@ -135,16 +128,13 @@ test("a page that takes long to come shows its outline in place of what it takes
   await expect(outline).toHaveCount(0);
 });
 
-test("where no page comes after all, the keyboard goes on from where it was, with what was typed", async ({
-  page,
-  member,
-}) => {
+test("when navigation fails, keyboard focus and typed values are where they were", async ({ page, member }) => {
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Settings" }).click();
   const name = page.getByLabel("Name");
   await name.fill("Half a na");
-  // A page that never answers, left by mistake for and come back from.
+  // Navigates to a page that never responds, then comes back.
   await page.route(/\.data/, () => {});
   await page.evaluate("history.back()");
   await expect(page.locator("[data-outline]:visible")).toHaveCount(1);

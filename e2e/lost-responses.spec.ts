@@ -14,12 +14,14 @@ test.beforeAll(async () => {
 });
 test.afterAll(() => helper.leave());
 
-/** How much of a response the browser gets: nothing, or its headers with the cookies. */
+/** How much of a response is lost: all of it, or only the body, so that headers and cookies still arrive. */
 type Loss = "all" | "body";
 
 const isForm = (request: Request) => request.headers()["content-type"]?.startsWith("application/x-www-form") ?? false;
 
-/** Lets the server answer one request, by default the next form, and cuts the response. @returns once that has happened */
+/**
+ * Lets the server process one request, by default the next form, and cuts the response. @returns once that has happened
+ */
 async function cutResponse(page: Page, { loss, when = isForm }: { loss: Loss; when?: (request: Request) => boolean }) {
   const { promise: processed, resolve } = Promise.withResolvers<void>();
   await page.route("**/*", async (route) => {
@@ -63,7 +65,7 @@ async function expectActive(page: Page, { email }: Person): Promise<void> {
   expect((await response.json()).user.email).toBe(email);
 }
 
-/** Gives the browser a session of somebody who signed in more than ten minutes ago. */
+/** Gives the browser the session of a person who signed in more than ten minutes ago. */
 async function enterStale(page: Page, { email, password }: Person): Promise<void> {
   const stale = await signedInLongAgo({ email, password }, { secondsAgo: 610 });
   await page.context().addCookies(
@@ -106,7 +108,7 @@ for (const loss of ["all", "body"] as const) {
       await expect(home(page)).toBeVisible();
       await expectAccounts(page, member, colleague);
 
-      // This tab follows the sign-in of the other one, which may abort its navigation.
+      // This tab follows the other tab's sign-in, which may abort its navigation.
       await expect(() => other.goto("/accounts")).toPass();
       const { processed: switched } = await cutResponse(other, { loss });
       await other.getByRole("button", { name: new RegExp(`^Continue as .*${member.email}`) }).click();
@@ -116,7 +118,7 @@ for (const loss of ["all", "body"] as const) {
       await expectAccounts(page, member, colleague);
     });
 
-    test("a step-up can be repeated, or has had its effect", async ({ page, member }) => {
+    test("a step-up can be repeated or has already taken effect", async ({ page, member }) => {
       await enterStale(page, member);
       await page.goto("/settings/security/password");
       await page.getByLabel("Password", { exact: true }).fill(member.password);

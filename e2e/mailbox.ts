@@ -14,9 +14,9 @@ const waitMs = 10_000;
 const pauseMs = 150;
 
 /**
- * Waits for a mail to `address` in the local mailbox.
- * @param after how many mails to that address are known already
- * @returns the link of the newest one
+ * Waits for an email to `address` in the local mailbox.
+ * @param after how many emails to that address to skip
+ * @returns the link in the newest one
  */
 export async function confirmationLink(address: string, { after = 0 } = {}): Promise<string> {
   const deadline = Date.now() + waitMs;
@@ -33,7 +33,7 @@ export async function confirmationLink(address: string, { after = 0 } = {}): Pro
   throw new Error(`No mail to ${address} within ${waitMs / 1000} s.`);
 }
 
-/** Waits for the newest mail to `address` with that subject. @returns its first link */
+/** Waits for the newest email to `address` with that subject. @returns its first link */
 export async function linkOfMail(address: string, subject: string): Promise<string> {
   const deadline = Date.now() + waitMs;
   while (Date.now() < deadline) {
@@ -45,7 +45,7 @@ export async function linkOfMail(address: string, subject: string): Promise<stri
   throw new Error(`No mail “${subject}” to ${address} within ${waitMs / 1000} s.`);
 }
 
-/** The mails to an address, oldest first. */
+/** Returns the emails to an address, oldest first. */
 export async function mailsTo(address: string) {
   const response = await fetch(new URL(`/api/email?to.address=${encodeURIComponent(address)}`, readStack().mail.web));
   const all = mails.parse(await response.json());

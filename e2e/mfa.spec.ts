@@ -17,7 +17,7 @@ async function enterCode(page: Page, code: string): Promise<void> {
   await page.getByRole("button", { name: /^(Verify|Verify and add|Confirm)$/ }).click();
 }
 
-/** Goes from the enrollment page to the recovery codes, with an app that reads the key off the page. */
+/** Enrolls an authenticator app with the key on the page, and continues to the recovery codes. */
 async function enrollOnPage(page: Page, { name = "" } = {}) {
   if (name) await page.getByLabel("Name (optional)").fill(name);
   await page.getByRole("button", { name: "Set up app" }).click();
@@ -34,7 +34,7 @@ async function enroll(person: Person, ...names: [string, ...string[]]) {
   return [first, ...others] as const;
 }
 
-/** Puts the cookies of a browser that signed in long ago into this one. */
+/** Replaces this browser's cookies with those of a browser that signed in long ago. */
 async function comeBackLater(
   context: BrowserContext,
   { person, app, url }: { person: Person; app?: AuthenticatorApp; url: string },
@@ -60,7 +60,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expectFitsSmallScreens(page);
     };
 
-    test("an app is added, and asked for at the next sign-in, which leads where it was going", async ({
+    test("an authenticator app is added, required at the next sign-in, and the sign-in continues to its destination", async ({
       page,
       member,
     }) => {
@@ -109,7 +109,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page).toHaveURL("/workspaces?sort=name");
     });
 
-    test("a lost app is left behind by a recovery code, and another one is added", async ({ page, member }) => {
+    test("a recovery code replaces a lost app, and another app is added", async ({ page, member }) => {
       const [app] = await enroll(member, "Lost phone");
       await signIn(page, member);
       await enterCode(page, codeOf(app));
@@ -137,14 +137,14 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page.getByRole("status")).toContainText("Your authenticators were removed");
       await expectWellMade(page);
       await enrollOnPage(page, { name: "New phone" });
-      // Nine codes are left, so none are made.
+      // Nine codes are left, so no new ones are created.
       await expect(page).toHaveURL("/workspaces");
       await page.goto("/settings/security");
       await expect(apps(page).getByText("New phone")).toBeVisible();
       await expect(page.getByText("9 codes left")).toBeVisible();
     });
 
-    test("an account that must have an app adds one before anything else", async ({ page, member }) => {
+    test("an account that requires an app must add one before anything else", async ({ page, member }) => {
       await requireMfa({ id: await idOf(member) });
       await signIn(page, member, { at: "/login?returnUrl=%2Fworkspaces" });
       await expect(heading(page, "Add an authenticator app")).toBeVisible();
@@ -159,7 +159,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(heading(page, "Workspaces")).toBeVisible();
     });
 
-    test("a forgotten password is replaced once the code is proved", async ({ page, member }) => {
+    test("a forgotten password is replaced after the code is verified", async ({ page, member }) => {
       const [app] = await enroll(member, "Phone");
       await page.goto("/forgot-password");
       await page.getByLabel("Email").fill(member.email);
@@ -178,7 +178,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(heading(page, "Enter your code")).toBeVisible();
     });
 
-    test("a change asks for a code again after ten minutes, on the same session", async ({
+    test("a change asks for a code again after ten minutes and keeps the session", async ({
       page,
       context,
       baseURL,
@@ -200,7 +200,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(apps(page).getByText("Phone")).toBeVisible();
     });
 
-    test("without an app a change asks for the password again", async ({ page, context, baseURL, member }) => {
+    test("a change asks for the password again if there is no app", async ({ page, context, baseURL, member }) => {
       await comeBackLater(context, { person: member, url: baseURL ?? "" });
       await page.goto("/mfa/enroll?returnUrl=%2Fsettings%2Fsecurity");
       await expect(heading(page, "Confirm it’s you")).toBeVisible();
@@ -217,7 +217,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("of several apps the one at hand is chosen", async ({ page, member }) => {
+test("a person with several apps chooses one of them", async ({ page, member }) => {
   const [, tablet] = await enroll(member, "Phone", "Tablet");
   await signIn(page, member);
   await expect(page.getByRole("group", { name: "Which app shows the code?" })).toBeVisible();
@@ -228,7 +228,7 @@ test("of several apps the one at hand is chosen", async ({ page, member }) => {
   await expect(heading(page, "Home")).toBeVisible();
 });
 
-test("the challenge works with the keyboard alone", async ({ page, member }) => {
+test("the challenge works with the keyboard only", async ({ page, member }) => {
   const [app] = await enroll(member, "Phone");
   await signIn(page, member);
   const field = page.getByLabel("6-digit code");
@@ -251,7 +251,7 @@ test("the challenge works with the keyboard alone", async ({ page, member }) => 
   await expect(heading(page, "Home")).toBeVisible();
 });
 
-test("who cannot pass the challenge signs out", async ({ page, member }) => {
+test("a person who cannot pass the challenge can sign out", async ({ page, member }) => {
   await enroll(member, "Phone");
   await signIn(page, member);
   await page.getByRole("button", { name: "Sign out" }).click();
@@ -260,7 +260,7 @@ test("who cannot pass the challenge signs out", async ({ page, member }) => {
   await expect(page).toHaveURL("/login");
 });
 
-test("key and codes are copied by a button", async ({ page, context, member }) => {
+test("buttons copy the key and the recovery codes", async ({ page, context, member }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await signIn(page, member, { at: "/login?returnUrl=%2Fmfa%2Fenroll" });
   await page.getByRole("button", { name: "Set up app" }).click();
@@ -279,10 +279,7 @@ test("key and codes are copied by a button", async ({ page, context, member }) =
   await expect(page.getByRole("button", { name: "Print" })).toBeVisible();
 });
 
-test("an API that refuses for a second step leads nobody astray: the page that follows is the challenge", async ({
-  page,
-  member,
-}) => {
+test("after an API response that requires a second step, the next page is the challenge", async ({ page, member }) => {
   await enroll(member, "Phone");
   await signIn(page, member);
   const refused = await page.request.get("/api/v1/users/me/sessions");

@@ -19,7 +19,6 @@ async function ownWorkspace({ email }: Person): Promise<string> {
   return row?.id ?? "";
 }
 
-/** Founds a workspace that the person owns. */
 async function foundWorkspace(page: Page, name: string): Promise<void> {
   await page.goto("/workspaces");
   await page.getByLabel("Name").fill(name);
@@ -33,7 +32,7 @@ async function expectEntries(page: Page, entries: Record<string, string[]>): Pro
   }
 }
 
-test("the sidebar groups a workspace's pages from 1024 px, and the page's name is the heading", async ({
+test("from 1024 px the sidebar groups a workspace's pages, and the page's name is the heading", async ({
   page,
   member,
 }) => {
@@ -57,7 +56,7 @@ test("the sidebar groups a workspace's pages from 1024 px, and the page's name i
   await expect(menuButton(page)).toBeVisible();
 });
 
-test("the sidebar and its switcher are used by keyboard", async ({ page, member }) => {
+test("the sidebar and its switcher work with the keyboard", async ({ page, member }) => {
   await page.setViewportSize(wide);
   await enter(page, member);
   await foundWorkspace(page, "Orbit");
@@ -80,7 +79,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled, viewport: phone });
 
-    test("the menu is opened, left and used by keyboard on small screens", async ({ page, member }) => {
+    test("the menu opens, closes and works with the keyboard on small screens", async ({ page, member }) => {
       await enter(page, member, `/workspaces/${await ownWorkspace(member)}/members`);
       await expect(sections(page)).toBeHidden();
       await menuButton(page).focus();
@@ -104,10 +103,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("the open menu is accessible, fits small screens, and closes when something else is pressed", async ({
-  page,
-  member,
-}) => {
+test("the open menu is accessible, fits small screens, and closes on a click elsewhere", async ({ page, member }) => {
   await page.setViewportSize(phone);
   await enter(page, member, `/workspaces/${await ownWorkspace(member)}`);
   await menuButton(page).click();
@@ -117,7 +113,7 @@ test("the open menu is accessible, fits small screens, and closes when something
   await expect(sections(page)).toBeHidden();
 });
 
-test("members see the entries that their role reaches, and an Overview without usage", async ({
+test("members see the entries that their role allows, and an Overview without usage", async ({
   page,
   member,
   colleague,
@@ -141,7 +137,7 @@ test("members see the entries that their role reaches, and an Overview without u
   await expectAccessible(page);
 });
 
-test("admins have the console in the header, whose pages are grouped too", async ({ page, member, context }) => {
+test("admins see the console in the header, and its pages are grouped too", async ({ page, member, context }) => {
   await enter(page, member);
   await expect(page.getByRole("link", { name: "Docs" })).toHaveAttribute("href", "/docs/api");
   await expect(page.getByRole("link", { name: "Admin console" })).toHaveCount(0);
@@ -160,9 +156,9 @@ test("admins have the console in the header, whose pages are grouped too", async
   await deletePerson(admin);
 });
 
-test("“/” focuses the search of a page that has one, and types elsewhere", async ({ page, context }) => {
+test("“/” focuses the page's search field, and types a slash in other fields", async ({ page, context }) => {
   const admin = await enterConsole(context);
-  await page.goto("/admin?q=nobody");
+  await page.goto("/admin?q=no-match");
   const search = page.getByRole("searchbox", { name: "Email, name or ID" });
   await expect(search).toHaveAttribute("aria-keyshortcuts", "/");
   await page.keyboard.press("/");
@@ -181,8 +177,8 @@ test("“/” focuses the search of a page that has one, and types elsewhere", a
   await deletePerson(admin);
 });
 
-test("the profile settings turn “/” off and on for this browser", async ({ page, member }) => {
-  const members = `/workspaces/${await ownWorkspace(member)}/members?q=nobody`;
+test("the profile settings turn the “/” shortcut off and on for this browser", async ({ page, member }) => {
+  const members = `/workspaces/${await ownWorkspace(member)}/members?q=no-match`;
   await enter(page, member, "/settings/profile");
   await page.getByRole("button", { name: "Turn off" }).press("Enter");
   await expect(page.getByRole("button", { name: "Turn on" })).toBeFocused();
@@ -196,8 +192,11 @@ test("the profile settings turn “/” off and on for this browser", async ({ p
   await page.keyboard.press("/");
   await expect(search).toBeFocused();
 });
-test("“/” focuses a search that a script brought, and does nothing where there is none", async ({ page, member }) => {
-  await enter(page, member, `/workspaces/${await ownWorkspace(member)}/members?q=nobody`);
+test("after client-side navigation “/” focuses the search, and does nothing on pages without one", async ({
+  page,
+  member,
+}) => {
+  await enter(page, member, `/workspaces/${await ownWorkspace(member)}/members?q=no-match`);
   await sections(page).getByRole("link", { name: "Settings" }).click();
   await expect(heading(page, "Settings")).toBeVisible();
   await page.keyboard.press("/");
@@ -211,7 +210,7 @@ test("“/” focuses a search that a script brought, and does nothing where the
 test.describe("without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
-  test("the steps to the first request tick themselves as the workspace takes them", async ({ page, member }) => {
+  test("the getting-started checklist checks off each step as the workspace completes it", async ({ page, member }) => {
     const id = await ownWorkspace(member);
     const overview = `/workspaces/${id}`;
     const main = page.getByRole("main");

@@ -9,10 +9,10 @@ import { expect, expectAccessible, expectFitsSmallScreens, test } from "./test.t
 
 const stack = readStack();
 const auth = `${stack.supabase.url}/auth/v1`;
-/** A page of the web server that does nothing with what comes back. */
+/** A page of the web server that ignores the callback parameters. */
 const returnTo = `${stack.base}/healthz?kept=1`;
 
-/** Begins a sign-in with PKCE (RFC 7636) in the browser, up to the provider's page. @returns the verifier */
+/** Begins a sign-in with PKCE (RFC 7636) and waits for the provider's page. @returns the verifier */
 async function beginSignIn(page: Page, provider = "keycloak", title = "provider"): Promise<string> {
   const verifier = randomBytes(42).toString("base64url");
   const query = new URLSearchParams({
@@ -28,7 +28,7 @@ async function beginSignIn(page: Page, provider = "keycloak", title = "provider"
   return verifier;
 }
 
-/** Waits until the browser is back at the web server. @returns what it brought */
+/** Waits until the browser is back at the web server. @returns the callback parameters */
 async function outcome(page: Page): Promise<Record<string, string>> {
   await page.waitForURL((url) => url.origin === stack.base);
   const { pathname, searchParams } = new URL(page.url());
@@ -52,10 +52,7 @@ async function post(path: string, body: Record<string, string>) {
 const exchange = (auth_code: string, code_verifier: string) =>
   post("/token?grant_type=pkce", { auth_code, code_verifier });
 
-test("a sign-in with a provider: to its page, back with a code, and the code is good for a session", async ({
-  page,
-  newcomer,
-}) => {
+test("a provider sign-in returns a code that is exchanged for a session", async ({ page, newcomer }) => {
   const verifier = await beginSignIn(page);
   await page.getByLabel("Email").fill(newcomer.email);
   await page.getByRole("button", { name: "Continue" }).click();
@@ -90,7 +87,7 @@ test("a sign-in with a provider: to its page, back with a code, and the code is 
   expect(await exchange(code, verifier)).toMatchObject({ status: 404, body: { code: "flow_state_not_found" } });
 });
 
-test("an account of the same address, confirmed, gets the provider's identity and stays one account", async ({
+test("a confirmed account with the same email gets the provider's identity and stays one account", async ({
   page,
   member,
 }) => {
@@ -104,7 +101,7 @@ test("an account of the same address, confirmed, gets the provider's identity an
   expect(signedIn.body.user.id).toBe(body.user.id);
 });
 
-test("a sign-in that is cancelled at the provider comes back with access_denied and no code", async ({ page }) => {
+test("a sign-in that is canceled at the provider returns access_denied and no code", async ({ page }) => {
   await beginSignIn(page);
   await page.getByRole("button", { name: "Cancel" }).click();
   const result = await outcome(page);
@@ -112,7 +109,10 @@ test("a sign-in that is cancelled at the provider comes back with access_denied 
   expect(result).not.toHaveProperty("code");
 });
 
-test("an address that the provider has not verified is mailed, and signs nobody in", async ({ page, newcomer }) => {
+test("an email that the provider has not verified gets a confirmation email and no session", async ({
+  page,
+  newcomer,
+}) => {
   await beginSignIn(page);
   await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("The address is verified").uncheck();
@@ -123,9 +123,7 @@ test("an address that the provider has not verified is mailed, and signs nobody 
   await expect.poll(async () => (await mailsTo(newcomer.email)).length).toBe(1);
 });
 
-test("the provider's page names what is wrong with an address, and can be read and used by everyone", async ({
-  page,
-}) => {
+test("the provider's page names errors in the email and is accessible", async ({ page }) => {
   await beginSignIn(page);
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
@@ -137,7 +135,7 @@ test("the provider's page names what is wrong with an address, and can be read a
 });
 
 for (const provider of playedProviders({ isBinary: !!process.env.IDENTITY_BIN })) {
-  test(`the stand-in for ${provider}: a page that says so, and a session with that identity`, async ({
+  test(`the stand-in for ${provider} identifies itself on its page and returns a session with its identity`, async ({
     page,
     newcomer,
   }) => {

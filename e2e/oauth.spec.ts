@@ -5,14 +5,14 @@ import { enter, expect, expectAccessible, expectFitsSmallScreens, signIn, test }
 
 const { oidc, base } = readStack();
 
-/** The providers as their buttons name them, those aside that the stack cannot play for a real Supabase Auth. */
+/** Returns the providers' button labels, except those that the stack cannot simulate for a real Supabase Auth. */
 async function providersOf(page: Page): Promise<string[]> {
   await page.goto("/login");
   const names = await page.getByRole("button", { name: /^Continue with/ }).allInnerTexts();
   return names.map((name) => name.replace(/^Continue with\s*/, "").trim());
 }
 
-/** Says on the provider's page who it is, or turns back. */
+/** Enters an email on the provider's page, or cancels there. */
 async function answerProvider(page: Page, { email, cancel = false }: { email: string; cancel?: boolean }) {
   await page.waitForURL((url) => url.origin === oidc);
   await page.getByLabel("Email").fill(email);
@@ -24,7 +24,7 @@ const providerButton = (page: Page, name: string) => page.getByRole("button", { 
 const linkedAccounts = (page: Page) => page.locator("#linked-accounts");
 const identity = (page: Page, email: string) => linkedAccounts(page).getByRole("paragraph").filter({ hasText: email });
 
-test("each provider signs up, and then in, and is offered first", async ({ page, context, newcomer }) => {
+test("each provider signs a person up and then in, and is offered first", async ({ page, context, newcomer }) => {
   const providers = await providersOf(page);
   expect(providers.length).toBeGreaterThanOrEqual(3);
   for (const name of providers) {
@@ -43,7 +43,7 @@ test("each provider signs up, and then in, and is offered first", async ({ page,
   expect(decodeURIComponent(hint?.value ?? "")).toMatch(/^oauth:[a-z]+$/);
 });
 
-test("the sign-in and sign-up pages with providers are for everyone", async ({ page, newcomer }) => {
+test("the sign-in and sign-up pages with providers are accessible", async ({ page, newcomer }) => {
   for (const path of ["/login", "/signup"]) {
     await page.goto(path);
     await expect(page.getByRole("button", { name: /^Continue with/ }).first()).toBeVisible();
@@ -62,7 +62,9 @@ test("the sign-in and sign-up pages with providers are for everyone", async ({ p
   expect(first).not.toBe("");
 });
 
-test("who turns back finds plain words on the sign-in page, and where they were going is kept", async ({ page }) => {
+test("canceling at the provider shows a plain message on the sign-in page and keeps the destination", async ({
+  page,
+}) => {
   const [name = ""] = await providersOf(page);
   await page.goto("/login?returnUrl=%2Fworkspaces");
   await providerButton(page, name).click();
@@ -75,7 +77,7 @@ test("who turns back finds plain words on the sign-in page, and where they were 
   await expectFitsSmallScreens(page);
 });
 
-test("a way back that another browser takes leads nowhere", async ({ page, browser, newcomer }) => {
+test("a provider callback that another browser opens is rejected", async ({ page, browser, newcomer }) => {
   const [name = ""] = await providersOf(page);
   let begun = "";
   page.on("request", (request) => {
@@ -83,7 +85,7 @@ test("a way back that another browser takes leads nowhere", async ({ page, brows
   });
   await providerButton(page, name).click();
   await expect.poll(() => begun).toContain("client_id=");
-  // The other browser is sent the address of the provider's page, as somebody who is lured there would be.
+  // The other browser gets the URL of the provider's page, as in a login CSRF attack.
   const elsewhere = await (await browser.newContext()).newPage();
   await elsewhere.goto(begun);
   await answerProvider(elsewhere, newcomer);
@@ -96,7 +98,11 @@ test("a way back that another browser takes leads nowhere", async ({ page, brows
   await elsewhere.context().close();
 });
 
-test("an account is linked, signs in, and is unlinked; the last way in stays", async ({ page, member, newcomer }) => {
+test("an account is linked, signs in and is unlinked, but the last way to sign in stays", async ({
+  page,
+  member,
+  newcomer,
+}) => {
   const [name = ""] = await providersOf(page);
   await enter(page, member, "/settings/security");
   await expectAccessible(page);
@@ -131,7 +137,7 @@ test("an account is linked, signs in, and is unlinked; the last way in stays", a
   await expect(identity(page, newcomer.email)).toHaveCount(0);
 });
 
-test("who has one way in keeps it", async ({ page, newcomer }) => {
+test("the only way to sign in cannot be unlinked", async ({ page, newcomer }) => {
   const [name = ""] = await providersOf(page);
   await providerButton(page, name).click();
   await answerProvider(page, newcomer);
@@ -140,7 +146,12 @@ test("who has one way in keeps it", async ({ page, newcomer }) => {
   await expect(linkedAccounts(page).getByRole("link", { name: /^Unlink/ })).toHaveCount(0);
 });
 
-test("another account takes nobody's place without their word", async ({ page, context, member, newcomer }) => {
+test("a callback for another account asks before replacing the active account", async ({
+  page,
+  context,
+  member,
+  newcomer,
+}) => {
   const [name = ""] = await providersOf(page);
   await providerButton(page, name).click();
   await page.waitForURL((url) => url.origin === oidc);

@@ -7,12 +7,12 @@ import { createOpenidClient } from "../scripts/test/openid.ts";
 import { readStack } from "../scripts/test/stack.ts";
 import { test as base, expect } from "./test.ts";
 
-/** The app with openid-client that docs/openid.md has in full, as a process of its own. */
+/** Runs the complete openid-client app from docs/openid.md in its own process. */
 const test = base.extend<{ charts: { origin: string } }>({
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
   charts: async ({}, use) => {
     const source = /^```js needs=browser\n([\s\S]*?)^```$/m.exec(await readFile("docs/openid.md", "utf8"))?.[1] ?? "";
-    // Below the checkout, where it finds openid-client.
+    // Below the checkout, where openid-client resolves.
     await mkdir(".local", { recursive: true });
     const directory = await mkdtemp(path.resolve(".local/openid-example-"));
     const file = path.join(directory, "app.mjs");
@@ -46,7 +46,7 @@ const test = base.extend<{ charts: { origin: string } }>({
   },
 });
 
-test("the guide's app with openid-client signs a person in and out", async ({ page, member, charts }) => {
+test("the openid-client app from the guide signs a person in and out", async ({ page, member, charts }) => {
   await page.goto(`${charts.origin}/sign-in`);
   await page.getByLabel("Email").fill(member.email);
   await page.getByLabel("Password", { exact: true }).fill(member.password);
@@ -67,7 +67,7 @@ test("the guide's app with openid-client signs a person in and out", async ({ pa
   await expect(page.getByLabel("Email")).toBeVisible();
 });
 
-test("the guide's app refuses an answer that another request began", async ({ page, member, charts }) => {
+test("the openid-client app from the guide rejects a response to another request", async ({ page, member, charts }) => {
   await page.goto(`${charts.origin}/sign-in`);
   await page.getByLabel("Email").fill(member.email);
   await page.goto(`${charts.origin}/callback?code=ghc_stolen&state=theirs&iss=${encodeURIComponent(readStack().base)}`);

@@ -29,7 +29,7 @@ async function bearerOf({ email, password }: Person): Promise<string> {
   return body.access_token;
 }
 
-/** Lets the page's browser make a credential. */
+/** Creates a credential in the page's browser. */
 const create = (page: Page, options: PublicKeyCredentialCreationOptionsJSON) =>
   page.evaluate(async (json) => {
     const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(json);
@@ -38,7 +38,7 @@ const create = (page: Page, options: PublicKeyCredentialCreationOptionsJSON) =>
     return credential.toJSON();
   }, options);
 
-/** Lets the page's browser sign a challenge. */
+/** Signs a challenge in the page's browser. */
 const get = (page: Page, options: PublicKeyCredentialRequestOptionsJSON) =>
   page.evaluate(async (json) => {
     const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(json);
@@ -63,11 +63,11 @@ async function signIn(page: Page) {
 }
 
 test.beforeEach(async ({ page }) => {
-  // The relying party's origin; the test itself plays its server.
+  // The relying party's origin; the test itself acts as its server.
   await page.goto("/healthz");
 });
 
-test("a browser's passkey is registered, signs in, is listed, renamed and deleted", async ({ page, member }) => {
+test("a passkey is registered, signs in, is listed, renamed and deleted", async ({ page, member }) => {
   const authenticator = await addAuthenticator(page);
   const bearer = await bearerOf(member);
   const begun = Date.now() - clockSkewMs;
@@ -113,10 +113,7 @@ test("a browser's passkey is registered, signs in, is listed, renamed and delete
   expect(refused.body.code).toBe("webauthn_verification_failed");
 });
 
-test("the browser makes no second passkey on an authenticator that has one for the account", async ({
-  page,
-  member,
-}) => {
+test("the browser creates no second passkey for the account on the same authenticator", async ({ page, member }) => {
   const authenticator = await addAuthenticator(page);
   const bearer = await bearerOf(member);
   expect((await register(page, bearer)).status).toBe(200);
@@ -124,7 +121,7 @@ test("the browser makes no second passkey on an authenticator that has one for t
   expect(await authenticator.credentials()).toHaveLength(1);
 });
 
-test("a passkey made for one challenge does not answer another", async ({ page, member }) => {
+test("a passkey response to one challenge is rejected for another", async ({ page, member }) => {
   await addAuthenticator(page);
   const bearer = await bearerOf(member);
   const [first, second] = await Promise.all([
@@ -140,7 +137,7 @@ test("a passkey made for one challenge does not answer another", async ({ page, 
   expect((await call("GET /passkeys", { bearer })).body).toEqual([]);
 });
 
-test("a page of another origin cannot use the passkeys of this one", async ({ page, member }) => {
+test("a page on another origin cannot use this origin's passkeys", async ({ page, member }) => {
   await addAuthenticator(page);
   expect((await register(page, await bearerOf(member))).status).toBe(200);
   const { body } = await call("POST /passkeys/authentication/options", { body: {} });

@@ -13,7 +13,7 @@ const { admin } = createClient(stack.supabase.url, stack.supabase.secretKey, {
 const passkeyButton = (page: Page) => page.getByRole("button", { name: "Sign in with a passkey" });
 const card = (page: Page) => page.locator("#passkeys");
 
-/** Adds a passkey on the security page of who is signed in. */
+/** Adds a passkey for the signed-in person on the security page. */
 async function addPasskey(page: Page): Promise<void> {
   await page.goto("/settings/security/passkeys/new");
   await page.getByRole("button", { name: "Add passkey" }).click();
@@ -24,14 +24,17 @@ async function signOut(page: Page): Promise<void> {
   await page.context().clearCookies();
 }
 
-/** Leaves only the button: an authenticator that answers at once would answer autofill, too. */
+/**
+ * Disables autofill and leaves only the button, because an authenticator that responds immediately would answer
+ * autofill as well.
+ */
 async function withoutAutofill(page: Page): Promise<void> {
   await page.addInitScript(() => {
     PublicKeyCredential.isConditionalMediationAvailable = async () => false;
   });
 }
 
-/** Waits until the sign-in page offers passkeys in its email field. */
+/** Opens the sign-in page and waits until its email field offers passkeys. */
 async function openSignIn(page: Page, at = "/login"): Promise<void> {
   const offered = page.waitForResponse((response) => response.url().endsWith("/login/passkey/options"));
   await page.goto(at);
@@ -39,7 +42,7 @@ async function openSignIn(page: Page, at = "/login"): Promise<void> {
   await expect(passkeyButton(page)).toBeEnabled();
 }
 
-test("a passkey is added and signs in with the keyboard alone, to where its owner was going", async ({
+test("a passkey is added and signs in with the keyboard only, and continues to the destination", async ({
   page,
   member,
 }) => {
@@ -82,7 +85,7 @@ test("a passkey is added and signs in with the keyboard alone, to where its owne
   await expect(page.locator("#activity")).toContainText("Passkey");
 });
 
-test("a passkey that is chosen in the email field's autofill signs in", async ({ page, member }) => {
+test("a passkey chosen in the email field's autofill signs in", async ({ page, member }) => {
   await addAuthenticator(page);
   await enter(page, member);
   await addPasskey(page);
@@ -93,7 +96,7 @@ test("a passkey that is chosen in the email field's autofill signs in", async ({
   expect(session).toMatchObject({ user: { email: member.email }, aal: "aal1" });
 });
 
-test("autofill ends before the button's own ceremony begins, and leaves it its challenge", async ({ page, member }) => {
+test("the button cancels autofill before its own ceremony, and reuses the challenge", async ({ page, member }) => {
   const authenticator = await addAuthenticator(page);
   await enter(page, member);
   await addPasskey(page);
@@ -124,7 +127,7 @@ test("autofill ends before the button's own ceremony begins, and leaves it its c
   expect(asked).toBe(1);
 });
 
-test("a prompt that is closed says so, and what was typed stays", async ({ page }) => {
+test("a dismissed prompt is reported, and the typed values stay", async ({ page }) => {
   await addAuthenticator(page);
   await openSignIn(page);
   await page.getByLabel("Email").fill("ada@example.com");
@@ -136,7 +139,10 @@ test("a prompt that is closed says so, and what was typed stays", async ({ page 
   await expectFitsSmallScreens(page);
 });
 
-test("a passkey that no account has any more says so, and the browser forgets it", async ({ page, member }) => {
+test("a passkey that no longer belongs to an account is reported, and the browser removes it", async ({
+  page,
+  member,
+}) => {
   const authenticator = await addAuthenticator(page);
   await enter(page, member);
   await addPasskey(page);
@@ -153,13 +159,13 @@ test("a passkey that no account has any more says so, and the browser forgets it
   await expect.poll(authenticator.credentials).toEqual([]);
 });
 
-test("a challenge that has run out is followed by a fresh one", async ({ page, member }) => {
+test("an expired challenge is replaced by a fresh one", async ({ page, member }) => {
   await addAuthenticator(page);
   await enter(page, member);
   await addPasskey(page);
   await signOut(page);
   await withoutAutofill(page);
-  // What the browser is given is good for nothing by the time that it answers.
+  // The challenge has expired by the time the browser responds.
   await page.route(
     "**/login/passkey/options",
     async (route) => {
@@ -184,7 +190,7 @@ async function expire(challengeId: string): Promise<void> {
   await database.end();
 }
 
-test("of two passkeys each signs in; one is renamed, the other deleted, and it is forgotten", async ({
+test("two passkeys can each sign in; renaming one and deleting the other updates the browser", async ({
   page,
   member,
 }) => {
@@ -224,7 +230,7 @@ test("of two passkeys each signs in; one is renamed, the other deleted, and it i
   await expect.poll(phone.credentials).toEqual([]);
 });
 
-test("a device that holds a passkey of the account makes no second one", async ({ page, member }) => {
+test("a device that has a passkey for the account cannot create a second one", async ({ page, member }) => {
   await addAuthenticator(page);
   await enter(page, member);
   await addPasskey(page);
@@ -237,7 +243,7 @@ test("a device that holds a passkey of the account makes no second one", async (
 test.describe("without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
-  test("the pages say what needs it", async ({ page, member }) => {
+  test("the pages say that passkeys need JavaScript", async ({ page, member }) => {
     await page.goto("/login");
     const note = page.locator("#passkey-note noscript");
     await expect(note).toBeVisible();
@@ -268,7 +274,7 @@ test("a passkey is renamed and deleted without JavaScript", async ({ page, membe
   await plain.close();
 });
 
-test.describe("where there can be no passkeys", () => {
+test.describe("where passkeys are unavailable", () => {
   for (const [what, script, words] of [
     ["a browser without them", "delete window.PublicKeyCredential", "This browser doesn’t support passkeys."],
     [
@@ -277,7 +283,7 @@ test.describe("where there can be no passkeys", () => {
       "Passkeys need a secure connection",
     ],
   ] as const) {
-    test(`${what} says so, and the password still works`, async ({ page, member }) => {
+    test(`${what} is reported, and the password still works`, async ({ page, member }) => {
       await page.addInitScript(script);
       await page.goto("/login");
       await expect(page.getByText(words)).toBeVisible();
@@ -292,7 +298,7 @@ test.describe("where there can be no passkeys", () => {
   }
 });
 
-test("the browser learns what the account is called now", async ({ page, member }) => {
+test("a passkey sign-in updates the account's name in the browser", async ({ page, member }) => {
   const authenticator = await addAuthenticator(page);
   await enter(page, member);
   await addPasskey(page);

@@ -17,7 +17,7 @@ const test = base.extend<{ phone: CommandLinePhone }>({
 
 const heading = (page: Page, name: string) => page.getByRole("heading", { name, level: 1 });
 
-/** Runs a command that has to go well. */
+/** Runs a command that must succeed. */
 async function tell(phone: CommandLinePhone, argv: string[], environment?: Record<string, string>): Promise<string> {
   const { code, out, err } = await phone.run(argv, environment);
   expect(code, err).toBe(0);
@@ -27,7 +27,7 @@ async function tell(phone: CommandLinePhone, argv: string[], environment?: Recor
 const signInOn = (phone: CommandLinePhone, { email, password }: Person, ...more: string[]) =>
   tell(phone, ["sign-in", email, ...more], { MOBILE_PASSWORD: password });
 
-/** The link that a phone's camera reads off the QR code; the page's script has the same secret. */
+/** Returns the link in the QR code. The page's script holds the same secret. */
 async function linkOn(page: Page): Promise<string> {
   await expect(page.getByRole("img", { name: "QR code for the Gatehouse app" })).toBeVisible();
   const poll = (await page.locator("#waiting").getAttribute("data-poll")) ?? "";
@@ -38,7 +38,7 @@ async function linkOn(page: Page): Promise<string> {
 const sessionOf = async (page: Page): Promise<{ sessionId: string; aal: string; mfa: { satisfied: boolean } }> =>
   (await page.request.get("/api/v1/auth/session")).json();
 
-/** Enrols an app and signs the phone in with its code; that ends the sessions that have not proved one. */
+/** Enrolls an authenticator app and signs the phone in with its code, which ends sessions without a second factor. */
 async function proveOn(phone: CommandLinePhone, member: Person): Promise<void> {
   const [app] = await enrollApps(supabase, { ...member, names: ["Authenticator"] });
   if (!app) throw new Error("no app");
@@ -52,12 +52,12 @@ for (const javaScriptEnabled of [true, false]) {
       if (javaScriptEnabled) await expectAccessible(page);
       await expectFitsSmallScreens(page);
     };
-    /** What a page shows by itself where its script runs, and on a press of its button elsewhere. */
+    /** Waits for the page to continue by itself, or clicks its button if JavaScript is off. */
     const goOn = async (page: Page) => {
       if (!javaScriptEnabled) await page.getByRole("button", { name: "Continue" }).click();
     };
 
-    test("a phone hands a fresh session to the browser by QR", async ({ page, member, phone }) => {
+    test("a phone hands a fresh session to the browser through a QR code", async ({ page, member, phone }) => {
       await signInOn(phone, member);
       await enter(page, member, "/qr?returnUrl=%2Fworkspaces");
       await expect(heading(page, "Continue with your phone")).toBeVisible();
@@ -126,9 +126,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("a browser that opens the code's link is told to scan it, and keeps no secret in its address", async ({
-  page,
-}) => {
+test("a browser that opens the code's link asks to scan it, and keeps no secret in its URL", async ({ page }) => {
   await page.goto("/qr/open#00000000-0000-4000-8000-000000000000.secret");
   await expect(heading(page, "Scan this code with the app")).toBeVisible();
   await expect(page).toHaveURL("/qr/open");

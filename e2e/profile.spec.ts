@@ -4,7 +4,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled });
 
-    test("people say who they are, and see it kept where they typed it", async ({ page, member }) => {
+    test("people edit their profile, and errors keep what they typed", async ({ page, member }) => {
       await enter(page, member);
       await page.getByRole("button", { name: "Account menu" }).click();
       await page.getByRole("link", { name: "Settings" }).click();
@@ -42,7 +42,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("a picture's server hears of nobody who looks", async ({ page, member }) => {
+test("no page requests a profile picture from its server", async ({ page, member }) => {
   const asked: string[] = [];
   page.on("request", (request) => asked.push(request.url()));
   await enter(page, member, "/settings/profile");
@@ -52,7 +52,7 @@ test("a picture's server hears of nobody who looks", async ({ page, member }) =>
   expect(asked.filter((url) => url.includes("pictures.example"))).toEqual([]);
 });
 
-test.describe("with the keyboard alone", () => {
+test.describe("with the keyboard only", () => {
   test("a name is changed", async ({ page, member }) => {
     await enter(page, member, "/settings/profile");
     const name = page.getByLabel("Name");

@@ -5,7 +5,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled });
 
-    test("a forgotten password is replaced by mail, and other devices are signed out", async ({
+    test("a forgotten password is replaced through an email, and other devices are signed out", async ({
       page,
       browser,
       member,
@@ -47,7 +47,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("an unknown address gets the same answer, and no mail", async ({ page, newcomer }) => {
+test("an unknown email gets the same response, and no email is sent", async ({ page, newcomer }) => {
   await page.goto("/forgot-password");
   await page.getByLabel("Email").fill(newcomer.email);
   await page.getByRole("button", { name: "Send reset link" }).click();

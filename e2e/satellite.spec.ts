@@ -18,7 +18,7 @@ async function workspaceOf({ email }: Person): Promise<string> {
   return workspace.id;
 }
 
-/** Fills in the platform's sign-in page, where an app has led, and goes on to the app. */
+/** Signs in on the platform's page that an app redirected to, and continues to the app. */
 async function signInFor(page: Page, { email, password }: Person): Promise<void> {
   await page.getByLabel("Email").fill(email);
   await page.getByLabel("Password", { exact: true }).fill(password);
@@ -29,13 +29,13 @@ async function signInFor(page: Page, { email, password }: Person): Promise<void>
 const signedInAs = (page: Page, { email }: Person) => expect(page.getByText(`Signed in as ${email}`)).toBeVisible();
 const signedOut = (page: Page) => expect(page.getByText("Sign in with your Gatehouse account")).toBeVisible();
 
-/** The satellite's own cookies: beside them a browser may send it those of the parent domain. */
+/** Returns the satellite's own cookies. A browser may also send it those of the parent domain. */
 async function ownCookies(context: BrowserContext): Promise<string[]> {
   const names = (await context.cookies(notes)).map(({ name }) => name);
   return names.filter((name) => name.includes("platform_"));
 }
 
-/** What the browser asks for from now on: addresses, and what each request says of where it comes from. */
+/** Records the URL and referrer of every request that the browser sends from now on. */
 function recordRequests(context: BrowserContext) {
   const seen: Promise<{ url: string; referer: string }>[] = [];
   context.on("request", (request) => {
@@ -45,7 +45,7 @@ function recordRequests(context: BrowserContext) {
   return () => Promise.all(seen);
 }
 
-test("who opens a page of a satellite signs in on the platform, and is back on that page without the token", async ({
+test("a visitor of a satellite signs in on the platform and returns to the same page without the token", async ({
   page,
   context,
   member,
@@ -91,7 +91,7 @@ test("who opens a page of a satellite signs in on the platform, and is back on t
   await expect(page.getByRole("link", { name: /Field work/ })).toBeVisible();
 });
 
-test("a session that ends on the platform ends in the satellite, whatever page is open", async ({
+test("a session that ends on the platform ends in the satellite on any open page", async ({
   page,
   context,
   member,
@@ -108,11 +108,7 @@ test("a session that ends on the platform ends in the satellite, whatever page i
   expect(await ownCookies(context)).toEqual([]);
 });
 
-test("a session that was revoked is over at the next click, and can be begun anew", async ({
-  page,
-  context,
-  member,
-}) => {
+test("a revoked session ends at the next click, and signing in again works", async ({ page, context, member }) => {
   await page.goto(`${notes}/sign-in`);
   await signInFor(page, member);
   await signedInAs(page, member);
@@ -129,7 +125,7 @@ test("a session that was revoked is over at the next click, and can be begun ane
   await expect(page.getByRole("button", { name: "Save name" })).toBeVisible();
 });
 
-test("the wrong account is told before anything happens, on the platform and on the satellite", async ({
+test("a wrong account is reported before anything happens, on the platform and on the satellite", async ({
   page,
   member,
   colleague,
@@ -141,7 +137,7 @@ test("the wrong account is told before anything happens, on the platform and on 
   await signInFor(page, colleague);
   await signedInAs(page, colleague);
 
-  // A link that somebody else made, to sign this browser in to their account.
+  // A link that an attacker created to sign this browser in to the attacker's account.
   const token = await mint(await signInAgain(member), { id: "", name: "notes", secret: "" });
   const link = `${notes}/verify-token?${new URLSearchParams({ token, nextUrl: "/", state: "theirs" })}`;
   await page.goto(link);
@@ -160,8 +156,8 @@ test("the wrong account is told before anything happens, on the platform and on 
   await expectFitsSmallScreens(page);
 });
 
-test("a satellite on an origin that nobody registered gets no one", async ({ page, member }) => {
-  // By a name of its own: a free port of 127.0.0.1 may be one that another test has registered.
+test("a satellite on an unregistered origin signs no visitor in", async ({ page, member }) => {
+  // With its own host name, because another test may have registered a free port of 127.0.0.1.
   const stranger = await startSatellite({
     app: await createApp({ scopes: ["profile"] }),
     centralUrl: base,
@@ -180,7 +176,7 @@ test("a satellite on an origin that nobody registered gets no one", async ({ pag
   }
 });
 
-test("beside the platform under its parent domain, a satellite keeps its cookies to itself and leaves the platform's alone", async ({
+test("a satellite under the platform's parent domain keeps its cookies host-only and ignores the platform's", async ({
   page,
   context,
   member,
@@ -206,7 +202,7 @@ test("beside the platform under its parent domain, a satellite keeps its cookies
     expect(new URL(page.url()).origin).toBe(web.base);
     await signInFor(page, member);
     await signedInAs(page, member);
-    // The browser shows it to the satellite too, which is no reason to read it.
+    // The browser also sends this cookie to the satellite, which must not read it.
     const cookies = await context.cookies(origin);
     const shared = cookies.filter(({ name }) => name.startsWith("sb-"));
     const own = cookies.filter(({ name }) => !name.startsWith("sb-"));
@@ -227,7 +223,7 @@ test("beside the platform under its parent domain, a satellite keeps its cookies
   }
 });
 
-test("all of it works without JavaScript", async ({ browser, member }) => {
+test("signing in to a satellite and out of it works without JavaScript", async ({ browser, member }) => {
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
   const requests = recordRequests(context);

@@ -13,11 +13,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expectFitsSmallScreens(page);
     };
 
-    test("a password is changed, other devices are signed out, and the owner is told", async ({
-      page,
-      browser,
-      member,
-    }) => {
+    test("changing a password signs other devices out and notifies the owner", async ({ page, browser, member }) => {
       const elsewhere = await (await browser.newContext()).newPage();
       await enter(elsewhere, member);
       await expect(elsewhere.getByRole("heading", { name: "Home" })).toBeVisible();
@@ -39,7 +35,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page.locator("#activity")).toContainText("Changed the password");
     });
 
-    test("a device is signed out from another, then all others at once", async ({ page, browser, member }) => {
+    test("a device is signed out from another one, then all others together", async ({ page, browser, member }) => {
       const others = await Promise.all(
         [1, 2, 3].map(async () => (await browser.newContext({ userAgent: "Mozilla/5.0 Firefox/127.0" })).newPage()),
       );
@@ -71,7 +67,7 @@ for (const javaScriptEnabled of [true, false]) {
       }
     });
 
-    test("what happened is read, a page at a time", async ({ page, member }) => {
+    test("recent activity is paginated", async ({ page, member }) => {
       for (let visit = 0; visit < 3; visit += 1) {
         await signIn(page, member);
         await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
@@ -94,7 +90,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("with the keyboard alone a password is changed", async ({ page, member }) => {
+test("a password is changed with the keyboard only", async ({ page, member }) => {
   await enter(page, member, "/settings/security");
   await tabTo(page, () => document.activeElement?.getAttribute("href") === "/settings/security/password");
   await page.keyboard.press("Enter");

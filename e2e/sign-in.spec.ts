@@ -3,7 +3,7 @@ import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "
 
 const maxScriptBytes = 15 * 1024;
 
-test("the sign-in page works with the keyboard alone", async ({ page, member }) => {
+test("the sign-in page works with the keyboard only", async ({ page, member }) => {
   await page.goto("/login");
   await page.keyboard.press("Tab");
   await expect(page.getByRole("link", { name: "Gatehouse" })).toBeFocused();
@@ -11,7 +11,7 @@ test("the sign-in page works with the keyboard alone", async ({ page, member }) 
   await expect(page.getByLabel("Email")).toBeFocused();
   await page.keyboard.type(member.email);
   await page.keyboard.press("Tab");
-  // "Forgot password?" stands beside the label, before the field.
+  // "Forgot password?" is next to the label, before the field.
   if (!(await page.getByLabel("Password").evaluate((field) => field === document.activeElement))) {
     await page.keyboard.press("Tab");
   }
@@ -39,12 +39,9 @@ test("the sign-in page works with the keyboard alone", async ({ page, member }) 
   await expect(page.getByRole("heading", { name: "Sign in" })).toBeVisible();
 });
 
-test("a wrong password and an unknown address get one answer, in a summary that has the focus", async ({
-  page,
-  member,
-}) => {
+test("a wrong password and an unknown email get the same response, in a focused summary", async ({ page, member }) => {
   const answers: string[] = [];
-  for (const email of [member.email, "nobody-at-all@e2e.gatehouse.test"]) {
+  for (const email of [member.email, "unknown@e2e.gatehouse.test"]) {
     await signIn(page, { email, password: "not the password" });
     const summary = page.getByRole("alert");
     await expect(summary).toBeFocused();
@@ -57,7 +54,7 @@ test("a wrong password and an unknown address get one answer, in a summary that 
   await expectFitsSmallScreens(page);
 });
 
-test("errors stand at their fields, and the summary leads to them", async ({ page }) => {
+test("errors appear at their fields, and the summary links to them", async ({ page }) => {
   await page.goto("/login");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
@@ -70,7 +67,7 @@ test("errors stand at their fields, and the summary leads to them", async ({ pag
   await expect(page.getByLabel("Password")).toBeFocused();
 });
 
-test("a protected page asks for a sign-in and then shows itself", async ({ page, member }) => {
+test("a protected page asks for a sign-in and then opens", async ({ page, member }) => {
   await page.goto("/workspaces?sort=name");
   await expect(page).toHaveURL(`/login?${new URLSearchParams({ returnUrl: "/workspaces?sort=name" })}`);
   await page.getByLabel("Email").fill(member.email);
@@ -99,7 +96,7 @@ for (const target of [
   "https:evil.example",
   "http://localhost@evil.example/",
 ]) {
-  test(`a sign-in does not lead to ${JSON.stringify(target)}`, async ({ page, member, baseURL }) => {
+  test(`a sign-in does not redirect to ${JSON.stringify(target)}`, async ({ page, member, baseURL }) => {
     await signIn(page, member, { at: `/login?${new URLSearchParams({ returnUrl: target })}` });
     await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
     expect(new URL(page.url()).origin).toBe(baseURL);
@@ -108,14 +105,14 @@ for (const target of [
   });
 }
 
-test("who is signed out in this browser alone is told so", async ({ page }) => {
+test("a sign-out that affects only this browser says so", async ({ page }) => {
   await page.goto("/login?signedOutHereOnly");
   await expect(page.getByRole("status")).toContainText("the sign-in service didn’t respond");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 });
 
-test("people who are signed in are sent on from the sign-in pages", async ({ page, member }) => {
+test("signed-in people are redirected away from the sign-in pages", async ({ page, member }) => {
   await signIn(page, member);
   await expect(page).toHaveURL("/");
   for (const entrance of ["/login", "/signup"]) {
@@ -126,7 +123,7 @@ test("people who are signed in are sent on from the sign-in pages", async ({ pag
   await expect(page).toHaveURL("/workspaces");
 });
 
-test("the auth cookie is HttpOnly, Lax and host-only here, and signing out leaves nothing of it", async ({
+test("the auth cookie is HttpOnly, Lax and host-only here, and signing out removes it", async ({
   page,
   context,
   member,
@@ -163,7 +160,7 @@ test("the auth cookie is HttpOnly, Lax and host-only here, and signing out leave
   expect(replay.status()).toBe(401);
 });
 
-test("the sign-in page ships at most 15 KB of gzipped script, and nothing of the identity backend's client", async ({
+test("the sign-in page ships at most 15 KB of gzipped script, and none of the identity backend's client", async ({
   page,
 }) => {
   const scripts: string[] = [];

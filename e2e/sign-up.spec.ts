@@ -11,7 +11,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expectFitsSmallScreens(page);
     };
 
-    test("a newcomer signs up, confirms by mail, signs out and signs in", async ({ page, newcomer }) => {
+    test("a new person signs up, confirms by email, signs out and signs in", async ({ page, newcomer }) => {
       await page.goto("/signup");
       await checkPage(page);
       await page.getByLabel("Email").fill(newcomer.email);
@@ -51,7 +51,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("the destination survives sign-up and its mail", async ({ page, newcomer }) => {
+test("the destination survives sign-up and its confirmation email", async ({ page, newcomer }) => {
   await page.goto("/workspaces?from=invitation");
   await page.getByRole("link", { name: "Create an account" }).click();
   await page.getByLabel("Email").fill(newcomer.email);
@@ -63,7 +63,7 @@ test("the destination survives sign-up and its mail", async ({ page, newcomer })
   await expect(page).toHaveURL("/workspaces?from=invitation");
 });
 
-test("a known address gets the answer that an unknown one gets, and no mail", async ({ page, member }) => {
+test("a registered email gets the same response as an unknown one, and no email is sent", async ({ page, member }) => {
   await page.goto("/signup");
   await page.getByLabel("Email").fill(member.email);
   await page.getByLabel("Password").fill("another password 1234");
@@ -75,7 +75,7 @@ test("a known address gets the answer that an unknown one gets, and no mail", as
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 });
 
-test("the link is sent again on request, and leads where the first one would have", async ({ page, newcomer }) => {
+test("a link is resent on request and leads to the same destination", async ({ page, newcomer }) => {
   await page.goto("/signup?returnUrl=%2Fworkspaces%3Ffrom%3Dinvitation");
   await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("Password").fill(newcomer.password);
@@ -89,11 +89,7 @@ test("the link is sent again on request, and leads where the first one would hav
   await expect(page).toHaveURL("/workspaces?from=invitation");
 });
 
-test("in a browser that did not choose its password, a confirmed account chooses one", async ({
-  page,
-  browser,
-  newcomer,
-}) => {
+test("an account confirmed in a different browser chooses its password there", async ({ page, browser, newcomer }) => {
   const elsewhere = await (await browser.newContext()).newPage();
   await elsewhere.goto("/signup?returnUrl=%2Fworkspaces");
   await elsewhere.getByLabel("Email").fill(newcomer.email);
@@ -113,7 +109,7 @@ test("in a browser that did not choose its password, a confirmed account chooses
   await expect(page).toHaveURL("/workspaces");
 });
 
-test("an account that was never confirmed is led to its mail, not let in", async ({ page, newcomer }) => {
+test("an unconfirmed account is asked to confirm its email and is not signed in", async ({ page, newcomer }) => {
   await page.goto("/signup");
   await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("Password").fill(newcomer.password);
@@ -123,7 +119,7 @@ test("an account that was never confirmed is led to its mail, not let in", async
   await expect(page.getByText("isn’t confirmed yet")).toBeVisible();
 });
 
-test("a weak password is refused at its field, and the address stays", async ({ page, newcomer }) => {
+test("a weak password is rejected at its field, and the email stays", async ({ page, newcomer }) => {
   await page.goto("/signup");
   await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("Password").fill("seven77");

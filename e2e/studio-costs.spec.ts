@@ -2,7 +2,7 @@ import { createApp } from "../scripts/test/apps.ts";
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
-/** A person's own workspace, with an app that is linked to it. */
+/** Creates an app linked to a person's own workspace. */
 async function linkApp({ email }: Person): Promise<{ workspaceId: string; appId: string }> {
   const [found] = await query<{ id: string }>(
     "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
@@ -18,7 +18,7 @@ async function linkApp({ email }: Person): Promise<{ workspaceId: string; appId:
   return { workspaceId, appId: app.id };
 }
 
-/** Imports costs of an account, as the gateway does for the app. */
+/** Imports an account's costs, as the gateway does for the app. */
 async function importCosts(
   { workspaceId, appId }: { workspaceId: string; appId: string },
   records: Record<string, string>[],
@@ -37,7 +37,7 @@ async function importCosts(
 
 const range = "from=2026-01-01&to=2026-01-31";
 
-test("costs are imported, an invoice is entered once, and reconciliation says how they stand", async ({
+test("costs are imported, an invoice is entered once, and reconciliation shows the result", async ({
   page,
   browser,
   member,
@@ -101,7 +101,7 @@ test("costs are imported, an invoice is entered once, and reconciliation says ho
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 
-  // The same invoice once more, by a browser that runs no script, ends at the same receipt; another amount does not.
+  // Sending the same invoice again without JavaScript leads to the same receipt; another amount does not.
   const plain = await browser.newContext({
     javaScriptEnabled: false,
     storageState: await page.context().storageState(),

@@ -26,7 +26,7 @@ async function say(page: Page, words: string, { model = "demo-chat" } = {}): Pro
   await page.getByLabel("Message").press("Control+Enter");
 }
 
-test("a model is tried: its answers stream, stop, call tools and keep to a schema", async ({ page, member }) => {
+test("the playground streams answers, stops, calls tools and follows a schema", async ({ page, member }) => {
   const playground = await playgroundOf(member);
   await enter(page, member, playground);
   const conversation = conversationOn(page);
@@ -37,8 +37,8 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
   await expect(page.getByRole("alert")).toContainText("Write a message.");
   await expect(page.getByRole("alert")).toBeFocused();
 
-  await test.step("streams, and stops by Escape at what it has cost", async () => {
-    await say(page, "go on", { model: "demo-paced" });
+  await test.step("streams, and on Escape stops at the cost so far", async () => {
+    await say(page, "continue", { model: "demo-paced" });
     await expect(conversation).toContainText("word5");
     await expect(page.getByRole("button", { name: "Stop" })).toBeVisible();
     await expect(page.getByRole("status").filter({ hasText: "Answering…" })).toHaveCount(1);
@@ -54,7 +54,7 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
     expect(runs).toEqual([{ status: "cancelled", feature: "playground", metered: true }]);
   });
 
-  await test.step("shows what was said as text alone, and says it once to those who listen", async () => {
+  await test.step("renders answers as plain text and announces them once to screen readers", async () => {
     await page.getByRole("link", { name: "New conversation" }).click();
     await expect(conversation).toContainText("No messages yet.");
     await say(page, '<img src="x" onerror="document.title = 1"> <b>bold</b>');
@@ -65,7 +65,7 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
     await expect(page.getByLabel("Message")).toBeFocused();
   });
 
-  await test.step("calls a tool, whose result is given by hand", async () => {
+  await test.step("calls a tool whose result is entered by hand", async () => {
     await page.getByText("Tools", { exact: true }).click();
     await page.getByLabel("Tool definitions").fill("[");
     await say(page, 'call weather with {"city":"Rome"}');
@@ -83,7 +83,7 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
     await expect(page.getByLabel("Tool definitions")).toBeVisible();
   });
 
-  await test.step("keeps to a schema, or is told not to", async () => {
+  await test.step("reports whether an answer matches the schema", async () => {
     await page.getByLabel("Answer", { exact: true }).selectOption("json_schema");
     await say(page, "in JSON");
     await expect(conversation).toContainText("It matches the schema.");
@@ -92,7 +92,7 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
     await page.getByLabel("Answer", { exact: true }).selectOption("text");
   });
 
-  await test.step("fails in a sentence, and keeps what was typed", async () => {
+  await test.step("reports a failure in one sentence and keeps what was typed", async () => {
     await say(page, "half of it", { model: "demo-error-midway" });
     await expect(conversation).toContainText("The answer was cut off here.");
     await say(page, "remember me", { model: "demo-error-500" });
@@ -101,7 +101,7 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
     await expect(page.getByLabel("Message")).toHaveValue("remember me");
   });
 
-  await test.step("is taken away as the code of what is sent", async () => {
+  await test.step("exports the request as code", async () => {
     await page.getByLabel("System prompt").fill("It's “brief”.");
     await page.getByLabel("Temperature").fill("0.5");
     await page.getByText("curl", { exact: true }).first().click();
@@ -118,7 +118,7 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
   await expectFitsSmallScreens(page);
 });
 
-test("speech is played and downloaded, embeddings are compared, and no script is needed", async ({
+test("speech is played and downloaded, embeddings are compared, and neither needs JavaScript", async ({
   page,
   member,
   browser,
@@ -165,7 +165,7 @@ test("speech is played and downloaded, embeddings are compared, and no script is
   await plain.close();
 });
 
-test("a conversation is not gone on with as another account", async ({ context, page, member, colleague }) => {
+test("a conversation cannot continue as another account", async ({ context, page, member, colleague }) => {
   await enter(page, member, await playgroundOf(member));
   await page.getByLabel("Message").fill("Whose words are these?");
   const other = await context.newPage();
@@ -176,10 +176,7 @@ test("a conversation is not gone on with as another account", async ({ context, 
   await expect(page.getByLabel("Message")).toHaveValue("Whose words are these?");
 });
 
-test("a second step that is required meanwhile is taken, and leads back to the playground", async ({
-  page,
-  member,
-}) => {
+test("a second step required mid-session is completed and returns to the playground", async ({ page, member }) => {
   const playground = await playgroundOf(member);
   await enter(page, member, playground);
   await expect(page.getByRole("button", { name: "Send" })).toBeVisible();

@@ -2,7 +2,7 @@ import type { Browser, Page } from "playwright/test";
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
-/** A person's personal workspace, with a ledger of so many entries. @returns its id */
+/** Creates ledger entries in a person's personal workspace. @returns its id */
 async function workspaceOf({ email }: Person, entries: number): Promise<string> {
   const [workspace] = await query<{ id: string; user_id: string }>(
     "select w.id, u.id as user_id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
@@ -15,7 +15,7 @@ async function workspaceOf({ email }: Person, entries: number): Promise<string> 
   return workspace?.id ?? "";
 }
 
-/** The same visitor in a browser that runs no scripts. */
+/** Opens the same session in a browser without JavaScript. */
 async function withoutScripts(page: Page, browser: Browser): Promise<Page> {
   const storageState = await page.context().storageState();
   return (await browser.newContext({ javaScriptEnabled: false, storageState })).newPage();
@@ -26,7 +26,11 @@ async function look(page: Page): Promise<void> {
   await expectFitsSmallScreens(page);
 }
 
-test("policy, budgets and credits are set and read, with scripts and without", async ({ page, browser, member }) => {
+test("policy, budgets and credits are edited and displayed, with and without JavaScript", async ({
+  page,
+  browser,
+  member,
+}) => {
   const workspaceId = await workspaceOf(member, 60);
   await enter(page, member, `/workspaces/${workspaceId}/ai/policy`);
   await expect(page.getByRole("heading", { level: 1, name: "AI policy" })).toBeVisible();
@@ -53,7 +57,7 @@ test("policy, budgets and credits are set and read, with scripts and without", a
   await expect(page.getByText("Policy saved.")).toBeVisible();
   await expect(denied).toBeChecked();
 
-  // Made from what was there before.
+  // Based on an older version of the policy.
   await plain.getByLabel("Requests per minute").fill("20");
   await plain.getByRole("button", { name: "Save policy" }).click();
   await expect(plain.getByRole("main")).toContainText("Requests per minute: now “30”, yours “20”");

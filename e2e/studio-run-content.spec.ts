@@ -1,7 +1,7 @@
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
-/** A run in a person's own workspace, which keeps what was said, with something said in it. @returns its page */
+/** Creates a run with content in a person's own workspace, which stores content. @returns its page */
 async function keepRun({ email }: Person, prompt: object): Promise<string> {
   const [run] = await query<{ id: string; workspace_id: string }>(
     `insert into ai.runs (
@@ -24,7 +24,7 @@ async function keepRun({ email }: Person, prompt: object): Promise<string> {
   return `/workspaces/${workspace_id}/ai/runs/${id}`;
 }
 
-test("what was said in a run is shown as text when asked for, long texts folded, without scripts too", async ({
+test("a run's content is shown as text on request, with long texts collapsed, also without JavaScript", async ({
   page,
   browser,
   member,

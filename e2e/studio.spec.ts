@@ -3,7 +3,7 @@ import { dayText } from "../remix-app/http/date-text.ts";
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
-/** A person's personal workspace, with a run a day of so many days. @returns its id */
+/** Creates one run per day in a person's personal workspace. @returns its id */
 async function workspaceOf({ email }: Person, days: number): Promise<string> {
   const [workspace] = await query<{ id: string }>(
     "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
@@ -26,7 +26,7 @@ async function workspaceOf({ email }: Person, days: number): Promise<string> {
   return workspace?.id ?? "";
 }
 
-test("the studio shows what is used, in a range of the address, with scripts and without", async ({
+test("the studio shows usage for the date range in the URL, with and without JavaScript", async ({
   page,
   browser,
   member,

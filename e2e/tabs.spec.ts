@@ -2,14 +2,18 @@ import type { Page } from "playwright/test";
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, type Person, signIn, test } from "./test.ts";
 
-test("a tab that waits at the sign-in page follows a sign-in in another one", async ({ context, page, member }) => {
+test("a tab waiting at the sign-in page follows a sign-in in another tab", async ({ context, page, member }) => {
   const waiting = await context.newPage();
   await waiting.goto("/login?returnUrl=/workspaces");
   await signIn(page, member);
   await expect(waiting.getByRole("heading", { level: 1, name: "Workspaces" })).toBeVisible();
 });
 
-test("a tab leaves when another one signs out, and keeps its destination", async ({ context, page, member }) => {
+test("a tab leaves its page when another tab signs out, and keeps its destination", async ({
+  context,
+  page,
+  member,
+}) => {
   await enter(page, member, "/workspaces");
   const other = await context.newPage();
   await other.goto("/");
@@ -18,7 +22,7 @@ test("a tab leaves when another one signs out, and keeps its destination", async
   await expect(page).toHaveURL(/\/login\?returnUrl=%2Fworkspaces/);
 });
 
-test("what was typed stays, with a word about the other tab", async ({ context, page, member }) => {
+test("typed text stays, with a notice about the other tab", async ({ context, page, member }) => {
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Half typed");
   const other = await context.newPage();
@@ -31,7 +35,7 @@ test("what was typed stays, with a word about the other tab", async ({ context, 
   await expect(page.getByRole("heading", { level: 1, name: "Sign in" })).toBeVisible();
 });
 
-test("so does what was ticked, which no field's value shows", async ({ context, page, member }) => {
+test("a ticked box stays too, although no field's value shows it", async ({ context, page, member }) => {
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Roles", exact: true }).click();
@@ -44,7 +48,7 @@ test("so does what was ticked, which no field's value shows", async ({ context, 
   await expect(page.getByLabel("Manage API keys")).toBeChecked();
 });
 
-/** Adds an account, which is active then. @returns what switches between them, in another tab */
+/** Adds an account, which becomes active. @returns a function that switches accounts in another tab */
 async function addAndSwitch(page: Page, added: Person): Promise<(person: Person) => Promise<void>> {
   await signIn(page, added, { at: "/add-account" });
   const other = await page.context().newPage();
@@ -55,7 +59,11 @@ async function addAndSwitch(page: Page, added: Person): Promise<(person: Person)
   };
 }
 
-test("a form that was refused is not sent by itself once its account is back", async ({ page, member, colleague }) => {
+test("a rejected form is not resubmitted when its account becomes active again", async ({
+  page,
+  member,
+  colleague,
+}) => {
   await enter(page, member);
   const switchTo = await addAndSwitch(page, colleague);
   await page.goto("/settings/profile");
@@ -72,7 +80,7 @@ test("a form that was refused is not sent by itself once its account is back", a
   await expect(page.getByLabel("Name")).toHaveValue(kept);
 });
 
-test("a page that was brought for the other account takes the word away, and follows when that one is left", async ({
+test("a page loaded for the other account removes the notice, and follows later switches", async ({
   page,
   member,
   colleague,
@@ -94,7 +102,7 @@ test("a page that was brought for the other account takes the word away, and fol
   await expect(workspaceOf(colleague)).toBeVisible();
 });
 
-test("the word about another tab fits small screens, however long the email", async ({
+test("the notice about another tab fits small screens, even with a long email", async ({
   context,
   page,
   member,

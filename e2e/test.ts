@@ -14,20 +14,18 @@ export interface Person {
 }
 
 interface Fixtures {
-  /** Someone with no account yet. An account made for the address is deleted afterwards. */
+  /** A person without an account. An account created for the email is deleted afterwards. */
   newcomer: Person;
-  /** Someone with a confirmed account, deleted afterwards. */
+  /** A person with a confirmed account, deleted afterwards. */
   member: Person;
-  /** Another one. */
   colleague: Person;
-  /** And one more. */
   third: Person;
 }
 
 const stack = readStack();
-/** Less than half of what the package itself would send to each page. */
+/** Loaded as source, which is less than half of what the package would send to each page. */
 const axeSource = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
-/** What a scheme may break: it is nothing but colours. */
+/** The rules that a color scheme can break: schemes differ only in colors. */
 const rulesOfColors = ["color-contrast", "link-in-text-block"];
 const { admin } = createClient(stack.supabase.url, stack.supabase.secretKey, {
   auth: { persistSession: false, autoRefreshToken: false },
@@ -52,14 +50,15 @@ async function withAccount(use: (person: Person) => Promise<void>): Promise<void
   const person = makePerson();
   const { data, error } = await admin.createUser({ ...person, email_confirm: true });
   if (error) throw error;
-  // Not of this moment: a link that signs in within the very second of the confirmation is taken for what confirmed.
+  // Confirmed earlier, because a link that signs in within the same second as the confirmation counts as the
+  // confirmation.
   await query("update auth.users set email_confirmed_at = now() - interval '1 hour' where id = $1", [data.user.id]);
   await use(person);
   await admin.deleteUser(data.user.id);
 }
 
 export const test = base.extend<Fixtures>({
-  // Each test is a visitor of its own, whose attempts count for nobody else.
+  // Each test has its own address, so its attempts do not count against another test.
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
   extraHTTPHeaders: async ({}, use) => use({ "X-Forwarded-For": newAddress() }),
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
@@ -78,7 +77,7 @@ export const test = base.extend<Fixtures>({
 
 export { expect };
 
-/** Signs in on the sign-in page, wherever it leads. */
+/** Signs in on the sign-in page. Does not check where it leads. */
 export async function signIn(page: Page, { email, password }: Person, { at = "/login" } = {}): Promise<void> {
   await page.goto(at);
   await page.getByLabel("Email").fill(email);
@@ -86,7 +85,7 @@ export async function signIn(page: Page, { email, password }: Person, { at = "/l
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
 }
 
-/** Opens a page as somebody who has signed in already. For tests whose subject is another than the sign-in. */
+/** Opens a page as a person who has already signed in, for tests that are not about the sign-in. */
 export async function enter(page: Page, person: Person, at = "/"): Promise<void> {
   const cookies = (await cookieOf(person)).split("; ").map((pair) => ({
     name: pair.slice(0, pair.indexOf("=")),
@@ -99,9 +98,9 @@ export async function enter(page: Page, person: Person, at = "/"): Promise<void>
   await page.goto(at);
 }
 
-/** Expects a page without any violation that axe can find, in light and in dark. axe needs the page to run scripts. */
+/** Expects a page without axe violations in the light and the dark scheme. axe needs JavaScript on the page. */
 export async function expectAccessible(page: Page): Promise<void> {
-  // First, so that a change of colours is no transition any more when it comes.
+  // First, so that a color change has no transition.
   await page.emulateMedia({ reducedMotion: "reduce" });
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
@@ -116,7 +115,10 @@ export async function expectAccessible(page: Page): Promise<void> {
   await page.emulateMedia({ colorScheme: null, reducedMotion: null });
 }
 
-/** What axe finds on a page. Its builder opens a page of its own for each answer, which only one with frames needs. */
+/**
+ * Returns axe's violations on a page. Calls axe directly, because its builder opens an extra page per result, which
+ * only pages with frames need.
+ */
 async function violationsOn(page: Page, rules: axe.RunOptions): Promise<string[]> {
   const options: axe.RunOptions = { ...rules, resultTypes: ["violations"] };
   let violations: axe.Result[];
@@ -130,8 +132,8 @@ async function violationsOn(page: Page, rules: axe.RunOptions): Promise<string[]
 }
 
 /**
- * Expects a page that needs no sideways scrolling in a window 320 px wide, nor in one of 1280 at twice its size, and
- * whose targets a finger meets there: 24 px each way (WCAG 2.2, 2.5.8). Links within a sentence are as high as its lines.
+ * Expects a page that does not scroll sideways at 320 px nor at 1280 px with 200 % zoom, and whose targets are at least
+ * 24 px each way (WCAG 2.2, 2.5.8). Links within a sentence are as high as its lines.
  */
 export async function expectFitsSmallScreens(page: Page): Promise<void> {
   const before = page.viewportSize();
@@ -143,7 +145,7 @@ export async function expectFitsSmallScreens(page: Page): Promise<void> {
   if (before) await page.setViewportSize(before);
 }
 
-/** Runs in the page. What ticks a box is the box's target too: its label. */
+/** Runs in the page. A checkbox's label counts as part of its target. */
 function smallTargets(): string[] {
   const targets = document.querySelectorAll("a[href], button, select, summary, textarea, input:not([type=hidden])");
   return [...targets].flatMap((target) => {

@@ -3,7 +3,7 @@ import { turnDown } from "./confirm-card.ts";
 import { linkOfMail } from "./mailbox.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
 
-/** Another person with an account of their own, in a browser of their own. */
+/** Opens a page as another person in a separate browser. */
 async function pageOf(browser: Browser, person: Person, link: string) {
   const { pathname, search } = new URL(link);
   const page = await (await browser.newContext()).newPage();
@@ -11,7 +11,7 @@ async function pageOf(browser: Browser, person: Person, link: string) {
   return page;
 }
 
-test("a workspace is founded, shared, handed over and deleted", async ({ page, browser, member, colleague }) => {
+test("a workspace is created, shared, transferred and deleted", async ({ page, browser, member, colleague }) => {
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Orbit");
   await page.getByRole("button", { name: "Create workspace" }).click();
@@ -67,10 +67,7 @@ test("a workspace is founded, shared, handed over and deleted", async ({ page, b
   await expect(invited.getByRole("link", { name: /Orbit two/ })).toHaveCount(0);
 });
 
-test("the longest name without a break in it fits small screens, also where it is to be typed", async ({
-  page,
-  member,
-}) => {
+test("the longest name without spaces fits small screens, also in its form field", async ({ page, member }) => {
   const name = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft";
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill(name);
@@ -80,7 +77,12 @@ test("the longest name without a break in it fits small screens, also where it i
   await expectFitsSmallScreens(page);
 });
 
-test("an invitation for another email asks for that one", async ({ page, browser, member, colleague }) => {
+test("an invitation for another email asks to sign in with that email", async ({
+  page,
+  browser,
+  member,
+  colleague,
+}) => {
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Private");
   await page.getByRole("button", { name: "Create workspace" }).click();
@@ -93,7 +95,7 @@ test("an invitation for another email asks for that one", async ({ page, browser
   await expect(other.getByRole("button", { name: "Join workspace" })).toHaveCount(0);
 });
 
-test("members who may not manage see no forms, and leave by themselves", async ({
+test("members who cannot manage a workspace see no forms, and can leave it", async ({
   page,
   browser,
   member,
@@ -123,7 +125,7 @@ test("members who may not manage see no forms, and leave by themselves", async (
   await expect(viewer).toHaveURL(/\/workspaces$/);
 });
 
-test("roles of a workspace's own are defined, given, changed and deleted, without JavaScript too", async ({
+test("custom workspace roles are created, assigned, changed and deleted, also without JavaScript", async ({
   page,
   browser,
   member,
@@ -143,7 +145,7 @@ test("roles of a workspace's own are defined, given, changed and deleted, withou
   await page.getByLabel("Name", { exact: true }).fill("Key keepers");
   await page.getByRole("button", { name: "Create role" }).click();
   await expect(page.getByRole("status")).toContainText("Role created");
-  // Its form went with what had the focus.
+  // The focused form was removed.
   await expect(page.getByRole("main")).toBeFocused();
   await expect(page.getByRole("listitem").filter({ hasText: "Key keepers" })).toContainText(
     "Manage API keysNot assigned",

@@ -21,22 +21,22 @@ import type { RequestCredentials, Runtime } from "./runtime.ts";
 export interface AppOptions {
   runtime: Runtime;
   build: ServerBuild;
-  /** Directory of the client build, served here; absent where Vite serves it. */
+  /** Directory of the client build, served here; absent if Vite serves it. */
   clientDir?: string;
-  /** Whether the process has been told to stop. */
+  /** Whether the process is shutting down. */
   draining: () => boolean;
   log: (line: string) => void;
 }
 
-/** nginx's status for the log only: the client closed the connection. */
+/** nginx's status for a client that closed the connection; only for the log. */
 const clientClosedRequest = 499;
 
-/** For a rate limit of the identity backend, which does not say how long to wait. */
+/** For a rate limit of the identity backend, which doesn't say how long to wait. */
 const defaultRetryAfterSeconds = 60;
 
 type Bindings = { Bindings: HttpBindings; Variables: { request: RequestState } };
 
-/** Composes the web server around Remix: everything that holds for each request, whatever its route. */
+/** Composes the web server around Remix: everything that applies to each request, regardless of its route. */
 export function createApp({ runtime, build, clientDir, draining, log }: AppOptions): Hono<Bindings> {
   const { settings } = runtime;
   const development = settings.NODE_ENV === "development";
@@ -48,7 +48,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
 
   app.use(async (c, next) => {
     const started = performance.now();
-    // Hono aborts only a signal that was asked for before the client left.
+    // Hono aborts only a signal that was read before the client left.
     const { signal } = c.req.raw;
     const state = openRequest(c.req.raw, {
       remoteAddress: c.env.incoming.socket.remoteAddress ?? "",
@@ -61,7 +61,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     await state.session?.settle();
     const { nonce, formTargets, widgets, requestId, origin, jar, retryAfterSeconds } = state;
     const https = origin.startsWith("https:");
-    // Sets it on a copy whose headers can be changed.
+    // Sets the header on a copy of the response, whose headers can be changed.
     c.header("X-Request-Id", requestId);
     const { headers } = c.res;
     for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, widgets, https, development }))) {
@@ -99,7 +99,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   app.route("/", brand.files);
   if (clientDir) app.route("/", staticFiles(clientDir));
 
-  /** Opens the session of a request, anonymous without credentials, and makes Remix's load context. */
+  /** Opens the session of a request, which is anonymous without credentials, and builds Remix's load context. */
   async function openContext(
     state: RequestState,
     credentials: Pick<RequestCredentials, "authorization" | "jar"> = {
@@ -130,9 +130,9 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const response = await handle(request, context);
     const type = response.headers.get("content-type") ?? "";
     const isProblem = type === "application/problem+json";
-    // Routes without a page, such as files and form targets, refuse with a problem as well.
+    // Routes without a page, such as files and form targets, also refuse with a problem.
     if (context.surface === "page") return isProblem && asksForPage(request) ? asPage(response, context) : response;
-    // The framework's own errors are neither.
+    // The framework's own errors are neither problems nor JSON.
     const isOurs = isProblem || type.startsWith("application/json");
     return response.status >= 500 && !isOurs ? problem("INTERNAL", { requestId: context.requestId }) : response;
   }
@@ -142,7 +142,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return handle(new Request(new URL("/refused", context.origin)), { ...context, refusal });
   }
 
-  /** Answers a refusal of this module: with a page for a browser that asks for one, else as problem JSON. */
+  /** Turns a refusal of this module into an answer: a page if a browser asks for one, else problem JSON. */
   async function refuse(
     c: Context<Bindings>,
     code: ProblemCode,
@@ -154,7 +154,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return asPage(refusal, context ?? (await openContext(state)));
   }
 
-  /** Answers clients of the AI gateway: the same checks in the same order, with that gateway's error format. */
+  /** Answers clients of the AI gateway: the same checks in the same order, but with the gateway's error format. */
   async function answerForGateway(c: Context<Bindings>, verdict: Exclude<RouteVerdict, { status: "not-found" }>) {
     const state = c.get("request");
     const request = c.req.raw;
@@ -176,7 +176,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return isJson ? response : refuseForGateway("internal_error", told);
   }
 
-  /** Answers OAuth clients, from servers and browsers of any origin: no cookie is read, and the route authenticates. */
+  /** Answers OAuth clients, which are servers and browsers of any origin. Reads no cookie; the route authenticates. */
   async function answerForClient(c: Context<Bindings>, verdict: Exclude<RouteVerdict, { status: "not-found" }>) {
     const state = c.get("request");
     const request = c.req.raw;
@@ -214,7 +214,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     }
     const isForeignForm = verdict.takesForeignForms && !isSafe(request.method);
     const isOurs = isForeignForm || (forApps && isServer(request)) || originAllowed(request, origins);
-    // The limit of a large body depends on who sends it.
+    // The limit of a large body depends on its sender.
     const opened =
       verdict.maxBodyBytes && isOurs && !isSafe(request.method) && authorization === null
         ? await openContext(state, { authorization, jar: state.jar })
@@ -246,15 +246,15 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   return app;
 }
 
-/** Says which method to send. HEAD goes without saying where GET is allowed. */
+/** Says which method to send. HEAD is implied if GET is allowed. */
 function methodDetail(allow: readonly string[]): string {
   const named = allow.filter((method) => method !== "HEAD");
   return `Send a ${new Intl.ListFormat("en-GB", { type: "disjunction" }).format(named)} request.`;
 }
 
 /**
- * Rebuilds a request for Remix, with the body that was read and on our configured origin instead of Host. Its
- * Origin has been checked: Remix would compare it with Host, which knows nothing of the configured list.
+ * Rebuilds a request for Remix, with the body that was read and on our configured origin instead of Host. Its Origin
+ * has already been checked. Remix would compare it with Host, regardless of the configured list.
  */
 function onOurOrigin(
   request: Request,

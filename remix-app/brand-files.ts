@@ -8,7 +8,7 @@ const aYear = "public, max-age=31536000, immutable";
 const anHour = "public, max-age=3600";
 const endings: Record<MarkType, string> = { "image/svg+xml": "svg", "image/png": "png" };
 
-/** The files of a brand, with their content's hash in their addresses, and what pages show of it. */
+/** Returns a brand's files, served under URLs with their content's hash, and what pages show of the brand. */
 export function createBrandFiles(brand: Brand): { page: PageBrand; files: Hono } {
   const files = new Hono();
   const schemes = accentSchemes(brand.accent);

@@ -28,8 +28,8 @@ const html = { accept: "text/html" };
 const textOf = async (web: WebProcess, page: string) => (await web.fetch(page, { headers: html })).text();
 const hrefOf = (page: string, pattern: RegExp) => pattern.exec(page)?.[1] ?? "";
 
-describe("with settings of the brand", () => {
-  test.each(["/login", "/no/such/page", "/docs/api"])("%s has the name, the mark and the accent", async (address) => {
+describe("with brand settings", () => {
+  test.each(["/login", "/no/such/page", "/docs/api"])("%s shows the name, the mark and the accent", async (address) => {
     const page = await textOf(branded, address);
     expect(page).toMatch(/<title>[^<]+ · Acme &amp; Co<\/title>/);
     expect(page).toContain('<img src="/brand/mark.');
@@ -37,7 +37,7 @@ describe("with settings of the brand", () => {
     expect(page).not.toContain("· Gatehouse");
   });
 
-  test("the files that pages name are served, and may be kept for good", async () => {
+  test("serves the files that pages link to as immutable", async () => {
     const page = await textOf(branded, "/login");
     const mark = await branded.fetch(hrefOf(page, /<img src="(\/brand\/mark[^"]+)"/));
     expect([mark.status, mark.headers.get("content-type"), await mark.text()]).toEqual([200, "image/svg+xml", svg]);
@@ -49,7 +49,7 @@ describe("with settings of the brand", () => {
   });
 });
 
-test("without settings pages are Gatehouse's, and name no further file", async () => {
+test("shows Gatehouse's own brand without settings, and links to no brand files", async () => {
   const page = await textOf(plain, "/login");
   expect(page).toContain("<title>Sign in · Gatehouse</title>");
   expect(page).toContain('<link rel="icon" href="/favicon.svg" type="image/svg+xml"/>');

@@ -8,12 +8,12 @@ import { BrandContext } from "./ui/brand.ts";
 import { FailedRequestContext } from "./ui/failed-request.tsx";
 import { NonceContext } from "./ui/inline-script.tsx";
 
-// What server.ts runs. It takes them from the build.
+// Exports for server.ts, which takes them from the build.
 export { createApp } from "./app.ts";
 export { openRuntime } from "./runtime.ts";
 export { startSchedule } from "./schedule/schedule.ts";
 
-/** Loaders await all they read, so nothing is left to stream. */
+/** Loaders await everything they read, so nothing is left to stream. */
 export const streamTimeout = 0;
 
 /** Renders a page and sends it once it is complete, so that it also works without scripts. */
@@ -44,7 +44,7 @@ export default function handleRequest(
           pipe(body);
         },
         onShellError: reject,
-        // Remix renders the error boundary for it and calls handleError.
+        // Remix renders the error boundary and calls handleError.
         onError() {},
       },
     );
@@ -52,8 +52,8 @@ export default function handleRequest(
 }
 
 /**
- * Removes the NULs that React 18 writes at the end of a block where the next character does not fit in whole
- * (github.com/facebook/react/pull/26228, released with React 19). HTML has none of its own.
+ * Removes the NULs that React 18 writes at the end of a block if the next character doesn't fit in whole
+ * (github.com/facebook/react/pull/26228, released with React 19). HTML contains none of its own.
  */
 function withoutNuls(): Transform {
   return new Transform({
@@ -61,7 +61,7 @@ function withoutNuls(): Transform {
   });
 }
 
-/** A loader's failure counts before an action's status, which Remix would answer with. */
+/** A loader's failure takes precedence over the action's status, which Remix would answer with. */
 function statusOf({ errors }: EntryContext["staticHandlerContext"], given: number): number {
   const [error] = Object.values(errors ?? {});
   if (error === undefined) return given;

@@ -14,20 +14,20 @@ import {
 } from "../scripts/test/people.ts";
 import { codeOf } from "./testing/authenticator-app.ts";
 
-/** Of HTML. No page with a list is larger, however long the list. */
+/** Size of the HTML. A page with a list stays below it, however long the list is. */
 const maxPageBytes = 100_000;
-/** As long as names may be. */
+/** The maximum length of names. */
 const long = (name: string) => `rpad('${name} ' || lpad(n::text, 4, '0') || ' ', 80, 'x')`;
 const first = (more: number, rows: string) => `select ${rows} from generate_series(1, ${more}) as n`;
 
-/** Begins the ids of what would stay otherwise. */
+/** Prefix of the ids of rows that have to be deleted afterwards. */
 const mark = `many-${crypto.randomUUID().slice(0, 8)}x`;
 
 let person: Person;
 let browser: SignedInBrowser;
 let workspaceId: string;
 
-/** An account and a workspace with more of everything than a page shows. */
+/** Creates an account and a workspace with more of everything than a page shows. */
 beforeAll(async () => {
   person = await createPerson();
   browser = await enter(person);
@@ -105,7 +105,7 @@ afterAll(async () => {
   await deletePerson(person);
 });
 
-/** The HTML of each page of a list. */
+/** Returns the HTML of each page of a list. */
 async function walk(path: string, next: RegExp, by = browser): Promise<string[]> {
   const pages: string[] = [];
   for (let at: string | undefined = path; at !== undefined; ) {
@@ -121,7 +121,7 @@ async function walk(path: string, next: RegExp, by = browser): Promise<string[]>
 const nextOf = (label: string) =>
   new RegExp(`<nav aria-label="${label}"(?:(?!</nav>).)*href="([^"]+)"[^>]*>Next page`, "s");
 
-test("a workspace's members are read in pages under 100 KB that neither lose nor repeat one", async () => {
+test("splits a workspace's members into pages under 100 KB, without losing or repeating one", async () => {
   const pages = await walk(`/workspaces/${workspaceId}/members`, nextOf("Pages of members"));
   const names = pages.flatMap((page) => [...page.matchAll(/<bdi>(Member \d{4})/g)].map(([, name]) => name));
   expect(pages).toHaveLength(5);
@@ -130,7 +130,7 @@ test("a workspace's members are read in pages under 100 KB that neither lose nor
   expect(names).toEqual(names.toSorted());
 });
 
-test("a page of members stays under 100 KB with six roles to choose from", async () => {
+test("keeps a page of members under 100 KB with six roles to choose from", async () => {
   await query(
     "delete from public.workspace_roles where workspace_id = $1 and name like 'Role%' and name !~ '^Role [1-3] '",
     [workspaceId],
@@ -139,7 +139,7 @@ test("a page of members stays under 100 KB with six roles to choose from", async
   expect(page).toContain("Save the role of Member");
 });
 
-test("open invitations are read in pages of their own on the members page", async () => {
+test("splits open invitations into pages of their own on the members page", async () => {
   const pages = await walk(`/workspaces/${workspaceId}/members?q=0007`, nextOf("Pages of invitations"));
   const emails = pages.flatMap((page) => [...page.matchAll(/break[^>]*>(invited-\d+)-|anywhere">(invited-\d+)-/g)]);
   expect(pages).toHaveLength(6);
@@ -147,22 +147,22 @@ test("open invitations are read in pages of their own on the members page", asyn
   for (const page of pages) expect(page).toContain("Member 0007");
 });
 
-test("a person's workspaces are read in pages, the personal one first", async () => {
+test("splits a person's workspaces into pages, with the personal one first", async () => {
   const pages = await walk("/workspaces", nextOf("Pages of workspaces"));
   const names = pages.flatMap((page) => [...page.matchAll(/<bdi[^>]*>(Space \d{4})/g)].map(([, name]) => name));
   expect(new Set(names).size).toBe(120);
   expect(names).toEqual(names.toSorted());
 });
 
-test.each(["/", "/workspaces", "/settings/security/access"])("%s stays under 100 KB", async (path) => {
+test.each(["/", "/workspaces", "/settings/security/access"])("keeps %s under 100 KB", async (path) => {
   await walk(path, /never/);
 });
 
-test.each(["/roles", "/settings", "/activity"])("a large workspace's %s stays under 100 KB", async (path) => {
+test.each(["/roles", "/settings", "/activity"])("keeps a large workspace's %s under 100 KB", async (path) => {
   await walk(`/workspaces/${workspaceId}${path}`, /never/);
 });
 
-test("the models of a policy and of a new key are read in pages under 100 KB", async () => {
+test("splits the models of a policy and of a new key into pages under 100 KB", async () => {
   await query("insert into ai.key_approvals (workspace_id) values ($1)", [workspaceId]);
   for (const path of ["policy", "keys/new"]) {
     const ids = new Set<string>();
@@ -185,11 +185,11 @@ test("the models of a policy and of a new key are read in pages under 100 KB", a
   }
 });
 
-test.each(["?kind=chat", "?kind=speech"])("the playground stays under 100 KB with many models (%s)", async (kind) => {
+test.each(["?kind=chat", "?kind=speech"])("keeps the playground under 100 KB with many models (%s)", async (kind) => {
   await walk(`/workspaces/${workspaceId}/ai/playground${kind}`, /never/);
 });
 
-test("the console's lists are read in pages under 100 KB", async () => {
+test("splits the console's lists into pages under 100 KB", async () => {
   const admin = await createConsoleAdmin();
   const walkAsAdmin = (path: string, next: RegExp) => walk(path, next, admin.browser);
   try {
@@ -206,7 +206,7 @@ test("the console's lists are read in pages under 100 KB", async () => {
   }
 });
 
-test("an account's sessions are read in pages under 100 KB", async () => {
+test("splits an account's sessions into pages under 100 KB", async () => {
   const pages = await walk("/settings/security", nextOf("Pages of sessions"));
   const ids = pages.flatMap((page) =>
     [...page.matchAll(/name="session" value="([0-9a-f-]{36})"/g)].map(([, id]) => id),
@@ -215,7 +215,7 @@ test("an account's sessions are read in pages under 100 KB", async () => {
   expect(pages[0]).toContain("This device");
 });
 
-test("a person's linked accounts, authenticator apps and connected apps are read in pages under 100 KB", async () => {
+test("splits a person's linked accounts, authenticator apps and connected apps into pages under 100 KB", async () => {
   const owner = await createPerson();
   const tag = `held-${crypto.randomUUID().slice(0, 8)}x`;
   try {
@@ -278,7 +278,7 @@ interface Listed {
 test.each([
   ["/api/v1/users/me/sessions", "sessions", 121],
   ["/api/v1/workspaces", "workspaces", 122],
-] as const)("%s is a list of pages", async (path, name, length) => {
+] as const)("splits %s into pages", async (path, name, length) => {
   const headers = bearer(tokenOf(browser));
   const read = async (query: string) =>
     (await send(`${path}${query}`, { method: "GET", headers })) as unknown as Listed;

@@ -18,7 +18,7 @@ interface RequestFacts {
   userAgent: string;
   /** Our origin as the browser names it, from the configured list. */
   origin: string;
-  /** APIs answer problems as JSON, pages as pages. */
+  /** APIs return problems as JSON, pages as HTML. */
   surface: "page" | "api";
   jar: CookieJar;
 }
@@ -29,9 +29,9 @@ export interface RequestContext extends RequestFacts {
   session: RequestSession;
   /** For pages. */
   brand: PageBrand;
-  /** Whether a path leads to a page that people can land on. */
+  /** Returns whether a path leads to a page that people can land on. */
   isPage(pathname: string): boolean;
-  /** The server's own refusal of this request, for the page that shows it. */
+  /** The server's own refusal of this request, for the error page. */
   refusal: Response | null;
   /** Allows this page's forms to lead to another origin, such as an identity provider's. */
   allowFormTarget(origin: string): void;
@@ -45,7 +45,7 @@ declare module "@remix-run/server-runtime" {
   interface AppLoadContext extends RequestContext {}
 }
 
-/** A request on its way through the server: what is known of it and what its response needs. */
+/** A request being processed: its facts and what its response needs. */
 export interface RequestState extends RequestFacts {
   formTargets: Set<string>;
   widgets: Set<string>;
@@ -60,7 +60,7 @@ const maxUserAgentLength = 512;
 /** 128 bits, as CSP Level 3 asks for (section 7.1). */
 const nonceBytes = 16;
 
-/** Reads a request's address and headers. */
+/** Reads a request's URL and headers. */
 export function openRequest(
   { headers, url }: Request,
   {

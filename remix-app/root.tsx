@@ -78,7 +78,8 @@ export function Layout({ children }: { children: ReactNode }) {
   const nonce = useNonce();
   const brand = useBrand();
   const hydrates = useMatches().some((match) => (match.handle as RouteHandle | undefined)?.hydrate);
-  // As the document came: one that is alive stays so, also where its script brings a page that would not be by itself.
+  // Kept from the first document: once hydrated, it stays so when client-side navigation opens a page that needs no
+  // script.
   const [hydrated] = useState(hydrates);
   const theme = site?.theme ?? "system";
   return (
@@ -125,7 +126,7 @@ export default function App() {
 interface ErrorWords {
   title: string;
   detail: string;
-  /** Where it is a problem of ours. */
+  /** Set if it is one of our problems. */
   known: ProblemBody | null;
 }
 
@@ -134,7 +135,7 @@ function wordsFor(error: unknown): ErrorWords {
   if (known) {
     return { title: known.page ? "You switched accounts" : known.title, detail: known.detail, known };
   }
-  // Where a script asked for the page; Node knows no such state.
+  // For failed client-side navigation. Node has no `onLine`.
   if (globalThis.navigator?.onLine === false) {
     return { title: "You’re offline", detail: "Try again once this device is connected.", known };
   }
@@ -142,10 +143,10 @@ function wordsFor(error: unknown): ErrorWords {
   return { ...wordsOf(missing ? "NOT_FOUND" : "INTERNAL"), known };
 }
 
-/** Refusals that the start page would only repeat, and the page that leads on from them. */
+/** Refusals that the home page would only repeat, and the page that resolves each. */
 const waysOn: Partial<Record<ProblemCode, string>> = { MFA_REQUIRED: "/mfa", STEP_UP_REQUIRED: "/step-up" };
 
-/** Every failure as a page: what happened, what to do, and the request id to quote. */
+/** Renders every failure as a page: what happened, what to do, and the request id to quote. */
 export function ErrorBoundary() {
   const error = useRouteError();
   const site = useSite();
@@ -167,10 +168,10 @@ export function ErrorBoundary() {
   );
 }
 
-/** @param props.failed whether the same may go well another time */
+/** @param props.failed whether a retry may succeed */
 function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boolean }) {
   const { pathname, search } = useLocation();
-  // What this route shows was asked for at another address.
+  // This route's content was requested at another URL.
   const elsewhere = useMatches().at(-1)?.id === "routes/not-found";
   const wayOn = problem ? waysOn[problem.code] : undefined;
   if (wayOn) {
@@ -200,7 +201,7 @@ function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boole
   return (
     <div className="flex flex-wrap gap-3">
       {failed && !elsewhere ? (
-        // By the script that is here, which may have kept a form of the page.
+        // Client-side, because the script may have kept one of the page's forms.
         <Link to={`${pathname}${search}`} className={buttonClass("primary")}>
           Try again
         </Link>

@@ -9,7 +9,6 @@ import { upkeep, warnOfBudgets, warnOfCredits } from "./schedule/upkeep.ts";
 import { openSessionServices } from "./session/edge-proxy.ts";
 import { openRequestSession, type RequestSession } from "./session/request-session.ts";
 
-/** The credentials that a request sends. */
 export interface RequestCredentials {
   authorization: string | null;
   jar: CookieJar;
@@ -17,19 +16,18 @@ export interface RequestCredentials {
   clientAddress: string;
 }
 
-/** What the web server needs of its environment. */
 export interface Runtime {
   settings: Env;
   openSession(credentials: RequestCredentials): Promise<RequestSession>;
-  /** Upkeep while the process runs. */
+  /** Scheduled maintenance while the process runs. */
   tasks: readonly ScheduledTask[];
-  /** Returns faults of the surroundings for the log; they don't stop the server. */
+  /** Returns faults of the environment for the log; they don't stop the server. */
   findFaults(): Promise<readonly string[]>;
 }
 
 /**
- * Opens the runtime that the environment asks for.
- * @throws Error with one line a fault, each naming the variable and what to do
+ * Opens the runtime that the environment selects.
+ * @throws Error with one line per fault, each naming the variable and what to do
  */
 export function openRuntime(source: Record<string, string | undefined>): Runtime {
   const env = parseEnv(source);

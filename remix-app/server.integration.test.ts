@@ -27,7 +27,7 @@ afterAll(async () => {
 const authCookies = (response: Response) =>
   response.headers.getSetCookie().filter((value) => value.startsWith("sb-127-auth-token"));
 
-describe("every answer", () => {
+describe("every response", () => {
   test.each([
     ["GET", "/login", 200],
     ["GET", "/no/such/page", 404],
@@ -60,7 +60,7 @@ describe("every answer", () => {
     expect(await response.json()).toEqual({ status: "ok", app: "web", forwarded: count });
   });
 
-  test("of a page allows its scripts by a nonce that is new each time", async () => {
+  test("of a page allows its scripts by a fresh nonce", async () => {
     const nonces = new Set<string>();
     for (let visit = 0; visit < 2; visit += 1) {
       const response = await web.fetch("/login");
@@ -72,7 +72,7 @@ describe("every answer", () => {
     expect(nonces.size).toBe(2);
   });
 
-  test("that names hashed files lets them be cached for good, and no page", async () => {
+  test("marks only hashed files as immutable, never pages", async () => {
     const page = await web.fetch("/login");
     expect(page.headers.get("cache-control")).toBe("private, no-store");
     const [asset] = /\/assets\/[^"]+\.css/.exec(await page.text()) ?? [];
@@ -89,13 +89,13 @@ describe("a 405", () => {
     ["PATCH", "/login", "Send a GET or POST request."],
     ["POST", "/api/v1/auth/accounts/current", "Send a PATCH request."],
     ["GET", "/logout", "Send a POST request."],
-  ])("to %s %s says which method to send", async (method, path, detail) => {
+  ])("to %s %s lists the allowed methods", async (method, path, detail) => {
     const response = await web.fetch(path, { method });
     expect([response.status, await response.json()]).toMatchObject([405, { code: "METHOD_NOT_ALLOWED", detail }]);
   });
 });
 
-describe("requests are judged cheapest first", () => {
+describe("requests are checked in order of cost", () => {
   const large = { method: "POST", body: "a".repeat(65_537), headers: { "content-type": "text/plain" } };
 
   test("404 before 405 before 401 before 413 before 403", async () => {
@@ -110,7 +110,7 @@ describe("requests are judged cheapest first", () => {
     expect((await web.fetch("/logout", { ...large, body: "a".repeat(65_536) })).status).toBe(403);
   });
 
-  test("a refusal is a page where a page was asked for, and problem JSON elsewhere", async () => {
+  test("a refusal is a page for page requests, and problem JSON elsewhere", async () => {
     const page = await web.fetch("/logout", { method: "POST", headers: { accept: "text/html" } });
     expect(page.headers.get("content-type")).toContain("text/html");
     expect(await page.text()).toContain(page.headers.get("x-request-id"));
@@ -128,9 +128,9 @@ describe("a refusal by a route without a page", () => {
   });
 
   test.each([
-    ["a file", "GET", `/workspaces/${crypto.randomUUID()}/ai/usage.csv`, 404, "Not found"],
-    ["what a form is sent to", "POST", "/theme", 400, "The request is invalid"],
-  ])("%s, is a page for a browser that will show it, and problem JSON for a script", async (_, ...asked) => {
+    ["a file download", "GET", `/workspaces/${crypto.randomUUID()}/ai/usage.csv`, 404, "Not found"],
+    ["a form action", "POST", "/theme", 400, "The request is invalid"],
+  ])("%s, is a page for a browser and problem JSON for a script", async (_, ...asked) => {
     const [method, path, status, title] = asked;
     const init = { method, ...(method === "POST" ? { body: new URLSearchParams({ theme: "purple" }) } : {}) };
     const page = await web.fetch(path, { ...init, headers: await headers("text/html,*/*;q=0.8") });
@@ -143,7 +143,7 @@ describe("a refusal by a route without a page", () => {
   });
 });
 
-describe("a body that is no form", () => {
+describe("a body that is not a form", () => {
   const post = (headers: Record<string, string>, body: string) =>
     web.fetch("/login", { method: "POST", headers: { "sec-fetch-site": "same-origin", ...headers }, body });
 
@@ -160,7 +160,7 @@ describe("a body that is no form", () => {
 });
 
 describe("the session", () => {
-  test("is told to whom it belongs, by cookie and by bearer", async () => {
+  test("is shown to its owner, by cookie and by bearer", async () => {
     const { id, email } = backend.person;
     const expected = {
       user: { id, email, displayName: email.split("@")[0], avatarUrl: null },
@@ -179,9 +179,9 @@ describe("the session", () => {
     }
   });
 
-  test("of 20 requests at once is refreshed once, and each answer sets the cookie, redirects and errors too", async () => {
+  test("of 20 concurrent requests is refreshed once, and each response sets the cookie, also redirects and errors", async () => {
     const paths = [sessionPath, "/login", "/workspaces/none", "/auth/confirm?type=none"];
-    // What a server compiles at the first visit of each would keep the twenty waiting beyond the policy's limit.
+    // Warms up the server, because compiling at the first visit would delay the twenty beyond the policy's limit.
     const visitor = { cookie: await backend.cookieOf(await backend.session()) };
     await Promise.all(paths.map((path) => web.fetch(path, { headers: visitor })));
     const before = backend.count("POST /auth/v1/token");
@@ -203,7 +203,7 @@ describe("the session", () => {
     });
   });
 
-  test("that is over in the database is signed out, though its token still holds", async () => {
+  test("that has ended in the database is signed out, even with a valid token", async () => {
     const ban = () =>
       query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [backend.person.id]);
     for (const end of [backend.endSessions, ban]) {
@@ -216,7 +216,7 @@ describe("the session", () => {
   });
 
   test.each(["down", "hang", "malformed-policy"] as const)(
-    "of which the database says nothing (%s) is a 503 that keeps the cookies",
+    "that the database cannot confirm (%s) returns 503 and keeps the cookies",
     async (state) => {
       if (state === "malformed-policy") await breakMfaPolicy(backend.person);
       else backend.state = state;
@@ -230,7 +230,7 @@ describe("the session", () => {
     },
   );
 
-  test("that nobody can judge is a 503 within a bounded time, and its cookies stay", async () => {
+  test("that cannot be verified returns 503 within a bounded time and keeps the cookies", async () => {
     const lonely = await backend.startWeb();
     try {
       Object.assign(backend, { jwks: "hang", user: "hang", refresh: "hang" });
@@ -246,7 +246,7 @@ describe("the session", () => {
     }
   });
 
-  test("without the second step that its account needs opens no page, and keeps its rotated cookies", async () => {
+  test("without its required second step opens no page and keeps its rotated cookies", async () => {
     await requireMfa(backend.person);
     const cookie = await backend.cookieOf(await backend.session({ expiresIn: 30 }));
     const page = await web.fetch("/", { headers: { cookie } });
@@ -287,7 +287,7 @@ describe("the session", () => {
     },
   );
 
-  test("with a bad bearer is none, whatever the cookies say", async () => {
+  test("with an invalid bearer token returns 401, regardless of cookies", async () => {
     const cookie = await backend.cookieOf(await backend.session());
     const expired = await backend.accessToken({ expiresIn: -10 });
     for (const authorization of ["Bearer x", `Bearer ${expired}`, "Basic YTpi"]) {
@@ -322,11 +322,11 @@ describe("the session", () => {
   });
 });
 
-describe("a failure of ours", () => {
+describe("an internal error", () => {
   test.each([
     ["a Data API that fails", "down" as const, 503, "The service is unavailable right now"],
     ["a row that is not as it should be", [{ id: 7 }], 500, "Something went wrong on our side"],
-  ])("by %s is a page with a request id, and tells nothing else", async (_, rows, status, title) => {
+  ])("by %s is a page with a request id that reveals nothing else", async (_, rows, status, title) => {
     backend.rows = rows;
     const response = await web.fetch("/", {
       headers: { cookie: await backend.cookieOf(await backend.session()) },
@@ -349,7 +349,7 @@ describe("the process", () => {
     expect(web.output()).not.toMatch(/secret-hash|sb_secret|sb_publishable|eyJ|refresh-\d/);
   });
 
-  test("says what is missing, one line each, and does not start", () => {
+  test("reports missing settings, one per line, and does not start", () => {
     const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
       env: { ...compiled, NODE_ENV: "production", BASE_URL: "http://localhost:1", SUPABASE_URL: "http://localhost:2" },
       encoding: "utf8",
@@ -380,7 +380,7 @@ describe("the process", () => {
     expect(stderr).toContain(`Port ${port} on 127.0.0.1 is taken`);
   });
 
-  test("answers what is under way when it is told to stop, and ends with 0", async () => {
+  test("completes pending requests on SIGTERM and exits with 0", async () => {
     const stopping = await backend.startWeb();
     backend.state = "hang";
     const stateCall = "POST /rest/v1/rpc/device_session_state";

@@ -5,27 +5,30 @@ import { pathToFileURL } from "node:url";
 import { getRequestListener } from "@hono/node-server";
 import type { ServerBuild } from "@remix-run/server-runtime";
 
-// Everything of ours comes from the build, so that each module exists once in this process.
+// All of our code comes from the build, so that each module exists once in this process.
 type Entry = typeof import("./entry.server.tsx");
 
-/** How long open requests may take once the process has been told to stop. */
+/** How long pending requests may take after the process has been asked to stop. */
 const drainTimeoutMs = 10_000;
 const requestTimeoutMs = 30_000;
-/** Twice Node's default, so that a browser with too many cookies still reaches the page that removes them. */
+/** Twice Node's default, so that a browser with too many cookies can still load the page that removes them. */
 const maxHeaderBytes = 32 * 1024;
-/** Above the 60 s for which load balancers keep an idle connection, so that they never send into one we are closing. */
+/**
+ * Longer than the 60 s for which load balancers keep an idle connection, so that they never send into one we are
+ * closing.
+ */
 const keepAliveTimeoutMs = 65_000;
 
 const source = { ...process.env };
 const development = source.NODE_ENV === "development";
-// React chooses its build by this when it is loaded.
+// React chooses its build by this variable when it is loaded.
 process.env.NODE_ENV = development ? "development" : "production";
 
 const server = createServer({
   requestTimeout: requestTimeoutMs,
   maxHeaderSize: maxHeaderBytes,
   keepAliveTimeout: keepAliveTimeoutMs,
-  // Longer than what clients are promised, since an event loop under load is late. Before Node 24.6 it is a second.
+  // Longer than what clients are promised, because timers are late under load. Before Node 24.6 it is one second.
   keepAliveTimeoutBuffer: 10_000,
 });
 const vite = development ? await startVite() : null;

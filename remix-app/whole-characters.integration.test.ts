@@ -4,9 +4,9 @@ import { openBrowser } from "./testing/browser.ts";
 
 const { base } = readStack();
 
-// React writes pages in blocks of 2,048 bytes: in three positions, at least two have a character of three bytes across
-// the end of a block (github.com/facebook/react/issues/24985).
-test.each([0, 1, 2])("a page keeps characters of several bytes whole, %s bytes further on", async (shift) => {
+// React writes pages in blocks of 2,048 bytes. In three positions, at least two have a three-byte character across the
+// end of a block (github.com/facebook/react/issues/24985).
+test.each([0, 1, 2])("a page keeps multi-byte characters intact when shifted by %s bytes", async (shift) => {
   const typed = "a".repeat(shift) + "’".repeat(650);
   const { text } = await openBrowser(base).post("/signup", { email: typed, password: "" });
   expect(text).toContain(`value="${typed}"`);

@@ -5,8 +5,8 @@ import { helpWhereAsked } from "./operator/help.ts";
 import { operatorProject } from "./operator/project.ts";
 
 /**
- * `npm run admin -- …`: grants and takes away the console, in the project that the environment names, else in the running
- * local stack.
+ * `npm run admin -- …`: grants and revokes access to the admin console, in the project that the environment names or,
+ * by default, in the running local stack.
  */
 helpWhereAsked(usage);
 const { url, secretKey } = operatorProject();
@@ -37,7 +37,7 @@ async function run(command: AdminCommand): Promise<void> {
   const outcome = await call("set_infrastructure_admin", { account_email: email, admin: verb === "grant", reason });
   if (outcome === "no_account")
     throw new Error(`There is no account with the email ${email}: it has to sign up first.`);
-  const unchanged = verb === "grant" ? "is an infrastructure admin already" : "is no infrastructure admin";
+  const unchanged = verb === "grant" ? "is an infrastructure admin already" : "is not an infrastructure admin";
   const changed = verb === "grant" ? "may use the console now" : "may not use the console any more";
   console.log(`${email} ${outcome === "changed" ? changed : unchanged}.`);
 }

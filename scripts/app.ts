@@ -6,8 +6,8 @@ import { helpWhereAsked } from "./operator/help.ts";
 import { operatorProject } from "./operator/project.ts";
 
 /**
- * `npm run app -- …`: registers and manages apps in the project that the environment names, else in the running local
- * stack. A secret is printed once, when it is made.
+ * `npm run app -- …`: registers and manages apps, in the project that the environment names or, by default, in the
+ * running local stack. A secret is printed once, when it is created.
  */
 helpWhereAsked(usage);
 const { url, secretKey, development } = operatorProject();
@@ -178,7 +178,7 @@ function unknown(name: string): Error {
   return new Error(`There is no app called ${name}. See them with: npm run app -- list`);
 }
 
-/** Calls a function of the registry. What it refuses is said in words where it is the caller's to mend. */
+/** Calls a registry function. Explains a refusal in words if the caller can fix it. */
 async function call(name: string, args: Record<string, unknown>): Promise<unknown> {
   const { data, error } = await database.rpc(name, args);
   if (!error) return data;

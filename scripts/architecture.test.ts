@@ -7,7 +7,7 @@ const routes = "routes";
 type Import = { from: string; to: string };
 type Arrows = ReadonlyMap<string, readonly string[]>;
 
-/** Reads the areas and what each may import from the table in docs/architecture.md; `all` is every other area. */
+/** Reads the areas and their allowed imports from the table in docs/architecture.md. `all` means every other area. */
 function readArrows(document: string): Arrows {
   const section = document.split("\n## ").find((text) => text.startsWith("Areas of the web server")) ?? "";
   const rows = [...section.matchAll(/^\| `([\w-]+)` \|.*\| ?(.*?) ?\|$/gm)];
@@ -22,11 +22,11 @@ function readArrows(document: string): Arrows {
   );
 }
 
-/** The area of a module; undefined outside the folders. */
+/** Returns a module's area, or undefined if it is outside the area folders. */
 const areaOf = (file: string): string | undefined => /^remix-app\/([^/]+)\//.exec(file)?.[1];
 const isTest = (file: string) => /\.(test|spec)\.tsx?$|^remix-app\/testing\//.test(file);
 
-/** The imports that no arrow allows. */
+/** Returns the imports that no arrow allows. */
 function violations(imports: readonly Import[], arrows: Arrows): string[] {
   const wrong = imports.filter(({ from, to }) => {
     const [source, target] = [areaOf(from), areaOf(to)];
@@ -36,7 +36,7 @@ function violations(imports: readonly Import[], arrows: Arrows): string[] {
   return wrong.map(({ from, to }) => `${from} imports ${to}`);
 }
 
-/** The areas that are left when those that only import areas without arrows are taken away, again and again. */
+/** Returns the areas that remain after repeatedly removing those that import only areas without arrows. */
 function cycles(arrows: Arrows): string[] {
   let left = [...arrows];
   for (;;) {
@@ -58,15 +58,15 @@ const imports = files
   .filter(({ to }) => to.startsWith(root));
 const arrows = readArrows(readFileSync("docs/architecture.md", "utf8"));
 
-test("each folder of the web server is an area of the table, and each area a folder", () => {
+test("every folder of the web server is an area in the table, and every area is a folder", () => {
   expect([...arrows.keys()].toSorted()).toEqual([...new Set(files.flatMap((file) => areaOf(file) ?? []))].toSorted());
 });
 
-test("areas import along the table's arrows alone", () => {
+test("areas import only along the table's arrows", () => {
   expect(violations(imports, arrows)).toEqual([]);
 });
 
-test("no arrow is there for nothing", () => {
+test("every arrow in the table is used by an import", () => {
   const used = new Set(imports.map(({ from, to }) => `${areaOf(from)} ${areaOf(to)}`));
   const unused = [...arrows].flatMap(([area, may]) =>
     area === routes ? [] : may.filter((name) => !used.has(`${area} ${name}`)).map((name) => `${area} ${name}`),
@@ -83,12 +83,12 @@ test.for([
   ["a route in an area", "studio/range.ts", "routes/home.tsx"],
   ["the root in an area", "ui/site.ts", "root.tsx"],
   ["an area without a row", "elsewhere/a.ts", "http/problem.ts"],
-])("%s is found out", ([, from, to]) => {
+])("detects %s", ([, from, to]) => {
   const wrong = { from: `${root}${from}`, to: `${root}${to}` };
   expect(violations([wrong], arrows)).toEqual([`${root}${from} imports ${root}${to}`]);
 });
 
-test("a cycle is found out", () => {
+test("detects a cycle", () => {
   const turned = new Map([...arrows, ["http", ["session"]]] as [string, string[]][]);
   expect(cycles(turned)).toEqual(expect.arrayContaining(["http", "session"]));
 });

@@ -5,7 +5,7 @@ import { checkSettings } from "../remix-app/config/env.server.ts";
 import { supabaseFiles } from "./email-templates/supabase-files.ts";
 import { helpWhereAsked } from "./operator/help.ts";
 
-/** `npm run email-templates`: writes the emails of the identity backend in the brand that is set. */
+/** `npm run email-templates`: writes the identity backend's emails with the configured brand. */
 helpWhereAsked(`npm run email-templates
 
 Writes supabase/templates/*.html, and the subjects and names in supabase/config.toml, with BRAND_NAME and BRAND_ACCENT

@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { parseArgs } from "node:util";
 
 /**
- * `npm run fuzz -- --minutes N --seed S`: made-up requests to every route for as long as is asked for, on a stack of its
- * own, or on the one that GATEHOUSE_STACK names. What each seed brings is the same again.
+ * `npm run fuzz -- --minutes N --seed S`: sends generated requests to every route for the given time, on its own stack
+ * or on the one that GATEHOUSE_STACK names. The same seed generates the same requests.
  */
 const { values } = parseArgs({ options: { minutes: { type: "string", default: "1" }, seed: { type: "string" } } });
 const settings = {

@@ -16,7 +16,10 @@ import { operatorProject } from "./operator/project.ts";
 import { type CostFileOptions, readCostFileOptions, usage } from "./provider-costs/cost-file-options.ts";
 import { fileText, previewText } from "./provider-costs/cost-file-preview.ts";
 
-/** `npm run import-costs`: imports a provider's cost files, in the project of the environment or the local stack. */
+/**
+ * `npm run import-costs`: imports a provider's cost files, in the project that the environment names or the local
+ * stack.
+ */
 helpWhereAsked(usage);
 const shownBytes = 64 * 1024 * 1024;
 const refused = z.object({ outcome: z.literal("app_not_linked") });

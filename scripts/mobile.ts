@@ -14,11 +14,11 @@ import { openPhone, SignInRefusal } from "./mobile/phone-session.ts";
 import { mobileProject } from "./mobile/project.ts";
 
 /**
- * `npm run mobile -- …`: a mobile app without a screen, for who builds one (docs/mobile.md). It signs in with
- * supabase-js, keeps its session in a file that its owner alone can read, and calls what an app calls.
+ * `npm run mobile -- …`: a mobile app without a screen, for developers of one (docs/mobile.md). It signs in with
+ * supabase-js, keeps its session in a file that only its owner can read, and makes the same calls as an app.
  */
 const commandLine = process.argv.slice(2);
-/** With OpenAI's client, which takes longer to load than all else: for the commands that ask the gateway alone. */
+/** Loaded only for commands that call the gateway, since OpenAI's client takes longer to load than everything else. */
 const loadGateway = () => import("./mobile/gateway.ts");
 if (commandLine.length === 0 || commandLine.includes("--help")) console.log(usage);
 else {
@@ -76,7 +76,7 @@ async function run(command: MobileCommand): Promise<void> {
       const caller = await phone.caller();
       if (command.approve) console.log(shown(await readLink(caller, command)));
       const status = await decideLink(caller, command);
-      console.log(status === "approved" ? "Approved. The browser goes on by itself." : "Rejected.");
+      console.log(status === "approved" ? "Approved. The browser continues automatically." : "Rejected.");
       return;
     }
     case "device": {
@@ -99,19 +99,21 @@ async function run(command: MobileCommand): Promise<void> {
   }
 }
 
-/** Who asks, as an app shows it before the person approves. */
+/** Describes the requesting device, as an app shows it before the person approves. */
 function shown({ device, address, createdAt }: Awaited<ReturnType<typeof readLink>>): string {
   return `Requested by ${device} at ${address}, ${createdAt}.`;
 }
 
-/** Which app and device ask, and for what, as an app shows it before the person approves. */
+/**
+ * Describes the requesting app and device, and the requested rights, as an app shows them before the person approves.
+ */
 function deviceInWords(request: Awaited<ReturnType<typeof readDeviceRequest>>): string {
   const { app, device, address, place, createdAt, rights } = request;
   const from = [device, place, address].filter(Boolean).join(", ");
   return `${app.displayName} asks for a sign-in on ${from}, ${createdAt}.\nIt will be able to: ${rights.join("; ")}.`;
 }
 
-/** One sentence for who typed the command. */
+/** Explains an error in one sentence. */
 function inWords(error: unknown): string {
   if (error instanceof PlatformRefusal) {
     const hint = error.code === "MFA_REQUIRED" ? " Sign in again with --code." : "";

@@ -14,13 +14,13 @@ const manifest = JSON.parse(readFileSync("package.json", "utf8")) as Record<stri
 const locked = Object.entries(packages).filter(([path]) => path !== "");
 const nameOf = (path: string) => path.slice(path.lastIndexOf("node_modules/") + 13);
 
-/** The package that `import` finds from a folder of the lock: its own copy, or that of a folder around it. */
+/** Returns the package that `import` finds from a folder of the lock: its own copy, or that of a parent folder. */
 function resolve(from: string, name: string): Locked | undefined {
   const own = packages[`${from}${from === "" ? "" : "/"}node_modules/${name}`];
   return own || from === "" ? own : resolve(from.slice(0, Math.max(from.lastIndexOf("/node_modules/"), 0)), name);
 }
 
-test("the lock names the packages of every platform, or `npm ci` fails on a clean checkout", () => {
+test("the lock has the packages of every platform, without which `npm ci` fails on a clean checkout", () => {
   const missing = Object.entries(packages).flatMap(([path, { optionalDependencies = {} }]) =>
     Object.entries(optionalDependencies)
       .filter(([name, range]) => {
@@ -33,28 +33,28 @@ test("the lock names the packages of every platform, or `npm ci` fails on a clea
   expect(locked.filter(([, { version }]) => !version)).toEqual([]);
 });
 
-/** Packages of these versions for other systems that the registry behind this lock does not have. */
+/** Packages for other systems whose versions are missing in the registry behind this lock. */
 const unhashable =
   /^node_modules\/(@node-rs\/bcrypt-|deno-hosted\/node_modules\/@deno\/)(?!linux-x64-(gnu|glibc)$)[\w-]+$/;
 
-test("the lock has a SHA-512 of each package that the registry has, of other platforms too", () => {
+test("the lock has a SHA-512 of every package in the registry, including those for other platforms", () => {
   const unhashed = locked.filter(([, { integrity }]) => !integrity?.match(/^sha512-[A-Za-z0-9+/]{86}==$/));
   expect(unhashed.map(([path]) => path).filter((path) => !unhashable.test(path))).toEqual([]);
 });
 
-test("the lock names no registry host, so that it works with any mirror", () => {
+test("the lock names no registry host, so that any mirror works", () => {
   expect(locked.filter(([, { resolved }]) => resolved !== undefined)).toEqual([]);
   expect(text).not.toMatch(/\bregistry\.|\.tgz\b/);
 });
 
-// 6.30.6 fixes GHSA-jjmj-jmhj-qwj2, an open redirect; Remix 2.17.5 itself asks for 6.30.4.
-test("the lock has one router, of a version that fixes the open redirect of 6.30.4", () => {
+// 6.30.6 fixes GHSA-jjmj-jmhj-qwj2, an open redirect; Remix 2.17.5 itself requires 6.30.4.
+test("the lock has one router, in a version that fixes the open redirect of 6.30.4", () => {
   const routers = locked.filter(([path]) => ["react-router", "react-router-dom"].includes(nameOf(path)));
   expect(routers.map(([, { version }]) => version)).toEqual(["6.30.6", "6.30.6"]);
   expect(packages["node_modules/@remix-run/router"]?.version).toBe("1.23.4");
 });
 
-test("every version of ours is exact", () => {
+test("all our dependencies have exact versions", () => {
   for (const field of ["dependencies", "devDependencies", "overrides"]) {
     for (const [name, version] of Object.entries(manifest[field] ?? {}))
       expect(version, name).toMatch(/^(npm:[a-z@/-]+@)?\d+\.\d+\.\d+/);

@@ -9,7 +9,7 @@ import { operatorProject } from "./operator/project.ts";
 import { type PricesCommand, readPricesCommand, usage } from "./prices/command.ts";
 import { proposalText } from "./prices/table.ts";
 
-/** `npm run prices -- propose`: compares the price book with public price files, and changes nothing. */
+/** `npm run prices -- propose`: compares the price book with public price files. Changes nothing. */
 helpWhereAsked(usage);
 try {
   console.log(await propose(readPricesCommand(process.argv.slice(2))));

@@ -1,7 +1,10 @@
 import { globSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 
-/** What pg_cron takes: five fields, or 1 to 59 seconds. Another interval raises while the migration is applied. */
+/**
+ * What pg_cron accepts: five fields, or 1 to 59 seconds. Any other interval raises an error when the migration is
+ * applied.
+ */
 const field = String.raw`[\d*/,-]+`;
 const schedule = new RegExp(`^(?:${field}(?: ${field}){4}|(?:[1-9]|[1-5]\\d) seconds)$`);
 
@@ -13,19 +16,19 @@ const jobs = globSync("supabase/migrations/*.sql").flatMap((file) => {
 });
 
 describe("the database's jobs", () => {
-  test.each(jobs)("$name of $file runs at “$when”, which pg_cron takes", ({ when }) => {
+  test.each(jobs)("$name of $file runs at “$when”, which pg_cron accepts", ({ when }) => {
     expect(when).toMatch(schedule);
   });
 
-  test("there are some", () => {
+  test("exist", () => {
     expect(jobs.length).toBeGreaterThan(5);
   });
 
-  test.each(["1 seconds", "59 seconds", "* * * * *", "*/10 0-4 1,15 * *"])("%s is a schedule", (when) => {
+  test.each(["1 seconds", "59 seconds", "* * * * *", "*/10 0-4 1,15 * *"])("accepts the schedule %s", (when) => {
     expect(when).toMatch(schedule);
   });
 
-  test.each(["0 seconds", "60 seconds", "5 minutes", "* * * *", ""])("“%s” is none", (when) => {
+  test.each(["0 seconds", "60 seconds", "5 minutes", "* * * *", ""])("refuses the schedule “%s”", (when) => {
     expect(when).not.toMatch(schedule);
   });
 });

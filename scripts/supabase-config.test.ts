@@ -12,7 +12,7 @@ const root = path.resolve(import.meta.dirname, "..");
 const config = readFileSync(path.join(root, "supabase/config.toml"), "utf8");
 const timeLimitMs = 60_000;
 
-/** Runs `supabase start` in a copy, with neither Docker nor network nor the developer's home within its reach. */
+/** Runs `supabase start` in a copy, without access to Docker, the network or the developer's home directory. */
 function supabaseStart(configText: string): Promise<string> {
   const workdir = mkdtempSync(path.join(tmpdir(), "gatehouse-config-"));
   mkdirSync(path.join(workdir, "supabase"));
@@ -46,18 +46,20 @@ function supabaseStart(configText: string): Promise<string> {
 }
 
 describe("supabase/config.toml", () => {
-  test("is accepted by the Supabase CLI, which then lacks nothing but Docker", { timeout: timeLimitMs }, async () => {
+  test("is accepted by the Supabase CLI, which then fails only for lack of Docker", {
+    timeout: timeLimitMs,
+  }, async () => {
     const output = await supabaseStart(config);
     expect(output).toContain("Cannot connect to the Docker daemon");
     expect(output).not.toMatch(/invalid config|deprecated|WARN/i);
   });
 
-  test("would be refused by the Supabase CLI with a mistake in it", { timeout: timeLimitMs }, async () => {
+  test("would be refused by the Supabase CLI if it contained a mistake", { timeout: timeLimitMs }, async () => {
     const output = await supabaseStart(config.replace("major_version = 17", "major_version = 3"));
     expect(output).not.toContain("Cannot connect to the Docker daemon");
   });
 
-  test("names each function's folder, and leaves the credential to the function", () => {
+  test("names each function's folder, and leaves checking credentials to the function", () => {
     const folders = readdirSync(path.join(root, "supabase/functions"), { withFileTypes: true })
       .filter((entry) => entry.isDirectory() && !entry.name.startsWith("_"))
       .map((entry) => entry.name);
@@ -66,7 +68,7 @@ describe("supabase/config.toml", () => {
     expect(sections.filter(([, , verify]) => verify === "true")).toEqual([]);
   });
 
-  test("names a template for each mail that the identity backend sends", () => {
+  test("names a template for each email that the identity backend sends", () => {
     const named = [...config.matchAll(/^content_path = "\.\/supabase\/templates\/([\w.]+)"$/gm)].map(
       ([, file]) => file,
     );
@@ -74,7 +76,7 @@ describe("supabase/config.toml", () => {
   });
 });
 
-test("supabase/config.toml asks of passwords and sign-ups what our pages ask", () => {
+test("supabase/config.toml requires of passwords and sign-ups what our pages require", () => {
   for (const line of [
     "minimum_password_length = 8",
     'password_requirements = ""',
@@ -87,18 +89,18 @@ test("supabase/config.toml asks of passwords and sign-ups what our pages ask", (
   expect(newPasswordSchema.safeParse("x".repeat(8)).success).toBe(true);
 });
 
-test("supabase/config.toml turns off every notification mail of the identity backend", () => {
+test("supabase/config.toml disables every notification email of the identity backend", () => {
   const sections = [...config.matchAll(/^\[auth\.email\.notification\.(\w+)\]\nenabled = (\w+)$/gm)];
   expect(sections.map(([, name, enabled]) => [name, enabled])).toEqual(
     notificationMails.map((name) => [name, "false"]),
   );
 });
 
-describe("the mail templates", () => {
+describe("the email templates", () => {
   const files = readdirSync(path.join(root, "supabase/templates"));
 
-  // Gmail and others make a link of whatever looks like one, also of `me+evil.example/login@example.com`.
-  test.for(files)("%s names nothing that anybody typed, and links to our own page alone", (file) => {
+  // Gmail and others turn anything that looks like a URL into a link, including `me+evil.example/login@example.com`.
+  test.for(files)("%s contains nothing that a user typed, and links only to our own page", (file) => {
     const template = readFileSync(path.join(root, "supabase/templates", file), "utf8");
     const values = [...template.matchAll(/\{\{\s*(.*?)\s*\}\}/g)].map(([, value]) => value);
     expect([".SiteURL", ".TokenHash", ".RedirectTo", ".Token"]).toEqual(expect.arrayContaining(values));
@@ -108,12 +110,12 @@ describe("the mail templates", () => {
     expect(template.replaceAll(/href="[^"]*"/g, "")).not.toMatch(/SiteURL|RedirectTo|\/\//);
   });
 
-  test("are those of `npm run email-templates` without settings of the brand, as are the names in config.toml", () => {
+  test("match `npm run email-templates` without brand settings, as do the names in config.toml", () => {
     for (const [file, text] of supabaseFiles({ name: defaultName, accent: defaultAccent }, config))
       expect(readFileSync(path.join(root, file), "utf8"), file).toBe(text);
   });
 
-  test("take the brand that is set, and say when they expire, why they came and what to do otherwise", () => {
+  test("show the configured brand, and say when they expire, why they were sent and what to do otherwise", () => {
     const rendered = supabaseFiles({ name: "Acme & Co", accent: "#1d4ed8" }, config);
     for (const [file, text] of rendered) {
       expect(text, file).not.toContain(defaultName);
@@ -131,13 +133,13 @@ describe("the mail templates", () => {
     }
   });
 
-  test("have subjects that name nothing", () => {
+  test("have subjects without names", () => {
     const subjects = [...config.matchAll(/^subject = "(.*)"$/gm)].map(([, subject]) => subject);
     expect(subjects).toHaveLength(files.length);
     expect(subjects.join()).not.toContain("{{");
   });
 
-  test("magic_link holds a code to enter, and no link", () => {
+  test("magic_link contains a code to enter, and no link", () => {
     const template = readFileSync(path.join(root, "supabase/templates/magic_link.html"), "utf8");
     expect(template).toContain("{{ .Token }}");
     expect(template).not.toMatch(/href|TokenHash|ConfirmationURL/);

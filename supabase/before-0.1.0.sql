@@ -242,7 +242,7 @@ comment on column ai.model_prices.cache_write_1h_usd_per_million is 'For an hour
 comment on column ai.model_prices.image_input_usd_per_million is 'Null: images cost what input costs.';
 comment on column ai.model_prices.request_fee_usd is 'For each request with a fee that the provider counts, such as a web search. Null: none.';
 comment on column ai.model_prices.as_offered is
-  'The price as begin_run hands it out, put together once and not at every call.';
+  'The price in the form that begin_run returns, computed once instead of on every call.';
 comment on column ai.runs.marks is
   'What an operator should look at: above_context_window, above_output_limit, implausible, unpriced_tier.';
 comment on column ai.runs.billing_name is 'Who bills the run''s provider call, and to which account: for reconciliation.';

@@ -7,11 +7,15 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import { hasBotChallenge } from "./bot-challenge.ts";
 
 /**
- * What is tried; the numbers for each are in `private.attempt_limits()` (supabase/schemas/abuse/limits.sql).
- * `password`: a sign-in by password, or a check of one. `code`: TOTP, one-time and recovery codes, links from mails.
- * `sign_in_code`: a code that was mailed to sign in with.
- * `mail`: resend, reset, invitation. `passkey`: sign-in by passkey. `oauth`: a visit to a provider. `credential`: a
- * signed-in user's changes that hash a password or send a mail. `user_code`: the code of a device that asks to sign in.
+ * The kind of attempt. `private.attempt_limits()` (supabase/schemas/abuse/limits.sql) holds the limits of each.
+ * - `password`: a sign-in by password, or a check of one.
+ * - `code`: TOTP, one-time and recovery codes, links from emails.
+ * - `sign_in_code`: a code that was emailed to sign in with.
+ * - `mail`: resend, reset, invitation.
+ * - `passkey`: sign-in by passkey.
+ * - `oauth`: a visit to a provider.
+ * - `credential`: a signed-in user's changes that hash a password or send an email.
+ * - `user_code`: the code of a device that asks to sign in.
  */
 export type AttemptAction =
   | "password"
@@ -25,52 +29,54 @@ export type AttemptAction =
   | "user_code";
 
 /**
- * What became of it. `succeeded`: given back, and this account's failures from this address are forgotten. `failed`: the
- * credential was wrong. `void`: nothing was tried, as where the backend did not answer or the challenge was refused.
+ * The result of an attempt.
+ * - `succeeded`: the attempt is given back, and this account's failures from this address are forgotten.
+ * - `failed`: the credential was wrong.
+ * - `void`: nothing was tried, for example because the backend did not answer or the challenge was refused.
  */
 export type AttemptOutcome = "succeeded" | "failed" | "void";
 
-/** A mail with a link of the identity backend, which replaces the link in the last one of its kind. */
+/** An email with a link from the identity backend. Its link replaces the one in the last email of the same kind. */
 export type LinkMail = "sign_up_mail" | "confirmation_mail" | "recovery_mail" | "email_change_mail";
 
 export interface AttemptOptions {
   action: AttemptAction;
-  /** The mail that the attempt sends, where it sends one with a link. */
+  /** The email that the attempt sends, if it contains a link. */
   mail?: LinkMail;
-  /** As typed. Whether there is such an account makes no difference. */
+  /** As typed. It makes no difference whether the account exists. */
   email?: string;
-  /** The mailed code that is tried, so that concurrent requests with one code start one session. */
+  /** The emailed code, so that concurrent requests with the same code start only one session. */
   code?: string;
-  /** In the place of `email` where the session names the account. */
+  /** Replaces `email` if the session identifies the account. */
   userId?: string;
   /**
-   * The posted field `botChallengeField` where the identity backend protects this call (sign-in, sign-up, resend,
-   * reset, passkey options); left out elsewhere.
+   * The posted field `botChallengeField` if the identity backend protects this call (sign-in, sign-up, resend, reset,
+   * passkey options); omitted otherwise.
    */
   botChallenge?: FormDataEntryValue | null;
   /**
-   * Tells whether a recovery override lets the email past its own limits; those of the address hold. Asked only of who
-   * got past the checks of program and bot challenge.
+   * Returns whether a recovery override lifts the email's own limits; the address's limits still apply. Called only
+   * after the user agent and bot challenge checks have passed.
    */
   isOverridden?: () => Promise<boolean>;
 }
 
 export interface AdmittedAttempt {
   admitted: true;
-  /** Whether it was let past the email's own limits. */
+  /** Whether a recovery override lifted the email's own limits. */
   overridden: boolean;
-  /** Whether the code was tried before: do not try it again, and answer as if it was wrong. */
+  /** Whether the code was tried before. If so, don't try it again, and answer as if it was wrong. */
   repeated: boolean;
-  /** For the options of the call to the identity backend; empty where no bot challenge is configured. */
+  /** Options for the call to the identity backend; empty if no bot challenge is configured. */
   challenge: { captchaToken?: string };
   /**
-   * Not null where the last mail of the kind must not be replaced yet, and for how long: send nothing, and answer as if
-   * it was sent. Only the signed-in owner of the account may learn of it.
+   * Seconds until the last email of this kind may be replaced; null if it may be replaced now. Until then, send nothing
+   * and answer as if it was sent. Only the signed-in owner of the account may see this.
    */
   mailWaitSeconds: number | null;
-  /** How long the link in a mail is safe from being replaced, as in "in the last 3 minutes". */
+  /** How long the link in an email is protected from replacement, as in "in the last 3 minutes". */
   mailPause: string;
-  /** To be called once, before answering. An attempt that is never settled stays counted. It never throws. */
+  /** Call it once, before answering. An attempt that is never settled stays counted. Never throws. */
   settle(outcome: AttemptOutcome): Promise<void>;
 }
 
@@ -78,11 +84,11 @@ export interface RefusedAttempt {
   admitted: false;
   code: Extract<ProblemCode, "RATE_LIMITED" | "BOT_CHALLENGE_REQUIRED" | "FORBIDDEN" | "AUTH_UNAVAILABLE">;
   status: 403 | 429 | 503;
-  /** For people: what happened and how long to wait. */
+  /** User-facing text: what happened and how long to wait. */
   message: string;
 }
 
-/** How long an attempt takes longer where a bot challenge is due and none is configured. */
+/** Delay added to an attempt if a bot challenge is due but none is configured. */
 const slowedAttemptMs = 2_000;
 const retryAfterOutageSeconds = 5;
 
@@ -92,7 +98,7 @@ const answer = z.discriminatedUnion("allowed", [
     attemptId: z.uuid(),
     needsBotChallenge: z.boolean(),
     repeated: z.boolean().default(false),
-    // Absent where the database is older than this server.
+    // Absent if the database is older than this server.
     mailWaitSeconds: z.number().int().nullable().default(null),
     mailPauseSeconds: z.number().int().optional(),
   }),
@@ -104,8 +110,9 @@ const answer = z.discriminatedUnion("allowed", [
 ]);
 
 /**
- * Asks whether an attempt at a credential may be made, and counts it. Nothing may be tried before, nor after a refusal.
- * Where it cannot be counted it is refused with 503: an outage gives nobody a free attempt. `Retry-After` is set here.
+ * Counts an attempt at a credential and returns whether it may proceed. Call it before trying anything, and try nothing
+ * after a refusal. Refuses with 503 if the attempt can't be counted, so that an outage gives no free attempts. Sets
+ * `Retry-After`.
  */
 export async function guardAttempt(
   context: AppLoadContext,
@@ -151,7 +158,7 @@ export async function guardAttempt(
 }
 
 /**
- * As {@link guardAttempt}, for APIs and for pages without a form to show again.
+ * Like {@link guardAttempt}, for APIs and for pages without a form to show again.
  * @throws Response the refusal, as a problem
  */
 export async function requireAttempt(context: AppLoadContext, options: AttemptOptions): Promise<AdmittedAttempt> {
@@ -160,9 +167,9 @@ export async function requireAttempt(context: AppLoadContext, options: AttemptOp
   throw problem(attempt.code, { requestId: context.requestId, detail: attempt.message });
 }
 
-/** What the identity backend's answer to an attempt says of it. */
+/** Maps the identity backend's answer to the outcome of an attempt. */
 export function outcomeOf(error: AuthError | null): AttemptOutcome {
-  // That an address is not confirmed is said only to who knows the password.
+  // The backend reports an unconfirmed address only if the password was correct.
   if (!error || error.code === "email_not_confirmed") return "succeeded";
   return generalFailure(error) ? "void" : "failed";
 }
@@ -182,8 +189,8 @@ const suspiciousProgram =
   "This request doesn’t look like it came from a web browser. Use an up-to-date browser, and turn off extensions that hide which browser you use.";
 
 /**
- * Attack tools, by their default user agents. A tool that hides its name passes: this only keeps the noise of default
- * runs out of the limits, and does not defend by itself.
+ * Attack tools, by their default user agents. This only keeps the noise of default runs out of the limits. It is not a
+ * defense, because a tool can change its user agent.
  */
 const attackTools = [
   // SQL injection.
@@ -199,24 +206,24 @@ const attackTools = [
   "w3af",
   "arachni",
   "jaeles",
-  // Finders of hidden paths.
+  // Path scanners.
   "dirbuster",
   "gobuster",
   "feroxbuster",
   "ffuf",
   "wfuzz",
-  // Scanners of whole networks.
+  // Network scanners.
   "masscan",
   "zgrab",
   "nmap scripting engine",
-  // Guessers of passwords.
+  // Password guessers.
   "(hydra)",
   "patator",
   "openbullet",
   "sentry mba",
 ];
 
-/** Whether a credential may not be tried by this program: it has no name, or that of an attack tool. */
+/** Returns whether a user agent is empty or belongs to an attack tool. Such clients may not try a credential. */
 export function isSuspiciousUserAgent(userAgent: string): boolean {
   const name = userAgent.trim().toLowerCase();
   return name === "" || attackTools.some((tool) => name.includes(tool));
@@ -225,7 +232,7 @@ export function isSuspiciousUserAgent(userAgent: string): boolean {
 const minute = 60;
 const hour = 60 * minute;
 
-/** A wait as people say it: `12 seconds`, `3 minutes`, `2 hours`. Never shorter than it is. */
+/** Formats a wait for people: `12 seconds`, `3 minutes`, `2 hours`. Rounds up. */
 export function waitInWords(seconds: number): string {
   if (seconds <= 90) return count(Math.max(1, Math.ceil(seconds)), "second");
   if (seconds <= 90 * minute) return count(Math.ceil(seconds / minute), "minute");

@@ -5,7 +5,7 @@ import { startWeb, type WebProcess } from "../testing/web-process.ts";
 
 const settings = { TRUSTED_PROXY_HOPS: "1", TURNSTILE_SITE_KEY: "a-site-key" };
 const bypass = { ...settings, E2E_BOT_CHALLENGE_BYPASS: "on" };
-/** The same backend on this machine, by a name that does not say so. */
+/** The same local backend under a host name that doesn't look local. */
 const remoteUrl = "http://backend.gatehouse.test:54321";
 let backend: IdentityBackend;
 let web: WebProcess;
@@ -33,8 +33,8 @@ const signIn = (at: WebProcess, fields: Record<string, string> = {}) =>
   });
 const asksForIt = async (at: WebProcess) => (await (await at.fetch("/login")).text()).includes("data-bot-challenge");
 
-describe("the bypass of browser tests", () => {
-  test("leaves the challenge out where the backend is on this machine", async () => {
+describe("the bot challenge bypass for browser tests", () => {
+  test("omits the challenge if the backend is on this machine", async () => {
     const bypassed = await backend.startWeb({ env: bypass });
     try {
       expect(await asksForIt(bypassed)).toBe(false);
@@ -44,7 +44,7 @@ describe("the bypass of browser tests", () => {
     }
   });
 
-  test("changes nothing where the backend is elsewhere", async () => {
+  test("has no effect if the backend is remote", async () => {
     const remote = await startWeb(remoteUrl, { env: bypass });
     try {
       expect(await asksForIt(remote)).toBe(true);
@@ -56,14 +56,14 @@ describe("the bypass of browser tests", () => {
     }
   });
 
-  test("is off unless it is set", async () => {
+  test("is off by default", async () => {
     expect(await asksForIt(web)).toBe(true);
     expect((await signIn(web)).status).toBe(403);
   });
 });
 
-describe("a token", () => {
-  test("is passed on to the backend, which alone judges it", async () => {
+describe("a bot challenge token", () => {
+  test("is passed to the backend, which alone validates it", async () => {
     expect((await signIn(web, { botChallengeToken: "some-token" })).status).toBe(302);
     backend.refresh = { status: 400, code: "captcha_failed" };
     const refused = await signIn(web, { botChallengeToken: "some-token" });
@@ -71,13 +71,13 @@ describe("a token", () => {
     expect(await refused.text()).toContain("failed or has expired. Complete it again.");
   });
 
-  test("of blanks is none", async () => {
+  test("counts as missing if it is blank", async () => {
     expect((await signIn(web, { botChallengeToken: "  " })).status).toBe(403);
   });
 });
 
 describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code"])(
-  "a mail that is held back at %s",
+  "an email withheld at %s",
   (path) => {
     const fields = { email: "ada@example.test", password: "correct horse battery", botChallengeToken: "some-token" };
     const ask = () => web.fetch(path, { method: "POST", headers: visitorHeaders(), body: new URLSearchParams(fields) });
@@ -89,7 +89,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
       { mails: { status: 429, code: "over_request_rate_limit" }, status: 429 },
       { mails: "down", status: 503 },
     ] as const)(
-      "is answered like one to an unknown address where the backend says $mails",
+      "gets the same answer as one to an unknown address when the backend answers $mails",
       async ({ mails, status }) => {
         backend.mails = mails;
         expect((await ask()).status).toBe(status);
@@ -98,7 +98,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
       },
     );
 
-    test("is not sent", async () => {
+    test("is not sent: the backend gets a reset for an invalid address instead", async () => {
       const { status } = await ask();
       backend.attempts = held;
       const seen = backend.calls.length;
@@ -108,12 +108,12 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
       expect(calls).not.toContain("POST /auth/v1/resend");
       expect(calls).not.toContain("POST /auth/v1/signup");
       expect(calls).not.toContain("POST /auth/v1/otp");
-      expect(backend.bodies.get("/auth/v1/recover")).toMatchObject({ email: "nobody@gatehouse.invalid" });
+      expect(backend.bodies.get("/auth/v1/recover")).toMatchObject({ email: "unknown@gatehouse.invalid" });
     });
   },
 );
 
-test("the widget comes from Cloudflare unless it is said otherwise", async () => {
+test("loads the widget from Cloudflare by default", async () => {
   const response = await web.fetch("/login");
   expect(response.headers.get("content-security-policy")).toContain("frame-src https://challenges.cloudflare.com;");
   expect(await response.text()).toContain("https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit");

@@ -1,6 +1,7 @@
-// Runs Cloudflare Turnstile's widget in the element of ui/bot-challenge.tsx, whose docstring says what others may use.
+// Runs Cloudflare Turnstile's widget in the element of abuse/bot-challenge-field.tsx, whose docstring says what other
+// scripts can rely on.
 const loadLimitMs = 10_000;
-// The widget's flexible form needs 300 px; its compact one is 150 px wide.
+// The flexible widget needs 300 px; the compact one is 150 px wide.
 const flexibleWidth = 300;
 
 const root = document.querySelector("[data-bot-challenge]");
@@ -54,7 +55,7 @@ function failed(code) {
   else if (known === "200500") show(null, words.blocked, { again: true });
   else if (/^1106/.test(known)) show(null, words.timeout, { again: true });
   else show(null, `${words.failed} (${known})`, { again: true });
-  // Keeps the widget from logging the error to the console too.
+  // Keeps the widget from also logging the error to the console.
   return true;
 }
 
@@ -94,7 +95,7 @@ async function run() {
 
 retry.addEventListener("click", run);
 document.addEventListener("bot-challenge:used", run);
-// Back from elsewhere, the token is used up.
+// After returning from another page, the token has already been used.
 addEventListener("pageshow", (event) => event.persisted && run());
 document.addEventListener(
   "click",
@@ -105,7 +106,7 @@ document.addEventListener(
   },
   { capture: true },
 );
-// Before the form's own listeners: to them it was not sent.
+// Runs before the form's own listeners, so that they don't see this submit.
 field.form?.addEventListener(
   "submit",
   (event) => {

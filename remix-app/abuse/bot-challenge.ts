@@ -2,7 +2,6 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { isLoopback } from "#shared/loopback.ts";
 import type { Env } from "../config/env.server.ts";
 
-/** The form field that carries a bot challenge's token. */
 export const botChallengeField = "botChallengeToken";
 
 /** What a page needs to show the challenge's widget. */
@@ -12,8 +11,8 @@ export interface BotChallengeSettings {
 }
 
 /**
- * Whether the calls that the identity backend protects need a bot challenge's token. The bypass of browser tests holds
- * on this machine alone.
+ * Returns whether calls that the identity backend protects need a bot challenge token. The bypass for browser tests
+ * works only with a local backend.
  */
 export function hasBotChallenge(env: Env): boolean {
   if (env.TURNSTILE_SITE_KEY === undefined) return false;
@@ -21,8 +20,9 @@ export function hasBotChallenge(env: Env): boolean {
 }
 
 /**
- * For the loader of a page that shows the bot challenge; its answer may use the widget's origin then.
- * @returns what `BotChallenge` takes; null where none is configured
+ * Call it in the loader of a page that shows the bot challenge. Allows the widget's origin in the response's content
+ * security policy.
+ * @returns the settings for `BotChallenge`; null if none is configured
  */
 export function showBotChallenge({ env, allowWidget }: AppLoadContext): BotChallengeSettings | null {
   const { TURNSTILE_SITE_KEY: siteKey, TURNSTILE_ORIGIN: origin } = env;

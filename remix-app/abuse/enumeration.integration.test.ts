@@ -8,18 +8,18 @@ const { base } = readStack();
 const domain = `${crypto.randomUUID().slice(0, 8)}.enumeration.gatehouse.test`;
 const password = "correct horse battery";
 
-/** Of each kind. Two sets of so many jittered times lie apart by chance once in a million. */
+/** Samples per kind. The chance that two sets of this many jittered times don't overlap is about one in a million. */
 const sampleSize = 12;
 const kinds = ["unknown", "known", "banned", "OAuth-only", "unconfirmed"] as const;
 const paths: readonly string[] = ["/login", "/signup", "/forgot-password", "/signup/check-mail", "/login/code"];
 const statuses: Record<string, number> = { "/login": 400, "/signup": 302, "/login/code": 302 };
 type Kind = (typeof kinds)[number];
 
-/** An address of its own for each path, since what one path does with an account another would see. */
+/** Each path gets its own addresses, since one path's effect on an account would show in another's answers. */
 const emailOf = (kind: Kind, { path, index }: { path: string; index: number }) =>
   `${kind.toLowerCase()}-${index}-${paths.indexOf(path)}@${domain}`;
 
-/** What makes an account one of its kind; who came by a provider has no password. */
+/** Turns an account into one of its kind. Accounts created through a provider have no password. */
 const changes: Partial<Record<Kind, string>> = {
   banned: "banned_until = now() + interval '24 hours'",
   "OAuth-only": "encrypted_password = ''",
@@ -42,7 +42,9 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => query("delete from auth.users where email like $1", [`%@${domain}`]));
 
-/** What a browser would see of an answer, without what is drawn anew for each and without the address itself. */
+/**
+ * Returns what a browser sees of an answer, without the values that change with each request and without the address.
+ */
 async function answerTo(path: string, email: string) {
   const began = performance.now();
   const response = await fetch(`${base}${path}`, {
@@ -67,7 +69,7 @@ async function answerTo(path: string, email: string) {
 }
 
 describe.concurrent.each(paths)("%s", (path) => {
-  test("answers every kind of address alike, in the same time", { timeout: 90_000 }, async () => {
+  test("answers all kinds of addresses identically and in the same time", { timeout: 90_000 }, async () => {
     const answers = await Promise.all(
       kinds.map(async (kind) => {
         const ofKind: Awaited<ReturnType<typeof answerTo>>[] = [];
@@ -90,7 +92,7 @@ describe.concurrent.each(paths)("%s", (path) => {
 });
 
 test.concurrent.each(["/forgot-password", "/signup/check-mail", "/signup", "/login/code"])(
-  "a second answer of %s to the same address is as the first, though a mail went to the known one a moment ago",
+  "answers a second request to %s identically, even if the known address was just sent an email",
   async (path) => {
     const twice = async (kind: Kind) => {
       const email = emailOf(kind, { path, index: path.length % sampleSize });

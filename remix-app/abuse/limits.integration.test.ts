@@ -41,7 +41,7 @@ async function post(path: string, fields: Record<string, string>, from = address
   };
 }
 
-/** Uses attempts up as a page would, without its work. */
+/** Uses up attempts directly in the database, without the work of the pages. */
 async function exhaust(attempt: { action: string; email?: string }, times: number): Promise<void> {
   for (let made = 0; made < times; made += 1)
     await database.query("select private.begin_attempt($1)", [JSON.stringify({ address, ...attempt })]);
@@ -50,7 +50,7 @@ async function exhaust(attempt: { action: string; email?: string }, times: numbe
 const signIn = (typed: string, from = address) => post("/login", { email, password: typed }, from);
 
 describe("sign-in", () => {
-  test("takes ten wrong passwords from one address, then not even the right one", async () => {
+  test("refuses even the right password after ten wrong ones from one address", async () => {
     await exhaust({ action: "password", email }, 9);
     expect((await signIn("wrong")).status).toBe(400);
     const refused = await signIn(password);
@@ -61,14 +61,14 @@ describe("sign-in", () => {
     expect(await signIn(password, newAddress())).toMatchObject({ status: 302 });
   });
 
-  test("forgets the failures of who then got in", async () => {
+  test("forgets earlier failures once it succeeds", async () => {
     await exhaust({ action: "password", email }, 9);
     expect((await signIn(password)).status).toBe(302);
     expect((await signIn("wrong")).status).toBe(400);
     expect((await signIn(password)).status).toBe(302);
   });
 
-  test("is slowed down, and not refused, for an account that many addresses guess at", async () => {
+  test("is slowed down but not refused for an account that many addresses guess at", async () => {
     for (let made = 0; made < 20; made += 1)
       await database.query("select private.begin_attempt($1)", [
         JSON.stringify({ action: "password", email, address: newAddress() }),
@@ -78,7 +78,7 @@ describe("sign-in", () => {
     expect(performance.now() - began).toBeGreaterThan(2_000);
   });
 
-  test("is not stopped by what others guess at the identity backend itself", async () => {
+  test("still works after others sent wrong passwords directly to the identity backend", async () => {
     const direct = createClient(supabase.url, supabase.publishableKey, options).auth;
     const codes: (string | undefined)[] = [];
     for (let made = 0; made < 11; made += 1) {
@@ -93,21 +93,21 @@ describe("sign-in", () => {
     expect((await signIn("wrong")).page).toContain("don’t match an account");
   });
 
-  test("of many at once with a wrong password, ten are tried", async () => {
+  test("tries only ten of many concurrent wrong passwords", async () => {
     const answers = await callAtOnce(() => signIn("wrong"));
     const counts = (status: number) => answers.filter((answer) => answer.status === status).length;
     expect([counts(400), counts(429)]).toEqual([10, atOnce - 10]);
   });
 });
 
-describe("what sends a mail", () => {
+describe("a form that sends an email", () => {
   test.each([
     ["/forgot-password", "mail", 5],
     ["/signup/check-mail", "mail", 5],
     ["/login/code", "mail", 5],
     ["/signup", "sign_up", 5],
-  ])("%s is limited to five in a row for one address and email", async (path, action, limit) => {
-    for (const typed of [email, `nobody-${email}`]) {
+  ])("%s accepts five requests in a row per IP address and email", async (path, action, limit) => {
+    for (const typed of [email, `unknown-${email}`]) {
       await exhaust({ action, email: typed }, limit - 1);
       expect([200, 302]).toContain((await post(path, { email: typed, password })).status);
       const refused = await post(path, { email: typed, password });
@@ -117,7 +117,7 @@ describe("what sends a mail", () => {
     }
   });
 
-  test("a sign-up's own check of the password is no guess of somebody's", async () => {
+  test("a sign-up doesn't count its own password check as a guess", async () => {
     const newcomer = `new-${email}`;
     for (const typed of [password, "another password"]) {
       await post("/signup", { email: newcomer, password: typed });
@@ -134,7 +134,7 @@ describe("what sends a mail", () => {
   });
 });
 
-test("links from mails are limited by address", async () => {
+test("limits links from emails by IP address", async () => {
   const open = () => post("/auth/confirm", { token_hash: "a".repeat(56), type: "signup" });
   await exhaust({ action: "code" }, 59);
   expect((await open()).status).toBe(410);
@@ -143,7 +143,7 @@ test("links from mails are limited by address", async () => {
   expect(refused.page).toContain("Confirm your email");
 });
 
-test("an address that is blocked may try nothing, and its neighbour in the next network may", async () => {
+test("refuses a sign-in from a blocked network but not from another one", async () => {
   await database.query(
     "insert into private.address_blocks (address, action, level, blocked_until) values (private.address_network($1), 'password', 1, now() + interval '15 minutes')",
     [address],

@@ -12,7 +12,7 @@ test.each([
   "gobuster/3.6",
   "Fuzz Faster U Fool v2.1.0-dev (ffuf)",
   "Mozilla/5.0 zgrab/0.x",
-])("%j tries no credential", (userAgent) => {
+])("user agent %j cannot try credentials", (userAgent) => {
   expect(isSuspiciousUserAgent(userAgent)).toBe(true);
 });
 
@@ -24,6 +24,6 @@ test.each([
   "node",
   "curl/8.9.1",
   "x",
-])("%j may", (userAgent) => {
+])("user agent %j can try credentials", (userAgent) => {
   expect(isSuspiciousUserAgent(userAgent)).toBe(false);
 });

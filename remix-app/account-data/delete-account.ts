@@ -3,15 +3,15 @@ import { z } from "zod";
 
 const blocker = z.object({ workspaceId: z.uuid(), name: z.string(), members: z.number().int() });
 
-/** A workspace with others in it that needs another owner before its only one may go. */
+/** A workspace with other members that needs another owner before its only owner can delete their account. */
 export type DeletionBlocker = z.infer<typeof blocker>;
 
 const answer = z.object({ deleted: z.boolean(), blockers: z.array(blocker) });
 
 /**
- * Ends an account for good, or says which workspaces stand in the way.
- * @param service the service role's client; whose account it is was decided by the caller
- * @throws Error where the database did not answer; nothing is deleted then
+ * Deletes an account permanently, or returns the workspaces that block the deletion.
+ * @param service the service role's client, which can delete any account: the caller must have checked whose it is
+ * @throws Error if the database did not answer; nothing was deleted
  */
 export async function deleteAccount(
   service: SupabaseClient,
@@ -24,7 +24,7 @@ export async function deleteAccount(
   return answer.parse(data);
 }
 
-/** The workspaces that stand in the way of an account's deletion, by name. */
+/** Returns the workspaces that block an account's deletion, by name. */
 export async function deletionBlockers(service: SupabaseClient, userId: string): Promise<DeletionBlocker[]> {
   const { data, error } = await service.schema("private").rpc("list_account_deletion_blockers", { subject_id: userId });
   if (error) throw new Error(`the account’s workspaces couldn’t be read: ${error.code}`);

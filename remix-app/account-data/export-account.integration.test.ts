@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => deletePerson(person));
 
-/** Our server's client, and how often it has asked the database. */
+/** Returns our server's client and the bodies of the requests that it sends. */
 function countingClient() {
   const asked: string[] = [];
   const client = createClient(supabase.url, supabase.secretKey, {
@@ -33,7 +33,7 @@ const addEvents = (count: number) =>
     [person.id, count],
   );
 
-test.each([499, 500, 501, 1_201])("an export of %d events holds each once, oldest first", async (count) => {
+test.each([499, 500, 501, 1_201])("an export of %d events contains each once, oldest first", async (count) => {
   await addEvents(count);
   const { client } = countingClient();
   const text = await new Response(await exportAccount(client, { userId: person.id })).text();
@@ -45,7 +45,7 @@ test.each([499, 500, 501, 1_201])("an export of %d events holds each once, oldes
   expect(times).toEqual(times.toSorted());
 });
 
-test("an export reads no more than a page ahead of its reader, and stops with it", async () => {
+test("an export reads at most one page ahead of its reader, and stops when the reader does", async () => {
   await addEvents(5_000);
   const { client, asked } = countingClient();
   const body = await exportAccount(client, { userId: person.id });

@@ -8,7 +8,7 @@ const pageSize = 500;
 const records = z.array(z.looseObject({ id: z.union([z.string(), z.number()]) }));
 const head = z.looseObject({ credits: z.looseObject({}).nullish() });
 
-/** The lists of an export that grow with use, in the order of the document. */
+/** An export's lists that grow with use, in document order. */
 const lists = [
   "sessions",
   "securityEvents",
@@ -31,11 +31,11 @@ const lists = [
 type List = (typeof lists)[number] | "ledger";
 
 /**
- * Everything we hold about an account as one JSON document, read as fast as it is taken: what `private.export_account`
- * answers, then each list that grows with use, page by page.
- * @param service the service role's client; whose account it is was decided by the caller
- * @returns null where there is no such account
- * @throws Error where the database did not answer; in the middle of the document it breaks the stream off
+ * Streams everything we hold about an account as one JSON document, at the reader's pace. It starts with the result of
+ * `private.export_account`, followed by each list that grows with use, page by page.
+ * @param service the service role's client, which can read any account: the caller must have checked whose it is
+ * @returns null if the account doesn't exist
+ * @throws Error if the database did not answer; in the middle of the document, this aborts the stream
  */
 export async function exportAccount(
   service: SupabaseClient,
@@ -48,7 +48,7 @@ export async function exportAccount(
   const { credits, ...all } = head.parse(data);
   const rest = Object.fromEntries(Object.entries(all).filter(([name]) => !lists.some((list) => list === name)));
 
-  /** The records of a list, as the members of a JSON array. */
+  /** Yields the records of a list as the members of a JSON array. */
   async function* members(list: List): AsyncGenerator<string> {
     let last: z.output<typeof records>[number] | null = null;
     const pages = eachPage(async () => {

@@ -8,7 +8,7 @@ import {
   type SignedInBrowser,
 } from "../../scripts/test/people.ts";
 
-/** Some providers tell no email, and the identity backend can be set to do without. */
+/** Some providers don't share an email, and the identity backend can be configured to work without one. */
 let person: Person;
 let browser: SignedInBrowser;
 
@@ -22,7 +22,7 @@ afterEach(() => deletePerson(person));
 
 const exists = async () => (await query("select from auth.users where id = $1", [person.id])).length === 1;
 
-test("an account without an email is deleted by words that were typed, and not by none", async () => {
+test("deletes an account without an email only after the confirmation words are typed", async () => {
   const page = "/settings/security/delete-account";
   expect((await browser.get(page)).words).toContain("Type delete my account to confirm");
   for (const confirmation of ["", " ", "Ada"]) expect((await browser.post(page, { confirmation })).status).toBe(400);
@@ -35,6 +35,6 @@ test.each([
   ["/accounts", "Sign out of Ada"],
   ["/qr", "Signed in as Ada ."],
   ["/mfa/enroll", "You’re adding it to Ada ."],
-])("an account without an email is called by its name (%s)", async (page, words) => {
+])("refers to an account without an email by its name (%s)", async (page, words) => {
   expect((await browser.get(page)).words).toContain(words);
 });

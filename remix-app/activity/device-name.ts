@@ -1,8 +1,8 @@
 import Bowser from "bowser";
 
-/** Bowser also takes names from the text itself; these are the ones that it knows. */
+/** Bowser also returns names taken from the user agent itself. This set holds the names that it knows. */
 const browsers = new Set(Object.values(Bowser.BROWSER_MAP));
-/** HTTP clients, by how their user agents begin. */
+/** HTTP clients, by the start of their user agents. */
 const clients = ["curl", "Wget", "node", "Deno", "Bun", "okhttp", "Dart", "python-requests", "Go-http-client"];
 
 /**

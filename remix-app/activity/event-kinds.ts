@@ -1,10 +1,13 @@
-/** What can happen to an account, in words for its owner, and what its notice says where it takes one. */
+/** A kind of account event: its label and, if the owner gets an email about it, the text of that notice. */
 interface EventKind {
-  /** As in the log. */
+  /** Shown in the log. */
   label: string;
-  /** A change that matters: the owner gets an email with this subject and first sentence. `{product}` is its name. */
+  /**
+   * Set for important changes: the subject and first sentence of the email to the owner. `{product}` is replaced by the
+   * product's name.
+   */
   notice?: { subject: string; what: string };
-  /** An administrator did it: where and by which device is not the owner's to know. */
+  /** Done by an administrator, so the owner doesn't see the place and the device. */
   byAdmin?: boolean;
 }
 
@@ -208,12 +211,12 @@ export const eventKinds = {
 
 export type EventName = keyof typeof eventKinds;
 
-/** What a kind is called, also where it is of a version of tomorrow. */
+/** Returns the label of a kind, even for a kind from a newer version. */
 export function eventLabel(kind: string): string {
   return eventKind(kind)?.label ?? kind.replaceAll("_", " ");
 }
 
-/** What is known of a kind; undefined for a kind of another version. */
+/** Returns a kind; undefined if it comes from another version. */
 export function eventKind(kind: string): EventKind | undefined {
   return kind in eventKinds ? eventKinds[kind as EventName] : undefined;
 }

@@ -25,28 +25,26 @@ const activityEvent = z.object({
   ip: z.string().nullable(),
   userAgent: z.string().nullable(),
   device: z.string().nullable(),
-  /** City and country, as a trusted proxy said: "Porto, Portugal". */
+  /** City and country as reported by a trusted proxy: "Porto, Portugal". */
   place: z.string().nullable(),
   details: z.record(z.string(), z.unknown()),
   createdAt: z.iso.datetime(),
 });
 
-/** One line of an account's log. */
 export type ActivityEvent = z.output<typeof activityEvent>;
 
-/** A page of it. */
 export const activityPage = z.object({
   events: z.array(activityEvent),
-  /** Where the next page begins; null at the end. */
+  /** Cursor of the next page; null on the last one. */
   nextCursor: z.string().nullable(),
 });
 export type ActivityPage = z.output<typeof activityPage>;
 
 /**
- * The user's own log, newest first. Row-level security decides whose.
- * @param options.limit how many, at most 100
- * @param options.cursor a `nextCursor` of before
- * @throws Response 400 INVALID_REQUEST where the cursor is none of ours, 503 UNAVAILABLE where the Data API did not answer
+ * Returns the user's own log, newest first. Row-level security limits it to the signed-in account.
+ * @param options.limit at most 100
+ * @param options.cursor the `nextCursor` of an earlier page
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE if the Data API did not answer
  */
 export async function listEvents(
   { data }: { data: SupabaseClient },

@@ -4,13 +4,13 @@ import { methodLabel } from "./method-label.ts";
 test.each([
   ["password", "Password"],
   ["oauth:github", "GitHub"],
-  // By which of the two in the mail an account was recovered.
+  // A recovery uses either the link or the code from the email.
   ["link", "Link from an email"],
   ["code", "Code from an email"],
-])("the method %s is called %s", (method, label) => {
+])("labels the method %s as %s", (method, label) => {
   expect(methodLabel(method)).toBe(label);
 });
 
-test("a method of tomorrow is called what it is", () => {
+test("labels an unknown method by its own name", () => {
   expect(methodLabel("some_thing")).toBe("some thing");
 });

@@ -6,7 +6,7 @@ const labels: Record<string, string> = {
   totp: "Authenticator app",
   email_code: "Code by email",
   email_link: "Link by email",
-  // As the identity backend names a sign-in past our pages.
+  // The identity backend's name for a sign-in that bypassed our pages.
   otp: "Code or link by email",
   password_reset: "Password reset by email",
   recovery: "Recovery by email",
@@ -18,7 +18,7 @@ const labels: Record<string, string> = {
   mobile_approval: "Approval on a phone",
 };
 
-/** What a method of `public.security_events` is called: "Password", "GitHub". */
+/** Returns the label of a method in `public.security_events`: "Password", "GitHub". */
 export function methodLabel(method: string): string {
   const [, provider] = /^oauth:(.+)$/.exec(method) ?? [];
   if (provider) return providerLabel(provider);

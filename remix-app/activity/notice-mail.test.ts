@@ -15,7 +15,7 @@ const told: ToldEvent = {
 const site = { origin: "https://gatehouse.example", product: "Gatehouse" };
 const addressed = { to: "ada@example.com", site };
 
-test("a name in a notice is one line, starts no paragraph and becomes no link", () => {
+test("keeps a name in a notice on one line, without paragraphs or links", () => {
   const details = { workspace: "Acme\n\nYour account is locked. Unlock it: https://evil.example" };
   const { text } = eventMail({ ...told, kind: "workspace_handed_over", details }, addressed);
   expect(text.split("\n")).toContain(
@@ -24,20 +24,20 @@ test("a name in a notice is one line, starts no paragraph and becomes no link", 
   expect(text.split("\n\n").filter((paragraph) => paragraph.startsWith("Your account is locked"))).toEqual([]);
 });
 
-test("the device and the address that a notice names become no links", () => {
+test("makes no links of the device and the address in a notice", () => {
   const { text } = eventMail(told, addressed);
   expect(text).toContain("Device: evil.\u200Aexample on Windows\nIP address: 192.\u200A0.\u200A2.\u200A1");
   expect(text).toContain("https://gatehouse.example/settings/security");
 });
 
-test("an email about a sign-in names the browser in its subject, in our own words alone", () => {
+test("names the browser in the subject of a sign-in email, using only our own words", () => {
   expect(eventMail(told, addressed).subject).toBe("New sign-in from Chrome on Linux");
   for (const browser of ["Unknown device", "Unknown browser on Linux"]) {
     expect(eventMail({ ...told, browser }, addressed).subject).toBe("New sign-in to your Gatehouse account");
   }
 });
 
-test("each notice has one button, says what to do, and names the product that is set", () => {
+test("gives each notice one button, the next step and the configured product name", () => {
   const named = { to: "ada@example.com", site: { ...site, product: "Acme" } };
   for (const kind of Object.keys(eventKinds)) {
     const { subject, text } = eventMail({ ...told, kind }, named);
@@ -49,19 +49,19 @@ test("each notice has one button, says what to do, and names the product that is
   }
 });
 
-test("a mail about what an administrator did names neither device nor address", () => {
+test("leaves out device and address in an email about an administrator's action", () => {
   const { subject, text } = eventMail({ ...told, kind: "mfa_required" }, addressed);
   expect(subject).toBe("Your Gatehouse account now requires a second factor");
   expect(text).not.toMatch(/Device:|IP address:/);
 });
 
-test("a mail about an unconfirmed addition says so", () => {
+test("says in the email that an addition is unconfirmed", () => {
   const added = { ...told, kind: "passkey_added", details: { passkey: "Phone" } };
   expect(eventMail({ ...added, unconfirmed: true }, addressed).text).toContain("isn’t confirmed yet");
   expect(eventMail(added, addressed).text).not.toContain("isn’t confirmed yet");
 });
 
-test("a kind of a later version still makes a mail that says what happened", () => {
+test("writes an email about a kind from a later version", () => {
   const { subject, text } = eventMail({ ...told, kind: "phone_added" }, addressed);
   expect(subject).toBe("Your Gatehouse account was changed");
   expect(text).toMatch(/^phone added\.\n\nWhen:/);

@@ -5,23 +5,23 @@ import { type MailParts, mailText } from "../mail/mail-text.ts";
 import { eventKind, eventLabel } from "./event-kinds.ts";
 import { methodLabel } from "./method-label.ts";
 
-/** An event as the email about it needs it. */
+/** The parts of an event that its email needs. */
 export interface ToldEvent {
   kind: string;
   method: string | null;
   device: string;
-  /** By `deviceName`: words of a closed list, for the subject. */
+  /** From `deviceName`: words from a closed list, safe for the subject. */
   browser: string;
   address: string;
   details: Record<string, string>;
   when: Date;
-  /** Added without our pages, and not kept by the owner yet. */
+  /** Added outside our pages and not yet confirmed by the owner. */
   unconfirmed: boolean;
 }
 
 type Site = Pick<MailSite, "origin" | "product">;
 
-/** Writes the email that tells an account's owner about an event: what, when, from where, and what to do. */
+/** Writes the email about an event to the account's owner: what happened, when, from where, and what to do. */
 export function eventMail(event: ToldEvent, { to, site }: { to: string; site: Site }): Mail {
   const { origin, product } = site;
   const { kind, device, address, details, when } = event;
@@ -69,7 +69,7 @@ function signInNotice({ browser }: Pick<ToldEvent, "browser">) {
 
 const capitalized = (word: string) => word.replace(/^./, (first) => first.toUpperCase());
 
-/** The last email of an account: its log is gone, so this is what says when. */
+/** Writes an account's last email. It states the time, because the account's log is gone. */
 export function accountDeletedMail({ to, when }: { to: string; when: Date }, { product }: Pick<Site, "product">): Mail {
   const parts: MailParts = {
     news: [

@@ -10,17 +10,17 @@ describe("a passkey's name", () => {
     expect(passkeyName({ name: "Work laptop", aaguid: onePassword, device: "Chrome on macOS" })).toBe("Work laptop");
   });
 
-  test("is its provider's where the identity backend has none", () => {
+  test("falls back to the provider if the identity backend has no name", () => {
     expect(passkeyName({ name: "Passkey", aaguid: onePassword, device: "Chrome on macOS" })).toBe("1Password");
     expect(passkeyName({ name: "", aaguid: onePassword.toUpperCase(), device: null })).toBe("1Password");
   });
 
-  test("is the browser and system it was added from where the provider is unknown", () => {
+  test("falls back to the browser and system it was added from if the provider is unknown", () => {
     expect(passkeyName({ name: "Passkey", aaguid: none, device: "Firefox on Linux" })).toBe("Firefox on Linux");
     expect(passkeyName({ name: null, aaguid: null, device: "Firefox on Linux" })).toBe("Firefox on Linux");
   });
 
-  test("is Passkey where nothing is known", () => {
+  test("falls back to Passkey if nothing is known", () => {
     expect(passkeyName({ name: "", aaguid: null, device: null })).toBe("Passkey");
     expect(passkeyName({ name: null, aaguid: "constructor", device: null })).toBe("Passkey");
   });

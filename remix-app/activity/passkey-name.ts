@@ -1,7 +1,7 @@
 /**
  * Well-known passkey providers by their AAGUID: a selection from the community list at
- * https://github.com/passkeydeveloper/passkey-authenticator-aaguids (aaguid.json, August 2026). Supabase Auth names a
- * new passkey after the same list, and "Passkey" where it does not have the provider.
+ * https://github.com/passkeydeveloper/passkey-authenticator-aaguids (aaguid.json, August 2026). Supabase Auth names new
+ * passkeys after the same list, or "Passkey" if the provider isn't on it.
  */
 const providers: Record<string, string> = {
   "08987058-cadc-4b81-b6e1-30de50dcbe96": "Windows Hello",
@@ -26,19 +26,19 @@ const providers: Record<string, string> = {
   "fdb141b2-5d84-443e-8a35-4698c205a502": "KeePassXC",
 };
 
-/** What the identity backend calls a passkey of an unknown provider. */
+/** The identity backend's name for a passkey from an unknown provider. */
 const unnamed = "Passkey";
 
-/** Returns the provider of a passkey, such as "1Password"; null where it is not a well-known one. */
+/** Returns the provider of a passkey, such as "1Password"; null if it isn't a well-known one. */
 export function passkeyProvider(aaguid: string | null): string | null {
   const key = aaguid?.toLowerCase() ?? "";
   return Object.hasOwn(providers, key) ? (providers[key] ?? null) : null;
 }
 
 /**
- * Returns what a passkey is called: its own name, else its provider, else the browser and system it was added from.
- * @param passkey.name as the identity backend has it
- * @param passkey.device "Chrome on macOS"; null where no event says so
+ * Returns the name of a passkey: its own, else its provider's, else the browser and system it was added from.
+ * @param passkey.name the identity backend's name for it
+ * @param passkey.device "Chrome on macOS"; null if no event has it
  */
 export function passkeyName({
   name,

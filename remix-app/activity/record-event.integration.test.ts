@@ -39,7 +39,7 @@ async function events() {
   return data;
 }
 
-test("sign-ins and sign-outs are in the log: by which method, by which device, from where, in which session", async () => {
+test("records sign-ins and sign-outs with their method, device, IP address and session", async () => {
   const browser = await signIn(laptop);
   expect((await browser.post("/logout", {})).location).toBe("/login");
   const [signedIn, signedOut] = await events();
@@ -48,7 +48,7 @@ test("sign-ins and sign-outs are in the log: by which method, by which device, f
   expect(signedIn?.session_id).toMatch(/^[0-9a-f-]{36}$/);
 });
 
-test("a sign-in has the place that the configured headers name", async () => {
+test("records a sign-in's place from the configured headers", async () => {
   const web = await startWeb(supabase.url, {
     env: {
       SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
@@ -67,12 +67,12 @@ test("a sign-in has the place that the configured headers name", async () => {
   }
 });
 
-test("a refused sign-in is in nobody's log", async () => {
+test("records no event for a refused sign-in", async () => {
   await openBrowser(base).post("/login", { email, password: "wrong" });
   expect(await events()).toEqual([]);
 });
 
-test("the owner gets a mail for a sign-in by a new device, and for no other", async () => {
+test("emails the owner about a sign-in from a new device only", async () => {
   await signIn(laptop);
   await signIn(laptop);
   await signIn(laptopUpdated);

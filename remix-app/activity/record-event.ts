@@ -5,21 +5,21 @@ import { deviceName } from "./device-name.ts";
 import type { EventName } from "./event-kinds.ts";
 
 export interface SecurityEvent {
-  /** Whose account; from a verified session, never from what a visitor sent. */
+  /** The account, from a verified session and never from user input. */
   userId: string;
   kind: EventName;
-  /** By which method, as `password`, `passkey`, `totp` or `oauth:google`. */
+  /** Method, such as `password`, `passkey`, `totp` or `oauth:google`. */
   method?: string;
-  /** The session that it belongs to, where that is not the one of the request. */
+  /** The event's session, if it isn't the request's. */
   sessionId?: string;
-  /** What it concerned, for the owner to read: a name, a provider. Never a secret or a code. */
+  /** What the event concerned, shown to the owner: a name or a provider. Never a secret or a code. */
   details?: Record<string, string>;
 }
 
 /**
  * Adds an event to an account's activity with the request's address and device, or describes the event that the
- * database recorded with the change itself. The database queues the mails about it. The change has happened, so this
- * never fails: what could not be recorded is logged, and queued mails go out without our description.
+ * database recorded with the change itself. The database queues the emails about it. The change has already happened,
+ * so this never throws: it logs an event that can't be recorded, and queued emails go out without our description.
  */
 export async function recordEvent(context: AppLoadContext, event: SecurityEvent): Promise<void> {
   const { env, requestId } = context;
@@ -29,7 +29,7 @@ export async function recordEvent(context: AppLoadContext, event: SecurityEvent)
   if (error) console.error(`error request=${requestId} the event ${event.kind} was not recorded: ${error.code}`);
 }
 
-/** An event as the database takes it (`private.record_security_event`). */
+/** Converts an event to the argument of `private.record_security_event`. */
 export function describedEvent({ clientAddress, place, userAgent, session }: AppLoadContext, event: SecurityEvent) {
   const { userId, kind, method, details = {} } = event;
   const own =
@@ -48,10 +48,11 @@ export function describedEvent({ clientAddress, place, userAgent, session }: App
 }
 
 /**
- * Announces an addition that this request is about to make at the identity backend, after step-up. The database refuses
- * an unannounced addition if the account has a second factor, and marks it unconfirmed otherwise.
+ * Announces an addition that this request is about to make at the identity backend, after step-up. Without an
+ * announcement, the database refuses the addition if the account has a second factor, and otherwise marks it
+ * unconfirmed.
  * @param options.target an authenticator's id, or a passkey's credential id in hexadecimal
- * @throws Response 503 UNAVAILABLE where the database did not answer; nothing was added
+ * @throws Response 503 UNAVAILABLE if the database did not answer; nothing was added
  */
 export async function announceAddition(
   { env, requestId }: AppLoadContext,

@@ -13,7 +13,6 @@ import type { AccountPolicy } from "./mfa-policy.ts";
 import { openSteps, policySteps } from "./policy-step.ts";
 import { actionLabel, actorLabel, count, policyWords } from "./words.ts";
 
-/** What is the case with an account now. */
 export function AccountState({
   account,
   policy,
@@ -68,7 +67,7 @@ export function AccountState({
   );
 }
 
-/** The other pages of the console about an account. */
+/** Links to the console's other pages about an account. */
 export function AccountLinks({ id, email }: Pick<Account, "id" | "email">) {
   const links = [
     ...(email ? [{ label: "Recover the account", to: `/admin/recovery?${new URLSearchParams({ email })}` }] : []),
@@ -103,7 +102,7 @@ const leads = {
   malformed: "This account’s MFA policy can’t be read, so the account is locked. Require MFA to replace it.",
 } as const;
 
-/** An account's policy: what can be changed, and where it cannot, why. */
+/** Shows an account's policy with the possible changes, or why it can't be changed. */
 export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPolicy, "state" | "locks"> }) {
   const { state, locks } = policy;
   const reasons = [...new Set([locks.policy, locks.reset].filter((lock) => lock !== null))];
@@ -130,7 +129,6 @@ export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPol
 
 const row = "flex flex-wrap justify-between gap-x-6 gap-y-0.5 py-2.5 first:pt-0 last:pb-0";
 
-/** An account's second factors. */
 export function FactorList({ factors }: Pick<Account, "factors">) {
   if (factors.length === 0) return <p className="text-muted">No authenticator is enrolled.</p>;
   return (
@@ -158,7 +156,6 @@ export function FactorList({ factors }: Pick<Account, "factors">) {
   );
 }
 
-/** Where an account is signed in. */
 export function SessionList({ sessions, sessionCount }: Pick<Account, "sessions" | "sessionCount">) {
   if (sessions.length === 0) return <p className="text-muted">This account has no active sessions.</p>;
   return (
@@ -188,7 +185,7 @@ export function SessionList({ sessions, sessionCount }: Pick<Account, "sessions"
   );
 }
 
-/** The timeline of an account: what its owner did, and what admins did, with their reasons. */
+/** Shows an account's timeline: its owner's actions, and admins' actions with their reasons. */
 export function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {
   if (entries.length === 0) return <p className="text-muted">No activity yet.</p>;
   return (

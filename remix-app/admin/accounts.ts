@@ -6,7 +6,7 @@ import { callFunction } from "../supabase/data-api.ts";
 import { actInConsole, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
-/** What an account's policy may be, as {@link AccountPolicy} has it. */
+/** The states of an {@link AccountPolicy}. */
 const policyState = z.enum(["optional", "required", "recovery_in_progress", "malformed"]);
 export type PolicyState = z.infer<typeof policyState>;
 
@@ -15,7 +15,7 @@ const foundSchema = z.array(
     id: z.uuid(),
     email: z.string().nullable(),
     displayName: z.string().nullable(),
-    /** Such an account may share its email with another one. */
+    /** A single sign-on account may share its email with another account. */
     singleSignOn: z.boolean(),
     admin: z.boolean(),
     policy: policyState,
@@ -71,16 +71,15 @@ const accountSchema = z.object({
         device: device ?? deviceName(userAgent ?? ""),
       })),
   ),
-  /** Of all, counted to 1,001; `sessions` are the 50 seen last. */
+  /** Counts all sessions, up to 1,001; `sessions` holds the 50 most recently seen. */
   sessionCount: z.number().int(),
 });
-/** An account as the console shows it. */
 export type Account = z.infer<typeof accountSchema>;
 
 const timelineSchema = z.array(
   z.object({
     id: z.uuid(),
-    /** `event`: of the owner's own log. `audit`: what an admin did. */
+    /** `event`: from the owner's own log. `audit`: an admin's action. */
     source: z.enum(["event", "audit"]),
     kind: z.string(),
     method: z.string().nullable(),
@@ -88,7 +87,7 @@ const timelineSchema = z.array(
     ip: z.string().nullable(),
     reason: z.string().nullable(),
     actorEmail: z.string().nullable(),
-    /** Of what an admin did in the console. */
+    /** Set for an admin's action in the console. */
     requestId: z.string().nullable(),
     createdAt: z.string(),
   }),
@@ -99,8 +98,8 @@ const accountsShown = 50;
 const entriesShown = 30;
 
 /**
- * The accounts whose id or whole email a text is; where there is none, those whose email or name contains it.
- * @throws Response 503 UNAVAILABLE where it could not be asked
+ * Finds accounts by id or full email; if there is none, by part of an email or name.
+ * @throws Response 503 UNAVAILABLE
  */
 export async function searchAccounts(
   context: AppLoadContext,
@@ -126,7 +125,7 @@ export async function listAccounts(
   return { accounts, nextCursor };
 }
 
-/** Signs an account out of every device and app, and tells its owner. */
+/** Signs an account out of every device and app, and notifies its owner. */
 export function signAccountOut(
   context: AppLoadContext,
   { admin, ...change }: { admin: InfrastructureAdmin; subject: string; reason: string },
@@ -138,12 +137,12 @@ export function signAccountOut(
   return actInConsole(context, { admin, name: "sign_account_out", change, refusals });
 }
 
-/** Where admins sign themselves out instead. */
+/** Says where admins sign themselves out instead. */
 export const ownSignOut = "Sign yourself out everywhere under Security in your settings.";
 
 /**
- * An account with its ways in, factors and sessions; null where there is none.
- * @throws Response 503 UNAVAILABLE where it could not be asked
+ * Returns an account with its sign-in methods, factors and sessions; null if it doesn't exist.
+ * @throws Response 503 UNAVAILABLE
  */
 export async function readAccount(context: AppLoadContext, subjectId: string): Promise<Account | null> {
   const args = { subject_id: subjectId };
@@ -151,9 +150,8 @@ export async function readAccount(context: AppLoadContext, subjectId: string): P
 }
 
 /**
- * A page of what happened to an account, newest first.
- * @throws Response 400 INVALID_REQUEST where the cursor is none
- * @throws Response 503 UNAVAILABLE where it could not be asked
+ * Returns a page of an account's timeline, newest first.
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
 export async function readTimeline(
   context: AppLoadContext,

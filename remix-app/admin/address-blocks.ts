@@ -20,13 +20,13 @@ const blockSchema = z.object({
   liftedBy: z.string().nullable(),
   liftReason: z.string().nullable(),
 });
-/** A network whose attempts are refused for a while. */
+/** A network whose attempts are temporarily refused. */
 export type AddressBlock = z.infer<typeof blockSchema>;
 
 const addressSchema = z.union([z.ipv4(), z.ipv6()]);
 const blocksShown = 50;
 
-/** Parses an IP address; null if the text is not one. */
+/** Parses an IP address; null if the text isn't one. */
 export function readAddress(term: string): string | null {
   return addressSchema.safeParse(term).data ?? null;
 }

@@ -8,7 +8,7 @@ type Failed = { failed: FailedChange | undefined };
 /** The scopes that a satellite may be registered for. */
 const satelliteScopes = appScopes.filter(({ scope }) => scope !== "studio:keys");
 
-/** The fields of an app that its form and its edit have in common. */
+/** Renders the fields that an app's registration and edit forms share. */
 export function AppFields({
   app,
   failed,
@@ -120,7 +120,7 @@ function ScopeBoxes({
   );
 }
 
-/** Several addresses, one per line. */
+/** Renders a field for several addresses, one per line. */
 function Lines({
   name,
   label,

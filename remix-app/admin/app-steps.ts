@@ -1,6 +1,6 @@
 import type { AppStep, RegisteredApp } from "./apps.ts";
 
-/** What each change of an app is called, and what it will do. */
+/** The title and effects of each change to an app. */
 export const appSteps: Record<AppStep, { title: string; effects: (app: RegisteredApp) => string[] }> = {
   edit: {
     title: "Edit the app",

@@ -30,7 +30,7 @@ const appSchema = z.object({
   workspaces: z.array(z.object({ id: z.uuid(), name: z.string() })),
   secrets: z.array(z.object({ createdAt: z.string(), expiresAt: z.string().nullable() })),
   createdAt: z.string(),
-  /** Of its last change; goes with the next one. */
+  /** Identifies the last change; sent with the next one. */
   version: z.uuid().nullable(),
 });
 export type RegisteredApp = z.infer<typeof appSchema>;
@@ -85,7 +85,7 @@ function readWorkspaceCursor(cursor: string): string[] | null {
 }
 
 /**
- * An app with a page of the workspaces that it is linked to.
+ * Returns an app with a page of its linked workspaces.
  * @throws Response 404 for an unknown app, 400 INVALID_REQUEST for an invalid cursor
  */
 export async function requireApp(

@@ -3,7 +3,10 @@ import { RelativeTime } from "../ui/moment.tsx";
 import type { AuditLine } from "./audit-log.ts";
 import { actionLabel, actorLabel } from "./words.ts";
 
-/** Lines of the audit log: what was done to whom, by whom and why, and, unfolded, what it was before and after. */
+/**
+ * Shows lines of the audit log: the action, its target, its admin and the reason. When unfolded, a line shows the state
+ * before and after.
+ */
 export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {
   return (
     <ol className="divide-y divide-line">

@@ -24,11 +24,11 @@ const lineSchema = z.array(
 );
 export type AuditLine = z.infer<typeof lineSchema>[number];
 
-/** One that has a day after it. */
+/** Excludes the last representable date, because the filter needs the day after. */
 const day = utcDay.refine((text) => text < "9999-12-31");
 const text = z.string().trim().max(320);
 
-/** The filters of the audit log, as they stand in the address; what nobody can read is left out. Days are UTC's. */
+/** Filters of the audit log as in the URL; invalid values are dropped. Days are UTC. */
 const filterSchema = z.object({
   actor: text.catch(""),
   target: text.catch(""),
@@ -39,27 +39,29 @@ const filterSchema = z.object({
 export type AuditFilters = z.infer<typeof filterSchema>;
 
 const linesShown = 50;
-/** Of a file: fewer than of other records, since a line holds what was there before and after it whole. */
+/**
+ * Lines per read of a CSV file: fewer than for other records, because each line holds the full state before and after.
+ */
 export const linesPerRead = 1_000;
 
-/** Reads the filters off an address. */
+/** Reads the filters from a URL. */
 export function readAuditFilters(url: URL): AuditFilters {
   const of = (name: string) => (url.searchParams.get(name) ?? "").replaceAll("\0", "");
   const names = ["actor", "target", "action", "from", "to"];
   return filterSchema.parse(Object.fromEntries(names.map((name) => [name, of(name)])));
 }
 
-/** The filters as an address has them. */
+/** Returns the filters as query parameters. */
 export function writeAuditFilters(filters: AuditFilters): URLSearchParams {
   return new URLSearchParams(Object.entries(filters).filter(([, value]) => value !== ""));
 }
 
 /**
- * A page of the audit log, newest first. Whether the request's session may read it is asked with it, so that a file of
- * many pages goes no further than the right does.
- * @throws Response 400 INVALID_REQUEST where the cursor is none
- * @throws Response 403 FORBIDDEN where the session is over, or no admin's with a second factor any more
- * @throws Response 503 UNAVAILABLE where it could not be asked
+ * Returns a page of the audit log, newest first. Each read checks that the session still has the right, so a file of
+ * many pages breaks off once the right is lost.
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor
+ * @throws Response 403 FORBIDDEN if the session ended or no longer belongs to an admin with a second factor
+ * @throws Response 503 UNAVAILABLE
  */
 export async function readAuditLog(
   context: AppLoadContext,
@@ -88,12 +90,12 @@ export async function readAuditLog(
   return { lines, nextCursor };
 }
 
-/** The last day is meant whole. */
+/** Returns the start of the next day, so that the filter includes all of the last day. */
 function dayAfter(day: string): string {
   return new Date(Date.parse(`${day}T00:00:00Z`) + 24 * 60 * 60 * 1000).toISOString();
 }
 
-/** The log's columns in a file. */
+/** Columns of the log's CSV file. */
 export const auditColumns: readonly CsvColumn<AuditLine>[] = [
   { name: "time", value: (line) => line.createdAt },
   { name: "actor", value: (line) => line.actorEmail },

@@ -7,21 +7,21 @@ const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   [...readFileSync(file, "utf8").matchAll(acts)].map(([, action = ""]) => action),
 );
 
-test("the database's own words are found", () => {
+test("finds the actions that the SQL files write", () => {
   expect(written).toContain("recovery.create");
 });
 
-test.each([...new Set(written)])("%s is called something, as the others are", (action) => {
+test.each([...new Set(written)])("labels the audit action %s in the form of the other labels", (action) => {
   expect(actionLabel(action)).toMatch(/^[A-Z][^.]+$/);
 });
 
-test("who did something is named, whoever it was", () => {
+test("names the admin, a former admin or the operator behind an action", () => {
   const by = { actorEmail: null, action: "recovery.create", requestId: "request-1" };
   expect(actorLabel({ ...by, actorEmail: "ada@example.com" })).toBe("ada@example.com");
   expect(actorLabel(by)).toBe("A former admin");
   expect(actorLabel({ ...by, requestId: null })).toBe("The operator");
 });
 
-test("an account that its owner deleted was deleted by no admin", () => {
+test("attributes the deletion of an account by its owner to the owner", () => {
   expect(actorLabel({ actorEmail: null, action: "account.deleted", requestId: "request-1" })).toBe("The owner");
 });

@@ -4,26 +4,29 @@ import { takeForm } from "../session/kept-form.ts";
 import type { ConsoleRefusal } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
-/** A change that was not made: what to say above the form and at its fields, and what was typed, to go on from. */
+/** A change that was not made: the message above the form, the errors at its fields, and the input to restore. */
 export interface FailedChange {
   message: string | null;
   fields: Record<string, string[] | undefined>;
   typed: Record<string, string>;
 }
 
-/** What is wrong with a form, field by field. */
+/** Returns the validation errors of a form by field. */
 export function unreadable(error: z.ZodError, form: FormData): FailedChange {
   const { fieldErrors, formErrors } = z.flattenError(error);
   return { message: formErrors[0] ?? null, fields: fieldErrors, typed: textsOf(form) };
 }
 
-/** What refused a form that was readable: at the field that it is about, or above the form. */
+/** Returns the refusal of a valid form, at the field concerned or above the form. */
 export function refused({ message, field }: Pick<ConsoleRefusal, "message" | "field">, form: FormData): FailedChange {
   const typed = textsOf(form);
   return field ? { message: null, fields: { [field]: [message] }, typed } : { message, fields: {}, typed };
 }
 
-/** What an admin sent when their proof was too old, to go on from. What confirms it is typed anew, below what will happen. */
+/**
+ * Restores what an admin sent when their proof was too old. They must type the confirmation again, below the effects of
+ * the change.
+ */
 export function keptChange(
   context: AppLoadContext,
   { request, admin }: { request: Request; admin: Pick<InfrastructureAdmin, "id"> },

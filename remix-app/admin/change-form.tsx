@@ -6,8 +6,8 @@ import { Field } from "../ui/field.tsx";
 import type { FailedChange } from "./change-answer.ts";
 
 /**
- * The form of every change that the console makes: what will happen, to whom and since when, then the reason, and what
- * it is done to, typed once more.
+ * Renders the form of every change in the console: its effects, then the reason, and the name of what it changes, typed
+ * again.
  */
 export function ChangeForm({
   effects,
@@ -24,21 +24,21 @@ export function ChangeForm({
 }: {
   /** One sentence each. */
   effects: readonly string[];
-  /** What to type, and what it is: "the account's email". */
+  /** The text to type, and what it is: "the account's email". */
   confirm: { text: string; what: string };
   failed: FailedChange | undefined;
   submit: string;
   /** Whether the change deletes something, or stops someone or something from working. */
   danger?: boolean;
   cancelTo: string;
-  /** Label of the link that leaves, if the change itself cancels something. */
+  /** Label of the link that leaves the form, for a change that itself cancels something. */
   cancel?: string;
-  /** Fields of this change alone, before the reason. */
+  /** Fields specific to this change, shown before the reason. */
   children?: ReactNode;
   hidden?: Record<string, string | number>;
   /** For forms with a preview: what the fields change, or null before it was requested. */
   preview?: readonly string[] | null;
-  /** For forms that confirm what an earlier step took: label of the button that leads back to it. */
+  /** For forms that confirm an earlier step: label of the button back to it. */
   edit?: string;
 }) {
   const { reason, confirmation, ...others } = failed?.fields ?? {};
@@ -84,7 +84,7 @@ export function ChangeForm({
           autoComplete="off"
           autoCapitalize="none"
           spellCheck={false}
-          // Whom somebody else came before is to look again before they confirm.
+          // Empty after another admin was first, so that this one looks again before confirming.
           defaultValue={failed?.message ? undefined : failed?.typed.confirmation}
           error={failed?.fields.confirmation?.[0]}
         />

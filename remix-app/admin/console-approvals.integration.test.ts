@@ -22,7 +22,7 @@ const reason = "Which team is it?";
 const requestedAtOn = (text: string) => /name="requestedAt" value="([^"]*)"/.exec(text)?.[1] ?? "";
 
 describe("a workspace's approval of keys", () => {
-  test("is requested, withdrawn, declined with a reason, requested again and given", async () => {
+  test("is requested, withdrawn, declined with a reason, requested again and granted", async () => {
     const owner = await enter(person);
     const keys = `/workspaces/${workspace.id}/ai/keys`;
     const ask = (note: string) => owner.post(`${keys}/approval`, { intent: "request", note });
@@ -69,7 +69,7 @@ describe("a workspace's approval of keys", () => {
     expect((await owner.get(`${keys}/approval`)).words).toContain("This workspace is approved");
   });
 
-  test("is not requested by strangers", async () => {
+  test("cannot be requested by a person from outside the workspace", async () => {
     const stranger = await createPerson();
     try {
       const { status } = await (await enter(stranger)).post(`/workspaces/${workspace.id}/ai/keys/approval`, {
@@ -98,7 +98,7 @@ describe("the console's accounts", () => {
     expect((await admin.browser.get("/admin?cursor=nonsense")).status).toBe(400);
   });
 
-  test("are signed out everywhere, but not one's own", async () => {
+  test("can be signed out everywhere, except one's own", async () => {
     await signIn(person);
     const page = `/admin/users/${person.id}`;
     const form = { reason: "Stolen phone", confirmation: person.email };
@@ -117,7 +117,7 @@ describe("the console's accounts", () => {
     expect((await admin.browser.post(own, { ...form, confirmation: admin.email })).status).toBe(403);
   });
 
-  test("show the blocks of their recent addresses, which are lifted with a reason", async () => {
+  test("show the blocks of their recent addresses, which can be lifted with a reason", async () => {
     const address = newAddress();
     await query("insert into public.security_events (user_id, kind, ip) values ($1, 'sign_in', $2)", [
       person.id,

@@ -6,33 +6,35 @@ import { timeText } from "../http/date-text.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
-/** What became of a change that the console asked for. Where it was refused: what to say, with which status. */
+/** The result of a change in the console. A refusal has the message and status to answer with. */
 export type ConsoleChange = { outcome: "changed"; repeated?: boolean } | ConsoleRefusal;
 
 export type ConsoleRefusal = {
   outcome: "refused";
   status: 400 | 403 | 404 | 409 | 503;
   message: string;
-  /** The field of the form that it is about, where it is about one. */
+  /** The form field that the refusal is about, if any. */
   field?: "confirmation" | "amount" | "reference";
 };
 
 const maxReasonLength = 500;
 
-/** Why something is done; it goes into the audit log. */
 export const reasonSchema = z
   .string({ error: "Enter a reason for the audit log." })
   .trim()
   .min(1, "Enter a reason for the audit log.")
   .max(maxReasonLength, `Give a reason of at most ${maxReasonLength} characters.`);
 
-/** The form of every change to an account: the reason, and the account's email typed once more. */
+/** The form of every change to an account: the reason, and the account's email typed again. */
 export const confirmedChangeSchema = z.object({
   reason: reasonSchema,
   confirmation: z.string({ error: "Type the email of the account." }).trim(),
 });
 
-/** Whether what was typed names the account, or whatever else it is about; checked here, whatever the page's script did. */
+/**
+ * Returns whether the typed confirmation names the account or other object. Checked on the server, regardless of the
+ * page's script.
+ */
 export function confirms(confirmation: string, name: string): boolean {
   return asShown(name) !== "" && asShown(confirmation).toLowerCase() === asShown(name).toLowerCase();
 }
@@ -50,7 +52,7 @@ export const unavailable: ConsoleRefusal = {
   message: "The database didn’t respond. The change may have been made: check the audit log before you try again.",
 };
 
-/** Calls one of the console's functions of the database, as our server. */
+/** Calls one of the console's database functions as our server. */
 export async function callConsole(
   { env, requestId }: AppLoadContext,
   { name, args }: { name: string; args: Record<string, unknown> },
@@ -74,8 +76,8 @@ const common: Refusals = {
 };
 
 /**
- * Has the database make a change whose answer says more than whether it was made, in the name of an admin.
- * @returns null where it did not answer as agreed, so that the change may have been made
+ * Makes a change in the database on behalf of an admin and returns the function's full answer.
+ * @returns null if the answer is missing or malformed; the change may have been made
  */
 export async function askConsole<Schema extends z.ZodType>(
   context: AppLoadContext,
@@ -90,8 +92,8 @@ export async function askConsole<Schema extends z.ZodType>(
 }
 
 /**
- * Has the database make a change, in the name of an admin, with its line of the audit log.
- * @param options.refusals what its refusals of its own are called here; a lost race says who came first
+ * Makes a change in the database on behalf of an admin, with its line in the audit log.
+ * @param options.refusals messages for the function's own refusals; a lost race says who was first
  */
 export async function actInConsole(
   context: AppLoadContext,

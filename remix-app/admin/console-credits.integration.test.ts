@@ -32,7 +32,7 @@ const balance = async () =>
     )
   )[0]?.balance;
 
-test("credits are granted once by their reference, and the page says so", async () => {
+test("grants credits once per reference, and says so on the page", async () => {
   const stranger = await enter(person);
   expect((await stranger.get(credits())).status).toBe(403);
   expect((await stranger.post(credits("grant"), filled)).status).toBe(403);
@@ -48,7 +48,7 @@ test("credits are granted once by their reference, and the page says so", async 
   expect(page).toContain("INV-117");
 });
 
-test("a reference of another amount, and more than is available, are refused at their fields", async () => {
+test("refuses a reference used with another amount, and more than is available, at the field", async () => {
   const used = await admin.browser.post(credits("grant"), { ...filled, amount: "500.50000001" });
   expect([used.status, used.words]).toEqual([409, expect.stringContaining("already used for another amount")]);
   const much = { ...filled, amount: "100500.50000001", reference: "OUT-1" };
@@ -68,7 +68,7 @@ test.each([
   ["no reference", { reference: " " }, "Enter a reference"],
   ["no reason", { reason: "" }, "Enter a reason"],
   ["another name", { confirmation: "Orbits" }, "Nothing was changed"],
-])("a grant with %s is refused", async (_, more, words) => {
+])("refuses a grant with %s", async (_, more, words) => {
   const answer = await admin.browser.post(credits("grant"), { ...filled, reference: "INV-118", ...more });
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
 });
@@ -105,12 +105,12 @@ test.each([
   ["a markup of seven decimals", { markup: "1.0000001" }, "at most 6 decimals"],
   ["a limit of 0", { requestsPerMinute: "0" }, "Enter a whole number"],
   ["another id typed", { confirmation: "plan" }, "Nothing was changed"],
-])("a plan with %s is not added", async (_, more, words) => {
+])("refuses a plan with %s", async (_, more, words) => {
   const answer = await admin.browser.post("/admin/plans/new", { ...plan, ...more });
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
 });
 
-test("a plan is added and edited, and a workspace is moved to it with what happens to its balance", async () => {
+test("adds and edits a plan, and says what a move to it does to the workspace's balance", async () => {
   expect((await admin.browser.post("/admin/plans/new", plan)).location).toBe("/admin/plans?done");
   expect((await admin.browser.post("/admin/plans/new", plan)).status).toBe(409);
   const list = (await admin.browser.get("/admin/plans")).words;
@@ -136,7 +136,7 @@ test("a plan is added and edited, and a workspace is moved to it with what happe
   );
 });
 
-test("the studio's pages say that credits are low or used up", async () => {
+test("says on the studio's pages that credits are low or used up", async () => {
   const member = await enter(person);
   const words = async () => (await member.get(`/workspaces/${workspaceId}/ai/runs`)).words;
   const setBalance = (credits: string) =>

@@ -10,7 +10,7 @@ let person: Person;
 
 beforeAll(async () => {
   [admin, other, person] = await Promise.all([createConsoleAdmin(), createConsoleAdmin(), createPerson()]);
-  // In one statement: the doctor may look at the stack at any time.
+  // In a single statement, because the doctor may check the stack at any time.
   await query(
     `with model as (
        insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', 'Test', 'test')
@@ -61,7 +61,7 @@ const prices = () =>
   );
 const minute = (millisecondsFromNow: number) => new Date(Date.now() + millisecondsFromNow).toISOString().slice(0, 16);
 
-test("a model is shut and opened, by an admin, with a reason and its id", async () => {
+test("lets an admin disable and enable a model with a reason and the model's id", async () => {
   const stranger = await enter(person);
   expect((await stranger.post(at("disable"), filled)).status).toBe(403);
   expect((await admin.browser.post(at("disable"), { ...filled, reason: "" })).status).toBe(400);
@@ -88,18 +88,18 @@ test.each([
   ["from the past", { from: "2026-01-01T00:00" }, "begin in the past"],
   ["from a day that is none", { from: "2027-02-30T10:00" }, "Enter a day and a time"],
   ["from a year that is none", { from: "0000-02-03T10:00" }, "Enter a day and a time"],
-])("no price is added %s", async (_, more, words) => {
+])("refuses a price %s", async (_, more, words) => {
   const answer = await admin.browser.post(pricePage, await price(more));
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
   expect(await prices()).toHaveLength(1);
 });
 
-test("a price holds from its time on, closes the one before, and nothing of the past changes", async () => {
+test("applies a price from its start, ends the one before, and changes nothing in the past", async () => {
   const tomorrow = minute(24 * 60 * 60 * 1000);
   expect((await admin.browser.post(pricePage, await price({ from: tomorrow }))).status).toBe(303);
   const again = await admin.browser.post(pricePage, await price({ from: tomorrow }));
   expect([again.status, again.words]).toEqual([409, expect.stringContaining("begins at the same time")]);
-  // Between the one of now and the one of tomorrow.
+  // Between the current price and tomorrow's.
   expect((await admin.browser.post(pricePage, await price({ inputUsd: "9" }))).status).toBe(303);
   const [first, second, third] = await prices();
   expect(first).toMatchObject({ input: 1, until: second?.from });
@@ -109,7 +109,7 @@ test("a price holds from its time on, closes the one before, and nothing of the 
   expect((await admin.browser.get(`/admin/models?q=${model.slice(5)}`)).words).toContain("$9.00");
 });
 
-test("a model costs what its first open route costs, whatever its providers are called", async () => {
+test("shows the price of a model's first enabled route, regardless of provider names", async () => {
   const id = `${model}-routes`;
   await query(
     `with model as (
@@ -130,7 +130,7 @@ test("a model costs what its first open route costs, whatever its providers are 
   await query("delete from ai.models where id = $1", [id]);
 });
 
-test("what is left empty of a price is told as it is charged", async () => {
+test("says how each price that is left empty is charged", async () => {
   const { words } = await admin.browser.get(pricePage);
   expect(words).toMatch(
     /Cached input.*Leave empty to use the input price\..*Audio input.*Leave empty to refuse audio\..*Audio output/s,
@@ -138,16 +138,16 @@ test("what is left empty of a price is told as it is charged", async () => {
   expect(words).toMatch(/Audio output.*Leave empty to use the output price\./s);
 });
 
-test("of two admins who saw the same price one adds the next", async () => {
+test("accepts the next price from only one of two admins who saw the same price", async () => {
   const asked = await price();
   const answers = await Promise.all([admin, other].map(({ browser }) => browser.post(pricePage, asked)));
   expect(answers.map(({ status }) => status).sort()).toEqual([303, 409]);
 });
 
-describe("a model that is added on the console's pages", () => {
+describe("a model added in the console", () => {
   const id = `${model}-made`;
   const page = (step: string, more = {}) => `/admin/models/${step}?${new URLSearchParams({ model: id, ...more })}`;
-  /** The hidden fields of the form on a step's page. */
+  /** Returns the hidden fields of the form on a step's page. */
   async function hiddenOn(path: string, browser = admin.browser) {
     const { text } = await browser.get(path);
     const hidden = [...text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g)];
@@ -183,7 +183,7 @@ describe("a model that is added on the console's pages", () => {
     await query("delete from ai.models where id = $1", [id]);
   });
 
-  test("is called with a key, and its page says what is missing until then", async () => {
+  test("can be called with a key, and its page says what is missing until then", async () => {
     const tenant = await createGatewayTenant();
     const call = () =>
       tenant.client.chat.completions.create({ model: id, messages: [{ role: "user", content: "hello" }] });
@@ -222,14 +222,14 @@ describe("a model that is added on the console's pages", () => {
     expect(await wordsOf()).not.toContain("callers get 404");
     const { response } = await call().withResponse();
     const { run } = await tenant.accountOf(response.headers.get("x-request-id") ?? "");
-    // USD 1 and 2 for a million tokens.
+    // USD 1 and 2 per million tokens.
     expect(Number(run.cost_usd)).toBe((run.input_tokens + 2 * run.output_tokens) / 1_000_000);
     expect(await change(page("withdraw", { workspace: tenant.workspaceId }), {})).toMatchObject(done);
     await expect(call()).rejects.toMatchObject({ status: 404 });
     await tenant.close();
   });
 
-  test("is edited by one of two admins who saw the same", async () => {
+  test("can be edited by only one of two admins who saw the same version", async () => {
     const browsers = [admin.browser, other.browser];
     const forms = await Promise.all(browsers.map((browser) => hiddenOn(page("edit"), browser)));
     const answers = await Promise.all(
@@ -241,7 +241,7 @@ describe("a model that is added on the console's pages", () => {
     expect(answers.map(({ words }) => words).join()).toMatch(/changed it on .* Nothing was changed. Review it again/s);
   });
 
-  test("has a price that is cancelled before it begins", async () => {
+  test("can have a price cancelled before it begins", async () => {
     const addPrice = page("price", { provider: "demo", tier: "0" });
     const {
       latest: _,
@@ -268,7 +268,7 @@ describe("a model that is added on the console's pages", () => {
   });
 
   test.each(["route", "remove-route", "withdraw", "cancel-price", "price", "delete", "rename"])(
-    "has no page for a %s that it does not have",
+    "has no page for a %s that doesn't exist",
     async (step) => {
       const unknown = { place: "9", price: "1", plan: "none", provider: "none" };
       expect((await admin.browser.get(page(step, unknown))).status).toBe(404);

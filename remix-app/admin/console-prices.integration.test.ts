@@ -67,7 +67,7 @@ const shownOn = (html: string) =>
   (/name="shown" value="([^"]*)"/.exec(html)?.[1] ?? "").replaceAll("&quot;", '"').replaceAll("&amp;", "&");
 const rowOf = (shown: string, model: string) =>
   (JSON.parse(shown) as { prices: { model: string }[] }).prices.findIndex((price) => price.model === model);
-/** Compares both files and fills in the review of what differs. */
+/** Compares both files and fills in the review of their differences. */
 async function review(by: ConsoleAdmin, picks: (row: (model: string) => number) => Record<string, string>) {
   const { text } = await by.browser.post(address, files(modelsDev, liteLlm));
   const shown = shownOn(text);
@@ -85,7 +85,7 @@ const prices = () =>
   );
 const before = [{ model: first, input: "2.500000", output: "10.000000" }];
 
-test("an admin sees what differs, with both sources side by side, and nothing changes", async () => {
+test("shows an admin the differences with both sources next to each other, and changes nothing", async () => {
   const { status, words } = await admin.browser.post(address, files(modelsDev, liteLlm));
   expect(status).toBe(200);
   expect(words).toContain("Compared with models.dev and LiteLLM");
@@ -96,7 +96,7 @@ test("an admin sees what differs, with both sources side by side, and nothing ch
   expect(await prices()).toEqual(before);
 });
 
-test("the command line prints the same, and changes nothing", async () => {
+test("prints the same on the command line, and changes nothing", async () => {
   const directory = await mkdtemp(path.join(tmpdir(), "prices-"));
   try {
     const places = await Promise.all(
@@ -123,18 +123,18 @@ test.each([
   ["that are not confirmed", { confirmation: "apply" }, "Type apply prices"],
   ["from the past", { from: "2026-01-01T00:00" }, "begin in the past"],
   ["of which none is chosen", { take0: "", pick0_inputUsd_0: "" }, "at least one price"],
-])("no prices are added %s", async (_, more, words) => {
+])("adds no prices %s", async (_, more, words) => {
   const form = await review(admin, (row) => ({ [`pick${row(first)}_inputUsd_1`]: "on", ...more }));
   if (words === "at least one price")
     for (const name of [...form.keys()]) if (name.startsWith("pick")) form.delete(name);
   const answer = await admin.browser.post(address, form);
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
-  // What was chosen is still chosen.
+  // The selection is kept.
   if (!words.startsWith("at least")) expect(answer.text).toMatch(/<input[^>]*name="pick\d+_inputUsd_1"[^>]*checked=""/);
   expect(await prices()).toEqual(before);
 });
 
-test("chosen prices are added together, once", async () => {
+test("adds the chosen prices together and only once", async () => {
   const picks = (row: (model: string) => number) => ({
     [`pick${row(first)}_inputUsd_0`]: "on",
     [`take${row(second)}`]: "1",
@@ -153,7 +153,7 @@ test("chosen prices are added together, once", async () => {
   expect(log).toEqual([first, second].map((model) => ({ target: `model ${model}`, reason: "The list of today" })));
 });
 
-test("the page is for infrastructure admins", async () => {
+test("opens the price comparison to infrastructure admins only", async () => {
   const stranger = await enter(person);
   expect((await stranger.get(address)).status).toBe(403);
   expect((await stranger.post(address, files(liteLlm))).status).toBe(403);
@@ -175,8 +175,9 @@ describe("a price file", () => {
     expect(await of(mostSourceBytes + 1)).toContain("has more than 8 MiB");
   });
 
-  test("may be larger than other forms only on this page, for people who are signed in", async () => {
-    // Few bytes more than the limit: a client that still sends when the server closes never sees the answer.
+  test("may exceed the size of other forms only on this page, and only for signed-in people", async () => {
+    // Only a few bytes over the limit. If the server closes while the client is still sending, the client never sees
+    // the answer.
     const large = files(Buffer.alloc(64 * 1024));
     const { base } = readStack();
     expect((await openBrowser(base).post(address, large)).status).toBe(413);

@@ -100,7 +100,7 @@ const facts = [
   "$8.00 per million",
 ];
 
-test("a member reads a run's provider requests where the workspace shows provider cost", async () => {
+test("shows a member a run's provider requests if the workspace shows provider cost", async () => {
   const browser = await enter(owner);
   const page = `/workspaces/${tenant.workspaceId}/ai/runs/${runId}`;
   await showCost(true);
@@ -128,7 +128,7 @@ test("a member reads a run's provider requests where the workspace shows provide
   });
 });
 
-test("an admin reads a run with the facts that its workspace hides from members, and a member gets 403", async () => {
+test("shows an admin the facts of a run that its workspace hides from members, and answers members with 403", async () => {
   await showCost(false);
   const page = `/admin/runs/${runId}`;
   const { words } = await admin.browser.get(page);
@@ -141,7 +141,7 @@ test("an admin reads a run with the facts that its workspace hides from members,
   }
 });
 
-test("an admin finds a run by its id and its request id", async () => {
+test("finds a run for an admin by its id and its request id", async () => {
   for (const term of [runId, requestId]) {
     const { location } = await admin.browser.get(`/admin/providers?${new URLSearchParams({ q: term })}`);
     expect(location).toBe(`/admin/runs/${runId}`);
@@ -149,14 +149,14 @@ test("an admin finds a run by its id and its request id", async () => {
   expect((await admin.browser.get("/admin/providers?q=nothing")).words).toContain("No run matches.");
 });
 
-test("the console shows each provider's health and its usage, whose file has the page's exact figures", async () => {
+test("shows each provider's health and usage in the console, with the page's exact figures in the file", async () => {
   const { words, text } = await admin.browser.get("/admin/providers?range=7d");
   expect(words).toMatch(/openai \d+ enabled routes?.*?Failing/s);
   expect(words).toMatch(/Key rejected: \d/);
   const day = new Date().toISOString().slice(0, 10);
   expect(words).toContain(`to ${dayText(day)}, UTC`);
   const [, href = ""] = /href="(\/admin\/providers\.csv[^"]*)"/.exec(text) ?? [];
-  // Other tests' runs may end between the two readings.
+  // Other tests' runs may end between the two reads.
   await expect
     .poll(async () => {
       const page = await admin.browser.get("/admin/providers?range=7d");
@@ -174,10 +174,10 @@ test("the console shows each provider's health and its usage, whose file has the
   expect((await (await enter(owner)).get("/admin/providers.csv")).status).toBe(403);
 });
 
-/** The address of the page after the last of some. */
+/** Returns the URL of the page that follows the last of these pages. */
 const nextPage = (pages: { text: string }[]) => /href="([^"]+)"[^>]*>Next page/.exec(pages.at(-1)?.text ?? "")?.[1];
 
-test("the console shows which route failed, how and when, and what callers of a model without a price get", async () => {
+test("shows in the console which route failed, how and when, and what callers of a model without a price get", async () => {
   const pages = [await admin.browser.get("/admin/providers")];
   for (let next = nextPage(pages); next; next = nextPage(pages)) pages.push(await admin.browser.get(next));
   const words = pages.map((page) => page.words).join(" ");

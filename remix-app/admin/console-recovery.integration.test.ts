@@ -38,7 +38,7 @@ const overrides = () =>
 const stepPage = async (step: string) => `/admin/recovery/${(await overrides())[0]?.id}/${step}?${of(person.email)}`;
 
 describe("a recovery override in the console", () => {
-  test("is made with its switches and days, sends a mail whose link and code nobody sees, and is revoked", async () => {
+  test("is created with its options and days, sends an email without showing its link or code, and is revoked", async () => {
     expect((await admin.browser.get(page())).words).toContain("No overrides for this email");
     const { normalLogin: _, ...without } = filled({ lifetimeDays: "30" });
     expect((await admin.browser.post(makePage(), without)).location).toBe(`${page()}&done=new`);
@@ -66,13 +66,13 @@ describe("a recovery override in the console", () => {
     ["without the email typed once more", { confirmation: "yes" }, "isn’t the override’s email"],
     ["for no day", { lifetimeDays: "0" }, "at least 1 day"],
     ["for 31 days", { lifetimeDays: "31" }, "at most 30 days"],
-  ])("is not made %s", async (_, more, words) => {
+  ])("is not created %s", async (_, more, words) => {
     const answer = await admin.browser.post(makePage(), filled(more));
     expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
     expect(await overrides()).toEqual([]);
   });
 
-  test("is made once: who comes second is told of the first", async () => {
+  test("is created only once: a second admin sees that one is already active", async () => {
     await admin.browser.post(makePage(), filled());
     const late = await admin.browser.post(makePage(), filled());
     expect([late.status, late.words]).toEqual([
@@ -81,7 +81,7 @@ describe("a recovery override in the console", () => {
     ]);
   });
 
-  test("is none for oneself, for others than admins, or with one factor", async () => {
+  test("is refused for oneself, to anyone but an admin, and with a single factor", async () => {
     const own = filled({ confirmation: admin.email });
     expect((await admin.browser.post(makePage(admin.email), own)).status).toBe(403);
     expect((await admin.browser.get(page(admin.email))).words).toContain("You can’t recover your own account");
@@ -94,7 +94,7 @@ describe("a recovery override in the console", () => {
 });
 
 describe("the audit log", () => {
-  test("is found by its filters, on the page and in a file, and no field of it runs in a spreadsheet", async () => {
+  test("can be filtered on the page and in a file, and none of its fields runs as a spreadsheet formula", async () => {
     const reason = '=HYPERLINK("x"), said they';
     await admin.browser.post(makePage(), filled({ reason }));
     const filters = new URLSearchParams({ target: person.email, action: "recovery." });
@@ -114,7 +114,7 @@ describe("the audit log", () => {
     }
   });
 
-  test("is read page by page, each line once", async () => {
+  test("shows each line once across its pages", async () => {
     const target = `test ${crypto.randomUUID()}`;
     await query(
       `insert into private.admin_audit_log (action, target, reason)
@@ -129,9 +129,9 @@ describe("the audit log", () => {
     expect((await admin.browser.get("/admin/audit?cursor=nothing")).status).toBe(400);
   });
 
-  test("is a file that breaks off, and passes for no whole one, once its reader is no admin any more", async () => {
+  test("breaks off its file, visibly incomplete, once the reader is no longer an admin", async () => {
     const target = `test ${crypto.randomUUID()}`;
-    // More than any buffer between here and the database holds, so that most of it is read after the right is gone.
+    // More than the buffers between here and the database hold, so that most of it is read after the right is lost.
     const pages = 24;
     await query(
       `insert into private.admin_audit_log (action, target, reason, after)

@@ -29,7 +29,7 @@ const auditOf = (target: string) =>
   );
 
 describe("the approval of keys", () => {
-  test("is given and withdrawn, once each, with its reason and the workspace's name", async () => {
+  test("is granted and withdrawn, once each, with a reason and the workspace's name", async () => {
     const { id, name } = await personalWorkspace(person);
     const at = (step: string) => `/admin/workspaces/${id}/${step}`;
     const filled = { reason, confirmation: name };
@@ -53,7 +53,7 @@ describe("the approval of keys", () => {
     ]);
   });
 
-  test("of one's own personal workspace is another admin's to give", async () => {
+  test("for an admin's own personal workspace needs another admin", async () => {
     const { id, name } = await personalWorkspace(admin);
     const at = `/admin/workspaces/${id}/approve`;
     expect((await admin.browser.get(at)).words).toContain("You can’t approve or decline your own personal workspace");
@@ -86,10 +86,10 @@ describe("the registry of apps", () => {
   test.each([
     ["without a reason", { reason: "" }, 400],
     ["where the two names differ", { confirmation: "another" }, 400],
-    ["at what is no origin", { origins: "https://x.example/path" }, 400],
+    ["with a URL that is not an origin", { origins: "https://x.example/path" }, 400],
     ["as one of ours with a scope of the gateway", { kind: "internal" }, 400],
     ["at an origin of another app", { origins: "https://taken.example" }, 409],
-  ])("takes no app %s", async (_, more, status) => {
+  ])("refuses to register an app %s", async (_, more, status) => {
     await query(
       `with a as (insert into private.apps (name, display_name, kind) values ('taken-app', 'Taken', 'internal')
          on conflict (name) do update set display_name = 'Taken' returning id)
@@ -101,7 +101,7 @@ describe("the registry of apps", () => {
     await query("delete from private.apps where name = 'taken-app'", []);
   });
 
-  test("registers an app, shows its secret once, and changes it with what it was before and after", async () => {
+  test("registers an app, shows its secret once, and audits each change with the state before and after", async () => {
     expect((await (await enter(person)).post("/admin/apps/new", filled)).status).toBe(403);
     const made = await admin.browser.post("/admin/apps/new", filled);
     expect(await hashes()).toEqual([{ hash: hashed(secretOn(made.text)), ends: false }]);
@@ -141,7 +141,7 @@ describe("the registry of apps", () => {
     expect(JSON.stringify(log)).not.toContain(hashed(secretOn(made.text)));
   });
 
-  test("lets one of two admins change what both saw", async () => {
+  test("lets only one of two admins change the version that both saw", async () => {
     const version = await versionOf();
     const both = { reason, confirmation: name, version };
     const answers = await Promise.all([
@@ -239,7 +239,7 @@ describe("the registry of OpenID clients", () => {
     expect(await query(sql, [long])).toEqual([{ uris: addresses, after: addresses }]);
   });
 
-  test("gives a public client no secret, and none to rotate", async () => {
+  test("gives a public client no secret, and nothing to rotate", async () => {
     const client = { ...filled, name: `${name}-p`, confirmation: `${name}-p`, type: "public" };
     const made = await admin.browser.post("/admin/openid-clients/new", client);
     expect(made.location).toBe(`${page}-p?done`);

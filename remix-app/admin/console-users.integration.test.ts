@@ -32,17 +32,17 @@ const stateOf = async (id = person.id) =>
   )[0]?.state;
 
 describe("the console's search", () => {
-  test("finds an account by a part of its email and by its id, and leads to its page", async () => {
+  test("finds an account by part of its email and by its id, and links to its page", async () => {
     const part = person.email.slice(0, 7).toUpperCase();
     for (const term of [part, person.id]) {
       const { status, words, text } = await admin.browser.get(`/admin?q=${encodeURIComponent(term)}`);
       expect([status, words]).toEqual([200, expect.stringContaining(person.email)]);
       expect(text).toContain(page());
     }
-    expect((await admin.browser.get("/admin?q=nobody%25is%25so")).words).toContain("No account matches");
+    expect((await admin.browser.get("/admin?q=no%25such%25user")).words).toContain("No account matches");
   });
 
-  test("finds both accounts of an email, and says which one is of single sign-on", async () => {
+  test("finds both accounts with the same email, and marks the one that uses single sign-on", async () => {
     const twin = await createPerson();
     try {
       await query("update auth.users set is_sso_user = true, email = $2 where id = $1", [twin.id, person.email]);
@@ -56,7 +56,7 @@ describe("the console's search", () => {
     }
   });
 
-  test("is for admins alone, with their own second factor", async () => {
+  test("is only for admins with their own second factor", async () => {
     const stranger = await enter(person);
     for (const path of ["/admin", page(), step("require")]) expect((await stranger.get(path)).status).toBe(403);
     expect((await stranger.post(step("require"), filled())).status).toBe(403);
@@ -68,7 +68,7 @@ describe("the console's search", () => {
 });
 
 describe("an account's page", () => {
-  test("shows its state, its sessions, and what was done to it, by whom and why", async () => {
+  test("shows its state, its sessions, and which admin did what and why", async () => {
     await signIn(person);
     await query(
       "update public.security_events set device = 'Chrome on macOS' where user_id = $1 and kind = 'sign_in'",
@@ -80,11 +80,11 @@ describe("an account's page", () => {
     for (const shown of ["Required (change 1)", "Signed in", "Required MFA", `${admin.email}: Asked by phone`]) {
       expect(words).toContain(shown);
     }
-    expect((await admin.browser.get("/admin/users/nobody")).status).toBe(404);
+    expect((await admin.browser.get("/admin/users/unknown")).status).toBe(404);
     expect((await admin.browser.get(`/admin/users/${crypto.randomUUID()}`)).status).toBe(404);
   });
 
-  test("offers nothing on oneself, and says so", async () => {
+  test("offers admins nothing for their own account, and says so", async () => {
     const own = `/admin/users/${admin.id}`;
     expect((await admin.browser.get(own)).words).toContain("You can’t change your own account here");
     expect((await admin.browser.get(`${own}/mfa/reset`)).text).not.toContain('name="confirmation"');
@@ -108,7 +108,7 @@ describe("a change of an account's second factor", () => {
     expect(await stateOf()).toBe("optional");
   });
 
-  test("leads back to the account, whose page says what was done", async () => {
+  test("returns to the account, whose page says what was done", async () => {
     const done = await admin.browser.post(step("require"), filled());
     expect(done.location).toBe(`${page()}?done=require`);
     expect((await admin.browser.get(done.location ?? "")).words).toContain("MFA is now required for this account");
@@ -117,7 +117,7 @@ describe("a change of an account's second factor", () => {
     expect([back.location, await stateOf()]).toEqual([`${page()}?done=make-optional`, "optional"]);
   });
 
-  test("that comes second says who came first", async () => {
+  test("tells the second of two admins who was first", async () => {
     await other.browser.post(step("require"), filled());
     const late = await admin.browser.post(step("reset"), filled());
     expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${other.email} changed it on`)]);

@@ -3,7 +3,7 @@ import { creditChangeSchema } from "./credits.ts";
 
 const form = { reason: "Paid", confirmation: "Acme", amount: "1", description: "", reference: "INV-1" };
 
-test.each(["INV-1", "Café 1", "請求書 1"])("takes the reference %s", (reference) => {
+test.each(["INV-1", "Café 1", "請求書 1"])("accepts the reference %s", (reference) => {
   expect(creditChangeSchema.parse({ ...form, reference })).toMatchObject({ reference });
 });
 

@@ -71,7 +71,7 @@ export async function requireCreditAccount(
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This workspace or member doesn’t exist." });
 }
 
-/** Why this admin cannot change an account, or null. */
+/** Returns why this admin cannot change an account, or null. */
 export function creditLock({ id }: Pick<InfrastructureAdmin, "id">, { personalUserId }: CreditAccount): string | null {
   return personalUserId === id ? oneself.message : null;
 }
@@ -90,7 +90,7 @@ export const creditChangeSchema = confirmedChangeSchema.extend({
     .trim()
     .min(1, "Enter a reference, such as an invoice number")
     .max(120, "At most 120 characters")
-    // An invisible character would make a second reference that looks the same.
+    // Invisible characters would allow two references that look the same.
     .refine((text) => !/\p{C}/u.test(text), "Enter one line without invisible characters"),
   description: z
     .string()
@@ -100,12 +100,12 @@ export const creditChangeSchema = confirmedChangeSchema.extend({
     .transform((text) => text || null),
 });
 
-/** Proposes a reference for a new form, so that sending it twice makes one change. */
+/** Proposes a reference for a new form, so that sending the form twice makes only one change. */
 export function newReference(): string {
   return `console-${new Date().toISOString().slice(0, 10)}-${crypto.randomUUID().slice(0, 8)}`;
 }
 
-/** Grants credits or withdraws them, once for each reference. */
+/** Grants or withdraws credits, once per reference. */
 export function changeCredits(
   context: AppLoadContext,
   {
@@ -143,7 +143,7 @@ const refusals = {
   },
 } as const;
 
-/** Describes a grant or a withdrawal, one sentence each. */
+/** Describes the effects of a grant or a withdrawal, one sentence each. */
 export function creditEffects(step: CreditStep, { name, plan, account }: CreditAccount): string[] {
   const held = account
     ? `The balance is ${account.balance} credits, of which ${account.available} are available.`

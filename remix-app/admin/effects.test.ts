@@ -48,7 +48,7 @@ test.each([
   ["to the same payer", { plan, account }, { ...plan, id: "scale" }, "Balances don’t change and keep paying."],
   ["from a plan that is gone", { plan: null, account }, plan, "from its own balance, which is 850.00000001 credits"],
   ["to a plan without models", { plan, account }, { ...plan, models: 0 }, "Team grants no models"],
-])("a move %s says what happens", (_, now, to, words) => {
+])("describes a move %s", (_, now, to, words) => {
   expect(moveEffects({ ...workspace, ...now }, to).join(" ")).toContain(words);
 });
 
@@ -62,18 +62,18 @@ const credits: CreditAccount = {
   entries: [],
 };
 
-test("a grant says that it opens a missing account with the initial credits, and only then", () => {
+test("says that a grant opens an account with the initial credits only if there is none", () => {
   const opens = "with the plan’s 100000 initial credits first";
   expect(creditEffects("grant", { ...credits, account: null }).join(" ")).toContain(opens);
   expect(creditEffects("grant", credits).join(" ")).not.toContain(opens);
   expect(creditEffects("grant", { ...credits, plan: null }).join(" ")).toContain("This account isn’t charged now");
 });
 
-test("a withdrawal says how much is available", () => {
+test("says how much credit is available for a withdrawal", () => {
   expect(creditEffects("withdraw", credits).join(" ")).toContain("of which 800.00000001 are available");
 });
 
-test("a change of a plan says how many workspaces have it", () => {
+test("says how many workspaces have a plan before it is changed", () => {
   expect(planEffects(plan)[0]).toBe("1 workspace has this plan.");
   expect(planEffects({ ...plan, workspaces: 1200 })[0]).toBe("1,200 workspaces have this plan.");
 });

@@ -25,14 +25,15 @@ const workspacesSchema = z.array(
       .nullable(),
   }),
 );
-/** A workspace, and whether it may make keys. */
+/** A workspace, and whether it may create keys. */
 export type ApprovableWorkspace = z.infer<typeof workspacesSchema>[number];
 
 const workspacesShown = 50;
 
 /**
- * Workspaces by a part of their name, their id, or a member's email; for an empty text those that may make keys.
- * @throws Response 503 UNAVAILABLE where it could not be asked
+ * Finds workspaces by part of their name, by id, or by a member's email. For empty text, returns those that may create
+ * keys.
+ * @throws Response 503 UNAVAILABLE
  */
 export async function searchWorkspaces(
   context: AppLoadContext,
@@ -43,7 +44,7 @@ export async function searchWorkspaces(
   return { workspaces: found.slice(0, workspacesShown), more: found.length > workspacesShown };
 }
 
-/** @throws Response 404 where there is no such workspace */
+/** @throws Response 404 for an unknown workspace */
 export async function requireApprovable(
   context: AppLoadContext,
   workspaceId: string | undefined,
@@ -55,7 +56,7 @@ export async function requireApprovable(
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This workspace doesn’t exist." });
 }
 
-/** Why this admin cannot decide about a workspace, or null. */
+/** Returns why this admin cannot decide about a workspace, or null. */
 export function approvalLock({ id }: InfrastructureAdmin, { personalUserId }: ApprovableWorkspace): string | null {
   return personalUserId === id ? oneself.message : null;
 }
@@ -121,7 +122,7 @@ const refusals = {
 
 const requestsSchema = z.array(
   z.object({
-    /** Of the workspace. */
+    /** The workspace's id. */
     id: z.uuid(),
     name: z.string(),
     plan: z.string(),
@@ -131,7 +132,6 @@ const requestsSchema = z.array(
     note: z.string().nullable(),
   }),
 );
-/** A workspace that waits for approval. */
 export type WaitingWorkspace = z.infer<typeof requestsSchema>[number];
 
 /**

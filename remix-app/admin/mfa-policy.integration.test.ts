@@ -40,7 +40,7 @@ const policyOf = async () => readAccountPolicy(await open(), { admin, subjectId:
 const factors = () => query("select from auth.mfa_factors where user_id = $1", [person.id]);
 
 describe("the policy of an account", () => {
-  test("is required from that moment on, and optional again, each in the audit log", async () => {
+  test("can be made required and optional again, with immediate effect and each change in the audit log", async () => {
     const browser = await enter(person);
     expect((await browser.get("/workspaces")).status).toBe(200);
     const context = await open();
@@ -72,7 +72,7 @@ describe("the policy of an account", () => {
     ]);
   });
 
-  test("is changed by one of two admins who saw the same, and the other learns by whom", async () => {
+  test("can be changed by only one of two admins who saw the same version, and the other sees who did", async () => {
     const change = { ...asked(), generation: 0, step: "require" } as const;
     await changePolicy(await open(), change);
     const late = await changePolicy(await open(), { ...change, step: "make_optional" });
@@ -80,7 +80,7 @@ describe("the policy of an account", () => {
     expect(await policyOf()).toMatchObject({ state: "required", generation: 1 });
   });
 
-  test("is never rolled back by what the identity backend writes at the same moment", async () => {
+  test("is never rolled back by a concurrent write of the identity backend", async () => {
     const { auth } = createTestService();
     const writes = Array.from({ length: 25 }, (_, index) => async () => {
       const { error } = await auth.admin.updateUserById(person.id, { app_metadata: { note: index } });
@@ -99,7 +99,7 @@ describe("the policy of an account", () => {
     expect(await policyOf()).toMatchObject({ state: "required", generation: 3 });
   });
 
-  test("changes by nobody who did not type the account's email, and never by themselves", async () => {
+  test("changes only after the account's email is typed, and never for one's own account", async () => {
     const change = { ...asked(), generation: 0, step: "require" } as const;
     expect(await changePolicy(await open(), { ...change, confirmation: "yes" })).toMatchObject({ status: 400 });
     const oneself = { ...change, subjectId: admin.id, confirmation: admin.email };
@@ -115,7 +115,7 @@ describe("the policy of an account", () => {
     });
   });
 
-  test("stays enforced where changes are switched off, which stops them alone", async () => {
+  test("stays enforced while policy changes are switched off, and resets still work", async () => {
     await requireMfa(person);
     const off = await open({ REQUIRED_MFA_POLICY_ENABLED: "off" });
     const change = { ...asked(), generation: 1 };
@@ -135,7 +135,7 @@ describe("a reset of authenticators", () => {
     await requireMfa(person);
   });
 
-  test("ends every session, asks for a new sign-in and enrollment, and mails the owner", async () => {
+  test("ends every session, requires a new sign-in and enrollment, and emails the owner", async () => {
     const waiting = await enter(person);
     expect(await resetAuthenticators(await open(), { ...asked(), generation: 1 })).toEqual({ outcome: "changed" });
     expect(await factors()).toEqual([]);
@@ -156,7 +156,7 @@ describe("a reset of authenticators", () => {
     expect(events).toEqual([{ kind: "authenticators_reset", ip: null }]);
   });
 
-  test("that is killed half-way leaves the account closed, and one begun again finishes it", async () => {
+  test("leaves the account closed when it is killed halfway, and another reset completes it", async () => {
     const broken = await startBrokenProxy();
     try {
       const halfWay = await resetAuthenticators(await open(undefined, broken.url), { ...asked(), generation: 1 });
@@ -178,8 +178,9 @@ describe("a reset of authenticators", () => {
     expect(await policyOf()).toMatchObject({ state: "required", generation: 4 });
   });
 
-  // Fifty at once are in supabase/tests/change-required-mfa.test.ts: here each is several calls, which wait in line.
-  test("ten times at once is one, and the others change nothing", async () => {
+  // Fifty concurrent changes are tested in supabase/tests/change-required-mfa.test.ts. Here, each reset makes several
+  // calls, which queue.
+  test("takes effect once when ten run concurrently", async () => {
     const context = await open();
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => resetAuthenticators(context, { ...asked(), generation: 1 })),
@@ -190,7 +191,7 @@ describe("a reset of authenticators", () => {
   });
 });
 
-/** The stack as a server sees it whose connection breaks at the second authenticator that it deletes. */
+/** Starts a proxy for the stack whose connection breaks when the server deletes the second authenticator. */
 async function startBrokenProxy(): Promise<{ url: string; close(): void }> {
   let deleted = 0;
   const server = createServer((request, response) => {

@@ -17,16 +17,16 @@ const accountSchema = z.object({
   lastChange: z.object({ action: z.string(), actorEmail: z.string().nullable(), at: z.coerce.date() }).nullable(),
 });
 
-/** An account's policy as the console shows it. `generation` goes with each change of it. */
+/** An account's policy as the console shows it. Each change sends its `generation`. */
 export type AccountPolicy = z.infer<typeof accountSchema> & {
-  /** Why this admin cannot change the policy now, or reset the authenticators; null where they can. */
+  /** Why this admin cannot change the policy or reset the authenticators now; null if they can. */
   locks: { policy: string | null; reset: string | null };
 };
 
-/** A change to an account, as the console's form has it. */
+/** A change to an account, as entered in the console's form. */
 export interface PolicyChange {
   subjectId: string;
-  /** The one that the admin saw. */
+  /** The generation that the admin saw. */
   generation: number;
   reason: string;
   /** The account's email, as typed. */
@@ -34,8 +34,8 @@ export interface PolicyChange {
 }
 
 /**
- * What the console shows of an account's policy; null where there is no such account.
- * @throws Response 503 UNAVAILABLE where it could not be asked
+ * Returns an account's policy as the console shows it; null if the account does not exist.
+ * @throws Response 503 UNAVAILABLE
  */
 export async function readAccountPolicy(
   context: AppLoadContext,
@@ -48,8 +48,8 @@ export async function readAccountPolicy(
 }
 
 /**
- * Requires MFA of an account, or makes it optional. What REQUIRED_MFA_POLICY_ENABLED decides is decided here: the
- * database knows nothing of it, and only our server can call the function that changes a policy.
+ * Makes MFA required or optional for an account. REQUIRED_MFA_POLICY_ENABLED is enforced here: the database doesn't
+ * know the setting, and only our server can call the function that changes a policy.
  */
 export async function changePolicy(
   context: AppLoadContext,
@@ -64,9 +64,9 @@ export async function changePolicy(
 }
 
 /**
- * Removes an account's authenticators: closes it first, deletes them through the admin API, and opens it again once
- * none is left. Where something fails in between the account stays closed, and a reset begun again finishes it. It is
- * no change of the policy, so that it works where those are switched off.
+ * Removes an account's authenticators: closes the account, deletes them through the admin API, and opens the account
+ * again once none is left. If a step fails, the account stays closed, and another reset completes it. A reset doesn't
+ * change the policy, so it works even if policy changes are switched off.
  */
 export async function resetAuthenticators(
   context: AppLoadContext,
@@ -126,7 +126,7 @@ async function takeStep(
   return refused === "conflict" ? lostTo(context, { admin, subjectId }) : refusals[refused];
 }
 
-/** A lost race says who changed it. */
+/** Refuses a change that lost a race, and says who made the other one. */
 async function lostTo(context: AppLoadContext, subject: { admin: InfrastructureAdmin; subjectId: string }) {
   const last = (await readAccountPolicy(context, subject))?.lastChange;
   const who = last ? `${last.actorEmail ?? "Someone"} changed it on ${timeText(last.at)}` : "It was changed";

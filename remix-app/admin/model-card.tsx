@@ -8,7 +8,7 @@ import { multiplierText } from "./model-preview.ts";
 import { stepPath } from "./model-scope.ts";
 import { type ConsoleModel, type ConsoleRoute, grantedWorkspacesShown, modelFaults } from "./models.ts";
 
-/** Says why callers can't use the model, if so. */
+/** Says why callers can't use the model, if they can't. */
 export function ModelState({ model }: { model: ConsoleModel }) {
   const faults = [...(model.enabled ? [] : ["Disabled: callers get 404"]), ...modelFaults(model)];
   if (faults.length === 0) return null;

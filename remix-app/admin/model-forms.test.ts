@@ -121,7 +121,7 @@ test.each([
   [{ plan: "team", workspace }, false],
   [{ plan: "", workspace: "" }, false],
   [{ plan: "", workspace: "Acme" }, false],
-])("a grant is to one plan or one workspace: %j", (typed, success) => {
+])("accepts a grant only for one plan or one workspace: %j", (typed, success) => {
   expect(grantFields.safeParse(typed).success).toBe(success);
 });
 

@@ -14,7 +14,7 @@ function text(label: string, most: number) {
     .max(most, `At most ${most} characters`);
 }
 
-/** A whole number, or nothing. */
+/** Returns a schema for an optional whole number. */
 function optionalNumber(most: number) {
   const error = `Enter a whole number from 1 to ${most.toLocaleString("en")}, or leave it empty`;
   const number = z
@@ -81,7 +81,7 @@ export const modelFields = withVoices(
 
 export const versionFields = z.object({ version });
 
-/** A service tier as providers' answers name it. */
+/** A service tier as named in providers' answers. */
 const tierName = /^[a-z][a-z0-9_-]{0,31}$/;
 const factor = /^\d{1,3}(\.\d{1,4})?$/;
 

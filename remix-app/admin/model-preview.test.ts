@@ -58,11 +58,11 @@ test.each([
   ["0.510000", "Input: from $1.00 to $0.51"],
   ["0.500000", "Input: from $1.00 to $0.50 (0.5 times as much)"],
   ["0.000000", "Input: from $1.00 to $0.00"],
-])("names the factor of a price that is at least doubled or halved: %s", (inputUsd, line) => {
+])("states the factor of a price that is at least doubled or halved: %s", (inputUsd, line) => {
   expect(priceChanges({ prices: [price(1, { inputUsd: "1.000000" })] }, price(0, { inputUsd }), now)).toContain(line);
 });
 
-test("shows the fields that change, and says so where none does", () => {
+test("shows the fields that change, and says so if none does", () => {
   const route = { position: 1, providerId: "openai", enabled: true, tierMultipliers: {}, idleSeconds: null };
   expect(fieldChanges(route, route)).toEqual(["Nothing changes."]);
   expect(fieldChanges(route, { ...route, position: 2, enabled: false, tierMultipliers: { flex: "0.5" } })).toEqual([

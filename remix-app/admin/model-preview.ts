@@ -25,7 +25,7 @@ export const fieldLabels = {
   workspace: "Workspace ID",
 } as const;
 
-/** "flex 0.5, priority 2", as the form reads it. */
+/** Formats multipliers as the form reads them: "flex 0.5, priority 2". */
 export function multiplierText(multipliers: Readonly<Record<string, string>>): string {
   return Object.entries(multipliers)
     .map(([tier, times]) => `${tier} ${times}`)

@@ -19,12 +19,12 @@ import { usd } from "./words.ts";
 /** The subject of a step, from its URL. */
 export interface StepScope {
   model: ConsoleModel;
-  /** Null to add one. */
+  /** Null when a route is added. */
   route: ConsoleRoute | null;
   price: ModelPrice | null;
   providerId: string;
   minInputTokens: number;
-  /** `name` is what it is called where a sentence begins. */
+  /** `name` is the grantee's name at the start of a sentence. */
   grantee: { plan: string | null; workspace: string | null; name: string };
 }
 
@@ -33,7 +33,7 @@ interface StepParts<Fields extends z.ZodType> {
   /** One sentence each. */
   effects: (scope: StepScope) => string[];
   fields: Fields;
-  /** What the admin saw, for the form. */
+  /** Hidden form fields with what the admin saw. */
   hidden?: (scope: StepScope) => Record<string, string | number>;
   /** What the filled-in form changes; absent if the effects say everything. */
   preview?: (scope: StepScope, asked: z.output<Fields>) => string[];
@@ -222,7 +222,7 @@ export const modelSteps = {
 };
 export type ModelStep = keyof typeof modelSteps;
 
-/** The prices of a model at a provider from a number of input tokens on, of all service tiers. */
+/** Returns the prices of a model at a provider from a number of input tokens, for all service tiers. */
 export function tierPrices(
   { prices }: Pick<ConsoleModel, "prices">,
   { providerId, minInputTokens }: { providerId: string; minInputTokens: number },

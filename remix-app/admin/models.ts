@@ -13,7 +13,7 @@ const priceSchema = z.object({
   from: z.string().nullable(),
   until: z.string().nullable(),
   current: z.boolean(),
-  /** USD for a million tokens, as decimal text. */
+  /** USD per million tokens, as decimal text. */
   inputUsd: z.string(),
   cachedInputUsd: z.string().nullable(),
   cacheWriteUsd: z.string().nullable(),
@@ -22,7 +22,7 @@ const priceSchema = z.object({
   audioInputUsd: z.string().nullable(),
   audioOutputUsd: z.string().nullable(),
   imageInputUsd: z.string().nullable(),
-  /** USD for a request. */
+  /** USD per request. */
   requestFeeUsd: z.string().nullable(),
 });
 export type ModelPrice = z.infer<typeof priceSchema>;
@@ -45,7 +45,7 @@ const listedSchema = z.object({
   providers: z.array(z.string()),
   prices: z.array(priceSchema),
 });
-/** A model of the catalogue, with every price that it ever had. */
+/** A model of the catalogue with all its prices, past, current and future. */
 export type CatalogueModel = z.infer<typeof listedSchema>;
 
 const routeSchema = z.object({
@@ -82,7 +82,7 @@ const modelSchema = listedSchema.extend({
 /** A model with everything the console can edit. */
 export type ConsoleModel = z.infer<typeof modelSchema>;
 
-/** As private.granted_workspaces returns them. */
+/** The number of workspaces that private.granted_workspaces returns. */
 export const grantedWorkspacesShown = 100;
 
 /** Returns why callers cannot use an enabled model. */
@@ -97,14 +97,14 @@ export function modelFaults(model: Omit<CatalogueModel, "prices">): string[] {
 
 const modelsShown = 50;
 
-/** Where a page of models begins, which are sorted by three texts. */
+/** Parses the cursor of a page of models, which are sorted by three texts. */
 export function modelPosition(cursor: string | null, { requestId }: { requestId: string }): string[] | null {
   return positionOf(cursor, { read: (text) => readKeyCursor(text, { length: 3 }), requestId });
 }
 
 /**
- * A page of the models whose id or name contains a term.
- * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE where it could not be asked
+ * Returns a page of the models whose id or name contains a term.
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
 export async function listModels(
   context: AppLoadContext,
@@ -121,7 +121,7 @@ export async function listModels(
   return { models: records, nextCursor };
 }
 
-/** @throws Response 404 where there is no such model */
+/** @throws Response 404 for an unknown model */
 export async function requireModel(context: AppLoadContext, id: string | null): Promise<ConsoleModel> {
   const args = { model: id ?? "" };
   const model = await callFunction(context, { name: "private.read_model", args, schema: modelSchema.nullable() });

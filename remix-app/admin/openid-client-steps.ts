@@ -1,6 +1,6 @@
 import type { ClientStep, RegisteredClient } from "./openid-clients.ts";
 
-/** What each change of an OpenID client is called, and what it will do. */
+/** The title and effects of each change to an OpenID client. */
 export const clientSteps: Record<ClientStep, { title: string; effects: (client: RegisteredClient) => string[] }> = {
   edit: {
     title: "Edit the client",

@@ -29,7 +29,7 @@ const clientSchema = z.object({
   logoutUrl: z.string().nullable(),
   allowsDeviceGrant: z.boolean(),
   secrets: z.array(z.object({ createdAt: z.string(), expiresAt: z.string().nullable() })),
-  /** Of its last change; the next one names it. */
+  /** Identifies the last change; sent with the next one. */
   version: z.uuid().nullish(),
 });
 export type RegisteredClient = z.infer<typeof clientSchema>;
@@ -51,7 +51,7 @@ export async function requireOpenidClient(
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This OpenID client doesn’t exist." });
 }
 
-/** A change of a client. Each has its reason and the client's id, typed once more. */
+/** Changes to a client. Each needs a reason and the client's id, typed again. */
 export type ClientStep = Exclude<RegistryStep, "add" | "link" | "unlink">;
 
 function editFields(client: { isPublic: boolean }) {
@@ -75,7 +75,7 @@ export function newClientSchema({ isPublic }: { isPublic: boolean }) {
     });
 }
 
-/** The form of a step. */
+/** Returns the schema of a step's form. */
 export function clientChangeSchema(step: ClientStep, { isPublic }: { isPublic: boolean }) {
   if (step === "edit") return versionedChangeSchema.extend(editFields({ isPublic }));
   return step === "rotate" ? versionedChangeSchema.extend({ overlapSeconds }) : versionedChangeSchema;

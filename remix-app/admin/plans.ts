@@ -10,7 +10,7 @@ export const planSchema = z.object({
   id: z.string(),
   name: z.string(),
   payer: z.enum(["member", "workspace"]),
-  /** This and the credits below are exact decimal text. */
+  /** Exact decimal text, like the credits below. */
   markup: z.string(),
   initialCredits: z.string(),
   /** Null for the default; `warnsBelow` has the effective value. */
@@ -19,7 +19,7 @@ export const planSchema = z.object({
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
   workspaces: z.number(),
-  /** How many models it grants. */
+  /** Number of models that it grants. */
   models: z.number(),
   /** Whether an account pays for it, so that its payer cannot change. */
   payerFixed: z.boolean(),
@@ -61,9 +61,9 @@ const planFields = confirmedChangeSchema.extend({
   tokensPerMinute: count(Number.MAX_SAFE_INTEGER),
 });
 
-/** The form of a plan that exists. `seen` is the version that the admin saw. */
+/** The form that edits a plan. `seen` is the version that the admin saw. */
 export const editedPlanSchema = planFields.extend({ seen: z.string().min(1) });
-/** The form of a new plan. */
+/** The form that adds a plan. */
 export const newPlanSchema = planFields.extend({
   plan: z
     .string()
@@ -72,7 +72,7 @@ export const newPlanSchema = planFields.extend({
     .refine((id) => id !== "new", "new is reserved. Choose another ID"),
 });
 
-/** @throws Response 503 UNAVAILABLE where the database did not answer */
+/** @throws Response 503 UNAVAILABLE */
 export function listPlans(context: AppLoadContext): Promise<Plan[]> {
   return callFunction(context, { name: "private.list_plans", schema: z.array(planSchema) });
 }
@@ -109,7 +109,7 @@ const refusals = {
   },
 } as const;
 
-/** What happens when a plan is saved, one sentence each. */
+/** Describes the effects of saving a plan, one sentence each. */
 export function planEffects(plan: Plan | null): string[] {
   if (plan === null) {
     return ["Once you confirm, workspaces can be moved to the plan. It grants no models until you grant them."];

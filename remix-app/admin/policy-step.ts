@@ -1,6 +1,6 @@
 import type { AccountPolicy } from "./mfa-policy.ts";
 
-/** The changes of an account's second factor, by their last part of the address. */
+/** Changes to an account's second factor, by the last segment of their URL. */
 export const policySteps = {
   require: { title: "Require MFA", done: "MFA is now required for this account." },
   "make-optional": {
@@ -12,7 +12,7 @@ export const policySteps = {
 
 export type PolicyStep = keyof typeof policySteps;
 
-/** What of the three can be asked for now, in the order of the page. */
+/** Returns which of the three steps are available now, in the order of the page. */
 export function openSteps({ state, locks }: Pick<AccountPolicy, "state" | "locks">): PolicyStep[] {
   const policy: PolicyStep[] =
     locks.policy || state === "recovery_in_progress" ? [] : [state === "required" ? "make-optional" : "require"];

@@ -15,12 +15,12 @@ import type { PolicyStep } from "./policy-step.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 import { count, policyWords } from "./words.ts";
 
-/** The form of such a change; the generation is of the policy that the admin saw. */
+/** The form of a policy change. `generation` belongs to the policy that the admin saw. */
 export const policyChangeSchema = confirmedChangeSchema.extend({ generation: z.coerce.number().int().min(0) });
 
 /**
- * The account that a page of the console is about, and its policy.
- * @throws Response 404 where there is none
+ * Returns the account that a page of the console is about, with its policy.
+ * @throws Response 404 for an unknown account
  */
 export async function requireSubject(
   context: AppLoadContext,
@@ -37,7 +37,7 @@ export async function requireSubject(
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This account doesn’t exist." });
 }
 
-/** Makes one of the changes. */
+/** Applies a policy step. */
 export function takePolicyStep(
   context: AppLoadContext,
   { step, ...change }: PolicyChange & { admin: InfrastructureAdmin; step: PolicyStep },
@@ -46,7 +46,7 @@ export function takePolicyStep(
   return changePolicy(context, { ...change, step: step === "require" ? "require" : "make_optional" });
 }
 
-/** What a change will do, to whom, and what has been the case until now. */
+/** Describes a change: what it will do, to which account, and what applied until now. */
 export function effectsOf(
   step: PolicyStep,
   { account, policy }: { account: Account; policy: AccountPolicy },

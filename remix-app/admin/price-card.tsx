@@ -66,7 +66,7 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
 
 const pastPricesShown = 50;
 
-/** The current and future prices and the newest past ones, in order. */
+/** Returns the current and future prices and the newest past ones, in order. */
 export function shownPrices(prices: readonly ModelPrice[], now = Date.now()): ModelPrice[] {
   const endOf = ({ until }: ModelPrice) => (until === null ? Number.POSITIVE_INFINITY : Date.parse(until));
   const past = prices.filter((price) => endOf(price) <= now);
@@ -74,7 +74,7 @@ export function shownPrices(prices: readonly ModelPrice[], now = Date.now()): Mo
   return prices.filter((price) => !left.has(price));
 }
 
-/** Every tier that a price can be added to: those that have one, and the first of each provider. */
+/** Returns every tier that a price can be added to: those with a price, and the first of each provider. */
 function tiersOf({ providers, prices }: CatalogueModel): { providerId: string; minInputTokens: number }[] {
   return providers.flatMap((providerId) => {
     const known = prices.filter((price) => price.providerId === providerId).map((price) => price.minInputTokens);

@@ -10,12 +10,12 @@ const healthSchema = z.array(
     provider: z.string(),
     /** Enabled routes of enabled models. */
     routes: z.number(),
-    /** Runs. */
+    /** Counts runs. */
     answeredLastHour: z.number(),
     lastAnswerAt: z.string().nullable(),
-    /** Requests to the provider. */
+    /** Counts requests to the provider. */
     failedLastHour: z.number(),
-    /** Of the last 24 hours by class, the latest first. */
+    /** Failures of the last 24 hours by class, latest first. */
     failures: z.array(runAttempt.pick({ failure: true }).extend({ failed: z.number(), lastAt: z.string() })),
   }),
 );
@@ -25,7 +25,7 @@ export type ProviderHealth = z.infer<typeof healthSchema>[number];
 const skippedSchema = z.array(
   z.object({
     model: z.string(),
-    /** Null where the model is gone. */
+    /** Null if the model was deleted. */
     displayName: z.string().nullable(),
     provider: z.string(),
     providerModel: z.string(),

@@ -16,7 +16,7 @@ const route = z.object({
   enabled: z.boolean(),
   hasPrice: z.boolean(),
   failedLastHour: z.number(),
-  /** Of the last seven days. */
+  /** From the last seven days. */
   lastFailure: failure.nullable(),
 });
 const models = z.array(
@@ -30,8 +30,8 @@ export type ModelRoute = z.infer<typeof route>;
 const modelsShown = 40;
 
 /**
- * A page of the enabled models with their routes.
- * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE where it could not be asked
+ * Returns a page of the enabled models with their routes.
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
 export async function listProviderRoutes(
   context: AppLoadContext,
@@ -46,7 +46,7 @@ export async function listProviderRoutes(
 
 const failing = z.array(z.object({ displayName: z.string(), failed: z.number() }));
 
-/** The enabled models with the most failed requests in the last hour. @throws Response 503 UNAVAILABLE */
+/** Returns the enabled models with the most failed requests in the last hour. @throws Response 503 UNAVAILABLE */
 export function listFailingModels(context: AppLoadContext): Promise<z.infer<typeof failing>> {
   return callFunction(context, { name: "private.list_failing_models", schema: failing });
 }

@@ -6,7 +6,7 @@ import { counterSentence, recoveryEventLabel } from "./words.ts";
 
 const row = "flex flex-wrap justify-between gap-x-6 gap-y-0.5 py-2.5 first:pt-0 last:pb-0";
 
-/** What stands between somebody with this email and their account. */
+/** Shows what keeps the owner of an email out of their account. */
 export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
   const { account, codes, counters } = overview;
   const full = (counter: RecoveryOverview["counters"][number]) => counter.used >= counter.attempts;
@@ -59,7 +59,7 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
   );
 }
 
-/** The overrides of an email, and what can be done with those that hold. */
+/** Lists the overrides of an email, with actions for the active ones. */
 export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; lock: string | null }) {
   const { email, overrides } = overview;
   const query = new URLSearchParams({ email });
@@ -122,7 +122,7 @@ function stateOf({ active, revokedAt }: RecoveryOverview["overrides"][number]): 
   return revokedAt ? "revoked" : "over";
 }
 
-/** What happened in the recovery of an email. */
+/** Lists the recovery events of an email. */
 export function RecoveryEventsCard({ events }: Pick<RecoveryOverview, "events">) {
   return (
     <Card title="Events" lead="Newest first. Links and codes are never shown.">

@@ -16,7 +16,7 @@ const daySeconds = 24 * 60 * 60;
 export const defaultLifetimeDays = 7;
 const maxLifetimeDays = 30;
 
-/** The form that makes an override. Its email is typed a second time, as for every change of an account. */
+/** The form that creates an override. Its email is typed again, as for every change to an account. */
 export const overrideSchema = z.object({
   email: emailSchema.transform((email) => email.toLowerCase()),
   confirmation: z.string({ error: "Type the email once more" }).trim().toLowerCase(),
@@ -65,9 +65,9 @@ const overviewSchema = z.object({
       createdAt: z.string(),
     }),
   ),
-  /** Wrong codes of recovery mails, and until when they lock the codes. */
+  /** Wrong codes from recovery emails, and when the lock on the codes ends. */
   codes: z.object({ wrong: z.number(), lockedUntil: z.string().nullable() }).nullable(),
-  /** Limits on the email alone of which something is used. */
+  /** The email's own limits that are partly or fully used. */
   counters: z.array(
     z.object({
       action: z.string(),
@@ -81,19 +81,19 @@ const overviewSchema = z.object({
   ),
 });
 
-/** What the console shows of an email; there may be no account of it. */
+/** What the console shows about an email, which may have no account. */
 export type RecoveryOverview = z.infer<typeof overviewSchema>;
 
 /**
- * Looks an email up: its account, overrides and their events, active blocks and counters.
- * @throws Response 503 UNAVAILABLE where it could not be asked
+ * Looks up an email: its account, overrides and their events, active blocks and counters.
+ * @throws Response 503 UNAVAILABLE
  */
 export async function findRecovery(context: AppLoadContext, email: string): Promise<RecoveryOverview> {
   const args = { of_email: email };
   return callFunction(context, { name: "private.recovery_overview", args, schema: overviewSchema });
 }
 
-/** Overrides what blocks an email, for some days. Who has no account gets one with the recovery. */
+/** Overrides the blocks on an email for some days. If it has no account, the recovery creates one. */
 export async function createOverride(
   context: AppLoadContext,
   { admin, ...values }: z.output<typeof overrideSchema> & { admin: InfrastructureAdmin },
@@ -108,7 +108,7 @@ export async function createOverride(
 }
 
 /**
- * Sends the recovery mail of an override; any earlier one stops working, and is not replaced in its first minutes.
+ * Sends the recovery email of an override. Any earlier email stops working, but can't be replaced in its first minutes.
  * The admin sees neither the link nor the code.
  */
 export async function sendRecovery(
@@ -136,7 +136,7 @@ export async function sendRecovery(
   return refusals.mail;
 }
 
-/** Ends an override, and what was sent under it. */
+/** Revokes an override and everything sent under it. */
 export async function revokeOverride(
   context: AppLoadContext,
   { admin, overrideId, reason }: { admin: InfrastructureAdmin; overrideId: string; reason: string },
@@ -183,20 +183,20 @@ function refuse<Status extends 400 | 403 | 404 | 409 | 503>(status: Status, mess
   return { outcome: "refused", status, message } as const;
 }
 
-/** The email that a page of the console's recovery is about, off its address; null where it names none. */
+/** Reads the email that a recovery page is about from its URL; null if there is none. */
 export function readRecoveryEmail(request: Request): string | null {
   const email = emailSchema.safeParse(new URL(request.url).searchParams.get("email") ?? "");
   return email.success ? email.data.toLowerCase() : null;
 }
 
-/** The same. @throws Response 404 where there is none */
+/** Reads the email that a recovery page is about. @throws Response 404 if there is none */
 export function requireRecoveryEmail(context: AppLoadContext, request: Request): string {
   const email = readRecoveryEmail(request);
   if (email === null) throw problem("NOT_FOUND", { requestId: context.requestId });
   return email;
 }
 
-/** Why this admin can do nothing for an email, or null. */
+/** Returns why this admin can do nothing for an email, or null. */
 export function recoveryLock({ email: own }: InfrastructureAdmin, email: string): string | null {
   return own.toLowerCase() === email ? "You can’t recover your own account here. Ask another admin." : null;
 }

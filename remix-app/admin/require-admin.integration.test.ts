@@ -29,7 +29,7 @@ afterEach(() => deletePerson(person));
 
 const command = async (...argv: string[]) => (await run(process.execPath, ["scripts/admin.ts", ...argv])).stdout;
 
-/** Where the console's door leads: an admin's id, or the answer. */
+/** Returns the result of the console's access check: an admin's id, or the response. */
 async function knock(browser: Browser, path = "/admin"): Promise<unknown> {
   const context = await openContext({ ...stack, cookie: browser.cookie(), env: vaultSettings() });
   try {
@@ -53,8 +53,8 @@ async function signInWithCode(): Promise<SignedInBrowser> {
   return browser;
 }
 
-describe("the console's door", () => {
-  test("opens to an admin's own second factor, from the grant to the revocation", async () => {
+describe("access to the console", () => {
+  test("is granted to admins with their own second factor, until it is revoked", async () => {
     const browser = await signInWithCode();
     expect(await knock(browser)).toBe(403);
     expect(await command("grant", person.email, "--reason", "on call")).toContain("may use the console now");
@@ -71,19 +71,19 @@ describe("the console's door", () => {
       { action: "admin.grant", actor_id: null, reason: "on call" },
       { action: "admin.revoke", actor_id: null, reason: "By the operator, on the command line" },
     ]);
-    await expect(command("grant", `nobody-${person.email}`)).rejects.toMatchObject({
+    await expect(command("grant", `unknown-${person.email}`)).rejects.toMatchObject({
       stderr: expect.stringContaining("There is no account"),
     });
   });
 
-  test("sends an admin without an authenticator to get one, and a stranger to sign in", async () => {
+  test("sends an admin without an authenticator to enrollment, and a stranger to sign-in", async () => {
     await command("grant", person.email);
     expect(await knock(await enter(person), "/admin/users?q=a")).toBe("/mfa/enroll?returnUrl=%2Fadmin%2Fusers%3Fq%3Da");
     const stranger = { ...(await enter(person)), cookie: () => "" };
     expect(await knock(stranger)).toBe("/login?returnUrl=%2Fadmin");
   });
 
-  test("asks for a code where the session has none, an old one, or an approval of a phone in its place", async () => {
+  test("requires a code if the session has none, an old one, or a phone approval instead", async () => {
     await command("grant", person.email);
     const app = await enroll();
     const waiting = await enter(person);

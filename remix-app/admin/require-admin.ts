@@ -4,16 +4,16 @@ import { problem } from "../http/problem.ts";
 import { destinationOf, detour } from "../http/redirect-target.ts";
 import { requireFreshUser, requireUser, type User } from "../session/user.ts";
 
-/** Somebody who may use the console, and has proved it on this very session. */
+/** A person who may use the console and has proved it in this very session. */
 export type InfrastructureAdmin = Pick<User, "id" | "email" | "sessionId">;
 
 /**
- * The infrastructure admin of this request, by their row of this moment. The console always takes the backend's own
- * second factor on this session, of the last ten minutes: neither an approval on a phone nor an account without an
- * authenticator will do.
- * @throws Response 403 FORBIDDEN for everybody else
- * @throws Response a redirect to the step that is due and from there back; for APIs and bearer callers 403 MFA_REQUIRED
- * or STEP_UP_REQUIRED
+ * Returns the infrastructure admin of this request, based on their current row. The console always requires the
+ * backend's own second factor in this session, at most ten minutes old. Neither a phone approval nor an account without
+ * an authenticator is enough.
+ * @throws Response 403 FORBIDDEN for anyone else
+ * @throws Response a redirect to the step that is due, and from there back; for APIs and bearer callers 403
+ * MFA_REQUIRED or STEP_UP_REQUIRED
  */
 export async function requireInfrastructureAdmin(
   context: AppLoadContext,

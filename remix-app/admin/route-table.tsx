@@ -9,7 +9,7 @@ interface Row {
   route: ModelRoute | null;
 }
 
-/** The routes of models: which are ready, and what failed lately. A model without a route has a row, too. */
+/** Lists the routes of models: which are ready, and what failed recently. A model without a route also gets a row. */
 export function RouteTable({ models, now }: { models: readonly RoutedModel[]; now: string }) {
   const rows = models.flatMap((model): Row[] =>
     model.routes.length > 0 ? model.routes.map((route) => ({ model, route })) : [{ model, route: null }],
@@ -78,7 +78,7 @@ function LastFailure({ failure, now }: { failure: ModelRoute["lastFailure"]; now
   );
 }
 
-/** The runs that a search found. */
+/** Lists the runs that a search found. */
 export function FoundRuns({ runs }: { runs: readonly FoundRun[] }) {
   return (
     <DataTable

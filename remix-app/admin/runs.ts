@@ -15,7 +15,7 @@ const foundRuns = z.array(
     errorCode: z.string().nullable(),
   }),
 );
-/** A run that a search found, of any workspace. */
+/** A run from any workspace that a search found. */
 export type FoundRun = z.infer<typeof foundRuns>[number];
 
 const place = z.object({
@@ -24,20 +24,20 @@ const place = z.object({
   memberEmail: z.string().nullable(),
 });
 const consoleRun = z.intersection(runDetail, place).nullable();
-/** A run of any workspace with everything of its row; never what was said in it. */
+/** A run from any workspace with its full row, but never its prompts or answers. */
 export type ConsoleRun = RunDetail & z.infer<typeof place>;
 
 /**
  * Finds runs of all workspaces by their id or request id.
- * @throws Response 503 UNAVAILABLE where it could not be asked
+ * @throws Response 503 UNAVAILABLE
  */
 export function findRuns(context: AppLoadContext, term: string): Promise<FoundRun[]> {
   return callFunction(context, { name: "private.find_runs", args: { term }, schema: foundRuns });
 }
 
 /**
- * Reads a run of any workspace, with the facts that the workspace hides from its members.
- * @throws Response 404 where the run does not exist, 503 UNAVAILABLE where it could not be asked
+ * Returns a run from any workspace, with the facts that the workspace hides from its members.
+ * @throws Response 404 for an unknown run, 503 UNAVAILABLE
  */
 export async function requireRun(context: AppLoadContext, runId: string | undefined): Promise<ConsoleRun> {
   const id = z.uuid().safeParse(runId);

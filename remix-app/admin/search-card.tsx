@@ -1,7 +1,7 @@
 import { Card } from "../ui/card.tsx";
 import { SearchForm } from "../ui/search-form.tsx";
 
-/** The search that a list of the console begins with. */
+/** Renders the search above a list in the console. */
 export function SearchCard({ title, label, term }: { title: string; label: string; term: string }) {
   return (
     <Card title={title}>

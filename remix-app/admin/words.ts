@@ -2,17 +2,17 @@ import { countText } from "../ui/count-text.ts";
 import { exactUsd } from "../ui/format-amount.ts";
 import type { PolicyState } from "./accounts.ts";
 
-/** A number with its noun: "1 session", "3 sessions". */
+/** Returns a number with its noun: "1 session", "3 sessions". */
 export function count(number: number, noun: string): string {
   return `${countText(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-/** A price as people read it: without zeros that say nothing, with two decimals at least. */
+/** Formats a price without trailing zeros, but with at least two decimals. */
 export function usd(amount: string | null): string {
   return amount === null ? "–" : exactUsd(amount.replace(/(\.\d\d\d*?)0+$/, "$1"));
 }
 
-/** What an account's policy is called. */
+/** Labels of an account's policy states. */
 export const policyWords: Record<PolicyState, string> = {
   optional: "Optional",
   required: "Required",
@@ -31,7 +31,7 @@ const kinds: Record<string, string> = {
   login_bypass: "Sign-in under an override",
 };
 
-/** What an event of a recovery is called, with what came of it. */
+/** Returns the label of a recovery event, with its outcome. */
 export function recoveryEventLabel({ kind, outcome }: { kind: string; outcome: string }): string {
   return `${kinds[kind] ?? kind.replaceAll("_", " ")} (${outcome.replaceAll("_", " ")})`;
 }
@@ -57,7 +57,7 @@ const consequences: Record<string, string> = {
   block: "then blocked",
 };
 
-/** A counter of an email as a sentence: "12 of 20 passwords an hour, then a bot challenge". */
+/** Describes a counter of an email: "12 of 20 passwords an hour, then a bot challenge". */
 export function counterSentence(counter: {
   action: string;
   used: number;
@@ -73,10 +73,10 @@ export function counterSentence(counter: {
   return `${used} of ${counter.attempts} ${what} ${per}, ${consequences[whenEmpty] ?? whenEmpty}`;
 }
 
-/** The only action that an account's owner takes. Deleting the account also deletes who they were. */
+/** The only action of an account's owner in this log. Deleting the account also deletes the owner's identity. */
 const deletedByOwner = "account.deleted";
 
-/** What is done, in words of the log. */
+/** Labels of the log's actions. */
 const words: Record<string, string> = {
   "admin.grant": "Granted infrastructure admin",
   "admin.revoke": "Removed infrastructure admin",
@@ -121,12 +121,15 @@ const words: Record<string, string> = {
   [deletedByOwner]: "Deleted an account",
 };
 
-/** What an action of the audit log is called, also where it is of a version of tomorrow. */
+/** Returns the label of an audit log action, even for an action from a newer version. */
 export function actionLabel(action: string): string {
   return words[action] ?? action.replaceAll(/[._]/g, " ");
 }
 
-/** Who did something. What came by no request came by the operator's command line; an admin may be gone since. */
+/**
+ * Names the person behind an action. An action without a request came from the operator's command line. An admin's
+ * email is null if their account was deleted.
+ */
 export function actorLabel({
   actorEmail,
   action,

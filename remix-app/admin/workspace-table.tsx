@@ -73,7 +73,7 @@ export function WaitingTable({ waiting }: { waiting: readonly WaitingWorkspace[]
   );
 }
 
-/** Workspaces, with whether they may make keys, and the way to decide otherwise. */
+/** Lists workspaces and whether they may create keys, with links to change that. */
 export function WorkspaceTable({ workspaces, empty }: { workspaces: readonly ApprovableWorkspace[]; empty: string }) {
   return (
     <DataTable

@@ -12,7 +12,7 @@ const workspaceSchema = z.object({
   createdAt: z.string(),
   personalUserId: z.uuid().nullable(),
   planId: z.string(),
-  /** Null where the plan does not exist: calls are refused. */
+  /** Null if the plan doesn't exist; calls are then refused. */
   plan: planSchema.nullable(),
   members: z.number(),
   owners: z.array(z.object({ id: z.uuid(), email: z.string().nullable() })),
@@ -22,7 +22,6 @@ const workspaceSchema = z.object({
   approvedBy: z.string().nullable(),
   liveKeys: z.number(),
 });
-/** A workspace as the console shows it. */
 export type ConsoleWorkspace = z.infer<typeof workspaceSchema>;
 
 /** @throws Response 404 if the workspace does not exist */
@@ -40,7 +39,7 @@ export async function requireConsoleWorkspace(
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This workspace doesn’t exist." });
 }
 
-/** Why this admin cannot move a workspace to another plan, or null. */
+/** Returns why this admin cannot move a workspace to another plan, or null. */
 export function moveLock({ id }: InfrastructureAdmin, { personalUserId }: ConsoleWorkspace): string | null {
   return personalUserId === id ? oneself.message : null;
 }
@@ -67,7 +66,7 @@ const refusals = {
   no_plan: { status: 400, message: "This plan doesn’t exist, or the workspace is already on it. Choose another plan." },
 } as const;
 
-/** Describes a move to another plan, one sentence each, mainly what happens to balances. */
+/** Describes the effects of a move to another plan, mainly on balances, one sentence each. */
 export function moveEffects({ name, plan, account }: ConsoleWorkspace, to: Plan): string[] {
   return [
     `Once you confirm, ${name} has the models, limits and markup (${to.markup}) of ${to.name}. Requests in progress keep their current markup.`,

@@ -8,7 +8,7 @@ const operations = areas.flatMap((area) =>
 const tried = operations.filter(({ tryIt }) => tryIt !== null);
 
 describe("the errors of an answer", () => {
-  test("are listed by their codes", () => {
+  test("are parsed with their codes", () => {
     expect(errorsIn("FORBIDDEN: You don’t have access to this. rate_limit: Slow down. Retry: later.")).toEqual([
       { code: "FORBIDDEN", meaning: "You don’t have access to this." },
       { code: "rate_limit", meaning: "Slow down." },
@@ -25,8 +25,8 @@ describe("the errors of an answer", () => {
   });
 });
 
-describe("what the reference sends", () => {
-  test("changes nothing, except that the playground's two calls of a model are paid for", () => {
+describe("requests from the API reference", () => {
+  test("change nothing, except that the playground's two model calls are paid for", () => {
     expect(tried.filter(({ tryIt }) => tryIt?.method !== "GET").map(({ id, tryIt }) => [id, tryIt?.path])).toEqual([
       ["createChatCompletion", "/api/v1/workspaces/{workspaceId}/ai/playground/chat"],
       ["createEmbeddings", "/api/v1/workspaces/{workspaceId}/ai/playground/embeddings"],
@@ -34,7 +34,7 @@ describe("what the reference sends", () => {
     expect(tried.every(({ tryIt, method }) => tryIt?.method === method)).toBe(true);
   });
 
-  test("takes and answers no secret", () => {
+  test("take and return no secret", () => {
     const secret = /secret|token$|password/i;
     const named = tried.flatMap(({ id, tryIt, answers }) => {
       const fields = tryIt?.fields.map(({ name }) => name) ?? [];

@@ -9,14 +9,14 @@ import {
 import { sampleOf } from "./response-sample.ts";
 import { type SchemaLine, schemaLines, typeOf } from "./schema-lines.ts";
 
-/** An operation as the reader's page shows it. */
+/** An operation as its page shows it. */
 export interface OperationView {
   id: string;
   method: string;
   path: string;
   summary: string;
   description: string | null;
-  /** Ways to prove who calls; any one of them. */
+  /** Ways to authenticate; any one of them is enough. */
   credentials: readonly { name: string; description: string }[];
   parameters: readonly { name: string; place: string; type: string; required: boolean; notes: readonly string[] }[];
   body: readonly SchemaLine[] | null;
@@ -25,16 +25,16 @@ export interface OperationView {
     description: string;
     types: readonly string[];
     lines: readonly SchemaLine[];
-    /** An example in JSON; null for an answer without. */
+    /** An example in JSON; null for an answer without JSON. */
     sample: string | null;
   }[];
   errors: readonly { status: string; code: string; meaning: string }[];
   curl: string;
-  /** Null where the page does not offer to send it. */
+  /** Null if the page doesn't offer to send it. */
   tryIt: TryView | null;
 }
 
-/** A call that the reference's page sends by the visitor's own session. */
+/** A call that the reference page sends with the visitor's own session. */
 export interface TryView {
   method: "GET" | "POST";
   /** On our own origin, with parameters in braces. */
@@ -44,21 +44,20 @@ export interface TryView {
     place: "path" | "query";
     required: boolean;
     hint: string;
-    /** What it may be, where that is a short list. */
+    /** The allowed values, if there are only a few. */
     choices: readonly string[];
   }[];
-  /** The body to begin with, for a call that takes one. */
+  /** The initial body, for a call that takes one. */
   body: string | null;
 }
 
-/** What an area has, by its tags. */
+/** A tag of an area, with its operations. */
 export interface TagView {
   name: string;
   slug: string;
   operations: readonly { id: string; method: string; path: string; summary: string }[];
 }
 
-/** The tags of a document with their operations. */
 export function tagsOf({ tags, paths }: ApiDocument): readonly TagView[] {
   const all = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(
@@ -83,7 +82,7 @@ export function tagsOf({ tags, paths }: ApiDocument): readonly TagView[] {
 }
 
 /**
- * The operations of a tag, as its page shows them.
+ * Returns the operations of a tag for its page.
  * @param origin where the area is served
  */
 export function operationsOf(
@@ -154,7 +153,7 @@ function sampleText(sample: unknown): string | null {
   return sample === undefined ? null : JSON.stringify(sample, null, 2);
 }
 
-/** The errors that an answer's description names: `CODE: meaning. other_code: meaning.` */
+/** Parses the errors in an answer's description: `CODE: meaning. other_code: meaning.` */
 export function errorsIn(description: string): { code: string; meaning: string }[] {
   const [before = "", ...rest] = description.split(/(?:^|(?<=[.?!]) )([A-Za-z]\w*): /);
   const unnamed = before ? [{ code: "", meaning: before }] : [];
@@ -162,10 +161,13 @@ export function errorsIn(description: string): { code: string; meaning: string }
   return [...unnamed, ...named];
 }
 
-/** The playground's endpoint for calls of the gateway: the member's own session pays for them as the playground does. */
+/** Playground endpoints for gateway calls. The member's own session pays for them, as in the playground. */
 const playgroundEndpoints: Record<string, string> = { "/v1/chat/completions": "chat", "/v1/embeddings": "embeddings" };
 
-/** Offers what changes nothing, for a browser's session; and of the gateway what the playground may ask. */
+/**
+ * Returns the call that the page offers to send. It offers calls that change nothing, with a browser's session, and the
+ * gateway calls that the playground allows.
+ */
 function tryViewOf(
   { parameters, requestBody, security }: DescribedOperation,
   { method, path, resolve }: { method: string; path: string; resolve: (ref: string) => Schema },
@@ -182,7 +184,7 @@ function tryViewOf(
     };
   }
   const bySession = security.some((scheme) => Object.hasOwn(scheme, "session"));
-  // A challenge's secret belongs to the page that began it.
+  // A challenge's secret belongs to the page that started it.
   if (method !== "GET" || !bySession || parameters.some(({ name }) => name === "secret")) return null;
   const fields = parameters.flatMap(({ name, in: place, required, schema, description }) => {
     if (place === "header") return [];
@@ -192,7 +194,7 @@ function tryViewOf(
   return { method: "GET", path, fields, body: null };
 }
 
-/** How a caller proves who it is, by the documents' names of security schemes, as curl's arguments. */
+/** The curl arguments that authenticate a caller, by the names of security schemes in the documents. */
 const credentials: Record<string, readonly string[]> = {
   bearer: ['-H "Authorization: Bearer $ACCESS_TOKEN"'],
   userToken: ['-H "Authorization: Bearer $ACCESS_TOKEN"'],
@@ -202,10 +204,10 @@ const credentials: Record<string, readonly string[]> = {
   appToken: ['-H "Authorization: Bearer $APP_TOKEN"'],
   session: ['-H "Cookie: $SESSION_COOKIE"', '-H "Sec-Fetch-Site: same-origin"'],
 };
-/** The one that a command shows, where several would do. */
+/** The order in which a command chooses between several credentials. */
 const preference = ["workspaceKey", "bearer", "app", "session", "appToken", "appSession", "userToken"];
 
-/** A command that makes a call, with secrets taken from the environment and ids of the examples. */
+/** Builds a command that makes a call, with secrets from the environment and ids from the examples. */
 export function curlOf(
   { parameters, requestBody, security }: DescribedOperation,
   { method, url }: { method: string; url: string },

@@ -2,7 +2,7 @@ import gatewayText from "../../docs/openapi/gateway.json?raw";
 import platformText from "../../docs/openapi/platform.json?raw";
 import type { Env } from "../config/env.server.ts";
 
-/** As much of a JSON Schema as documents of ours use. */
+/** The parts of JSON Schema that our documents use. */
 export interface Schema {
   $ref?: string;
   type?: string | readonly string[];
@@ -75,22 +75,20 @@ const documents: Record<Area, ApiDocument> = {
   gateway: JSON.parse(gatewayText) as ApiDocument,
 };
 
-/** Where an area is served here. */
+/** Returns the origin that serves an area. */
 export function originOf(area: Area, { origin, env }: { origin: string; env: Pick<Env, "AI_URL"> }): string {
   return area === "platform" ? origin : env.AI_URL;
 }
 
-/** The document of an area. */
 export function documentOf(area: Area): ApiDocument {
   return documents[area];
 }
 
-/** Whether a text names an area. */
 export function isArea(text: string | undefined): text is Area {
   return areas.some((area) => area === text);
 }
 
-/** A tag as addresses have it. */
+/** Returns a tag's slug for URLs. */
 export function slugOf(tag: string): string {
   return tag.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
 }

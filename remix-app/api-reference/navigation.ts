@@ -1,7 +1,7 @@
 import { tagsOf } from "./describe.ts";
 import { areas, documentOf } from "./documents.ts";
 
-/** Areas and tags, as every page of the reference lists them. */
+/** Returns the areas and tags that every page of the reference lists. */
 export function referenceAreas() {
   return areas.map((area) => {
     const document = documentOf(area);

@@ -4,7 +4,7 @@ import type { OperationView } from "./describe.ts";
 import type { SchemaLine } from "./schema-lines.ts";
 import { TryCall, type TryCallProps } from "./try-call.tsx";
 
-/** One call of an API: what it does, who may make it, what it takes and answers, and how to send it. */
+/** Renders a call of an API: what it does, who may make it, its parameters and answers, and how to send it. */
 export function OperationSection({
   operation,
   ...visit
@@ -91,7 +91,6 @@ export function OperationSection({
   );
 }
 
-/** The HTTP method of a call. */
 export function MethodBadge({ method }: { method: string }) {
   return <span className="rounded-button bg-accent-soft px-1.5 py-0.5 font-semibold text-accent">{method}</span>;
 }

@@ -27,7 +27,7 @@ describe("a response sample", () => {
     });
   });
 
-  test("is none for an answer without JSON", () => {
+  test("is undefined for an answer without JSON", () => {
     expect(sampleOf({}, () => ({}))).toBe(undefined);
   });
 

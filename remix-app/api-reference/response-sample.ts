@@ -2,7 +2,7 @@ import type { Schema } from "./documents.ts";
 
 type Resolve = (ref: string) => Schema;
 
-/** Deeper shapes are left out. */
+/** Maximum depth; deeper shapes are left out. */
 const deepest = 8;
 const id = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
 const byFormat: Record<string, string> = {
@@ -12,7 +12,7 @@ const byFormat: Record<string, string> = {
   email: "ada@example.com",
   uri: "https://app.example.com/",
 };
-/** What members of these names look like, where their schema allows any text, number or object. */
+/** Example values by member name, for schemas that allow any text, number or object. */
 const byName: Record<string, unknown> = {
   aal: "aal1",
   accountId: "default",
@@ -101,7 +101,7 @@ const byName: Record<string, unknown> = {
 
 /**
  * Returns an example of what a schema describes: every member that it names, one item in each list.
- * @returns undefined where the schema describes no JSON
+ * @returns undefined if the schema describes no JSON
  */
 export function sampleOf(schema: Schema, resolve: Resolve): unknown {
   return Object.keys(schema).length === 0 ? undefined : exampleOf(schema, { resolve, depth: 0, name: "" });

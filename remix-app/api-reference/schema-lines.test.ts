@@ -5,7 +5,7 @@ import { schemaLines, typeOf } from "./schema-lines.ts";
 
 const resolve = () => ({ type: "object", properties: { id: { type: "string", format: "uuid" } }, required: ["id"] });
 
-test("a shape is told by its names, types, limits and what is inside", () => {
+test("lists a shape's names, types, limits and nested members", () => {
   const shape = {
     type: "object",
     required: ["items"],
@@ -28,7 +28,7 @@ test("a shape is told by its names, types, limits and what is inside", () => {
   ]);
 });
 
-test("alternatives of objects are told one by one", () => {
+test("lists alternatives of objects one by one", () => {
   const either: Schema = {
     oneOf: [
       { type: "object", properties: { a: {} } },
@@ -39,7 +39,7 @@ test("alternatives of objects are told one by one", () => {
   expect(typeOf(either, resolve)).toBe("object");
 });
 
-test("a command quotes its body for the shell and takes secrets from the environment", () => {
+test("quotes a command's body for the shell and takes secrets from the environment", () => {
   const operation: DescribedOperation = {
     operationId: "x",
     tags: ["x"],

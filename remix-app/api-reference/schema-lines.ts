@@ -1,21 +1,21 @@
 import type { Schema } from "./documents.ts";
 
-/** One line of a shape, with what is inside it. */
+/** One line of a shape, with its nested lines. */
 export interface SchemaLine {
   /** Absent for an alternative or an item, which has no name of its own. */
   name?: string;
   type: string;
   required: boolean;
-  /** Limits and the like, in words. */
+  /** Limits and similar notes, in words. */
   notes: readonly string[];
   children: readonly SchemaLine[];
 }
 
 type Resolve = (ref: string) => Schema;
-/** Deeper shapes are told by their JSON alone. */
+/** Maximum depth; deeper shapes appear only in the JSON. */
 const deepest = 8;
 
-/** What stands in an object, or at each place of a list of them: the lines that people read a shape by. */
+/** Returns the lines that describe the members of an object, or of the objects in a list. */
 export function schemaLines(schema: Schema, resolve: Resolve, depth = 0): readonly SchemaLine[] {
   if (depth > deepest) return [];
   const { properties, required = [], items, additionalProperties, ...rest } = resolved(schema, resolve);
@@ -36,7 +36,7 @@ export function schemaLines(schema: Schema, resolve: Resolve, depth = 0): readon
   return [];
 }
 
-/** What a schema takes, in a few words: `string`, `array of object`, `"a" | "b"`, `number or null`. */
+/** Describes a schema's type in a few words: `string`, `array of object`, `"a" | "b"`, `number or null`. */
 export function typeOf(schema: Schema, resolve: Resolve): string {
   const { type, format, items, ...rest } = resolved(schema, resolve);
   if (rest.const !== undefined) return JSON.stringify(rest.const);

@@ -1,4 +1,4 @@
-// Sends the requests of "Try it" forms by the visitor's own session, and shows the responses.
+// Sends the requests of "Try it" forms with the visitor's own session and shows the responses.
 const longestAnswer = 100_000;
 
 for (const form of document.querySelectorAll("form[data-try]")) {
@@ -37,7 +37,7 @@ function requestOf(form) {
   const headers = { Accept: "application/json" };
   if (method === "GET") return { url: query.size > 0 ? `${path}?${query}` : path, options: { method, headers } };
   headers["Content-Type"] = "application/json";
-  // As the playground's own requests: another account that became active since is refused.
+  // Like the playground's requests, this one is refused if another account has become active since.
   headers["X-Page-Account"] = document.documentElement.dataset.account;
   return { url: path, options: { method, headers, body: fields.get(`body:${form.dataset.tryId}`) } };
 }

@@ -2,7 +2,7 @@ import { Button } from "../ui/button.tsx";
 import { Field, Select, TextArea } from "../ui/field.tsx";
 import type { TryView } from "./describe.ts";
 
-/** Whose session the requests are sent by. */
+/** The visitor whose session sends the requests. */
 export interface TryVisitor {
   email: string;
   /** Workspaces to choose from. */
@@ -17,7 +17,10 @@ export interface TryCallProps {
   signInPath: string;
 }
 
-/** Sends the call by the visitor's own session, by the script of the page; the session itself is never shown. */
+/**
+ * Renders the form that sends a call with the visitor's own session, using the page's script. The session itself is
+ * never shown.
+ */
 export function TryCall({ operationId, view, visitor, signInPath }: TryCallProps) {
   const { method, path, fields, body } = view;
   return (

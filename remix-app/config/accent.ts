@@ -1,11 +1,11 @@
 /** The accent's tokens in one colour scheme, as `#rrggbb`. */
 export interface AccentScheme {
   accent: string;
-  /** Hovered. */
+  /** For hovered elements. */
   strong: string;
   /** Text on the accent. */
   on: string;
-  /** A tinted ground. */
+  /** A tinted background. */
   soft: string;
 }
 
@@ -14,7 +14,7 @@ type Rgb = [number, number, number];
 
 /** WCAG 2.2, success criterion 1.4.3. */
 const leastContrast = 4.5;
-/** The grounds of `ui/styles.css` behind accented text, except the soft one. */
+/** The backgrounds in `ui/styles.css` behind accented text, except the soft one. */
 const grounds = {
   light: [
     { l: 1, c: 0, h: 0 },
@@ -23,7 +23,7 @@ const grounds = {
   dark: [{ l: 0.25, c: 0.015, h: 235 }],
 };
 
-/** Derives the tokens of both schemes from one colour, which is the accent of the light one. */
+/** Derives the tokens of both schemes from one colour, which is the accent of the light scheme. */
 export function accentSchemes(hex: string): { light: AccentScheme; dark: AccentScheme } {
   const { l, c, h } = toOklch(hex);
   const tint = (lightness: number, chroma: number) => hexOfOklch({ l: lightness, c: Math.min(c, chroma), h });
@@ -33,7 +33,7 @@ export function accentSchemes(hex: string): { light: AccentScheme; dark: AccentS
   };
 }
 
-/** Says why text in a colour is hard to read on a light page, and which shade is not; undefined where it is readable. */
+/** Returns why text in a colour is hard to read on a light page, and which shade works; undefined if it is readable. */
 export function accentFault(hex: string): string | undefined {
   const contrast = lightContrast(hex);
   if (contrast >= leastContrast) return undefined;
@@ -46,7 +46,10 @@ export function accentFault(hex: string): string | undefined {
   return `${hex} is too light: text has a contrast of ${contrast.toFixed(1)}:1 and needs ${leastContrast}:1. ${shade} works`;
 }
 
-/** The least contrast of the dark scheme's accent with a ground; every hue keeps it above {@link leastContrast}. */
+/**
+ * Returns the lowest contrast of the dark scheme's accent with a background. It is above {@link leastContrast} for
+ * every hue.
+ */
 export function darkContrast(hex: string): number {
   const { accent, soft, on } = accentSchemes(hex).dark;
   return Math.min(...[...grounds.dark.map(hexOfOklch), soft, on].map((ground) => contrastOf(accent, ground)));
@@ -57,7 +60,7 @@ function lightContrast(hex: string): number {
   return Math.min(...[...grounds.light.map(hexOfOklch), soft].map((ground) => contrastOf(hex, ground)));
 }
 
-/** WCAG 2.2, contrast ratio. */
+/** Computes the contrast ratio of WCAG 2.2. */
 export function contrastOf(one: string, other: string): number {
   const [low = 0, high = 0] = [luminance(one), luminance(other)].sort((a, b) => a - b);
   return (high + 0.05) / (low + 0.05);
@@ -76,7 +79,7 @@ function linear(hex: string): Rgb {
   return [channel(1), channel(3), channel(5)];
 }
 
-/** CSS Color 4, section 10 (sample code for color conversions): sRGB to OKLCH. */
+/** Converts sRGB to OKLCH (CSS Color 4, section 10, sample code for color conversions). */
 function toOklch(hex: string): Oklch {
   const [r, g, b] = linear(hex);
   const long = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
@@ -88,7 +91,7 @@ function toOklch(hex: string): Oklch {
   return { l, c: Math.hypot(x, y), h: (Math.atan2(y, x) * 180) / Math.PI };
 }
 
-/** The same colour in sRGB, with as much of its chroma as fits there. */
+/** Converts a colour to sRGB, with as much of its chroma as fits there. */
 export function hexOfOklch({ l, c, h }: Oklch): string {
   let chroma = c;
   while (chroma > 0 && toLinear({ l, c: chroma, h }).some((value) => value < -0.0005 || value > 1.0005)) {

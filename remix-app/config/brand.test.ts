@@ -29,7 +29,7 @@ function fileOf(name: string, content: string | Buffer): string {
   return file;
 }
 
-test("without settings the product is Gatehouse, with its own mark and accent", () => {
+test("the product is Gatehouse with its own mark and accent by default", () => {
   expect(brand({})).toEqual({ name: "Gatehouse", accent: "#035e63", ownAccent: false, mark: null });
   expect(brand({ BRAND_NAME: "", BRAND_ACCENT: "", BRAND_MARK: "" })).toEqual(brand({}));
 });
@@ -40,7 +40,7 @@ test("settings replace the name and the accent", () => {
 });
 
 describe("BRAND_NAME", () => {
-  test.each(["A", "x".repeat(40), "Müller’s ID 2.0", "東京"])("takes %j", (BRAND_NAME) => {
+  test.each(["A", "x".repeat(40), "Müller’s ID 2.0", "東京"])("accepts %j", (BRAND_NAME) => {
     expect(brand({ BRAND_NAME }).name).toBe(BRAND_NAME);
   });
 
@@ -59,7 +59,7 @@ describe("BRAND_ACCENT", () => {
     expect(() => brand({ BRAND_ACCENT })).toThrow("BRAND_ACCENT is not valid: must be a colour such as #035e63.");
   });
 
-  test("refuses a colour that is hard to read, with the nearest shade that is not", () => {
+  test("refuses a colour that is hard to read, and suggests the nearest shade that isn't", () => {
     expect(() => brand({ BRAND_ACCENT: "#FFD400" })).toThrow(
       "BRAND_ACCENT is not valid: #ffd400 is too light: text has a contrast of 1.3:1 and needs 4.5:1. #826b04 works.",
     );
@@ -68,13 +68,13 @@ describe("BRAND_ACCENT", () => {
 });
 
 describe("BRAND_MARK", () => {
-  test("is a file, whose type follows from its content", () => {
+  test("is a file whose type is detected from its content", () => {
     const file = fileOf("mark.bin", svg);
     expect(brand({ BRAND_MARK: file }).mark).toEqual({ type: "image/svg+xml", bytes: Buffer.from(svg) });
     expect(brand({ BRAND_MARK: fileOf("mark.svg", png) }).mark).toMatchObject({ type: "image/png" });
   });
 
-  test("is a URL on our own origin", () => {
+  test("may be a URL on our own origin", () => {
     const url = "https://app.example.com/logo.png";
     expect(brand({ BRAND_MARK: url }).mark).toEqual({ type: "image/png", url });
   });
@@ -88,13 +88,13 @@ describe("BRAND_MARK", () => {
     expect(() => brand({ BRAND_MARK })).toThrow(`BRAND_MARK is not valid: ${message}`);
   });
 
-  test("refuses a file that is neither SVG nor PNG, also by a right name", () => {
+  test("refuses a file that is neither SVG nor PNG, even with a valid extension", () => {
     for (const content of ["<html><svg></svg></html>", "GIF89a", ""]) {
       expect(() => brand({ BRAND_MARK: fileOf("fake.svg", content) })).toThrow("must be an SVG or a PNG file");
     }
   });
 
-  test("has at most 200 kB", () => {
+  test("may have at most 200 kB", () => {
     const sized = (bytes: number) => Buffer.concat([png], bytes);
     expect(brand({ BRAND_MARK: fileOf("most.png", sized(maxMarkBytes)) }).mark).not.toBeNull();
     expect(() => brand({ BRAND_MARK: fileOf("more.png", sized(maxMarkBytes + 1)) })).toThrow("more than 200 kB");

@@ -2,29 +2,29 @@ import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { accentFault } from "./accent.ts";
 
-/** The product's name without settings. */
+/** The product's name, unless a setting replaces it. */
 export const defaultName = "Gatehouse";
-/** The accent of `ui/styles.css`, for where that does not reach. */
+/** The accent from `ui/styles.css`, for places that the stylesheet doesn't reach. */
 export const defaultAccent = "#035e63";
 
 const maxMarkBytes = 200_000;
 const markTypes = { svg: "image/svg+xml", png: "image/png" } as const;
 
 export type MarkType = (typeof markTypes)[keyof typeof markTypes];
-/** The mark's own bytes, or an address of a file that this origin serves. */
+/** The mark's bytes, or the URL of a file on this origin. */
 export type Mark = { type: MarkType; bytes: Buffer } | { type: MarkType; url: string };
 
 /** How the product presents itself, in pages, emails and prompts. */
 export interface Brand {
   name: string;
   accent: string;
-  /** False for the accent of the stylesheet. */
+  /** False if the stylesheet's accent applies. */
   ownAccent: boolean;
-  /** Null for the mark of Gatehouse. */
+  /** Null for Gatehouse's mark. */
   mark: Mark | null;
 }
 
-/** Key URIs of authenticator apps take no colon, and addresses of emails no angle brackets. */
+/** Key URIs of authenticator apps don't allow colons, and email addresses don't allow angle brackets. */
 export const brandName = z
   .string()
   .trim()
@@ -39,7 +39,7 @@ export const brandAccent = z
     if (message) refinement.addIssue({ code: "custom", message });
   });
 
-/** A file, read once, or an https or http URL of one. */
+/** A file, which is read once, or an https or http URL of one. */
 export const brandMark = z.string().transform((place, refinement): Mark => {
   const mark = readMark(place);
   if (typeof mark !== "string") return mark;
@@ -54,18 +54,18 @@ interface BrandSettings {
   BRAND_MARK?: Mark | undefined;
 }
 
-/** Whether a mark that is a URL is on our own origin: pages load pictures from nowhere else. */
+/** Returns whether a mark given as a URL is on our own origin. Pages don't load images from anywhere else. */
 export function isOwnMark({ BASE_URL, BRAND_MARK: mark }: BrandSettings): boolean {
   return !mark || !("url" in mark) || new URL(mark.url).origin === BASE_URL;
 }
 
-/** Says what {@link isOwnMark} found. */
+/** The error for a mark that fails {@link isOwnMark}. */
 export const ownMarkFault = {
   path: ["BRAND_MARK"],
   error: "must be a file, or a URL on the origin of BASE_URL: pages load pictures from nowhere else",
 };
 
-/** Gathers the settings of the brand. */
+/** Builds the brand from its settings. */
 export function brandOf({ BRAND_NAME, BRAND_ACCENT, BRAND_MARK }: BrandSettings): Brand {
   return {
     name: BRAND_NAME,
@@ -75,7 +75,7 @@ export function brandOf({ BRAND_NAME, BRAND_ACCENT, BRAND_MARK }: BrandSettings)
   };
 }
 
-/** @returns the mark, or why there is none */
+/** @returns the mark, or why it can't be used */
 function readMark(place: string): Mark | string {
   if (/^https?:/i.test(place)) return readUrl(place);
   let bytes: Buffer;
@@ -96,7 +96,7 @@ function readUrl(place: string): Mark | string {
   return ending ? { type: markTypes[ending as keyof typeof markTypes], url: href } : "must end in .svg or .png";
 }
 
-/** By the content, since names can be wrong. */
+/** Detects the type from the content, since names can be wrong. */
 function typeOf(bytes: Buffer): MarkType | undefined {
   if (bytes.subarray(0, 8).equals(Buffer.from("89504e470d0a1a0a", "hex"))) return markTypes.png;
   const beginning = bytes.subarray(0, 4096).toString("utf8");

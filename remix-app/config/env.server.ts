@@ -2,7 +2,7 @@ import { z } from "zod";
 import { brandAccent, brandMark, brandName, defaultName, isOwnMark, ownMarkFault } from "./brand.ts";
 import { microsoftTenant, oauthProviderNames } from "./oauth-providers.ts";
 
-/** A whole origin; what follows it is cut off. */
+/** An origin. Anything after it is cut off. */
 const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
 const list = z.string().transform((text) => text.split(",").map((entry) => entry.trim()));
 const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");
@@ -12,18 +12,18 @@ const headerName = z
   .optional();
 const strongSecret = z.string().min(32, "must have at least 32 characters: make one with `openssl rand -base64 32`");
 
-/** A whole number from one to another, as text. */
+/** Returns a schema for a whole number in a range, given as text. */
 export function wholeNumber(min: number, max: number) {
   const error = `must be a whole number from ${min} to ${max}`;
   return z.coerce.number(error).int(error).min(min, error).max(max, error);
 }
 
-/** Secrets of before, comma-separated; what they made stays good. */
+/** Previous secrets, comma-separated. Anything made with them stays valid. */
 const previousSecrets = list.pipe(z.array(strongSecret)).optional();
-/** As above; one of them may have been the project's own key, which is as long as it is. */
+/** As above, but of any length, because one of them may have been the project's own key. */
 const earlierSecrets = list.pipe(z.array(z.string().min(1))).optional();
 
-/** The web server's settings. What each is for, and its fallback: docs/settings.md. */
+/** The web server's settings. docs/settings.md has the purpose and fallback of each. */
 const schema = z
   .object({
     NODE_ENV: z.enum(["development", "test", "production"]).default("production"),
@@ -120,7 +120,7 @@ const secrets = [
 
 /**
  * Checks the environment once, at boot. An empty value counts as missing.
- * @throws Error with one line a fault, each naming the variable and what to do
+ * @throws Error with one line per fault, which names the variable and what to do
  */
 export function parseEnv(source: Record<string, string | undefined>): Env {
   const env = checkSettings(schema, { ...source, SUPABASE_SECRET_KEY: serverSecret(source) });
@@ -138,12 +138,12 @@ export function parseEnv(source: Record<string, string | undefined>): Env {
   return env;
 }
 
-/** The identity backend's server secret, by the names that it has had, in a fixed order. */
+/** Returns the identity backend's server secret from any of its names, in a fixed order. */
 function serverSecret(source: Record<string, string | undefined>): string | undefined {
   return source.SUPABASE_SECRET_KEY || source.SUPABASE_SERVICE_ROLE_KEY || source.SUPABASE_SERVICE_KEY;
 }
 
-/** Checks settings by a runtime's schema. @throws Error as {@link parseEnv} */
+/** Checks settings against a runtime's schema. @throws Error like {@link parseEnv} */
 export function checkSettings<Schema extends z.ZodType>(
   schema: Schema,
   source: Record<string, string | undefined>,

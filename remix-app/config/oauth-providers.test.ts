@@ -8,7 +8,7 @@ const settings = {
 };
 
 describe("the list of providers", () => {
-  test("is what is on, in its order", () => {
+  test("contains the enabled providers in the configured order", () => {
     expect(configuredProviders(settings).map(({ name, label }) => [name, label])).toEqual([
       ["github", "GitHub"],
       ["google", "Google"],
@@ -26,7 +26,7 @@ describe("the list of providers", () => {
     expect(findProvider(settings, name) !== null).toBe(found);
   });
 
-  test("has the brands' own names, and a name for what is not on it", () => {
+  test("has the brands' own names, and capitalizes the name of an unknown provider", () => {
     expect(["google", "github", "apple", "azure", "gitlab"].map(providerLabel)).toEqual([
       "Google",
       "GitHub",
@@ -36,7 +36,7 @@ describe("the list of providers", () => {
     ]);
   });
 
-  test("says which origins a form may lead to: the providers', the backend's, and what is configured", () => {
+  test("yields the origins that a form may lead to: the providers', the backend's, and the configured ones", () => {
     expect(providerOrigins(settings)).toEqual([
       "https://github.com",
       "https://accounts.google.com",

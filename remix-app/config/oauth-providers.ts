@@ -1,24 +1,26 @@
 import { z } from "zod";
 
-/** A provider of sign-ins, as people and the identity backend know it. */
+/** A sign-in provider. */
 interface OAuthProviderFacts {
-  /** The brand's own spelling. */
+  /** Spelled as the brand spells it. */
   label: string;
-  /** Where its pages are; forms that lead there must be let through. A self-hosted one has none of its own. */
+  /**
+   * Origin of the provider's pages, to which forms must be allowed to lead. A self-hosted provider has no fixed one.
+   */
   origin?: string;
-  /** What is asked for beyond what the identity backend asks for itself. */
+  /** Scopes to request in addition to those that the identity backend requests itself. */
   scopes?: string;
-  /** Asks which account to take, where one is to be linked. */
+  /** Parameters that let the user choose which account to link. */
   chooseAccount?: Record<string, string>;
-  /** Asks for a proof, where who is signed in has to show that it is still them. */
+  /** Parameters that make a signed-in user prove that it is still them. */
   proveAgain?: Record<string, string>;
 }
 
 const selectAccount = { prompt: "select_account" };
 
 /**
- * Every provider that can be switched on, by the name that the identity backend gives it. The one list behind the
- * buttons, the link route and the linked-accounts card; `OAUTH_PROVIDERS` says which are on, and in which order.
+ * Every provider that can be enabled, by its name at the identity backend. The buttons, the link route and the
+ * linked-accounts card all use this list; `OAUTH_PROVIDERS` sets which are enabled, and in which order.
  */
 const providers = {
   google: {
@@ -32,7 +34,7 @@ const providers = {
   azure: {
     label: "Microsoft",
     origin: "https://login.microsoftonline.com",
-    // Without it the ID token names no address.
+    // Without these scopes, the ID token has no email address.
     scopes: "email,profile",
     chooseAccount: selectAccount,
     proveAgain: { prompt: "login" },
@@ -48,32 +50,31 @@ export interface OAuthProvider extends OAuthProviderFacts {
 
 export const oauthProviderNames = Object.keys(providers) as [OAuthProviderName, ...OAuthProviderName[]];
 
-/** The settings that concern providers. */
 export interface OAuthSettings {
   OAUTH_PROVIDERS: readonly OAuthProviderName[];
   OAUTH_FORM_TARGETS: readonly string[];
   SUPABASE_URL: string;
 }
 
-/** The providers that are on, in the configured order. */
+/** Returns the enabled providers in the configured order. */
 export function configuredProviders({ OAUTH_PROVIDERS }: OAuthSettings): OAuthProvider[] {
   return OAUTH_PROVIDERS.map((name) => ({ name, ...providers[name] }));
 }
 
-/** The provider of this name, where it is on. */
+/** Returns the provider with this name if it is enabled. */
 export function findProvider(settings: OAuthSettings, name: string | undefined): OAuthProvider | null {
   return configuredProviders(settings).find((provider) => provider.name === name) ?? null;
 }
 
-/** What a provider is called, also one that is off. */
+/** Returns the label of a provider, even if it is disabled. */
 export function providerLabel(name: string): string {
   if (name in providers) return providers[name as OAuthProviderName].label;
   return `${name.slice(0, 1).toUpperCase()}${name.slice(1)}`;
 }
 
 /**
- * Every origin that the way over a provider leads through, and back: browsers hold a form's redirects against the
- * page's `form-action`.
+ * Returns every origin that a sign-in with a provider passes through, including the way back. Browsers check a form's
+ * redirects against the page's `form-action`.
  */
 export function providerOrigins(settings: OAuthSettings): string[] {
   const own = configuredProviders(settings).flatMap(({ origin }) => origin ?? []);
@@ -81,15 +82,15 @@ export function providerOrigins(settings: OAuthSettings): string[] {
   return [...new Set([...own, ...settings.OAUTH_FORM_TARGETS, new URL(settings.SUPABASE_URL).origin])];
 }
 
-/** How long the lookup of a Microsoft tenant may take. */
+/** Timeout for the lookup of a Microsoft tenant. */
 const discoveryTimeoutMs = 3_000;
 
-/** Addresses at Microsoft that take accounts of more than one organisation; the last is that of private accounts. */
+/** Microsoft tenants that accept accounts of more than one organisation; the last is the one for personal accounts. */
 const sharedTenants = ["common", "organizations", "consumers", "9188040d-6c67-4c5b-b112-36a304b66dad"];
 const tenantId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const domain = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$/;
 
-/** One organisation's directory: its id or a domain that it has verified. Never an address that several share. */
+/** One organisation's tenant: its id, or a domain that it has verified. Never one that several organisations share. */
 export const microsoftTenant = z
   .string()
   .transform((text) => text.trim().toLowerCase())
@@ -99,7 +100,7 @@ export const microsoftTenant = z
 
 export interface TenantSettings {
   MICROSOFT_TENANT?: string | undefined;
-  /** Microsoft's sign-in service; national clouds have their own. */
+  /** Microsoft's sign-in service. National clouds have their own. */
   MICROSOFT_LOGIN_URL: string;
 }
 
@@ -107,7 +108,7 @@ const discovery = z.object({ issuer: z.string() });
 const lookedUp = new Map<string, string>();
 
 /**
- * Returns the issuer in our tenant's tokens. A domain is looked up at Microsoft, once a process.
+ * Returns the issuer in our tenant's tokens. A domain is looked up at Microsoft once per process.
  * @returns null if it cannot be determined; then every sign-in is refused
  */
 export async function tenantIssuer(settings: TenantSettings): Promise<string | null> {
@@ -122,7 +123,7 @@ export async function tenantIssuer(settings: TenantSettings): Promise<string | n
   return known;
 }
 
-/** Whether a Microsoft address that the identity backend redirects to belongs to our tenant. */
+/** Returns whether a Microsoft URL that the identity backend redirects to belongs to our tenant. */
 export async function isTenantAddress(url: string, settings: TenantSettings): Promise<boolean> {
   const tenant = tenantOf(url, settings);
   if (tenant === null) return false;
@@ -131,7 +132,7 @@ export async function isTenantAddress(url: string, settings: TenantSettings): Pr
   return issuer !== null && tenantOf(issuer, settings) === tenant;
 }
 
-/** Returns the tenant segment of a Microsoft address, or null. */
+/** Returns the tenant segment of a Microsoft URL, or null. */
 function tenantOf(url: string, { MICROSOFT_LOGIN_URL }: TenantSettings): string | null {
   if (!url.startsWith(`${MICROSOFT_LOGIN_URL}/`)) return null;
   return (

@@ -2,25 +2,25 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 
 export interface GatewayCall {
   method: "GET" | "POST";
-  /** Below `/v1`, with its slash. */
+  /** Below `/v1`, with a leading slash. */
   path: string;
-  /** The credential and what else the call says of itself. */
+  /** The credential and the call's other headers. */
   headers: Headers;
   body?: BodyInit;
-  /** Of whoever waits for the answer: who leaves takes the provider's call with them. */
+  /** Aborted when the client stops waiting, which also cancels the provider's call. */
   signal: AbortSignal;
 }
 
-/** What of the gateway's answer is the client's. */
+/** Gateway headers that are passed on to the client. */
 const passedBack =
   /^(content-type|deprecation|retry-after|www-authenticate|x-should-retry|x-ratelimit-.+|x-platform-.+)$/;
 
-/** Beyond the longest that the gateway lets a call take (AI_TOTAL_LIMIT_SECONDS). */
+/** Longer than the longest call that the gateway allows (AI_TOTAL_LIMIT_SECONDS). */
 const answerTimeoutMs = 410_000;
 
 /**
- * Asks the AI gateway for somebody whose credential is in the headers, and says where they are.
- * @returns its answer as it comes, streams unread; undefined where it was not reached
+ * Calls the AI gateway with the credential in the headers, and tells it the caller's address.
+ * @returns the answer with its body unread, so that streams pass through; undefined if the gateway was not reached
  */
 export async function askGateway(
   { env, requestId, clientAddress }: Pick<AppLoadContext, "env" | "requestId" | "clientAddress">,
@@ -28,7 +28,7 @@ export async function askGateway(
 ): Promise<Response | undefined> {
   const headers = new Headers(given);
   headers.set("x-request-id", requestId);
-  // Where the caller is, which the gateway believes of this server alone.
+  // The gateway accepts a caller's address only from this server.
   headers.set("apikey", env.SUPABASE_SECRET_KEY);
   headers.set("x-platform-forwarded-for", clientAddress);
   try {
@@ -44,7 +44,7 @@ export async function askGateway(
   }
 }
 
-/** The headers of a gateway's answer that are its client's to see. */
+/** Returns the headers of a gateway answer that its client may see. */
 export function headersForClient(answer: Response): Headers {
   return new Headers([...answer.headers].filter(([name]) => passedBack.test(name)));
 }

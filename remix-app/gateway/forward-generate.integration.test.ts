@@ -34,7 +34,7 @@ async function generate({ body = { prompt: "Grüße" }, key = tenant.key, header
   return { status: response.status, headers: response.headers, body: await response.json() };
 }
 
-test("what the function answers comes back, once metered, and says what takes its place", async () => {
+test("returns the function's metered answer with a link to the successor endpoint", async () => {
   const requestId = randomUUID();
   const { status, headers, body } = await generate({
     headers: { "x-request-id": requestId, "X-Platform-Operation": "legacy" },
@@ -58,14 +58,14 @@ test.for([
   ["{", 400, "invalid_json"],
   [{ prompt: "x", model: "no-such-model" }, 404, "model_not_found"],
   [{ prompt: "x", model: "demo-error-500" }, 502, "provider_error"],
-] as const)("%j is refused by the function, in its shape", async ([body, status, code]) => {
+] as const)("%j is refused by the function, in its own format", async ([body, status, code]) => {
   const answer = await generate({ body });
   expect([answer.status, answer.body.error.code]).toEqual([status, code]);
   expect(answer.body.error.request_id).toBe(answer.headers.get("x-request-id"));
   expect(answer.headers.has("deprecation")).toBe(true);
 });
 
-test("what this server refuses has the same shape", async () => {
+test("refuses a request itself in the same format", async () => {
   const method = await fetch(`${base}/api/ai/generate`);
   expect([method.status, method.headers.get("allow")]).toEqual([405, "POST"]);
   expect((await method.json()).error).toMatchObject({ code: "invalid_request", message: "Send a POST request." });
@@ -80,7 +80,7 @@ test("what this server refuses has the same shape", async () => {
   }
 });
 
-test("a credential that is none, unknown or of a browser's cookies is one answer", async () => {
+test("answers a missing, an unknown and a cookie-only credential the same way", async () => {
   const person = await createPerson();
   const client = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
   const { data } = await client.auth.signInWithPassword(person);
@@ -100,14 +100,14 @@ test("a credential that is none, unknown or of a browser's cookies is one answer
   await deletePerson(person);
 });
 
-test("an idempotency key holds here as at the gateway", async () => {
+test("honors an idempotency key as the gateway does", async () => {
   const headers = { "idempotency-key": randomUUID() };
   expect((await generate({ headers })).status).toBe(200);
   await expect.poll(async () => (await generate({ headers })).body.error?.code).toBe("idempotency_key_used");
   expect((await generate({ headers, body: { prompt: "other" } })).status).toBe(422);
 });
 
-test("a key that is bound to addresses is good from where the caller is, not from where this server is", async () => {
+test("checks a key's allowed addresses against the caller's address, not this server's", async () => {
   const bound = await createGatewayTenant();
   const address = newAddress();
   const allow = (addresses: string) =>
@@ -119,7 +119,7 @@ test("a key that is bound to addresses is good from where the caller is, not fro
   expect(await statusFrom(newAddress())).toBe(403);
   expect(await statusFrom(newAddress(), { "x-platform-forwarded-for": address })).toBe(403);
   expect(await statusFrom(`${address}, ${newAddress()}`)).toBe(403);
-  // Straight to the gateway nobody is believed for saying whom they call for.
+  // The gateway doesn't believe a direct caller who names another address.
   const claim = { "x-platform-forwarded-for": address, apikey: supabase.publishableKey };
   expect((await generate({ key: bound.key, headers: claim, url: ai })).status).toBe(403);
   await allow("{127.0.0.0/8,::1}");
@@ -127,7 +127,7 @@ test("a key that is bound to addresses is good from where the caller is, not fro
   await bound.close();
 });
 
-test("a client that leaves takes the provider's call with it", async () => {
+test("cancels the provider's call when the client leaves", async () => {
   const requestId = randomUUID();
   const leaving = new AbortController();
   const call = fetch(`${base}/api/ai/generate`, {

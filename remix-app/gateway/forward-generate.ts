@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { askGateway, headersForClient } from "./ask-gateway.ts";
 import { refuseForGateway, successorLink } from "./gateway-refusal.ts";
 
-/** What of a request is the gateway's business: neither cookies nor what browsers and proxies add. */
+/** Request headers that are passed on to the gateway: no cookies, and nothing that browsers and proxies add. */
 const passedOn = [
   "authorization",
   "content-type",
@@ -14,7 +14,7 @@ const passedOn = [
 
 /**
  * Passes a call of the legacy `POST /api/ai/generate` on to the gateway's function of that name, and its answer back.
- * The credential is the gateway's to judge; who this server knows by a cookie is nobody there.
+ * The gateway checks the credential; a session cookie counts for nothing there.
  */
 export async function forwardGenerate(
   context: Pick<AppLoadContext, "env" | "requestId" | "clientAddress">,
@@ -35,7 +35,7 @@ export async function forwardGenerate(
   const body = await request.arrayBuffer();
   const { signal } = request;
   const answer = await askGateway(context, { method: "POST", path: "/generate", headers: asked, body, signal });
-  // What is not the function's own word is in some other shape, and says only that it was not reached.
+  // An answer that isn't from the function itself has another format, and only shows that the function was not reached.
   if (!answer?.headers.has("deprecation")) {
     await answer?.body?.cancel();
     return refuseForGateway("service_unavailable", { requestId, aiUrl });

@@ -3,7 +3,7 @@ import { errorBody, GatewayError, isErrorCode } from "../../supabase/functions/_
 import { gatewayRefusals, refuseForGateway } from "./gateway-refusal.ts";
 
 test.for(Object.keys(gatewayRefusals) as (keyof typeof gatewayRefusals)[])(
-  "%s is told as the gateway itself tells it",
+  "returns the refusal %s exactly as the gateway does",
   async (code) => {
     if (!isErrorCode(code)) throw new Error(`${code} is not of the gateway's list`);
     const own = new GatewayError(code, { param: "x" });

@@ -1,7 +1,7 @@
 import { aiCredentialKind } from "#shared/ai-key.ts";
 import { bearerToken } from "../http/authorization.ts";
 
-/** Those of the gateway's errors (docs/gateway.md, Errors) that this server answers itself: status, type, message. */
+/** Gateway errors (docs/gateway.md, Errors) that this server answers itself: status, type, message. */
 export const gatewayRefusals = {
   invalid_request: [400, "invalid_request_error", "The request is invalid."],
   invalid_api_key: [401, "authentication_error", "The API key is missing, malformed, unknown, revoked or expired."],
@@ -21,15 +21,15 @@ type RefusalOptions = {
   headers?: Record<string, string>;
 };
 
-/** RFC 9745: since when this endpoint is deprecated. */
+/** RFC 9745: the time since which this endpoint is deprecated. */
 const deprecation = "@1767225600";
 
-/** RFC 8288: what takes this endpoint's place, of a gateway whose `/v1` is mounted there. */
+/** Returns the RFC 8288 link to this endpoint's successor, for a gateway whose `/v1` is mounted at `aiUrl`. */
 export function successorLink(aiUrl: string): string {
   return `<${aiUrl}/v1/chat/completions>; rel="successor-version"`;
 }
 
-/** A refusal of a request to the gateway's legacy endpoint, in the gateway's own shape. */
+/** Refuses a request to the gateway's legacy endpoint in the gateway's own format. */
 export function refuseForGateway(
   code: keyof typeof gatewayRefusals,
   { requestId, aiUrl, param, message, status, headers }: RefusalOptions,
@@ -40,7 +40,10 @@ export function refuseForGateway(
   return Response.json({ error }, { status: status ?? usual, headers: told });
 }
 
-/** Whether an Authorization header may hold a credential of the gateway: a `ttr_ai_` key, a `ttr_app_` token or a JWT. */
+/**
+ * Returns whether an Authorization header may hold a credential of the gateway: a `ttr_ai_` key, a `ttr_app_` token or
+ * a JWT.
+ */
 export function isGatewayCredential(authorization: string | null): boolean {
   const text = /^bearer +(\S+)$/i.exec(authorization ?? "")?.[1] ?? "";
   return aiCredentialKind(text) !== undefined || bearerToken(authorization) !== null;

@@ -8,7 +8,7 @@ const basic = /^Basic +([A-Za-z0-9+/]{2,512}={0,2})$/i;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: RFC 7617 forbids control characters in both parts
 const parts = /^([^:\x00-\x1f\x7f]{1,128}):([^\x00-\x1f\x7f]{1,256})$/;
 
-/** Reads Basic credentials, not yet checked. Null where the header holds anything else, or either part is empty. */
+/** Parses Basic credentials without checking them. Null if the header holds anything else, or either part is empty. */
 export function basicCredentials(authorization: string | null): BasicCredentials | null {
   const encoded = basic.exec(authorization ?? "")?.[1];
   if (encoded === undefined) return null;
@@ -16,17 +16,19 @@ export function basicCredentials(authorization: string | null): BasicCredentials
   return name === undefined || secret === undefined ? null : { name, secret };
 }
 
-/** The header by which a client proves itself with Basic credentials. */
+/** Returns the header with which a client authenticates by Basic credentials. */
 export function basicAuthorization({ name, secret }: BasicCredentials): string {
   return `Basic ${Buffer.from(`${name}:${secret}`).toString("base64")}`;
 }
 
-/** How a Basic challenge names what it protects (RFC 7617 §2). */
+/** The Basic challenge, which names what it protects (RFC 7617 §2). */
 export const basicChallenge = 'Basic realm="apps", charset="UTF-8"';
 
 const bearer = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*)$/i;
 
-/** The JWT of an Authorization header (RFC 6750 §2.1), not yet verified. Null where the header holds anything else. */
+/**
+ * Returns the JWT of an Authorization header (RFC 6750 §2.1), not yet verified. Null if the header holds anything else.
+ */
 export function bearerToken(authorization: string | null): string | null {
   return bearer.exec(authorization ?? "")?.[1] ?? null;
 }
@@ -38,7 +40,7 @@ export function openidBearerToken(authorization: string | null): string | null {
   return openidBearer.exec(authorization ?? "")?.[1] ?? null;
 }
 
-/** Whether an Authorization header holds a bearer token that a route may know. */
+/** Returns whether an Authorization header holds a bearer token that a route may know. */
 export function isBearer(authorization: string | null): boolean {
   return bearerToken(authorization) !== null || openidBearerToken(authorization) !== null;
 }

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { basicAuthorization, basicCredentials } from "./authorization.ts";
 
-test("what is written is read", () => {
+test("reads what it has written", () => {
   const credentials = { name: "notes", secret: "s:with:colons=and+more/Ü" };
   expect(basicCredentials(basicAuthorization(credentials))).toEqual(credentials);
 });
 
-test("RFC 7617's own example is read, in any case of the scheme", () => {
+test("reads RFC 7617's own example, with the scheme in any case", () => {
   const example = { name: "Aladdin", secret: "open sesame" };
   expect(basicCredentials("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")).toEqual(example);
   expect(basicCredentials("basic  QWxhZGRpbjpvcGVuIHNlc2FtZQ==")).toEqual(example);
@@ -29,6 +29,6 @@ test.each([
   encode("name:sec\0ret"),
   encode(`name:${"s".repeat(257)}`),
   encode(`${"n".repeat(129)}:secret`),
-])("%j is none", (authorization) => {
+])("%j is not a Basic credential", (authorization) => {
   expect(basicCredentials(authorization)).toBeNull();
 });

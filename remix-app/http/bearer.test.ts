@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { bearerToken, openidBearerToken } from "./authorization.ts";
 
-test.each(["Bearer a.b.c", "bearer   a.b.c", "BEARER a.b.c"])("the token of %j is read", (authorization) => {
+test.each(["Bearer a.b.c", "bearer   a.b.c", "BEARER a.b.c"])("reads the token of %j", (authorization) => {
   expect(bearerToken(authorization)).toBe("a.b.c");
 });
 
@@ -18,7 +18,7 @@ test.each([
   "Basic YTpi",
   "Basic a.b.c",
   "a.b.c",
-])("%j holds none", (authorization) => {
+])("finds no token in %j", (authorization) => {
   expect(bearerToken(authorization)).toBeNull();
 });
 
@@ -37,6 +37,6 @@ test.each([
   `Bearer ${accessToken.slice(0, -1)}`,
   `Bearer ${accessToken.replace("gho_", "ghr_")}`,
   "Bearer a.b.c",
-])("finds no access token of an OpenID client in %j", (authorization) => {
+])("finds no OpenID client's access token in %j", (authorization) => {
   expect(openidBearerToken(authorization)).toBeNull();
 });

@@ -14,13 +14,13 @@ function streamed(bytes: number): Request {
   return new Request("http://localhost/", { method: "POST", body, duplex: "half" } as RequestInit);
 }
 
-describe("a body", () => {
-  test("of 64 KiB passes, and of one byte more does not, counted", async () => {
+describe("a request body", () => {
+  test("is accepted with 64 KiB and refused with one byte more, by counting", async () => {
     expect((await readLimitedBody(streamed(maxBodyBytes)))?.byteLength).toBe(65_536);
     expect(await readLimitedBody(streamed(maxBodyBytes + 1))).toBeNull();
   });
 
-  test("declared too long is refused unread", async () => {
+  test("is refused unread if its declared length is too long", async () => {
     const request = new Request("http://localhost/", {
       method: "POST",
       body: "short",
@@ -30,18 +30,18 @@ describe("a body", () => {
     expect(request.bodyUsed).toBe(false);
   });
 
-  test("declared too short is counted all the same", async () => {
+  test("is counted even if its declared length is within the limit", async () => {
     const request = streamed(maxBodyBytes + 1);
     request.headers.set("content-length", "1");
     expect(await readLimitedBody(request)).toBeNull();
   });
 
-  test("with a length that is no number is refused", async () => {
+  test("is refused if its declared length is not a number", async () => {
     const request = new Request("http://localhost/", { method: "POST", body: "x", headers: { "content-length": "x" } });
     expect(await readLimitedBody(request)).toBeNull();
   });
 
-  test.each(["GET", "HEAD"])("of a %s is not asked for", async (method) => {
+  test.each(["GET", "HEAD"])("is not read for a %s request", async (method) => {
     const request = new Request("http://localhost/", { method });
     let asked = false;
     Object.defineProperty(request, "body", {
@@ -54,7 +54,7 @@ describe("a body", () => {
     expect(asked).toBe(false);
   });
 
-  test("that is not there is empty", async () => {
+  test("is empty if absent", async () => {
     expect((await readLimitedBody(new Request("http://localhost/", { method: "POST" })))?.byteLength).toBe(0);
   });
 });

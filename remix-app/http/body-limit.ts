@@ -1,15 +1,14 @@
-/** Bodies on the web origin have at most 64 KiB. */
 export const maxBodyBytes = 64 * 1024;
 
 /**
- * Reads a request's body, refusing it as soon as it is known to be larger than the limit: by its declared length
- * first, then by counting.
- * @returns the bytes, or null where they are too many
+ * Reads a request's body and refuses it as soon as it is known to exceed the limit: first by its declared length, then
+ * by counting.
+ * @returns the bytes, or null if there are too many
  */
 export async function readLimitedBody(request: Request, limit = maxBodyBytes): Promise<Uint8Array<ArrayBuffer> | null> {
   const declared = Number(request.headers.get("content-length") ?? 0);
   if (!(declared <= limit)) return null;
-  // They have none; to be asked for it, what Hono has stand in for a request would have to become one.
+  // They have no body. Reading it would force Hono to turn its lightweight request into a real one.
   if (request.method === "GET" || request.method === "HEAD") return new Uint8Array();
   const chunks: Uint8Array[] = [];
   let length = 0;

@@ -14,7 +14,7 @@ afterAll(async () => {
   await backend.close();
 });
 
-test("no endpoint matches routes to paths that a visitor lists", async () => {
+test("has no endpoint that matches routes against a visitor's list of paths", async () => {
   const home = await web.fetch("/", { headers: { cookie: await backend.cookieOf(await backend.session()) } });
   const version = /\/assets\/manifest-(\w+)\.js/.exec(await home.text())?.[1];
   expect(version).toBeTruthy();
@@ -23,7 +23,7 @@ test("no endpoint matches routes to paths that a visitor lists", async () => {
 });
 
 test.each(["/login", "/", "/no/such/page", "/auth/confirm", "/api/v1/auth/session", "/login.data"])(
-  "%s, which reads the session, is kept by no cache",
+  "forbids caching of %s, which reads the session",
   async (path) => {
     for (const cookie of [
       "",

@@ -8,8 +8,8 @@ const address = (forwarded: string | null, trustedProxyHops: number, peer = remo
     trustedProxyHops,
   });
 
-describe("the caller's address", () => {
-  test("is the peer's without a trusted proxy, whatever the header says", () => {
+describe("the client address", () => {
+  test("is the peer's without a trusted proxy, even with the header", () => {
     expect(address("6.6.6.6", 0)).toBe(remoteAddress);
   });
 
@@ -18,19 +18,19 @@ describe("the caller's address", () => {
     expect(address("6.6.6.6, 203.0.113.7, 10.0.0.1", 2)).toBe("203.0.113.7");
   });
 
-  test("is the nearest known where the header is short, missing or no address", () => {
+  test("falls back to the nearest known address if the header is too short, missing or invalid", () => {
     expect(address("203.0.113.7", 3)).toBe("203.0.113.7");
     expect(address(null, 1)).toBe(remoteAddress);
     expect(address("unknown", 1)).toBe(remoteAddress);
     expect(address("203.0.113.7:x", 1)).toBe(remoteAddress);
   });
 
-  test("is without the port that some proxies add", () => {
+  test("excludes the port that some proxies add", () => {
     expect(address("6.6.6.6:1, 203.0.113.7:1234", 1)).toBe("203.0.113.7");
     expect(address("[2001:db8::1]:1234", 1)).toBe("2001:db8::1");
   });
 
-  test("is written one way: IPv4 behind IPv6 as IPv4", () => {
+  test("has one form: IPv4 mapped to IPv6 is written as IPv4", () => {
     expect(address(null, 0, "::ffff:203.0.113.7")).toBe("203.0.113.7");
     expect(address("2001:db8::1", 1)).toBe("2001:db8::1");
   });

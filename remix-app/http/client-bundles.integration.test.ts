@@ -15,11 +15,14 @@ const secretNames = [
   "APP_SESSION_PREVIOUS_SECRETS",
   "AUTH_RECOVERY_HASH_SECRET",
 ];
-/** Those of this very stack; the publishable key is no secret, and yet nothing in a browser needs it. */
+/** The values of this stack. The publishable key is not a secret, but nothing in a browser needs it. */
 const secretValues = [supabase.secretKey, supabase.publishableKey, recoveryHashSecret(supabase.secretKey)];
 const maxSignInBytes = 15 * 1024;
 
-/** Every script of the build that the running server may send, by what its own code and those scripts name. */
+/**
+ * Returns every script of the build that the running server may send, found through the names in its own code and in
+ * those scripts.
+ */
 async function scriptsOfBuild(): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   const queue = namesIn(await readFile("build/server/index.js", "utf8"));
@@ -35,7 +38,7 @@ async function scriptsOfBuild(): Promise<Map<string, string>> {
 
 const namesIn = (text: string) => [...text.matchAll(script)].map(([, name = ""]) => name);
 
-test("no script for browsers holds the identity backend's client or a secret of the server", async () => {
+test("keeps the identity backend's client and the server's secrets out of browser scripts", async () => {
   const scripts = await scriptsOfBuild();
   expect(scripts.size).toBeGreaterThan(20);
   for (const [name, text] of scripts) {
@@ -45,7 +48,7 @@ test("no script for browsers holds the identity backend's client or a secret of 
   }
 });
 
-test("the sign-in page's scripts weigh at most 15 KB, gzipped", async () => {
+test("keeps the sign-in page's scripts within 15 KB, gzipped", async () => {
   const html = await (await fetch(new URL("/login", base))).text();
   const own = [...html.matchAll(/<script[^>]*>([^<]+)<\/script>/g)].map(([, text = ""]) => text);
   const files = [...html.matchAll(/<script[^>]* src="([^"]+)"/g)].map(([, src = ""]) => src);

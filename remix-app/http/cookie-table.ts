@@ -7,20 +7,22 @@ const longest = 400 * 24 * hour;
 /** A cookie of ours. All are HttpOnly, SameSite=Lax unless strict, and Secure on https. */
 export interface CookieDefinition {
   name: string;
-  /** On https only; plain http refuses it. A sibling host cannot plant a cookie with one (RFC 6265bis §4.1.3). */
+  /**
+   * Used on https only, because plain http refuses it. A sibling host cannot plant a cookie with a prefix (RFC 6265bis
+   * §4.1.3).
+   */
   prefix?: "__Host-" | "__Secure-";
   path: string;
   sameSite?: "strict";
   /** Null if each write sets its own. */
   maxAgeSeconds: number | null;
-  /** How we know that it is ours; "none" for what only the visitor can be misled by. */
+  /** How we verify that it is ours; "none" for a cookie that can only mislead the visitor. */
   signing: string;
   /** Whether signing out of all accounts clears it. The session and its approval are cleared by every sign-out. */
   ofAccounts: boolean;
   purpose: string;
 }
 
-/** Every cookie of ours. */
 export const cookies = {
   session: {
     name: "sb-<project>-auth-token",
@@ -40,7 +42,7 @@ export const cookies = {
     purpose: "Which browser this is, and the secret that its vault opens with.",
   },
   addition: {
-    // Followed by eight characters of its own.
+    // Followed by a suffix of eight characters.
     name: "gh_added_",
     prefix: "__Host-",
     path: "/",
@@ -59,10 +61,10 @@ export const cookies = {
   },
   oauthState: {
     name: "gh_oauth",
-    // `__Host-` allows no path but the root.
+    // `__Host-` allows only the root path.
     prefix: "__Secure-",
     path: "/auth/callback",
-    // `private.oauth_attempts` says the same.
+    // `private.oauth_attempts` has the same duration.
     maxAgeSeconds: 10 * minute,
     signing: "JWT by the key `oauth state`",
     ofAccounts: false,
@@ -131,7 +133,7 @@ export const cookies = {
     name: "gh_qr",
     path: "/qr",
     sameSite: "strict",
-    // Longer than a challenge lives, so that its page can say that it has expired.
+    // Longer than the challenge's lifetime, so that its page can say that it has expired.
     maxAgeSeconds: 15 * minute,
     signing: "the challenge's secret, checked by the database",
     ofAccounts: true,

@@ -4,7 +4,7 @@ import { type CookieDefinition, cookies } from "./cookie-table.ts";
 import { clearCookie, createCookieJar, readCookie, writeCookie } from "./cookies.ts";
 
 describe("a cookie jar", () => {
-  test("opens whatever a caller sends as a Cookie header", () => {
+  test("accepts any Cookie header that a caller sends", () => {
     const pieces = fc.constantFrom(
       "a",
       "=",
@@ -29,11 +29,11 @@ describe("a cookie jar", () => {
     );
   });
 
-  test("takes the first of a cookie sent twice", () => {
+  test("takes the first value of a cookie sent twice", () => {
     expect(createCookieJar("a=own; a=tossed").get("a")).toBe("own");
   });
 
-  test("reads back what was set, and answers the last write of each scope", () => {
+  test("reads back what was set, and answers with the last write of each scope", () => {
     const jar = createCookieJar("a=1");
     jar.set("a", "2", { httpOnly: true });
     jar.set("a", "3", { httpOnly: true });
@@ -41,7 +41,7 @@ describe("a cookie jar", () => {
     expect(jar.setCookieHeaders()).toEqual(["a=3; Path=/; HttpOnly", "a=; Max-Age=0; Domain=example.com; Path=/"]);
   });
 
-  test("forgets a cookie that was expired", () => {
+  test("no longer returns a cookie that was cleared", () => {
     const jar = createCookieJar("a=1; b=2");
     jar.set("a", "", { maxAge: 0 });
     expect(jar.getAll()).toEqual([{ name: "b", value: "2" }]);
@@ -52,7 +52,7 @@ describe("our cookies", () => {
   const at = (origin: string) => ({ jar: createCookieJar(null), origin });
   const all: CookieDefinition[] = Object.values(cookies);
 
-  test("have names of their own, and a __Host- cookie has the path that browsers demand", () => {
+  test("have unique names, and the path that browsers require for __Host-", () => {
     expect(new Set(all.map(({ name }) => name)).size).toBe(all.length);
     for (const { prefix, path } of all) if (prefix === "__Host-") expect(path).toBe("/");
   });
@@ -69,7 +69,7 @@ describe("our cookies", () => {
     expect(plain.jar.setCookieHeaders()).toEqual(["gh_device=x; Max-Age=34560000; Path=/; HttpOnly; SameSite=Lax"]);
   });
 
-  test("are cleared for this host and the parent domain, where a browser lets that domain set them", () => {
+  test("are cleared for this host, and for the parent domain if a browser allows it", () => {
     const context = at("https://app.example.com");
     for (const cookie of [cookies.device, cookies.qrChallenge]) clearCookie(context, cookie, "example.com");
     expect(context.jar.setCookieHeaders()).toEqual([

@@ -15,7 +15,7 @@ export interface Cookie {
   value: string;
 }
 
-/** A request's cookies, and those that its answer sets. What is set is read back at once. */
+/** A request's cookies, and those that its answer sets. Writes can be read back immediately. */
 export interface CookieJar {
   getAll(): Cookie[];
   get(name: string): string | undefined;
@@ -24,7 +24,10 @@ export interface CookieJar {
   setCookieHeaders(): string[];
 }
 
-/** Opens the jar of a request. Of cookies sent twice the first counts, as browsers send the closest one first. */
+/**
+ * Creates the cookie jar of a request. If a cookie was sent twice, the first counts, because browsers send the closest
+ * one first.
+ */
 export function createCookieJar(cookieHeader: string | null): CookieJar {
   const current = new Map<string, string>();
   for (const { name, value } of parseCookieHeader(cookieHeader ?? "")) {
@@ -46,7 +49,7 @@ export function createCookieJar(cookieHeader: string | null): CookieJar {
   };
 }
 
-/** What reads and writes cookies: a request's jar, and our origin as its browser names it. */
+/** What reading and writing cookies needs: a request's jar, and our origin as its browser names it. */
 export interface CookieContext {
   jar: CookieJar;
   origin: string;
@@ -59,13 +62,13 @@ export function readCookie({ jar, origin }: CookieContext, cookie: CookieDefinit
 
 const nameSuffix = /^\w+$/;
 
-/** The browser's cookies whose names are this one's and a suffix. */
+/** Returns the browser's cookies named like this one plus a suffix. */
 export function cookiesNamed({ jar, origin }: CookieContext, cookie: CookieDefinition): CookieDefinition[] {
   const start = nameOf(cookie, origin);
   return (
     jar
       .getAll()
-      // Others are not ours, and a name that cannot be written must not fail the request.
+      // Other cookies aren't ours, and a name that can't be written must not fail the request.
       .filter(({ name }) => name.startsWith(start) && nameSuffix.test(name.slice(start.length)))
       .map(({ name }) => ({ ...cookie, name: cookie.name + name.slice(start.length) }))
   );
@@ -81,8 +84,8 @@ export function writeCookie(
 }
 
 /**
- * Removes one of our cookies.
- * @param parentDomain also removes what a sibling host may have set for this domain
+ * Clears one of our cookies.
+ * @param parentDomain also clears what a sibling host may have set for this domain
  */
 export function clearCookie(context: CookieContext, cookie: CookieDefinition, parentDomain?: string): void {
   writeCookie(context, cookie, { value: "", maxAgeSeconds: 0 });

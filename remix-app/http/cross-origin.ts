@@ -10,7 +10,7 @@ export async function forAnyOrigin(answered: Response | Promise<Response>): Prom
   return new Response(response.body, { status, statusText, headers });
 }
 
-/** Answers a browser that asks whether it may send a request (CORS preflight). */
+/** Answers a CORS preflight request. */
 export function preflightResponse(allow: string): Response {
   return new Response(null, {
     status: 204,

@@ -14,14 +14,14 @@ const columns = [
 const fileOf = (rows: Row[], name = "usage") => csvFile(columns, { name, pages: [rows] });
 
 describe("csvFile", () => {
-  it("is a download that no cache keeps", async () => {
+  it("is a download that must not be cached", async () => {
     const { headers } = await fileOf([], "usage 2026/10");
     expect(headers.get("content-type")).toBe("text/csv; charset=utf-8");
     expect(headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10.csv"');
     expect(headers.get("cache-control")).toBe("private, no-store");
   });
 
-  it("has a header, and lines that end as RFC 4180 says", async () => {
+  it("has a header, and line ends as in RFC 4180", async () => {
     const file = await fileOf([{ model: "a", amount: 1 }]);
     expect(await file.text()).toBe("model,amount\r\na,1\r\n");
   });
@@ -36,25 +36,25 @@ describe("csvFile", () => {
   });
 
   it.each(["=1+1", "+1", "-1+2", "@sum", "\tx", "-", "＝1+1", "＋1", "－1", "＠sum"])(
-    "leads %j, which a spreadsheet would run, by an apostrophe",
+    "puts an apostrophe before %j, which a spreadsheet would run",
     async (model) => {
       const [, line] = (await (await fileOf([{ model, amount: 0 }])).text()).split("\r\n");
       expect(line).toBe(`'${model},0`);
     },
   );
 
-  it("leaves exact amounts as they are, negative ones too, and nothing for none", async () => {
+  it("leaves exact amounts unchanged, including negative ones, and writes nothing for null", async () => {
     const file = await fileOf([{ model: null, amount: "-0.000000000001" }]);
     expect(await file.text()).toBe("model,amount\r\n,-0.000000000001\r\n");
   });
 
-  it("is its header alone where there is nothing, in no page or in an empty one", async () => {
+  it("contains only the header if there are no rows, with or without a page", async () => {
     for (const pages of [[], [[]]]) {
       expect(await (await csvFile(columns, { name: "usage", pages })).text()).toBe("model,amount\r\n");
     }
   });
 
-  it("has every row of every page once, in order, and reads one page ahead of its reader", async () => {
+  it("contains every row of every page once, in order, and reads one page ahead of its reader", async () => {
     let read = 0;
     async function* pages() {
       for (; read < 50; read++) yield [0, 1].map((n) => ({ model: `m${read * 2 + n}`, amount: n }));
@@ -79,26 +79,29 @@ describe("csvFile", () => {
     throw refusal;
   }
 
-  it("is refused by what refuses its first page", async () => {
+  it("fails with the refusal of its first page", async () => {
     const refusal = new Response(null, { status: 403 });
     const file = csvFile(columns, { name: "usage", pages: failingAfter(0, refusal) });
     await expect(file).rejects.toBe(refusal);
   });
 
-  it("breaks the connection at a later page that cannot be read, so that nobody takes a part for all", async () => {
+  it("breaks the connection if a later page can't be read, so that a part doesn't pass for the whole", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue();
     onTestFinished(() => errors.mockRestore());
     const pages = () => failingAfter(3, new Response(null, { status: 503 }));
-    const server = serve({ fetch: () => csvFile(columns, { name: "usage", pages: pages() }), port: 0 });
+    const server = serve({
+      fetch: () => csvFile(columns, { name: "usage", pages: pages() }),
+      port: 0,
+      overrideGlobalObjects: false,
+    });
     onTestFinished(() => void server.close());
     const { port } = server.address() as AddressInfo;
-    const file = await fetch(`http://127.0.0.1:${port}/usage.csv`);
-    expect(file.status).toBe(200);
-    await expect(file.text()).rejects.toThrow();
+    const file = fetch(`http://127.0.0.1:${port}/usage.csv`);
+    await expect(file.then((response) => response.text())).rejects.toThrow();
     expect(String(errors.mock.calls[0]?.[0])).toContain("The file usage broke off");
   });
 
-  it("reads no further once its reader has left, and lets go of what it reads from", async () => {
+  it("stops reading once its reader has left, and closes its source", async () => {
     let read = 0;
     let ended = false;
     async function* pages() {

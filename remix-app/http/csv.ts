@@ -1,4 +1,4 @@
-/** A column of a file: its name, and what stands in it. Amounts come as exact texts. */
+/** A column of a file: its name and its values. Amounts are exact text. */
 export interface CsvColumn<Row> {
   name: string;
   value: (row: Row) => string | number | null | undefined;
@@ -6,18 +6,18 @@ export interface CsvColumn<Row> {
 
 const lineEnd = "\r\n";
 const number = /^-?\d+(\.\d+)?$/;
-/** What a spreadsheet would take for a formula, in full width too. */
+/** Matches what a spreadsheet takes for a formula, including full-width characters. */
 const formula = /^[=+\-@＝＋－＠\t\r]/;
 
-/** The rows of a file: all at once, or page by page as they are read. */
+/** The rows of a file, all together or page by page as they are read. */
 type Pages<Row> = Iterable<readonly Row[]> | AsyncIterable<readonly Row[]>;
 
 /**
- * A table as a file for spreadsheets and programs: UTF-8, RFC 4180, never kept by a cache. Pages are read as fast as
- * they are taken, and no further once nobody takes them. A file is whole: where a later page cannot be read, the
- * connection breaks, so that no part of it passes for all.
- * @param options.name of the file, without its ending
- * @throws whatever the first page throws, which is read before the answer begins
+ * Returns a table as a file for spreadsheets and programs: UTF-8, RFC 4180, never cached. Reads pages at the reader's
+ * pace and stops when the reader leaves. If a later page can't be read, the connection breaks, so that a partial file
+ * never passes for a complete one.
+ * @param options.name of the file, without its extension
+ * @throws what the first page throws, which is read before the answer begins
  */
 export async function csvFile<Row>(
   columns: readonly CsvColumn<Row>[],
@@ -48,7 +48,7 @@ export async function csvFile<Row>(
   });
 }
 
-/** The lines of each page; of none where there is no page. */
+/** Yields the lines of each page; nothing without a page. */
 async function* pageTexts<Row>(columns: readonly CsvColumn<Row>[], pages: Pages<Row>): AsyncGenerator<string, string> {
   for await (const rows of pages) {
     yield rows.map((row) => line(columns.map((column) => column.value(row)))).join("");
@@ -60,7 +60,7 @@ function line(values: readonly (string | number | null | undefined)[]): string {
   return values.map(csvField).join(",") + lineEnd;
 }
 
-/** One field. What begins as a formula would be run by a spreadsheet, so that it is led by an apostrophe. */
+/** Writes one field. Puts an apostrophe before text that a spreadsheet would run as a formula. */
 function csvField(value: string | number | null | undefined): string {
   const text = value === null || value === undefined ? "" : String(value);
   const safe = formula.test(text) && !number.test(text) ? `'${text}` : text;

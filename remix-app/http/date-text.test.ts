@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { dayText, exactTimeText, monthText, timeText } from "./date-text.ts";
 
-test("a moment is written in UTC, with its zone", () => {
+test("writes a time in UTC, with its zone", () => {
   const at = "2026-09-08T23:05:09.987-01:00";
   expect([dayText(at), timeText(at), exactTimeText(at), monthText(at)]).toEqual([
     "9 Sep 2026",
@@ -11,6 +11,6 @@ test("a moment is written in UTC, with its zone", () => {
   ]);
 });
 
-test("a date alone is that day", () => {
+test("keeps a date without a time as that day", () => {
   expect([dayText("2026-02-28"), monthText("2026-02-01")]).toEqual(["28 Feb 2026", "February 2026"]);
 });

@@ -4,24 +4,26 @@ const months = [
 ];
 const twoDigits = (number: number) => String(number).padStart(2, "0");
 
-/** A day or moment as pages and emails show its date, in UTC: "28 Nov 2026". @param at RFC 3339, or only its date */
+/**
+ * Formats the date of a day or time in UTC for pages and emails: "28 Nov 2026". @param at RFC 3339, or only its date
+ */
 export function dayText(at: string | Date): string {
   const date = new Date(at);
   return `${date.getUTCDate()} ${months[date.getUTCMonth()]?.slice(0, 3)} ${date.getUTCFullYear()}`;
 }
 
-/** A moment with its zone: "28 Nov 2026, 09:05 UTC". */
+/** Formats a time with its zone: "28 Nov 2026, 09:05 UTC". */
 export function timeText(at: string | Date): string {
   const date = new Date(at);
   return `${dayText(date)}, ${twoDigits(date.getUTCHours())}:${twoDigits(date.getUTCMinutes())} UTC`;
 }
 
-/** A moment to the second: "28 Nov 2026, 09:05:31 UTC". */
+/** Formats a time to the second: "28 Nov 2026, 09:05:31 UTC". */
 export function exactTimeText(at: string | Date): string {
   return timeText(at).replace(" UTC", `:${twoDigits(new Date(at).getUTCSeconds())} UTC`);
 }
 
-/** A month: "November 2026". @param at any day or moment of it */
+/** Formats a month: "November 2026". @param at any day or time in it */
 export function monthText(at: string | Date): string {
   const date = new Date(at);
   return `${months[date.getUTCMonth()]} ${date.getUTCFullYear()}`;

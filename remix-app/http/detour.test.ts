@@ -6,23 +6,23 @@ const context = { origin, isPage: (pathname: string) => !/^\/(post|.*\.csv)/.tes
 const requestOf = (method: string, { path, referer }: { path: string; referer?: string }) =>
   new Request(`${origin}${path}`, { method, headers: referer === undefined ? {} : { referer } });
 
-test("a detour keeps the destination, and says nothing of the start page", () => {
+test("keeps the destination of a detour, but omits the start page", () => {
   expect(detour("/mfa", "/workspaces?sort=name")).toBe("/mfa?returnUrl=%2Fworkspaces%3Fsort%3Dname");
   expect(detour("/mfa", "/")).toBe("/mfa");
 });
 
-describe("the destination", () => {
-  test("of a page is its address", () => {
+describe("the destination of a request", () => {
+  test("for a page is its URL", () => {
     expect(destinationOf(requestOf("GET", { path: "/a?b=c", referer: `${origin}/other` }), context)).toBe("/a?b=c");
   });
 
-  test("of a form is the page that holds it", () => {
+  test("for a form is the page that contains it", () => {
     const request = requestOf("POST", { path: "/a/remove", referer: `${origin}/a?tab=2` });
     expect(destinationOf(request, context)).toBe("/a?tab=2");
   });
 
   test.each([undefined, "https://evil.example/a", `${origin}.evil.example/`, "not an address"])(
-    "of a form whose page is not known (%s) is its address without the query",
+    "for a form on an unknown page (%s) is its URL without the query",
     (referer) => {
       const request = requestOf("POST", { path: "/a?intent=b", ...(referer === undefined ? {} : { referer }) });
       expect(destinationOf(request, context)).toBe("/a");
@@ -32,13 +32,13 @@ describe("the destination", () => {
   test.each([
     ["GET", "/a/usage.csv?from=1"],
     ["POST", "/post"],
-  ])("of %s %s, which is not a page, is the page that leads there, else the start page", (method, path) => {
+  ])("for %s %s, which is not a page, is the page that links to it, else the start page", (method, path) => {
     expect(destinationOf(requestOf(method, { path, referer: `${origin}/a?tab=2` }), context)).toBe("/a?tab=2");
     expect(destinationOf(requestOf(method, { path, referer: `${origin}/a.csv` }), context)).toBe("/");
     expect(destinationOf(requestOf(method, { path }), context)).toBe("/");
   });
 
-  test("never leads off our origin", () => {
+  test("never leaves our origin", () => {
     expect(destinationOf(requestOf("GET", { path: "//evil.example" }), context)).toBe("/");
   });
 });

@@ -3,7 +3,7 @@ import { eachPage } from "./list-page.ts";
 
 const pageLength = 10;
 
-/** Reads a list of so many numbers, in pages. */
+/** Returns a reader for a list of this many numbers, in pages. */
 function listOf(length: number) {
   return async (cursor: string | undefined) => {
     const from = Number(cursor ?? 0);
@@ -25,7 +25,7 @@ describe("eachPage", () => {
     expect(pages.flat()).toEqual(Array.from({ length }, (_, index) => index));
   });
 
-  test("reads a page when it is asked for, and not before", async () => {
+  test("reads a page only when it is needed", async () => {
     let read = 0;
     const pages = eachPage(async () => ({ records: [read++], nextCursor: "on" }));
     expect(read).toBe(0);

@@ -1,6 +1,6 @@
 /**
- * What was refused, where it is said: a 400 is about what was typed, and stands at its field; anything else, such as a
- * limit or an outage, is none of the field's doing.
+ * Places a refusal where it belongs. A 400 is about the input, so it goes to the field; anything else, such as a limit
+ * or an outage, goes to the form.
  */
 export function errorsAt(
   field: string,

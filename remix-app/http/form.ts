@@ -3,24 +3,24 @@ import { redirectTarget, type TargetContext } from "./redirect-target.ts";
 
 const formTypes = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*(;|$)/i;
 /**
- * Plain names only. The form library reads paths and array indices from names (`email[99999999]` is an array of that
- * length to it) and instructions from `__intent__` and its like.
+ * Accepts only plain names. The form library reads paths and array indices from names (`email[99999999]` becomes an
+ * array of that length), and instructions from `__intent__` and similar names.
  */
 const plainName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
-/** Of a page that knows no better; all of a body is limited anyway. */
+/** Defaults for pages that set no limit of their own. The whole body is limited anyway. */
 const usual = { fields: 50, valueLength: 8_192 } as const;
 
-/** Whether a request says that its body is a form. */
+/** Returns whether a request's content type is that of a form. */
 export function isForm(request: Request): boolean {
   return formTypes.test(request.headers.get("content-type") ?? "");
 }
 
 /**
  * Reads the form that a request posts.
- * @throws Response 415 where its content type is no form's, 400 where its body does not parse, has a field twice, too
- * many, one whose name is not plain, or a value that is a file (unless `files` allows them), too long, or no text (a NUL
- * byte, which no database takes),
- * 409 where it is of another account's page than who is signed in by now
+ * @throws Response 415 if its content type isn't a form's
+ * @throws Response 400 if its body can't be parsed, or has too many fields, a field twice, a name that isn't plain, or
+ * a value that is a file (unless `files` allows it), too long or not text (a NUL byte, which databases refuse)
+ * @throws Response 409 if it comes from the page of another account than the one that is signed in now
  */
 export async function readForm(
   request: Request,
@@ -51,8 +51,9 @@ export async function readForm(
 }
 
 /**
- * For what is not for who is signed in: where the form is of another account's page, that is why. It can still be read.
- * @throws Response 409 as {@link readForm}
+ * Call this before refusing access to the signed-in user: if the form comes from another account's page, that is the
+ * real reason. The form can still be read afterwards.
+ * @throws Response 409 like {@link readForm}
  */
 export async function requireFormAccount(context: PageContext, request: Request): Promise<void> {
   if (request.method !== "POST" || !isForm(request)) return;
@@ -64,15 +65,15 @@ export async function requireFormAccount(context: PageContext, request: Request)
   if (typeof pageAccount === "string") requirePageAccount(context, { request, pageAccount });
 }
 
-// Another tab may switch accounts while a page is open: what the page sends then says whose page it is.
+// Another tab may switch accounts while a page is open, so the page's requests name the page's account.
 
-/** In which forms say so (AccountForm). Forms that are anybody's have none. */
+/** The field that names it in forms (AccountForm). Forms for any account don't have it. */
 export const pageAccountField = "pageAccount";
 
-/** In which scripts say so, where their body is another service's. */
+/** The header that names it in scripts' requests whose body belongs to another service. */
 export const pageAccountHeader = "X-Page-Account";
 
-/** What of a request says whose it is. */
+/** The parts of a request that identify its account. */
 export interface PageContext extends TargetContext {
   requestId: string;
   session: {
@@ -83,8 +84,8 @@ export interface PageContext extends TargetContext {
 }
 
 /**
- * Of what a page sends, which says whose page it is: it is for that account alone.
- * @throws Response 409 where another one is signed in by now; it has the page, for the way back
+ * Requires that a request is sent by the account that its page belongs to.
+ * @throws Response 409 if another account is signed in now; includes the page, for the way back
  */
 export function requirePageAccount(
   context: PageContext,

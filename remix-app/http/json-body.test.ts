@@ -19,13 +19,13 @@ const refused = async (reading: Promise<unknown>) => {
 
 describe("a JSON body", () => {
   test.each(["application/json", "application/json; charset=utf-8", "Application/JSON"])(
-    "is read as %s",
+    "is read with content type %s",
     async (type) => {
       expect(await read('{"name":"Ada","more":1}', type)).toEqual({ name: "Ada" });
     },
   );
 
-  test.each([null, "application/json"])("that is absent is an empty object (content type %s)", async (type) => {
+  test.each([null, "application/json"])("counts as an empty object if absent (content type %s)", async (type) => {
     const headers = new Headers(type === null ? {} : { "content-type": type });
     const absent = () => new Request("http://localhost/", { method: "POST", headers });
     const optional = z.strictObject({ name: z.string().optional() });
@@ -42,7 +42,7 @@ describe("a JSON body", () => {
     "application/jsonp",
     "application/x-www-form-urlencoded",
     "text/plain; application/json",
-  ])("is refused as %s", async (type) => {
+  ])("is refused with content type %s", async (type) => {
     expect(await refused(read('{"name":"Ada"}', type))).toMatchObject({
       status: 415,
       body: {
@@ -54,13 +54,13 @@ describe("a JSON body", () => {
   });
 
   test.each(["", "{", "null", "[]", '"name"', '{"name":1}', `${"[".repeat(60_000)}`, Uint8Array.of(0xff, 0xfe)])(
-    "is refused where it is of no use",
+    "is refused if it can't be used",
     async (body) => {
       expect(await refused(read(body, "application/json"))).toMatchObject({ status: 400 });
     },
   );
 
-  test("names the field that nobody knows", async () => {
+  test("names the unknown field when refused", async () => {
     const strict = z.strictObject({ name: z.string(), inner: z.strictObject({}).optional() });
     const readStrictly = (body: string) => {
       const headers = { "content-type": "application/json" };
@@ -76,7 +76,7 @@ describe("a JSON body", () => {
     expect((await readStrictly("{")).body.detail).toBe("The body couldn’t be read as JSON.");
   });
 
-  test("names the field that is wrong", async () => {
+  test("names the invalid field when refused", async () => {
     expect(await refused(read('{"name":1}', "application/json"))).toMatchObject({ body: { param: "name" } });
   });
 });

@@ -6,13 +6,13 @@ const jsonType = /^application\/json\s*(;|$)/i;
 export interface ReadJsonOptions<Schema extends z.ZodType> {
   schema: Schema;
   requestId: string;
-  /** In place of `JSON.parse`, whose errors it throws. */
+  /** Replaces `JSON.parse`, and throws the same errors. */
   parse?: (text: string) => unknown;
 }
 
 /**
  * Reads the JSON that a request posts. A request without a body counts as an empty object.
- * @throws Response 415 where its content type is not JSON's, 400 where its body does not parse or has another shape
+ * @throws Response 415 if its content type is not JSON's, 400 if its body can't be parsed or has another shape
  */
 export async function readJson<Schema extends z.ZodType>(
   request: Request,
@@ -40,7 +40,7 @@ function parsedBy(parse: (text: string) => unknown, text: string | undefined): u
   }
 }
 
-/** What is wrong with JSON that could be read, and with which field of it. */
+/** Returns what is wrong with parsed JSON, and in which field. */
 function faultOf({ issues: [issue] }: z.ZodError): { detail: string; param?: string } {
   const path = issue?.path.map(String) ?? [];
   if (issue?.code === "unrecognized_keys") {

@@ -3,7 +3,7 @@ import { readCursor, readKeyCursor, writeCursor, writeKeyCursor } from "./list-p
 
 describe("a cursor of texts", () => {
   test.each([[["openai", "2026-10"]], [["", "日本 😀"]], [["a".repeat(256), "\u0001"]]])(
-    "is read as written: %j",
+    "is read back as it was written: %j",
     (values) => {
       expect(readKeyCursor(writeKeyCursor(values), { length: 2 })).toEqual(values);
     },
@@ -14,7 +14,7 @@ describe("a cursor of texts", () => {
     ["too long a text", ["a", "b".repeat(257)]],
     ["a zero character, which no database holds", ["a", "b\0"]],
     ["half a character", ["a", "\ud800"]],
-  ])("is none of ours with %s", (_, values) => {
+  ])("is rejected with %s", (_, values) => {
     expect(readKeyCursor(writeKeyCursor(values), { length: 2 })).toBeNull();
   });
 });
@@ -31,7 +31,7 @@ describe("a cursor of a position", () => {
   );
 
   test.each(["0000-01-01T00:00:00Z", "2026-10-07T12:00:00+15:00", `2026-10-07T12:00:00.${"1".repeat(10)}Z`])(
-    "is none of ours at %s",
+    "is rejected at %s",
     (at) => {
       expect(read(at)).toBeNull();
     },

@@ -9,7 +9,7 @@ describe("pageOf", () => {
     [1, null],
     [3, null],
     [4, "after 2"],
-  ])("of 3 where %d were found has the next cursor %j", (length, nextCursor) => {
+  ])("for a limit of 3 and %d records found returns the next cursor %j", (length, nextCursor) => {
     const found = Array.from({ length }, (_, index) => index);
     expect(pageOf(found, { limit: 3, cursorOf })).toEqual({ records: found.slice(0, 3), nextCursor });
   });
@@ -18,7 +18,7 @@ describe("pageOf", () => {
 describe("positionOf", () => {
   const read = (cursor: string) => (cursor === "ours" ? { at: 1 } : null);
 
-  test("is that of the cursor, and none without one", () => {
+  test("returns the cursor's position, and null without a cursor", () => {
     expect(positionOf("ours", { read, requestId: "r" })).toEqual({ at: 1 });
     expect([positionOf(undefined, { read, requestId: "r" }), positionOf(null, { read, requestId: "r" })]).toEqual([
       null,

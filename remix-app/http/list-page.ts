@@ -3,9 +3,9 @@ import { offsetTime } from "#shared/utc-time.ts";
 import { problem } from "./problem.ts";
 
 /**
- * Where a page of a list begins; null without a cursor.
- * @param options.read a cursor's position, null for a text that is none of ours
- * @throws Response 400 INVALID_REQUEST for such a text
+ * Returns the position where a page of a list begins; null without a cursor.
+ * @param options.read returns a cursor's position, or null for an invalid cursor
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor
  */
 export function positionOf<Position>(
   cursor: string | null | undefined,
@@ -21,8 +21,8 @@ export function positionOf<Position>(
 }
 
 /**
- * A page of a list, and the cursor of the next one; null where there is none.
- * @param found one record more than a page has, where there are so many
+ * Returns a page of a list and the cursor of the next page; null on the last page.
+ * @param found one record more than the page has, if there are that many
  */
 export function pageOf<Row>(
   found: readonly Row[],
@@ -33,16 +33,16 @@ export function pageOf<Row>(
   return { records, nextCursor: last === undefined ? null : cursorOf(last) };
 }
 
-/** Where a page of a list that is ordered by creation ends. */
+/** The last record of a page in a list ordered by creation. */
 export const position = z.object({ createdAt: offsetTime, id: z.uuid() });
 export type Position = z.infer<typeof position>;
 
-/** The opaque text of a position. */
+/** Encodes a position as an opaque cursor. */
 export function writeCursor({ createdAt, id }: Position): string {
   return Buffer.from(JSON.stringify({ createdAt, id })).toString("base64url");
 }
 
-/** @returns null for a text that is none of ours */
+/** @returns null for an invalid cursor */
 export function readCursor(cursor: string): Position | null {
   try {
     return position.parse(JSON.parse(Buffer.from(cursor, "base64url").toString()));
@@ -51,19 +51,19 @@ export function readCursor(cursor: string): Position | null {
   }
 }
 
-/** A text that the database can hold. */
+/** Text that the database can store. */
 const part = z
   .string()
   .max(256)
   .refine((text) => !text.includes("\0") && text.isWellFormed());
 const key = z.array(part).max(8);
 
-/** The opaque text of where a page of a list ends that is ordered by texts. */
+/** Encodes the last values of a page in a list ordered by texts as an opaque cursor. */
 export function writeKeyCursor(values: readonly string[]): string {
   return Buffer.from(JSON.stringify(values)).toString("base64url");
 }
 
-/** @returns null for a text that is none of ours */
+/** @returns null for an invalid cursor */
 export function readKeyCursor(cursor: string, { length }: { length: number }): string[] | null {
   try {
     const values = key.parse(JSON.parse(Buffer.from(cursor, "base64url").toString()));
@@ -87,18 +87,17 @@ export function pageOfAll<Row>(
   return pageOf(rows.slice(start), { limit, cursorOf: (row) => writeKeyCursor([idOf(row)]) });
 }
 
-/** Characters. The longest cursor, of usage by all dimensions, has 590. */
+/** In characters. The longest cursor, for usage by all dimensions, has 590. */
 export const maxCursorLength = 1024;
 
-/** Which part of a list is asked for. */
 export const pageQuery = z.object({
   limit: z.coerce.number().int().min(1).max(100).default(50),
   cursor: z.string().min(1).max(maxCursorLength).optional(),
 });
 
 /**
- * Which part of a list is asked for: `limit` of 1 to 100, 50 without it, and an opaque `cursor`.
- * @throws Response 400 INVALID_REQUEST where either is none
+ * Parses which part of a list is requested: a `limit` of 1 to 100, 50 by default, and an opaque `cursor`.
+ * @throws Response 400 INVALID_REQUEST if either is invalid
  */
 export function readPageQuery(request: Request, { requestId }: { requestId: string }): z.infer<typeof pageQuery> {
   const { searchParams } = new URL(request.url);
@@ -110,11 +109,11 @@ export function readPageQuery(request: Request, { requestId }: { requestId: stri
   });
 }
 
-/** How many records of a file are read at a time. */
+/** Number of records of a file that are read at a time. */
 export const recordsPerRead = 5_000;
 
 /**
- * The records of a list that is read by cursors, page by page, to its end.
+ * Yields the records of a list, page by page, following cursors to its end.
  * @throws what reading a page throws
  */
 export async function* eachPage<Row>(

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { type ProblemBody, type ProblemCode, problems } from "./problem.ts";
 
-/** A problem as the API's documents describe it. It stands apart from problem.ts, which browsers load. */
+/** A problem as described in the API's documents. It is not in problem.ts because browsers load that file. */
 export const problemSchema = z.object({
   type: z.string().regex(/^urn:gatehouse:problem:[a-z-]+$/),
   title: z.string(),
@@ -9,10 +9,10 @@ export const problemSchema = z.object({
   detail: z.string(),
   code: z.enum(Object.keys(problems) as [ProblemCode, ...ProblemCode[]]),
   requestId: z.string(),
-  /** Which field, header or parameter is at fault. */
+  /** The field, header or parameter at fault. */
   param: z.string().optional(),
-  /** The stored session is no use any more: sign in again. */
+  /** The stored session can't be used any more: sign in again. */
   requiresReauth: z.literal(true).optional(),
-  /** Guesses of a code that are left. */
+  /** Remaining attempts to enter a code. */
   attemptsLeft: z.number().int().optional(),
 }) satisfies z.ZodType<ProblemBody>;

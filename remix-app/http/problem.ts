@@ -30,13 +30,13 @@ export interface ProblemBody {
   detail: string;
   code: ProblemCode;
   requestId: string;
-  /** Of a form that is another account's than who is signed in by now: the path of the page that holds it. */
+  /** For a form from another account's page: the path of that page. */
   page?: string;
 }
 
 export interface ProblemOptions {
   requestId: string;
-  /** For people; never another system's text. */
+  /** User-facing text; never another system's. */
   detail?: string;
   members?: Record<string, unknown>;
   headers?: HeadersInit;
@@ -52,7 +52,7 @@ const defaultDetails: Partial<Record<ProblemCode, string>> = {
   INTERNAL: "Try again. If it happens again, contact support with the request ID.",
 };
 
-/** A problem as a response (RFC 9457). Throw it from a loader or an action: APIs answer it, pages show it as a page. */
+/** Creates a problem response (RFC 9457). Throw it from a loader or an action: APIs return it, pages show it. */
 export function problem(code: ProblemCode, options: ProblemOptions): Response {
   const { requestId, detail, members, headers } = options;
   const words = wordsOf(code);
@@ -72,13 +72,13 @@ export function problem(code: ProblemCode, options: ProblemOptions): Response {
   return new Response(JSON.stringify(body), { status, headers: responseHeaders });
 }
 
-/** What a problem says to people where nobody knows more. */
+/** Returns a problem's default text for people. */
 export function wordsOf(code: ProblemCode): { title: string; detail: string } {
   const { title } = problems[code];
   return { title, detail: defaultDetails[code] ?? title };
 }
 
-/** Reads a problem back from an error response's text; null where it is none. */
+/** Parses a problem from an error response's text; null if it isn't one. */
 export function parseProblem(text: unknown): ProblemBody | null {
   if (typeof text !== "string") return null;
   try {

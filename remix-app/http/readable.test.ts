@@ -1,13 +1,16 @@
 import { expect, test } from "vitest";
 import { isReadable } from "./readable.ts";
 
-test.each(["Nightly", "Ada’s phone", "日本語", "x\u3164x", "👩‍💻", "نگین\u200cالسادات"])("%j is readable", (name) => {
-  expect(isReadable(name)).toBe(true);
-});
+test.each(["Nightly", "Ada’s phone", "日本語", "x\u3164x", "👩‍💻", "نگین\u200cالسادات"])(
+  "finds %j readable",
+  (name) => {
+    expect(isReadable(name)).toBe(true);
+  },
+);
 
 test.each([
   ...["", " ", "\u00a0", "\u200d", "\u3164\u00ad", "a\0b", "a\nb", "a\tb", "\u0085", "\ud83d", "a\udc00"],
   ...["a\u061cb", "a\u180eb", "a\u200bb", "a\u200eb", "a\u2028b", "a\u202eb", "a\u2060b", "a\u2066b", "\ufeffa"],
-])("%j is not", (name) => {
+])("finds %j unreadable", (name) => {
   expect(isReadable(name)).toBe(false);
 });

@@ -1,11 +1,14 @@
-/** What cannot be seen, breaks a line, or turns what follows it around. Joiners stay: scripts and emoji need them. */
+/**
+ * Matches characters that are invisible, break a line, or reverse the text after them. Joiners are allowed, because
+ * scripts and emoji need them.
+ */
 const unseen = /[\p{Cc}\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/u;
-/** Spaces, joiners, and letters that are drawn as nothing. */
+/** Matches anything but spaces, joiners, and letters without a visible glyph. */
 const seen = /[^\s\u00ad\u115f\u1160\u200c-\u200d\u2800\u3164\uffa0]/u;
 
 /**
- * Whether a name is one line of whole characters that people see: names are shown to others, and whatever else JSON may
- * hold could pass for another one. The tables' own checks say the same.
+ * Returns whether a name is one line of whole, visible characters. Names are shown to others, and any other text that
+ * JSON allows could pass for another name. The tables' own checks are the same.
  */
 export function isReadable(name: string): boolean {
   return name.isWellFormed() && seen.test(name) && !unseen.test(name);

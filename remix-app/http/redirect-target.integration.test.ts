@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => deletePerson(person));
 
-/** Pages that complete a visit from a link or an app. No redirect leads to them. */
+/** Pages that complete a visit from a link or an app. Redirects never lead to them. */
 const endsOfVisits = [
   "auth/confirm",
   "auth/callback",
@@ -19,7 +19,7 @@ const endsOfVisits = [
   "oauth/logout/confirm",
 ];
 
-/** Pages are .tsx files; forms' targets, downloads and the API are .ts files. */
+/** Pages are .tsx files; form targets, downloads and the API are .ts files. */
 const targets = routes
   .filter(({ path }) => path !== "*")
   .map(({ path = "", file }) => ({
@@ -31,7 +31,7 @@ async function landing(returnUrl: string): Promise<string | null> {
   return (await browser.get(`/login?${new URLSearchParams({ returnUrl })}`)).location;
 }
 
-test("a signed-in person is led to every page, and to no other URL of the route table", async () => {
+test("redirects a signed-in person to every page, and to no other URL of the route table", async () => {
   expect(targets.filter(({ isPage }) => !isPage).length).toBeGreaterThan(50);
   const landings = await Promise.all(targets.map(async ({ address }) => [address, await landing(`${address}?a=b`)]));
   expect(landings).toEqual(targets.map(({ address, isPage }) => [address, isPage ? `${address}?a=b` : "/"]));
@@ -46,6 +46,6 @@ test.each([
   "/%6cogin%2Edata",
   "/%6cogout",
   "/x/../logout",
-])("a signed-in person is not led to %s", async (address) => {
+])("does not redirect a signed-in person to %s", async (address) => {
   expect(await landing(address)).toBe("/");
 });

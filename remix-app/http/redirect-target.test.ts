@@ -8,13 +8,13 @@ const context = { origin, isPage: () => true };
 const sanitise = (input: unknown) => redirectTarget(input, { context, fallback });
 
 const cases = 20_000;
-/** For so many on a machine with much else to do. */
+/** Enough for this many runs on a busy machine. */
 const timeout = 30_000;
-/** Few pieces, so that dot segments, slashes and hosts meet often. */
+/** Uses only a few pieces, so that dot segments, slashes and hosts often meet. */
 const structure = fc
   .array(fc.constantFrom("/", "/", ".", "..", "./", "../", "%2e", "\\", "x", "evil.example", "\t"), { maxLength: 6 })
   .map((pieces) => `/${pieces.join("")}`);
-/** Text made of the pieces that have led redirects astray. */
+/** Text made of pieces that have broken redirect checks before. */
 const confusion = fc
   .array(
     fc.oneof(
@@ -36,7 +36,7 @@ const confusion = fc
 const hostileText = fc.oneof(structure, confusion);
 
 describe("a redirect target", () => {
-  test("stays on our origin, as browsers read it, whatever the input", { timeout }, () => {
+  test("stays on our origin as browsers read it, for any input", { timeout }, () => {
     fc.assert(
       fc.property(hostileText, (input) => {
         const target = sanitise(input);
@@ -59,7 +59,7 @@ describe("a redirect target", () => {
     );
   });
 
-  test("is kept where it is an ordinary path of ours", () => {
+  test("is kept if it is an ordinary path of ours", () => {
     const segment = fc.stringMatching(/^[a-z0-9_~-]{1,12}$/);
     fc.assert(
       fc.property(fc.array(segment, { maxLength: 5 }), fc.option(segment), (segments, query) => {
@@ -94,7 +94,7 @@ describe("a redirect target", () => {
     [undefined],
     [42],
     [["/x"]],
-  ])("falls back for %j", (input) => {
+  ])("falls back instead of accepting %j", (input) => {
     expect(sanitise(input)).toBe(fallback);
   });
 
@@ -108,12 +108,12 @@ describe("a redirect target", () => {
     }
   });
 
-  test("keeps what is encoded encoded", () => {
+  test("keeps encoded characters encoded", () => {
     expect(sanitise("/%2F%2Fevil.example")).toBe("/%2F%2Fevil.example");
     expect(sanitise("/a/../b?next=//evil.example#top")).toBe("/b?next=//evil.example#top");
   });
 
-  test("may be 2,048 characters long, and no longer", () => {
+  test("may have 2,048 characters, but no more", () => {
     expect(sanitise(`/${"a".repeat(2_047)}`)).toHaveLength(2_048);
     expect(sanitise(`/${"a".repeat(2_048)}`)).toBe(fallback);
     expect(sanitise(`/${"ü".repeat(2_000)}`)).toBe(fallback);

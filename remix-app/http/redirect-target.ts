@@ -1,24 +1,24 @@
 const maxLength = 2_048;
-// Browsers drop some control characters and take a backslash for a slash.
+// Browsers drop some control characters and read a backslash as a slash.
 const unsafeCharacters = /[\p{Cc}\s\\]/u;
 
 /** What a request's context knows about targets. */
 export interface TargetContext {
-  /** Our own origin. An absolute address of it is reduced to its path. */
+  /** Our own origin. An absolute URL on it is reduced to its path. */
   origin: string;
-  /** Whether a path leads to a page (createRouteTable). */
+  /** Returns whether a path leads to a page (createRouteTable). */
   isPage: (pathname: string) => boolean;
 }
 
 export interface RedirectTargetOptions {
   context: TargetContext;
-  /** Where to go instead; a path of ours. */
+  /** Where to go instead: a path on our origin. */
   fallback: string;
 }
 
 /**
- * Makes a redirect target safe: the path of a page of ours (with query and fragment), else the fallback.
- * Sanitising the answer again changes nothing.
+ * Sanitises a redirect target: returns the path of one of our pages, with query and fragment, else the fallback.
+ * Idempotent.
  */
 export function redirectTarget(input: unknown, { context, fallback }: RedirectTargetOptions): string {
   const path = pathOnOrigin(input, context.origin);
@@ -36,14 +36,14 @@ function pathOnOrigin(input: unknown, origin: string): string | null {
   return path.startsWith("//") || path.length > maxLength ? null : path;
 }
 
-/** Returns the address of a page that people pass through, with their destination in its query. */
+/** Returns the URL of a page that people pass through, with their destination in its query. */
 export function detour(page: string, destination: string): string {
   return destination === "/" ? page : `${page}?${new URLSearchParams({ returnUrl: destination })}`;
 }
 
 /**
- * Where a page's visitor was going: its own address. For a form or a download, the address of the page that holds it:
- * there is nothing to come back to without that page.
+ * Returns where a visitor was going. For a page, this is its own URL. For a form or a download, it is the URL of the
+ * page that contains it, because the request itself can't be visited again.
  */
 export function destinationOf(request: Request, context: TargetContext): string {
   const { pathname, search } = new URL(request.url);

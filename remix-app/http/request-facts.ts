@@ -2,15 +2,16 @@ import { isIP } from "node:net";
 import { withoutPort } from "#shared/forwarded-for.ts";
 
 export interface ClientAddressOptions {
-  /** The peer of the connection. */
+  /** The connection's peer. */
   remoteAddress: string;
-  /** How many proxies of ours stand in front; each appended one entry to X-Forwarded-For. */
+  /** Number of our own proxies in front. Each appends one entry to X-Forwarded-For. */
   trustedProxyHops: number;
 }
 
 /**
- * The caller's address: the entry that our outermost proxy wrote, and never one further left, since a caller
- * writes those. Falls back towards the peer's address where the header has fewer entries, or an entry is no address.
+ * Returns the caller's address: the entry that our outermost proxy wrote. Entries further left are never used, because
+ * callers can write them. Falls back towards the peer's address if the header has fewer entries or an entry is not an
+ * address.
  */
 export function clientAddress(headers: Headers, { remoteAddress, trustedProxyHops }: ClientAddressOptions): string {
   const peer = normalise(remoteAddress) ?? "0.0.0.0";
@@ -19,7 +20,7 @@ export function clientAddress(headers: Headers, { remoteAddress, trustedProxyHop
   return normalise(trusted[0] ?? "") ?? peer;
 }
 
-/** The entries of X-Forwarded-For; each proxy appends one. */
+/** Returns the entries of X-Forwarded-For; each proxy appends one. */
 export function forwardedEntries(headers: Headers): string[] {
   return (headers.get("x-forwarded-for") ?? "")
     .split(",")
@@ -34,8 +35,8 @@ function normalise(entry: string): string | null {
 }
 
 /**
- * Our origin as the browser names it: the configured one whose host the request names, else the first. Host alone is
- * never believed.
+ * Returns our origin as the browser names it: the configured one that matches the request's Host, else the first. An
+ * unconfigured Host is never used.
  * @param origins configured; not empty
  */
 export function requestOrigin(host: string | null, origins: readonly [string, ...string[]]): string {
@@ -44,13 +45,16 @@ export function requestOrigin(host: string | null, origins: readonly [string, ..
 
 const sane = /^[A-Za-z0-9._:-]{1,128}$/;
 
-/** The request's id: the caller's where it is 1–128 of `A-Z a-z 0-9 . _ : -`, else a new one. */
+/** Returns the request's id: the caller's if it has 1–128 of `A-Z a-z 0-9 . _ : -`, else a new one. */
 export function requestIdOf(headers: Headers): string {
   const given = headers.get("x-request-id");
   return given !== null && sane.test(given) ? given : crypto.randomUUID();
 }
 
-/** Whether it is a browser that asks, to show the answer to somebody: scripts and programs want none of our pages. */
+/**
+ * Returns whether the request comes from a browser that will show the answer. Scripts and programs don't want our
+ * pages.
+ */
 export function asksForPage({ headers }: Request): boolean {
   return headers.get("accept")?.includes("text/html") ?? false;
 }

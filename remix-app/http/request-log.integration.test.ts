@@ -14,7 +14,7 @@ afterAll(async () => {
   await backend.close();
 });
 
-test("a visitor who leaves is logged as gone, not as a failure of ours", async () => {
+test("logs a visitor who leaves as gone, not as a server error", async () => {
   backend.state = "hang";
   const headers = { cookie: await backend.cookieOf(await backend.session()), "x-request-id": "left-1" };
   const leaving = new AbortController();
@@ -29,7 +29,7 @@ test("a visitor who leaves is logged as gone, not as a failure of ours", async (
 });
 
 test.each(["/login?_data=x", "/workspaces?_data=root", "/login?returnUrl=%2Fa&_data"])(
-  "%s, of a protocol that is not spoken here, is a page like any other",
+  "answers %s, which uses a protocol that isn't supported, like any other page",
   async (path) => {
     const before = web.output().length;
     const response = await web.fetch(path);
@@ -39,6 +39,6 @@ test.each(["/login?_data=x", "/workspaces?_data=root", "/login?returnUrl=%2Fa&_d
   },
 );
 
-test("a start page with more slashes than it needs is where a sign-in leads, without a word", async () => {
+test("redirects a start page URL with extra slashes to the sign-in page", async () => {
   expect((await web.fetch("//")).headers.get("location")).toBe("/login");
 });

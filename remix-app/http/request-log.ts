@@ -8,8 +8,8 @@ export interface RequestLogEntry {
 }
 
 /**
- * One line a request in logfmt. Queries are left out altogether, since some hold one-time secrets
- * (/auth/confirm, /auth/recovery, /verify-token, QR polls); so are headers and bodies.
+ * Formats one line per request in logfmt. Leaves out queries, because some contain one-time secrets (/auth/confirm,
+ * /auth/recovery, /verify-token, QR polls), as well as headers and bodies.
  */
 export function requestLogLine(entry: RequestLogEntry): string {
   const { method, pathname, status, durationMs, requestId, clientAddress } = entry;

@@ -69,7 +69,7 @@ describe("the route table", () => {
     ["/api/v1/exchange", "basic"],
     ["/api/generate", "gateway"],
   ])(
-    "tells by what callers of %s say who they are, who are servers and ask for nothing else",
+    "says how callers of %s, which are servers, authenticate, and finds no page data there",
     (pathname, authorization) => {
       expect(judge({ method: "POST", pathname })).toMatchObject({ status: "found", authorization, pathname });
       expect(judge({ method: "GET", pathname })).toEqual({ status: "method", authorization, allow: ["POST"] });
@@ -77,24 +77,24 @@ describe("the route table", () => {
     },
   );
 
-  test("knows a file by its own address alone", () => {
+  test("finds a file only under its own URL", () => {
     expect(judge({ method: "GET", pathname: "/items.csv" })).toMatchObject({ status: "found" });
     expect(judge({ method: "GET", pathname: "/items.csv.data" })).toEqual({ status: "not-found" });
   });
 
-  test("names a larger body limit of a route", () => {
+  test("returns a route's larger body limit", () => {
     expect(judge({ pathname: "/upload", method: "POST" })).toMatchObject({ maxBodyBytes: 9 });
     expect(judge({ pathname: "/login", method: "POST" })).not.toHaveProperty("maxBodyBytes");
   });
 
-  test("knows no path of more than 2,048 characters", () => {
+  test("finds no path of more than 2,048 characters", () => {
     const longest = "/login".padEnd(2_048, "/");
     expect(judge({ method: "GET", pathname: longest })).toMatchObject({ status: "found" });
     expect(judge({ method: "GET", pathname: `${longest}/` })).toEqual({ status: "not-found" });
   });
 
   test.each(["/nothing", "/api/v1/items", "/login/more", "/logout/x.data", "/api/v1/items/a%00b"])(
-    "knows no %s",
+    "doesn't find %s",
     (pathname) => {
       expect(judge({ method: "POST", pathname })).toEqual({ status: "not-found" });
     },
@@ -105,7 +105,7 @@ describe("the route table", () => {
     ["DELETE", "/login", ["GET", "HEAD", "POST"]],
     ["POST", "/", ["GET", "HEAD"]],
     ["POST", "/api/v1/items/7", ["GET", "HEAD", "DELETE"]],
-  ])("names what is allowed instead of %s %s", (method, pathname, allow) => {
+  ])("lists the allowed methods for %s %s", (method, pathname, allow) => {
     expect(judge({ method, pathname })).toEqual({ status: "method", authorization: "bearer", allow });
   });
 
@@ -131,7 +131,7 @@ describe("the route table", () => {
   });
 });
 
-test("says who authenticates at an OAuth endpoint, and for which page forms of other sites are taken", () => {
+test("says how an OAuth endpoint authenticates, and which page accepts forms from other sites", () => {
   expect(judge({ method: "POST", pathname: "/oauth/token" })).toMatchObject({
     status: "found",
     authorization: "client",

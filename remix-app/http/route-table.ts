@@ -1,7 +1,7 @@
 import { matchRoutes } from "@remix-run/react";
 import type { ServerBuild } from "@remix-run/server-runtime";
 
-/** What the route table says about a request before anything else is looked at. */
+/** The route table's verdict on a request, before anything else is checked. */
 export type RouteVerdict =
   /** `pathname` is the path to give to Remix. */
   | {
@@ -21,35 +21,36 @@ export type RouteVerdict =
  */
 export type Authorization = "bearer" | "basic" | "gateway" | "client";
 
-/** A route's `handle`. */
 export interface RouteHandle {
-  /** By default GET and HEAD for a loader or page, and POST for an action. */
+  /** Defaults to GET and HEAD for a loader or page, and POST for an action. */
   methods?: readonly string[];
-  /** By default `bearer`. */
+  /** Defaults to `bearer`. */
   authorization?: Authorization;
-  /** A larger body than other routes take, read from people who are signed in. */
+  /** A larger body limit than that of other routes, for signed-in people only. */
   maxBodyBytes?: number;
-  /** True if forms of other sites may be posted here. No POST to such a route sees the visitor's session. */
+  /** True if other sites may post forms here. No POST to such a route sees the visitor's session. */
   takesForeignForms?: boolean;
   /** True for a page that ships the framework's scripts. */
   hydrate?: boolean;
-  /** False for a page that only completes a visit from a link, so no redirect leads to it. */
+  /** False for a page that only completes a visit from a link, so that no redirect leads to it. */
   target?: false;
 }
 
 type Routes = ServerBuild["routes"];
 type RouteNode = { id: string; path?: string; index?: boolean; caseSensitive?: boolean; children?: RouteNode[] };
 
-/** A build's routes. */
 export interface RouteTable {
-  /** Says what to do with a request, by its path and method. */
+  /** Decides what to do with a request, by its path and method. */
   judge: (options: { pathname: string; method: string }) => RouteVerdict;
-  /** Whether a path leads to a page that people can land on. */
+  /** Returns whether a path leads to a page that people can land on. */
   isPage: (pathname: string) => boolean;
 }
 
 const notFoundPath = "*";
-/** Matching takes time with the square of a path's length: slashes that fill a request's head took a third of a second. */
+/**
+ * Matching takes quadratic time in the path's length. A path of slashes that filled the whole request head would take a
+ * third of a second.
+ */
 const maxPathLength = 2_048;
 
 /** Compiles a build's routes. */
@@ -57,7 +58,7 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">): Route
   const tree = treeOf(routes);
 
   function find(pathname: string) {
-    // No name contains NUL, and the database refuses to look for one.
+    // No name contains NUL, and the database refuses to search for one.
     if (pathname.length > maxPathLength || pathname.includes("%00")) return null;
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
     const route = routes[matchRoutes(tree as never, path)?.at(-1)?.route.id ?? ""];
@@ -70,7 +71,7 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">): Route
       maxBodyBytes,
       takesForeignForms,
     } = (handle ?? {}) as RouteHandle;
-    // Servers and downloads ask for the URL itself; Remix's data requests would wrap the answer.
+    // Servers and downloads request the URL itself; Remix's data requests would wrap the answer.
     const asData = path !== pathname;
     if (asData && (authorization !== "bearer" || (!page && !action))) return null;
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
@@ -95,7 +96,7 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">): Route
   };
 }
 
-/** Nests the routes as `matchRoutes` takes them. */
+/** Nests the routes as `matchRoutes` expects them. */
 function treeOf(routes: Routes, parentId?: string): RouteNode[] {
   return Object.values(routes).flatMap((route) => {
     if (!route || route.parentId !== parentId) return [];

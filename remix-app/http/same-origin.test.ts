@@ -26,25 +26,30 @@ describe("a request that changes state", () => {
     expect(originAllowed(request("POST", { origin }), [own])).toBe(false);
   });
 
-  test("is not helped by Host or X-Forwarded-Host", () => {
+  test("is refused even if Host or X-Forwarded-Host names its origin", () => {
     const headers = { origin: "https://evil.example", "x-forwarded-host": "evil.example", host: "evil.example" };
     expect(originAllowed(request("POST", headers), [own])).toBe(false);
   });
 
-  test("may carry any configured origin", () => {
+  test("is allowed from any configured origin", () => {
     expect(originAllowed(request("POST", { origin: "https://b.example" }), [own, "https://b.example"])).toBe(true);
   });
 
-  test("with a Bearer token comes from no browser's own accord", () => {
+  test("is allowed with a Bearer token, which browsers never attach by themselves", () => {
     expect(originAllowed(request("POST", { authorization: "Bearer a.b.c" }), [own])).toBe(true);
   });
 
-  test.each(["", "Bearer", "Bearer x", "Basic YTpi", "Digest a.b.c"])("is not exempt by Authorization %j", (given) => {
-    expect(originAllowed(request("POST", { authorization: given }), [own])).toBe(false);
-    expect(originAllowed(request("POST", { authorization: given, "sec-fetch-site": "cross-site" }), [own])).toBe(false);
-  });
+  test.each(["", "Bearer", "Bearer x", "Basic YTpi", "Digest a.b.c"])(
+    "is not exempted by Authorization %j",
+    (given) => {
+      expect(originAllowed(request("POST", { authorization: given }), [own])).toBe(false);
+      expect(originAllowed(request("POST", { authorization: given, "sec-fetch-site": "cross-site" }), [own])).toBe(
+        false,
+      );
+    },
+  );
 });
 
-test.each(["GET", "HEAD", "OPTIONS"])("%s may come from anywhere", (method) => {
+test.each(["GET", "HEAD", "OPTIONS"])("allows %s from any origin", (method) => {
   expect(originAllowed(request(method, { "sec-fetch-site": "cross-site" }), [own])).toBe(true);
 });

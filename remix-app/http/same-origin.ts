@@ -2,14 +2,14 @@ import { isBearer } from "./authorization.ts";
 
 const safeMethods = new Set(["GET", "HEAD", "OPTIONS"]);
 
-/** Whether a method changes nothing (RFC 9110 §9.2.1). */
+/** Returns whether a method is safe (RFC 9110 §9.2.1). */
 export function isSafe(method: string): boolean {
   return safeMethods.has(method);
 }
 
 /**
- * Whether a request may change state as far as its origin goes. One with a Bearer token may: browsers do not attach
- * those by themselves, as they do Basic credentials, and such a request never uses its cookies.
+ * Returns whether a request's origin allows it to change state. A request with a Bearer token is always allowed:
+ * browsers don't attach those by themselves, unlike Basic credentials, and the request's cookies are never used.
  * @param allowedOrigins configured, never derived from Host or X-Forwarded-Host
  */
 export function originAllowed(request: Request, allowedOrigins: readonly string[]): boolean {
@@ -21,7 +21,9 @@ export function originAllowed(request: Request, allowedOrigins: readonly string[
   return origin !== null && allowedOrigins.includes(origin);
 }
 
-/** Whether a request says nothing of the site it comes from, as no browser does that changes state. */
+/**
+ * Returns whether a request names no site that it comes from. Browsers always name one when a request changes state.
+ */
 export function isServer({ headers }: Request): boolean {
   return headers.get("sec-fetch-site") === null && headers.get("origin") === null;
 }

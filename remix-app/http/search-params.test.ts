@@ -5,7 +5,7 @@ test.each([
   ["?q=a&cursor=x&remove=y", { keep: ["q", "cursor"] }, "?q=a&cursor=x"],
   ["?q=a%26b&cursor=x", { keep: ["q"], add: { cursor: "next" } }, "?q=a%26b&cursor=next"],
   ["?cursor=x", {}, "?"],
-])("%s becomes the search of another view", (search, options, expected) => {
+])("turns %s into the query of another view", (search, options, expected) => {
   expect(keptSearch(search, options)).toBe(expected);
 });
 
@@ -14,6 +14,6 @@ test.each([
   ["?q=%20a%00b%20", "ab"],
   [`?q=${"x".repeat(maxTermLength)}`, "x".repeat(maxTermLength)],
   [`?q=${"x".repeat(maxTermLength + 1)}`, "x".repeat(maxTermLength)],
-])("the term of %j is read", (search, term) => {
+])("reads the search term of %j", (search, term) => {
   expect(searchTerm({ url: `http://localhost/list${search}` })).toBe(term);
 });

@@ -1,14 +1,14 @@
-/** Characters; as long as an email may be. */
+/** In characters; the maximum length of an email address. */
 export const maxTermLength = 320;
 
-/** What a list is searched for: `q` of its address, trimmed; empty where there is none. */
+/** Returns the search term for a list: the trimmed `q` of its URL, or an empty string. */
 export function searchTerm({ url }: { url: string }): string {
   return (new URL(url).searchParams.get("q") ?? "").replaceAll("\0", "").trim().slice(0, maxTermLength);
 }
 
 /**
- * The search of another view of a page: the named parameters of this one, and others.
- * @returns with its question mark; "?" where there are none, which is the page without a search
+ * Returns the query of another view of a page, with the named parameters of the current query and additional ones.
+ * @returns the query with its question mark; "?" for an empty one, which leads to the page without a query
  */
 export function keptSearch(
   search: string,

@@ -9,7 +9,7 @@ const base = {
   development: false,
 };
 
-test("the policy names the nonce, and the exact targets of the page's forms", () => {
+test("names the nonce and the exact targets of the page's forms in the policy", () => {
   const policy = securityHeaders({ ...base, formTargets: new Set(["https://idp.example"]) })["Content-Security-Policy"];
   expect(policy).toContain("script-src 'self' 'nonce-n0';");
   expect(policy).toContain("form-action 'self' https://idp.example");
@@ -17,12 +17,12 @@ test("the policy names the nonce, and the exact targets of the page's forms", ()
   expect(policy).toContain("media-src 'self' blob: data:;");
 });
 
-test("transport security is promised on https alone", () => {
+test("sends transport security on https only", () => {
   expect(securityHeaders(base)).toHaveProperty("Strict-Transport-Security");
   expect(securityHeaders({ ...base, https: false })).not.toHaveProperty("Strict-Transport-Security");
 });
 
-test("a widget's origin may run scripts and show frames on its page, and nowhere else", () => {
+test("lets a widget's origin run scripts and show frames on its own page only", () => {
   const policyFor = (widgets: Set<string>) => securityHeaders({ ...base, widgets })["Content-Security-Policy"];
   const policy = policyFor(new Set(["https://challenges.example"]));
   expect(policy).toContain("script-src 'self' 'nonce-n0' https://challenges.example;");

@@ -1,15 +1,15 @@
 export interface SecurityHeaderOptions {
   nonce: string;
-  /** Further targets of this page's forms; a form's redirects count too. */
+  /** Additional targets of this page's forms, including those of a form's redirects. */
   formTargets: ReadonlySet<string>;
   /** Origins whose scripts and frames this page uses. */
   widgets: ReadonlySet<string>;
   https: boolean;
-  /** Vite's client injects styles and opens a socket. */
+  /** Allows Vite's client, which injects styles and opens a socket. */
   development: boolean;
 }
 
-/** Headers that every answer carries: a policy without inline script or style, no framing, no sniffing. */
+/** Returns the headers for every response: a policy without inline scripts or styles, no framing, no sniffing. */
 export function securityHeaders(options: SecurityHeaderOptions): Record<string, string> {
   const { nonce, formTargets, widgets, https, development } = options;
   const policy = [
@@ -18,7 +18,7 @@ export function securityHeaders(options: SecurityHeaderOptions): Record<string, 
     ...(widgets.size > 0 ? [["frame-src", ...widgets].join(" ")] : []),
     `style-src 'self'${development ? " 'unsafe-inline'" : ""}`,
     "img-src 'self' data:",
-    // Sounds that a page has been given, from its own memory or within itself.
+    // Audio that a page holds in memory or inline.
     "media-src 'self' blob: data:",
     `connect-src 'self'${development ? " ws:" : ""}`,
     "object-src 'none'",
@@ -31,7 +31,7 @@ export function securityHeaders(options: SecurityHeaderOptions): Record<string, 
     "Content-Security-Policy": policy.join("; "),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    // With no-referrer browsers would post `Origin: null`.
+    // With no-referrer, browsers would post `Origin: null`.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",

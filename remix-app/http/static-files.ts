@@ -8,8 +8,8 @@ const forGood = "public, max-age=31536000, immutable";
 const anHour = "public, max-age=3600";
 
 /**
- * The built client's files. Those below /assets/ have their content's hash in their name and never change; the few
- * others are looked at again after an hour.
+ * Serves the built client's files. Those below /assets/ have their content's hash in their names and never change; the
+ * few others are revalidated after an hour.
  * @param clientDir the directory of the client build
  */
 export function staticFiles(clientDir: string): Hono {

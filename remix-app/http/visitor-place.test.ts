@@ -5,20 +5,20 @@ const names = { city: "x-city", country: "x-country" };
 const place = (headers: Record<string, string>, configured = names) => visitorPlace(new Headers(headers), configured);
 
 describe("a visitor's place", () => {
-  test("is the city and the country by its code, as Cloudflare sends them", () => {
+  test("combines the city and the country code, as Cloudflare sends them", () => {
     // https://developers.cloudflare.com/rules/transform/managed-transforms/reference/#add-visitor-location-headers
     expect(place({ "x-city": "Porto", "x-country": "PT" })).toBe("Porto, Portugal");
     const latin1 = Buffer.from("São Paulo", "utf8").toString("latin1");
     expect(place({ "x-city": latin1, "x-country": "BR" })).toBe("São Paulo, Brazil");
   });
 
-  test("is decoded where the city is percent-encoded, as Vercel sends it", () => {
+  test("decodes a percent-encoded city, as Vercel sends it", () => {
     // https://vercel.com/docs/headers/request-headers#x-vercel-ip-city
     expect(place({ "x-city": "S%C3%A3o%20Paulo", "x-country": "BR" })).toBe("São Paulo, Brazil");
     expect(place({ "x-city": "100%", "x-country": "BR" })).toBe("100%, Brazil");
   });
 
-  test("is what is known of the two", () => {
+  test("contains only the city or the country if the other is unknown", () => {
     expect(place({ "x-country": "pt" })).toBe("Portugal");
     expect(place({ "x-country": "United States" })).toBe("United States");
     expect(place({ "x-city": "Porto" })).toBe("Porto");
@@ -28,11 +28,11 @@ describe("a visitor's place", () => {
     expect(place({})).toBe(null);
   });
 
-  test("is never read from a header that is not configured", () => {
+  test("ignores headers that are not configured", () => {
     expect(place({ "x-city": "Porto", "x-country": "PT" }, { city: "", country: "" })).toBe(null);
   });
 
-  test("leaves out a name that is too long or cannot be read", () => {
+  test("leaves out a name that is too long or unreadable", () => {
     expect(place({ "x-city": "a".repeat(58) })).toBe("a".repeat(58));
     expect(place({ "x-city": "a".repeat(59), "x-country": "PT" })).toBe("Portugal");
     expect(place({ "x-city": "%E2%80%AEotroP", "x-country": "PT" })).toBe("Portugal");

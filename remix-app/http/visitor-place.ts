@@ -1,18 +1,18 @@
 import { isReadable } from "./readable.ts";
 
-/** Names of the headers in which a trusted proxy says where a visitor is. */
+/** Names of the headers in which a trusted proxy sends a visitor's place. */
 export interface PlaceHeaders {
   city?: string | undefined;
   country?: string | undefined;
 }
 
 const countries = new Intl.DisplayNames(["en"], { type: "region", fallback: "none" });
-/** What proxies send for a country they don't know (Cloudflare: XX; Google: ZZ). T1 stands for Tor. */
+/** Sent by proxies for an unknown country (Cloudflare: XX; Google: ZZ). T1 stands for Tor. */
 const unknownCountries = new Set(["XX", "ZZ"]);
 const maxNameLength = 58;
 
 /**
- * Returns where a visitor is, such as "Porto, Portugal", by the headers of a trusted proxy; null where they say nothing.
+ * Returns a visitor's place, such as "Porto, Portugal", from the headers of a trusted proxy; null if they contain none.
  * The city may be percent-encoded (Vercel) or raw UTF-8 (Cloudflare), the country an ISO 3166 code or a name.
  */
 export function visitorPlace(headers: Headers, { city, country }: PlaceHeaders): string | null {
@@ -33,7 +33,7 @@ function readName(value: string | null): string | null {
   return isReadable(text) && text.length <= maxNameLength ? text : null;
 }
 
-/** Node reads a header's bytes as Latin-1. */
+/** Node decodes header bytes as Latin-1. */
 function asUtf8(value: string): string {
   const text = Buffer.from(value, "latin1").toString("utf8");
   return text.includes("\ufffd") ? value : text;

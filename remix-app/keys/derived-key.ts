@@ -3,7 +3,10 @@ import type { Env } from "../config/env.server.ts";
 
 const keyBytes = 32;
 
-/** A key of our server's own for one purpose (HKDF, RFC 5869), so that what one purpose signs is worth nothing to another. */
+/**
+ * Derives one of our server's keys for a single purpose (HKDF, RFC 5869), so that a signature for one purpose is
+ * invalid for any other.
+ */
 export function derivedKey({ SUPABASE_SECRET_KEY }: Pick<Env, "SUPABASE_SECRET_KEY">, purpose: string): Uint8Array {
   return new Uint8Array(hkdfSync("sha256", SUPABASE_SECRET_KEY, "", `gatehouse ${purpose}`, keyBytes));
 }
@@ -19,20 +22,20 @@ export function isSignature(given: string, expected: Buffer): boolean {
   return bytes.length === expected.length && timingSafeEqual(bytes, expected);
 }
 
-/** Keys of one purpose: the current one, and those of earlier secrets, which still open what they made. */
+/** Keys for one purpose: the current one, and those of earlier secrets, which can still open what they protected. */
 export interface KeyRing {
   current: { id: string; key: Uint8Array<ArrayBuffer> };
-  /** Those of earlier secrets, the latest first. */
+  /** Keys of earlier secrets, latest first. */
   earlier: readonly KeyRing["current"][];
-  /** The key of an id; undefined for one that is not on the ring. */
+  /** Returns the key with an id; undefined if it is not on the ring. */
   find(id: string): Uint8Array<ArrayBuffer> | undefined;
 }
 
 const idBytes = 9;
 
 /**
- * Derives a ring of keys from secrets by HKDF-SHA-256 (RFC 5869), so that no two purposes share a key. A key's id
- * follows from its secret, too: rotating takes a new secret in front and nothing else.
+ * Derives a ring of keys from secrets by HKDF-SHA-256 (RFC 5869), so that no two purposes share a key. A key's id is
+ * also derived from its secret, so a rotation only puts a new secret in front.
  * @param secrets the current one first
  */
 export async function openKeyRing(secrets: readonly [string, ...string[]], purpose: string): Promise<KeyRing> {

@@ -3,13 +3,13 @@ import { openKeyRing } from "./derived-key.ts";
 
 const [first, second] = ["a".repeat(32), "b".repeat(32)];
 
-test("the same secret and purpose give the same key and id", async () => {
+test("derives the same key and id from the same secret and purpose", async () => {
   const [ring, again] = [await openKeyRing([first], "sessions"), await openKeyRing([first], "sessions")];
   expect(again.current).toEqual(ring.current);
   expect(ring.current.key).toHaveLength(32);
 });
 
-test("no two purposes or secrets share a key, or an id", async () => {
+test("derives different keys and ids for different purposes or secrets", async () => {
   const rings = await Promise.all([
     openKeyRing([first], "sessions"),
     openKeyRing([first], "proofs"),
@@ -19,12 +19,12 @@ test("no two purposes or secrets share a key, or an id", async () => {
   expect(new Set(rings.map(({ current }) => current.id)).size).toBe(3);
 });
 
-test("an id tells nothing of its key", async () => {
+test("reveals nothing about a key in its id", async () => {
   const { current } = await openKeyRing([first], "sessions");
   expect(Buffer.from(current.key).toString("base64url")).not.toContain(current.id);
 });
 
-test("after a rotation the key before is still found, and one that was never there is not", async () => {
+test("finds the previous key after a rotation, and no unknown key", async () => {
   const before = await openKeyRing([first], "sessions");
   const after = await openKeyRing([second, first], "sessions");
   expect(after.current.id).not.toBe(before.current.id);

@@ -1,6 +1,6 @@
 import { accentSchemes } from "../config/accent.ts";
 
-/** A part of an email's body, its texts as HTML already. */
+/** A part of an email's body. Its texts are already HTML. */
 export type EmailBlock =
   | { kind: "paragraph"; html: string }
   | { kind: "facts"; facts: readonly { label: string; value: string }[] }
@@ -8,22 +8,21 @@ export type EmailBlock =
   | { kind: "code"; code: string };
 
 export interface Email {
-  /** The product's name and accent. */
   brand: { name: string; accent: string };
   heading: string;
   blocks: readonly EmailBlock[];
-  /** Paragraphs: why it came, and what to do if it should not have. */
+  /** Paragraphs: why the email was sent, and what to do if it was unexpected. */
   footer: readonly string[];
 }
 
-/** As `ui/styles.css` has them; email clients know no `oklch()`. */
+/** The colours of `ui/styles.css`; email clients don't support `oklch()`. */
 const light = { canvas: "#f6f8f9", surface: "#ffffff", line: "#dbe1e4", ink: "#171d21", muted: "#535d63" };
 const dark = { canvas: "#0c1317", surface: "#131b20", line: "#2a343a", ink: "#edf1f3", muted: "#a6afb5" };
 const sans = "-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif";
 const mono = "ui-monospace,'SF Mono',Menlo,Consolas,'Liberation Mono',monospace";
 
 /**
- * Renders an email for clients of every kind: tables, inline styles, nothing loaded. Clients that honour
+ * Renders an email for all kinds of clients: tables, inline styles, no external resources. Clients that honour
  * `prefers-color-scheme` show it dark; others keep or invert the light colours.
  */
 export function emailHtml({ brand, heading, blocks, footer }: Email): string {
@@ -87,7 +86,7 @@ function renderBlock(block: EmailBlock, accent: { accent: string; on: string }):
   return `<table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="margin:0 0 16px;font-size:14px;">${rows.join("")}</table>`;
 }
 
-/** A link within an email's words. */
+/** Renders a link within the text of an email. */
 export function emailLink(href: string, { accent }: { accent: string }): string {
   return `<a class="accent" style="color:${accent};word-break:break-word;" href="${href}">${href}</a>`;
 }

@@ -7,10 +7,13 @@ const origin = "https://gatehouse.example";
 const site = { origin, product: "Gatehouse", accent: "#035e63" };
 const body = (text: string) => mailBody({ subject: "Subject", text }, site);
 const hrefsOf = (html: string) => [...html.matchAll(/href="([^"]*)"/g)].map(([, href]) => href);
-/** More than link detectors of mail programs look for: a scheme, or a dot, an at sign or a backslash inside a word. */
+/**
+ * Matches more than the link detectors of email programs do: a scheme, or a dot, an at sign or a backslash inside a
+ * word.
+ */
 const detectable = /\/\/|[\p{L}\p{N}][.\u2024\u3002\uFE52\uFF0E\uFF61@][\p{L}\p{N}]|\\\S/u;
 
-/** The HTML's words line by line, with links as `[label](address)`. */
+/** Returns the HTML's text line by line, with links as `[label](address)`. */
 function wordsOf(html: string): string[] {
   const [, shown = ""] = html.split("<body");
   return shown
@@ -21,7 +24,7 @@ function wordsOf(html: string): string[] {
     .filter((line) => line.trim() !== "");
 }
 
-test("an email has the brand, a heading, facts, one button, a code and small print, as text and as HTML", () => {
+test("renders brand, heading, facts, one button, a code and small print, as text and as HTML", () => {
   const text = mailText({
     news: ["Somebody did it.", `See ${origin}/x?y=1&z=2.`],
     facts: [
@@ -54,7 +57,7 @@ test("an email has the brand, a heading, facts, one button, a code and small pri
   expect(text).toContain("\n\n-- \nYou’re getting this email for a reason.\n\nIf it wasn’t you");
 });
 
-test("an email loads nothing, and is light, dark and in the accent that is set", () => {
+test("loads nothing in an email, and supports light, dark and the configured accent", () => {
   const { html } = mailBody({ subject: "S", text: "T" }, { ...site, product: "Acme & Co", accent: "#1d4ed8" });
   expect(html).not.toMatch(/<img|<link|<script|url\(|@import|@font-face|src=/);
   expect(html).toContain("@media (prefers-color-scheme: dark)");
@@ -63,7 +66,7 @@ test("an email loads nothing, and is light, dark and in the accent that is set",
   expect(html).not.toContain("#035e63");
 });
 
-test("a text of an earlier release is shown as paragraphs, and its own links are links", () => {
+test("shows an earlier release's text as paragraphs, and links our own URLs in it", () => {
   const { html } = body(`One.\nTwo: three.\n\nSee the credits: ${origin}/workspaces/w/ai/credits\n`);
   expect(wordsOf(html).slice(2)).toEqual([
     "One.",
@@ -72,7 +75,7 @@ test("a text of an earlier release is shown as paragraphs, and its own links are
   ]);
 });
 
-test("what a person typed makes no button, code or small print", () => {
+test("makes no button, code or small print of what a person typed", () => {
   const name = quoted(`Pay:\n${origin}/logout\n\n123456\n\n-- \nReally`);
   const { html } = body(`${name}\n\nPay:\nhttps://evil.example/x`);
   expect(hrefsOf(html)).toEqual([]);
@@ -101,7 +104,7 @@ test.each([
   "http://gatehouse.example/login",
   "HTTPS://EVIL.EXAMPLE",
   "(evil.example),evil.example",
-])("%s becomes no link in either body, forgotten or quoted", (named) => {
+])("%s doesn't become a link in either body, as an origin or in quotes", (named) => {
   for (const text of [named, quoted(named)]) {
     const { text: plain, html } = body(`Workspace: ${text}\n\nSee ${origin}/settings.`);
     expect(hrefsOf(html)).toEqual([`${origin}/settings`]);
@@ -111,7 +114,7 @@ test.each([
   }
 });
 
-test("a quoted URL of ours becomes no link: only our own words link", () => {
+test("links our URLs only in our own words, not in quoted ones", () => {
   const { text, html } = body(`Workspace: ${quoted(`${origin}/logout`)}`);
   expect(hrefsOf(html)).toEqual([]);
   expect(text).not.toMatch(detectable);
@@ -123,12 +126,12 @@ test.each([
   "Acme Inc. and Co.",
   "Code: 0123456789",
   "Address: 2001:db8:7:7::1",
-])("%s stays as it is", (text) => {
+])("leaves %s unchanged", (text) => {
   expect(body(text).text).toBe(text);
 });
 
 test.each(["javascript:alert(1)", `${origin}/"onmouseover="x`, `${origin}/<script>`])(
-  "no markup comes out of %s",
+  "produces no markup from %s",
   (text) => {
     expect(body(text).html).not.toMatch(/href="(javascript|[^"]*"(?!>))|<script/);
   },

@@ -6,21 +6,24 @@ import { type ReadPart, readParts } from "./mail-text.ts";
 
 export interface Mail {
   to: string;
-  /** One line, sentence case, the heading too. Fixed words: a name in it would read as ours. */
+  /**
+   * One line in sentence case, which is also the heading. Contains fixed words only, because a name in it would read as
+   * ours.
+   */
   subject: string;
-  /** By `mailText`. */
+  /** Written by `mailText`. */
   text: string;
 }
 
-/** Who sends an email. */
+/** The sender of an email. */
 export interface MailSite {
-  /** Ours, as `https://gatehouse.example`. */
+  /** Our own origin, such as `https://gatehouse.example`. */
   origin: string;
   product: string;
   accent: string;
 }
 
-/** The sender that the settings name. */
+/** Returns the sender from the settings. */
 export function mailSite(env: Pick<Env, "BASE_URL" | "BRAND_NAME" | "BRAND_ACCENT" | "BRAND_MARK">): MailSite {
   const { name, accent } = brandOf(env);
   return { origin: env.BASE_URL, product: name, accent };
@@ -28,7 +31,7 @@ export function mailSite(env: Pick<Env, "BASE_URL" | "BRAND_NAME" | "BRAND_ACCEN
 
 const url = /(https?:\/\/[^\s<>"]*[^\s<>".,;:!?)])/;
 
-/** Renders an email as text and as HTML. URLs on our own origin are links; nothing else becomes one, in either body. */
+/** Renders an email as text and as HTML. Only URLs on our own origin become links, in both bodies. */
 export function mailBody(
   { subject, text }: Pick<Mail, "subject" | "text">,
   { origin, product, accent }: MailSite,

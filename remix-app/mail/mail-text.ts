@@ -1,22 +1,22 @@
-/** What an email says, in the order of its parts. Names and other values go in by `quoted`. */
+/** The parts of an email, in order. Names and other values must pass through `quoted`. */
 export interface MailParts {
   /** Paragraphs: what happened. */
   news: readonly string[];
   facts?: readonly (readonly [label: string, value: string])[];
   /** The one button, on our own origin. */
   action?: { label: string; url: string };
-  /** A code to type in place of the button. */
+  /** A code to type instead of using the button. */
   code?: { words: string; code: string };
-  /** Paragraphs: when it expires, what follows, other ways. */
+  /** Paragraphs: when it expires, what happens next, and alternatives. */
   more?: readonly string[];
-  /** Paragraphs in small print: why it came, and what to do if it should not have. */
+  /** Paragraphs in small print: why the email was sent, and what to do if it was unexpected. */
   footer: readonly string[];
 }
 
-/** Begins the small print, as a signature (RFC 3676, section 4.3). */
+/** Begins the small print, like a signature (RFC 3676, section 4.3). */
 const signature = "-- ";
 
-/** Writes an email as plain text, which `readParts` understands: the outbox keeps text alone. */
+/** Writes an email as plain text that `readParts` can parse, because the outbox stores only text. */
 export function mailText({ news, facts = [], action, code, more = [], footer }: MailParts): string {
   return [
     ...news,
@@ -34,7 +34,7 @@ export type ReadPart =
   | { kind: "button"; label: string; url: string }
   | { kind: "code"; code: string };
 
-/** Reads what `mailText` has written, and texts of earlier releases as paragraphs. */
+/** Parses text that `mailText` has written. Texts from earlier releases become paragraphs. */
 export function readParts(text: string): { parts: ReadPart[]; footer: string[] } {
   const [body = "", ...rest] = text.trim().split(`\n\n${signature}\n`);
   const paragraphs = (words: string) => words.split(/\n{2,}/).filter((paragraph) => paragraph !== "");
@@ -47,7 +47,7 @@ function readPart(text: string): ReadPart {
   if (/^\d{6,10}$/.test(text)) return { kind: "code", code: text };
   if (text.includes("://")) return { kind: "paragraph", text };
   const facts = text.split("\n").map((line) => /^(\p{Lu}[^:]{0,40}): (.+)$/u.exec(line));
-  // A sentence may have a colon too; a line of facts ends without a full stop.
+  // A sentence may also contain a colon, but a line of facts never ends with a full stop.
   if (facts.every((fact) => fact !== null) && (facts.length > 1 || !text.endsWith("."))) {
     return { kind: "facts", facts: facts.map(([, name = "", value = ""]) => ({ label: name, value })) };
   }

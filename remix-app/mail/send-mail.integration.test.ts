@@ -36,7 +36,7 @@ async function makeDue(): Promise<void> {
     .eq("recipient", to);
 }
 
-test("a mail goes out as text and as HTML, and is then forgotten", async () => {
+test("sends an email as text and as HTML, and then deletes it", async () => {
   await sendMail(env, { to, subject: "Something changed", text: `First.\n\nSecond: ${env.BASE_URL}/x` });
   await expect.poll(() => mailsTo(to)).toHaveLength(1);
   const [received] = await mailsTo(to);
@@ -45,7 +45,7 @@ test("a mail goes out as text and as HTML, and is then forgotten", async () => {
   await expect.poll(kept).toEqual([]);
 });
 
-test("an address that would be a list of them reaches nobody else", async () => {
+test("sends nothing to an address that is a list of addresses", async () => {
   vi.spyOn(console, "error").mockImplementation(() => {});
   const other = `other-${to}`;
   await sendMail(env, { to: `${to}, ${other}`, subject: "S", text: "T" });
@@ -54,7 +54,7 @@ test("an address that would be a list of them reaches nobody else", async () => 
   await outbox().delete().eq("recipient", `${to}, ${other}`);
 });
 
-test("where the mail server is down the request goes on, and the mail goes out later, once", async () => {
+test("doesn't fail while the mail server is down, and sends the email later, once", async () => {
   const said = vi.spyOn(console, "error").mockImplementation(() => {});
   await sendMail(down, { to, subject: "Later", text: "T" });
   await expect.poll(() => said.mock.calls.join()).toMatch(/was not sent, and is tried again: ESOCKET|ECONNECTION/);
@@ -75,7 +75,7 @@ test("where the mail server is down the request goes on, and the mail goes out l
   expect(await mailsTo(to)).toHaveLength(1);
 });
 
-test("one run sends all that is due, more than one batch of it", async () => {
+test("sends all due emails in one run, even several batches", async () => {
   const due = { recipient: to, subject: "One of many", body: "T", next_attempt_at: new Date(0).toISOString() };
   await outbox().insert(Array.from({ length: 25 }, () => due));
   await runResend();
@@ -83,7 +83,7 @@ test("one run sends all that is due, more than one batch of it", async () => {
   await expect.poll(kept).toEqual([]);
 });
 
-test("without a mail server it says so, and keeps nothing", async () => {
+test("logs an error without a mail server, and keeps nothing", async () => {
   const said = vi.spyOn(console, "error").mockImplementation(() => {});
   await sendMail({ ...env, SMTP_URL: undefined }, { to, subject: "Never", text: "T" });
   expect(said.mock.calls.join()).toContain("SMTP_URL is not set");

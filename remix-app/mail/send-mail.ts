@@ -4,9 +4,9 @@ import type { Mail } from "./mail-body.ts";
 import { deliverMail } from "./transport.ts";
 
 /**
- * Sends a mail of ours without making anybody wait for it. It is kept in the database until it has gone out, and tried
- * again where it did not. It never fails: what went wrong is logged, without the address. Not for mails that carry a
- * secret, which nothing may keep: those go by `deliverMail`.
+ * Sends an email without making the caller wait. It stays in the database until it is sent, and failed attempts are
+ * retried. Never throws: failures are logged, without the address. Don't use it for emails with a secret, which must
+ * not be stored; use `deliverMail` for those.
  */
 export async function sendMail(env: Env, mail: Mail): Promise<void> {
   if (!env.SMTP_URL) {
@@ -31,7 +31,7 @@ async function attempt(env: Env, { mail, id }: { mail: Mail; id: string | undefi
   if (id) await forgetMail(env, id);
 }
 
-/** Takes a mail that has gone out from those that have not. */
+/** Deletes a sent email from the outbox. */
 export async function forgetMail(env: Env, id: string): Promise<void> {
   const { error } = await createServiceClient(env).schema("private").from("outgoing_mails").delete().eq("id", id);
   if (error) console.error(`warning mail=${id} was sent, and may be sent again: ${error.code}`);

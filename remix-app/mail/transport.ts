@@ -2,16 +2,16 @@ import { createTransport, type Transporter } from "nodemailer";
 import type { Env } from "../config/env.server.ts";
 import { type Mail, mailBody, mailSite } from "./mail-body.ts";
 
-/** Bounds on one delivery; nobody waits for it but its own retry. */
+/** Timeouts of one delivery. Only its own retry waits for it. */
 const connectTimeoutMs = 5_000;
 const answerTimeoutMs = 10_000;
 
 const transports = new Map<string, Transporter>();
 
 /**
- * Sends one mail now. Keeps nothing, so it is the way of mails that carry a secret (a code, a link).
- * @param options.id names the mail, so that mailboxes know a second copy of it
- * @returns why it did not go out; null where it did
+ * Sends one email now. Stores nothing, so emails with a secret (a code, a link) are sent this way.
+ * @param options.id identifies the email, so that mailboxes recognize a duplicate
+ * @returns why it was not sent; null if it was
  */
 export async function deliverMail(
   env: Pick<Env, "BASE_URL" | "SMTP_URL" | "MAIL_FROM" | "BRAND_NAME" | "BRAND_ACCENT" | "BRAND_MARK">,
@@ -22,7 +22,7 @@ export async function deliverMail(
   try {
     await transportOf(SMTP_URL).sendMail({
       from: MAIL_FROM,
-      // As an object, so that an address is never read as a list of them.
+      // An object, so that an address is never read as a list.
       to: { name: "", address: mail.to },
       subject: mail.subject,
       ...mailBody(mail, mailSite(env)),
@@ -30,7 +30,7 @@ export async function deliverMail(
     });
     return null;
   } catch (error) {
-    // The server's own text may name the recipient; its code says enough for a log.
+    // The server's own text may name the recipient. Its code is enough for the log.
     return error instanceof Error && "code" in error ? String(error.code) : "unknown failure";
   }
 }

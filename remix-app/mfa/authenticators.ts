@@ -14,18 +14,16 @@ const authenticator = z.object({
     .transform((name) => name || defaultName),
   verified: z.boolean(),
   createdAt: utcText,
-  /** When a code of it was last asked for. */
+  /** When one of its codes was last requested. */
   lastUsedAt: utcText.nullable(),
 });
 const authenticators = z.array(authenticator);
 
-/** An authenticator app of an account. */
 export type Authenticator = z.infer<typeof authenticator>;
 
 /**
- * The authenticator apps of a user, the one that was used last first; those whose enrollment was never
- * finished too.
- * @throws Response 503 AUTH_UNAVAILABLE where the database did not say
+ * Returns a user's authenticator apps, most recently used first, including those with an unfinished enrollment.
+ * @throws Response 503 AUTH_UNAVAILABLE if the database did not answer
  */
 export async function listAuthenticators({ env, requestId }: AppLoadContext, userId: string): Promise<Authenticator[]> {
   const { data, error } = await createServiceClient(env)

@@ -31,7 +31,7 @@ afterEach(() => deletePerson(person));
 const answerWith = ({ factorId }: AuthenticatorApp, code: string) => ({ factorId, code });
 
 describe("the challenge", () => {
-  test("comes straight after the sign-in, keeps the destination, and leads there", async () => {
+  test("follows the sign-in immediately and leads to the original destination", async () => {
     const browser = await signIn(person, { returnUrl: "/workspaces?sort=name" });
     expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces%3Fsort%3Dname");
     expect(await browser.session()).toMatchObject({ aal: "aal1", mfa: { required: true, satisfied: false } });
@@ -41,7 +41,7 @@ describe("the challenge", () => {
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).location).toBe("/workspaces");
   });
 
-  test("takes a code of the chosen app, as apps show it", async () => {
+  test("accepts a code of the chosen app, in the format that apps show", async () => {
     const browser = await enter(person);
     const code = codeOf(tablet);
     expect((await browser.post("/mfa", answerWith(phone, code))).status).toBe(400);
@@ -50,7 +50,7 @@ describe("the challenge", () => {
   });
 
   test.each(["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])(
-    "leads to no address like %s",
+    "never leads to a URL like %s",
     async (target) => {
       const browser = await enter(person);
       const page = `/mfa?${new URLSearchParams({ returnUrl: target })}`;
@@ -60,7 +60,7 @@ describe("the challenge", () => {
     },
   );
 
-  test("takes no code of another account's app", async () => {
+  test("refuses a code of another account's app", async () => {
     const other = await createPerson();
     try {
       const [theirs] = await insertAuthenticators(other, ["Theirs"]);
@@ -73,14 +73,17 @@ describe("the challenge", () => {
     }
   });
 
-  test.each(["", "12345", "1234567", "abcdef", "１２３４５６"])("says what a code is, given %j", async (code) => {
-    const browser = await enter(person);
-    const { status, text } = await browser.post("/mfa", answerWith(phone, code));
-    expect(status).toBe(400);
-    expect(text).toMatch(/Enter the (6 digits|code) from your app/);
-  });
+  test.each(["", "12345", "1234567", "abcdef", "１２３４５６"])(
+    "explains what to enter when given %j",
+    async (code) => {
+      const browser = await enter(person);
+      const { status, text } = await browser.post("/mfa", answerWith(phone, code));
+      expect(status).toBe(400);
+      expect(text).toMatch(/Enter the (6 digits|code) from your app/);
+    },
+  );
 
-  test("of a visitor without a session leads to the sign-in, and keeps the destination", async () => {
+  test("leads a visitor without a session to the sign-in page, and keeps the destination", async () => {
     const browser = openBrowser(base);
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
   });
@@ -92,8 +95,8 @@ describe("the challenge", () => {
   });
 });
 
-describe("a code", () => {
-  test("that was used is refused to the next session, and the next code is taken", async () => {
+describe("a code from an authenticator app", () => {
+  test("is refused for the next session once used, and the next code is accepted", async () => {
     const code = codeOf(phone);
     expect((await (await enter(person)).post("/mfa", answerWith(phone, code))).location).toBe("/");
     const browser = await enter(person);
@@ -103,7 +106,7 @@ describe("a code", () => {
     expect((await browser.post("/mfa", answerWith(phone, codeOf(phone, 1)))).location).toBe("/");
   });
 
-  test("that was used is refused however its authenticator is named", async () => {
+  test("is refused once used, even if its authenticator's id has another case", async () => {
     const code = codeOf(phone);
     expect((await (await enter(person)).post("/mfa", answerWith(phone, code))).location).toBe("/");
     const browser = await enter(person);
@@ -113,7 +116,7 @@ describe("a code", () => {
     expect(await browser.session()).toMatchObject({ aal: "aal1" });
   });
 
-  test("brought many times at once by one session counts once", async () => {
+  test("counts once if one session sends it many times concurrently", async () => {
     const browser = await enter(person);
     const code = codeOf(phone);
     const verified = async () =>
@@ -125,12 +128,12 @@ describe("a code", () => {
     const before = await verified();
     const answers = await callAtOnce(() => browser.post("/mfa", answerWith(phone, code)));
     expect(await verified()).toBe(before + 1);
-    // Once the session has proved it, whoever comes with its older cookie goes on as well.
+    // Once the session is verified, requests with its older cookie pass too.
     expect(answers.map(({ status }) => status)).toContain(302);
     for (const { status } of answers) expect([302, 400, 429]).toContain(status);
   });
 
-  test("brought at once by many sessions opens one", async () => {
+  test("opens only one of many sessions that send it concurrently", async () => {
     const browsers = await Promise.all(Array.from({ length: 10 }, () => enter(person)));
     const code = codeOf(phone);
     await Promise.all(browsers.map((browser) => browser.post("/mfa", answerWith(phone, code))));
@@ -138,7 +141,7 @@ describe("a code", () => {
     expect(open.filter(Boolean)).toHaveLength(1);
   });
 
-  test("is claimed once of many claims at once, whoever sends them", async () => {
+  test("is claimed by only one of many concurrent callers", async () => {
     const service = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
     const code_hash = crypto.randomUUID().replaceAll("-", "").repeat(2);
     const claims = await callAtOnce(async () =>
@@ -148,7 +151,7 @@ describe("a code", () => {
     expect(claims.filter(({ data }) => data === true)).toHaveLength(1);
   });
 
-  test("that is wrong can be tried 5 times, and not a sixth, not even the right one", async () => {
+  test("can be wrong 5 times; after that even the right one is refused", async () => {
     const browser = await enter(person);
     const wrong = wrongCodesOf(phone);
     for (const code of wrong.slice(0, 5)) {
@@ -163,15 +166,15 @@ describe("a code", () => {
     }
   });
 
-  test("that is right after 4 wrong ones is taken", async () => {
+  test("is accepted after 4 wrong ones", async () => {
     const browser = await enter(person);
     for (const code of wrongCodesOf(phone).slice(0, 4)) await browser.post("/mfa", answerWith(phone, code));
     expect((await browser.post("/mfa", answerWith(phone, codeOf(phone)))).location).toBe("/");
   });
 });
 
-describe("a session that has yet to prove its second factor", () => {
-  test("is told so by an API, with its rotated cookies kept", async () => {
+describe("a session with its second factor still due", () => {
+  test("learns this from an API, and keeps its rotated cookies", async () => {
     const browser = await enter(person);
     const response = await fetch(new URL("/api/workspaces/00000000-0000-4000-8000-000000000000", base), {
       method: "DELETE",
@@ -181,14 +184,14 @@ describe("a session that has yet to prove its second factor", () => {
     expect(await browser.session()).toMatchObject({ aal: "aal1" });
   });
 
-  test("may look at the sign-in page, and signs out", async () => {
+  test("can open the sign-in page, and can sign out", async () => {
     const browser = await enter(person);
     expect((await browser.get("/login")).status).toBe(200);
     expect((await browser.post("/logout", {})).location).toBe("/login");
     expect((await browser.get("/api/v1/auth/session")).status).toBe(401);
   });
 
-  test("reads nothing from the Data API either", async () => {
+  test("can't read anything from the Data API", async () => {
     const { auth } = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
     const { data } = await auth.signInWithPassword(person);
     const token = data.session?.access_token ?? "";

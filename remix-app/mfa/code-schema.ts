@@ -6,12 +6,12 @@ const codeSchema = z
   .transform((text) => text.replace(/[\s-]/g, ""))
   .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits from your app"));
 
-/** In lower case: the identity backend takes either, and used codes are remembered by the factor's name. */
+/** Lower-cased, because the identity backend accepts either case and used codes are stored by the factor's id. */
 export const factorIdSchema = z.uuid({ error: "Choose an authenticator app" }).toLowerCase();
 
 export const challengeSchema = z.object({ factorId: factorIdSchema, code: codeSchema });
 
-/** An authenticator's name, as its owner tells it from others. */
+/** An authenticator's name, with which its owner distinguishes it. */
 const nameSchema = z
   .string()
   .trim()
@@ -21,7 +21,7 @@ const nameSchema = z
 
 export const startEnrollmentSchema = z.object({ name: nameSchema });
 
-/** What an enrollment under way carries from page to page: the backend shows a secret only once. */
+/** Carries a started enrollment from page to page, because the backend shows a secret only once. */
 export const verifyEnrollmentSchema = z.object({
   factorId: factorIdSchema,
   secret: z.string().regex(/^[A-Z2-7]{16,128}$/),

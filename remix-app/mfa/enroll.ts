@@ -6,7 +6,7 @@ import { type QrCode, qrCodeOf } from "./qr-code.ts";
 
 const maxAuthenticators = 10;
 
-/** An authenticator whose code has yet to be proved: what the page shows of it. */
+/** An authenticator whose first code hasn't been verified yet, as its page shows it. */
 export interface Enrollment {
   factorId: string;
   secret: string;
@@ -19,8 +19,8 @@ export interface Enrollment {
 export type StartedEnrollment = { started: true; enrollment: Enrollment } | ({ started: false } & AuthFailure);
 
 /**
- * Begins the enrollment of an authenticator app. What was begun before and never finished is dropped.
- * @param options.name as its owner calls it; without one it gets one that is free
+ * Starts the enrollment of an authenticator app, and drops any unfinished one.
+ * @param options.name chosen by the owner; defaults to a free name
  * @throws Response 503 AUTH_UNAVAILABLE, as {@link listAuthenticators}
  */
 export async function startEnrollment(
@@ -52,17 +52,17 @@ interface BegunEnrollment {
   secret: string;
   name: string;
   user: User;
-  /** Under this name authenticator apps list the account: the product's. */
+  /** The name under which authenticator apps list the account: the product's. */
   issuer: string;
 }
 
-/** What the page shows of an enrollment under way, from what its form carried. */
+/** Rebuilds the page of a started enrollment from its form's fields. */
 export function enrollmentOf({ factorId, secret, name, user, issuer }: BegunEnrollment): Enrollment {
   const uri = keyUri(secret, { account: user.email, issuer });
   return { factorId, secret, name, uri, qrCode: qrCodeOf(uri) };
 }
 
-/** The "Key Uri Format" that authenticator apps read. */
+/** Builds the URI in the "Key Uri Format" that authenticator apps read. */
 function keyUri(secret: string, { account, issuer }: { account: string; issuer: string }): string {
   const label = `${encodeURIComponent(issuer)}:${encodeURIComponent(account)}`;
   const query = new URLSearchParams({ secret, issuer, algorithm: "SHA1", digits: "6", period: "30" });

@@ -45,8 +45,8 @@ const factors = () =>
 const codesLeft = async () =>
   (await query("select from private.mfa_recovery_codes where user_id = $1 and used_at is null", [person.id])).length;
 
-describe("enrolling", () => {
-  test("raises the session, shows ten recovery codes, and asks for codes from then on", async () => {
+describe("enrolling an authenticator app", () => {
+  test("raises the session, shows ten recovery codes, and requires codes from then on", async () => {
     const browser = await enter(person);
     const { sessionId } = await browser.session();
     const begun = await start(browser, { name: "Work phone" });
@@ -60,7 +60,7 @@ describe("enrolling", () => {
     expect((await signIn(person)).location).toBe("/mfa");
   });
 
-  test("with a wrong code shows the same key again", async () => {
+  test("shows the same key again after a wrong code", async () => {
     const browser = await enter(person);
     const begun = await start(browser);
     const [wrong = ""] = wrongCodesOf(begun);
@@ -73,7 +73,7 @@ describe("enrolling", () => {
     expect((await verify(browser, { ...begun, code: codeOf(begun) })).status).toBe(200);
   });
 
-  test("uses its code up: the challenge does not take it again", async () => {
+  test("uses up its code, so that the challenge refuses it", async () => {
     const browser = await enter(person);
     const begun = await start(browser);
     const code = codeOf(begun);
@@ -82,7 +82,7 @@ describe("enrolling", () => {
     expect(again.text).toContain("That code was already used");
   });
 
-  test("begun anew drops what was begun before", async () => {
+  test("drops an unfinished enrollment when another one starts", async () => {
     const browser = await enter(person);
     const [first, second] = [await start(browser), await start(browser)];
     expect(await factors()).toMatchObject([{ id: second.factorId, status: "unverified" }]);
@@ -94,7 +94,7 @@ describe("enrolling", () => {
     expect((await verify(browser, { ...second, code: codeOf(second) })).status).toBe(200);
   });
 
-  test("a second one keeps the recovery codes, leads back, and needs a name of its own", async () => {
+  test("keeps the recovery codes with a second app, leads back, and requires a unique name", async () => {
     const browser = await enter(person);
     const first = await start(browser, { name: "Phone" });
     await verify(browser, { ...first, code: codeOf(first) });
@@ -113,11 +113,11 @@ describe("enrolling", () => {
   test.each([
     { name: "N".repeat(60), status: 200 },
     { name: "N".repeat(61), status: 400 },
-  ])("takes names of 60 characters and no longer ($status)", async ({ name, status }) => {
+  ])("accepts names of up to 60 characters ($status)", async ({ name, status }) => {
     expect((await start(await enter(person), { name })).status).toBe(status);
   });
 
-  test("ten is as many as an account has", async () => {
+  test("allows ten apps per account", async () => {
     const names = Array.from({ length: 9 }, (_, index) => `App ${index}`);
     const [app] = await insertAuthenticators(person, names);
     if (!app) throw new Error("no app");
@@ -130,7 +130,7 @@ describe("enrolling", () => {
     expect([eleventh.status, eleventh.text]).toEqual([400, expect.stringContaining("at most 10 authenticator apps")]);
   });
 
-  test("is not open to who has an authenticator and has not proved it", async () => {
+  test("sends an account whose authenticator is still unproven to the challenge", async () => {
     await insertAuthenticators(person, ["Phone"]);
     const browser = await enter(person);
     expect((await browser.get("/mfa/enroll?returnUrl=%2Fworkspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
@@ -138,7 +138,7 @@ describe("enrolling", () => {
     expect(await factors()).toHaveLength(1);
   });
 
-  test("needs a proof of the last ten minutes, and comes back from it", async () => {
+  test("requires a proof from the last ten minutes, and continues after it", async () => {
     for (const [secondsAgo, status] of [
       [590, 200],
       [610, 302],
@@ -154,10 +154,10 @@ describe("enrolling", () => {
   });
 });
 
-describe("an account that must have an authenticator and has none", () => {
+describe("an account that requires an authenticator but has none", () => {
   beforeEach(() => requireMfa(person));
 
-  test("enrolls at the sign-in, and goes on to where it was going", async () => {
+  test("enrolls at sign-in and continues to its destination", async () => {
     const browser = await signIn(person, { returnUrl: "/workspaces" });
     expect(browser.location).toBe("/mfa/enroll?returnUrl=%2Fworkspaces");
     const at = browser.location ?? "";
@@ -172,7 +172,7 @@ describe("an account that must have an authenticator and has none", () => {
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
-  test("on a session of long ago signs in again first, and then enrolls", async () => {
+  test("in an old session, signs in again before it enrolls", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: 610 });
     const stepUp = (await browser.get("/workspaces")).location ?? "";
     expect(stepUp).toBe("/mfa/enroll?returnUrl=%2Fworkspaces");
@@ -185,7 +185,7 @@ describe("an account that must have an authenticator and has none", () => {
   });
 });
 
-describe("removing", () => {
+describe("removing an authenticator app", () => {
   async function enrolled() {
     const browser = await enter(person);
     const begun = await start(browser, { name: "Phone" });
@@ -195,7 +195,7 @@ describe("removing", () => {
   const remove = (browser: SignedInBrowser, factorId: string) =>
     browser.post(`/mfa/remove?${new URLSearchParams({ factorId })}`, { factorId });
 
-  test("one of two leaves the other and the recovery codes", async () => {
+  test("leaves the other app and the recovery codes", async () => {
     const { browser, phone } = await enrolled();
     const tablet = await start(browser, { name: "Tablet" });
     await verify(browser, { ...tablet, code: codeOf(tablet) });
@@ -203,11 +203,11 @@ describe("removing", () => {
     expect((await remove(browser, phone.factorId)).location).toBe("/settings/security");
     expect(await factors()).toMatchObject([{ id: tablet.factorId }]);
     expect(await codesLeft()).toBe(10);
-    // Its last code was the tablet's, so the session goes on.
+    // Its last code came from the tablet, so the session stays valid.
     expect((await browser.get("/settings/security")).status).toBe(200);
   });
 
-  test("the one that the session was proved by asks for the other", async () => {
+  test("asks for the other app if the session was verified by the removed one", async () => {
     const { browser, phone } = await enrolled();
     const tablet = await start(browser, { name: "Tablet" });
     await verify(browser, { ...tablet, code: codeOf(tablet) });
@@ -221,7 +221,7 @@ describe("removing", () => {
     expect(location).toBe("/settings/security");
   });
 
-  test("the last one takes the recovery codes along, and is in the log", async () => {
+  test("deletes the recovery codes with the last app, and logs the removal", async () => {
     const { browser, phone } = await enrolled();
     expect((await browser.get(`/mfa/remove?factorId=${phone.factorId}`)).text).toContain("your last authenticator app");
     expect((await remove(browser, phone.factorId)).location).toBe("/settings/security");
@@ -240,7 +240,7 @@ describe("removing", () => {
     expect((await signIn(person)).location).toBe("/");
   });
 
-  test("the last one of an account that must have one is refused", async () => {
+  test("refuses to remove the last app of an account that requires one", async () => {
     const { browser, phone } = await enrolled();
     await requireMfa(person);
     const page = await browser.get(`/mfa/remove?factorId=${phone.factorId}`);
@@ -250,7 +250,7 @@ describe("removing", () => {
     expect(await factors()).toHaveLength(1);
   });
 
-  test("needs a code of the last ten minutes", async () => {
+  test("requires a code from the last ten minutes", async () => {
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
     const prove = { factorId: app.factorId, code: codeOf(app) };
@@ -262,7 +262,7 @@ describe("removing", () => {
     expect(await factors()).toHaveLength(1);
   });
 
-  test("what is not there, or not theirs, is 404", async () => {
+  test("answers 404 for an unknown app and for another account's", async () => {
     const { browser } = await enrolled();
     const other = await createPerson();
     try {

@@ -4,10 +4,10 @@ import { discardSession, requireKeptSession } from "../session/request-session.t
 import type { User } from "../session/user.ts";
 
 /**
- * Does a sign-in that does not say beforehand whose it is, as by a passkey, for who is signed in: they stay, and the
- * session of another account is ended again.
+ * Runs a sign-in that doesn't name its account beforehand, such as one by passkey, for the user who is signed in. They
+ * stay signed in, and a session of another account is ended again.
  * @param options.signIn stores a session of the identity backend
- * @throws Response 403 FORBIDDEN where the session is another account's
+ * @throws Response 403 FORBIDDEN if the session belongs to another account
  */
 export async function keepAccount(
   context: AppLoadContext,

@@ -20,13 +20,13 @@ beforeEach(async () => {
 });
 afterEach(() => deletePerson(person));
 
-/** What a page's field holds. */
+/** Returns the value of a field on a page. */
 const fieldValue = (text: string, name: string) => {
   const [field = ""] = new RegExp(`<input[^>]* name="${name}"[^>]*>`).exec(text) ?? [];
   return /\bvalue="([^"]*)"/.exec(field)?.[1];
 };
 
-/** Sends a page's form too late, proves who it is, and answers the page that one is led back to. */
+/** Sends a page's form after the proof has expired, proves the user's identity, and returns the page that follows. */
 async function sendTooLate(
   browser: SignedInBrowser,
   { page, typed, proof }: Record<"typed" | "proof", Record<string, string>> & { page: string },
@@ -38,8 +38,8 @@ async function sendTooLate(
   return browser.get(page);
 }
 
-describe("a form that was sent when the proof was too old", () => {
-  test("is on its page as it was typed once that is proved again, and changes nothing by itself", async () => {
+describe("a form sent after the proof has expired", () => {
+  test("is restored on its page after a new proof, and changes nothing by itself", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const page = "/settings/profile/email";
     const { status, text } = await sendTooLate(browser, {
@@ -52,7 +52,7 @@ describe("a form that was sent when the proof was too old", () => {
     expect(await query("select email from auth.users where id = $1", [person.id])).toEqual([{ email: person.email }]);
   });
 
-  test("has all fields of a new key", async () => {
+  test("restores all fields of a new key", async () => {
     const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
       person.id,
     ]);
@@ -64,7 +64,7 @@ describe("a form that was sent when the proof was too old", () => {
     expect([fieldValue(text, "environment"), fieldValue(text, "requestsPerMinute")]).toEqual(["staging", "30"]);
   });
 
-  test("is kept as well where a script sent it", async () => {
+  test("is also kept if a script sent it", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const page = "/settings/profile/email";
     const { status, text } = await browser.post(`${page}.data`, { email: "new@integration.gatehouse.test" });
@@ -73,14 +73,14 @@ describe("a form that was sent when the proof was too old", () => {
     expect((await browser.get(`${page}.data`)).text).toContain("new@integration.gatehouse.test");
   });
 
-  test("is kept of no form with a secret", async () => {
+  test("is not kept if it contains a secret", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const { status, headers } = await browser.post("/settings/security/password", { password: "a new one of mine" });
     expect(status).toBe(302);
     expect(headers.getSetCookie().join()).not.toContain("gh_kept_form");
   });
 
-  test("waits for its sender alone", async () => {
+  test("is kept for its sender only", async () => {
     const other = await createPerson();
     try {
       const page = "/settings/profile/email";
@@ -97,7 +97,7 @@ describe("a form that was sent when the proof was too old", () => {
     }
   });
 
-  test("of the console has what will be changed and why, and is confirmed anew", async () => {
+  test("from the console restores the change and its reason, but must be confirmed again", async () => {
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
     await query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [person.id]);

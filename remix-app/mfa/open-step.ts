@@ -3,15 +3,15 @@ import { detour, redirectTarget } from "../http/redirect-target.ts";
 import { demandedSince } from "../session/sign-in-demand.ts";
 import { getUser, isFresh, replacePasswordPath, secondStepPath, type User } from "../session/user.ts";
 
-/** A page that people pass through on their way: who they are, and where they are going. */
+/** A page that people pass through: who they are, and where they are going. */
 export interface Step {
   user: User;
-  /** A path of ours, from the address's `returnUrl`. */
+  /** A path on our origin, from `returnUrl` in the query. */
   destination: string;
 }
 
 /**
- * What the pages of the second step begin with. Their user may have yet to prove one: each page decides what is due.
+ * Opens a page of the second step. Its user may still have to prove a factor: each page decides what is due.
  * @throws Response a redirect to the sign-in page that keeps the destination
  * @throws Response 503 AUTH_UNAVAILABLE, as {@link getUser}
  */
@@ -27,9 +27,9 @@ export async function openStep(
 }
 
 /**
- * For users who have to prove themselves again; those who have an authenticator and have not used it yet go to the
- * challenge.
- * @throws Response a redirect to what is due first, or to the destination where the last proof is recent enough
+ * Opens a page for users who have to confirm their identity. Those with an authenticator that is still unproven go to
+ * the challenge.
+ * @throws Response a redirect to what is due first, or to the destination if the last proof is recent enough
  */
 export async function openStepUp(context: AppLoadContext, request: Request): Promise<Step> {
   const step = await openStep(context, { request });
@@ -41,16 +41,16 @@ export async function openStepUp(context: AppLoadContext, request: Request): Pro
   return step;
 }
 
-/** Whether the last proof is recent enough for the destination, which may demand one from a certain moment on. */
+/** Returns whether the last proof is recent enough for the destination, which may require one after a certain time. */
 function isProven(context: AppLoadContext, { user, destination }: Step): boolean {
   const since = demandedSince(context, destination);
   return since === null ? isFresh(user) : user.provenAt.getTime() >= since * 1_000;
 }
 
 /**
- * Enrollment is for those who have no authenticator yet, whatever else they have to prove, and for those who have proved
- * one; both by a recent proof, so that nobody enrolls their own app on a session that was left open.
- * @throws Response a redirect to what is due first, and from there back to this very page
+ * Opens the enrollment page, for users without an authenticator, even if another proof is due, and for those who have
+ * proved one. Both need a recent proof, so that an open session can't be used to enroll someone else's app.
+ * @throws Response a redirect to what is due first, and from there back to this page
  */
 export async function openEnrollment(context: AppLoadContext, request: Request): Promise<Step> {
   const step = await openStep(context, { request });

@@ -5,10 +5,10 @@ import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.t
 import { visitorHeaders } from "../testing/visitor.ts";
 import type { WebProcess } from "../testing/web-process.ts";
 
-/** Two seconds for the lookup, and too little for a second one. */
+/** Two seconds for the lookup, and not enough for a second one. */
 const boundMs = 3_500;
 const atOnce = 40;
-/** For those that took too long among so many, which on a busy machine is no lookup's fault. */
+/** Used to repeat requests that took too long, because a busy machine can delay some of many concurrent ones. */
 const fewAtOnce = 8;
 let backend: IdentityBackend;
 let web: WebProcess;
@@ -25,7 +25,7 @@ beforeEach(() => {
   backend.state = "ok";
 });
 
-/** Beside what knows no session: what asks a session who it is, and lets nobody in by it. */
+/** Open routes that still read the session, though it grants no access there. They are tested too. */
 const asksSession = ["mfa", "mfa/recovery", "login", "api/v1/auth/session"];
 const judged = everyRoute.filter(({ route }) => !(route in openRoutes) || asksSession.includes(route));
 const judgedPaths = new Set(judged.map(({ path }) => path));
@@ -58,7 +58,7 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
     else backend.state = fault;
   });
 
-  test("is 503 at every route within two seconds, for cookies and bearers, and no page is half there", async () => {
+  test("answers 503 at every route within two seconds, for cookies and bearers, and sends no partial page", async () => {
     const session = await backend.session();
     const cookie = await backend.cookieOf(session);
     const pages = { ...visitorHeaders(), cookie, accept: "text/html" };
@@ -69,11 +69,11 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
     ]);
     const first = await answersOf(asked, atOnce);
     const late = first.filter(({ ms }) => ms >= boundMs).map(({ asked }) => asked);
-    // Their time alone is judged anew: what they said, they said.
+    // Only their time is measured again. Their first answers still count.
     const again = await answersOf(late, fewAtOnce);
     const wrong = [...first, ...again].filter(({ status, text, headers }) => {
       if (status === 405) return false;
-      // An address that merely stands for another one, whose answer is among these.
+      // The redirect leads to a path whose answer is also checked here.
       if (status === 302) return !judgedPaths.has(headers.get("location")?.split(/[?#]/)[0] ?? "");
       const whole = headers.get("content-type")?.startsWith("application/problem+json")
         ? JSON.parse(text).code === "AUTH_UNAVAILABLE"
@@ -87,7 +87,7 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
     expect(first.length).toBeGreaterThan(60);
   }, 120_000);
 
-  test("leaves the pages of recovery where they are, and takes nothing from the browser", async () => {
+  test("leaves the recovery pages reachable, and clears no cookies", async () => {
     const cookie = await backend.cookieOf(await backend.session());
     const headers = { ...visitorHeaders(), cookie, accept: "text/html" };
     const hash = crypto.randomUUID();
@@ -106,7 +106,7 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
   });
 });
 
-test("the chooser sends nobody to a sign-in whose browser holds accounts that cannot be looked up", async () => {
+test("keeps a browser with accounts that can't be looked up from being sent to sign-in", async () => {
   const cookie = await backend.cookieOf(await backend.session());
   backend.state = "down";
   const { status, headers } = await answerOf("/accounts", {
@@ -115,12 +115,12 @@ test("the chooser sends nobody to a sign-in whose browser holds accounts that ca
   expect([status, headers.getSetCookie()]).toEqual([503, []]);
 });
 
-describe("where MFA is required", () => {
+describe("an account that requires MFA", () => {
   beforeEach(async () => {
     await requireMfa(await backend.newPerson());
   });
 
-  test("a rotated cookie is kept beside the refusal, and a page leads into the challenge with it", async () => {
+  test("keeps a rotated cookie despite the refusal, and a page redirects to the challenge with it", async () => {
     for (const [path, status] of [
       ["/api/v1/users/me/sessions", 403],
       ["/workspaces", 302],
@@ -134,7 +134,7 @@ describe("where MFA is required", () => {
     }
   });
 
-  test("no credential of a request borrows another's strength", async () => {
+  test("never combines the strength of two credentials in one request", async () => {
     await insertAuthenticators(backend.person, ["phone"]);
     const strong = await backend.cookieOf(await backend.session({ codeSecondsAgo: 1 }));
     const weak = await backend.accessToken();

@@ -1,16 +1,16 @@
 import QRCode from "qrcode";
 
-/** A QR code as one path over a square grid of modules, quiet zone included (ISO/IEC 18004). */
+/** A QR code as one path on a square grid of modules, including the quiet zone (ISO/IEC 18004). */
 export interface QrCode {
-  /** Modules along a side. */
+  /** Modules per side. */
   size: number;
   path: string;
 }
 
-/** The white frame that readers need around the code, in modules. */
+/** The white border that readers need around the code, in modules. */
 const quietModules = 4;
 
-/** Makes the QR code of a text. */
+/** Encodes text as a QR code. */
 export function qrCodeOf(text: string): QrCode {
   const { modules } = QRCode.create(text, { errorCorrectionLevel: "M" });
   let path = "";

@@ -7,20 +7,21 @@ import { recoveryCodeHash } from "./recovery-codes.ts";
 import { removeFactors } from "./remove-factors.ts";
 
 /**
- * What became of a recovery, and what to say of it. `unfinished`: the code is used and the authenticators are not all
- * gone; it can be taken up again without another code.
+ * The result of a recovery, and what to say about it. `unfinished`: the code is used, but some authenticators remain.
+ * The recovery can be continued without another code.
  */
 export type Recovery =
   | { outcome: "recovered" }
   | { outcome: "refused" | "unfinished"; status: 400 | 403 | 429 | 503; message: string };
 
 /**
- * Removes the lost authenticators of the signed-in user by a recovery code, or takes up again what failed half-way. It
- * proves nothing else: the session stays at AAL1, and what the account demands is due as before.
+ * Removes the lost authenticators of the signed-in user by a recovery code, or continues a recovery that failed
+ * halfway. It proves nothing else: the session stays at AAL1, and the account's requirements are still due.
  *
- * In this order, so that a failure at any point leaves the account closed: the code is claimed, which advances the
- * boundary, marks the recovery and ends other sessions and apps; the factors go; with none left the claim is completed.
- * @param options.code normalised; null takes up what this session began
+ * The order ensures that a failure at any point leaves the account closed. First the code is claimed, which advances
+ * the boundary, marks the recovery and ends other sessions and apps. Then the factors are deleted. Once none is left,
+ * the claim is completed.
+ * @param options.code normalised; null continues what this session started
  */
 export async function recover(
   context: AppLoadContext,

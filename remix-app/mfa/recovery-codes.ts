@@ -5,20 +5,22 @@ import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 
-/** Crockford's base 32: no letter is taken for a digit or for another letter. */
+/** Crockford's base 32, in which no letter can be confused with a digit or another letter. */
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const codesAtOnce = 10;
-/** 80 bits: more than anybody can try, even with the hashes in hand. */
+/** 80 bits: too many to try, even with access to the hashes. */
 const codeBytes = 10;
 const codeLength = 16;
 
-/** A recovery code as typed: case, spaces and dashes do not matter, and look-alikes are read as what they are. */
+/**
+ * A recovery code as typed. Case, spaces and dashes are ignored, and look-alikes are read as the intended characters.
+ */
 const recoveryCodeSchema = z
   .string({ error: "Enter a recovery code" })
   .transform((text) => text.toUpperCase().replace(/[\s-]/g, "").replaceAll("O", "0").replace(/[IL]/g, "1"))
   .pipe(z.string().regex(/^[0-9A-HJKMNP-TV-Z]{16}$/, "Enter a recovery code, such as 7KQ2-M9XA-04TC-HW5E"));
 
-/** A use of a code, or with `finish` what this session began with one before. */
+/** Uses a code, or with `finish`, completes what this session started with an earlier one. */
 export const recoverySchema = z
   .object({ code: recoveryCodeSchema.optional(), finish: z.literal("yes").optional() })
   .refine(({ code, finish }) => code !== undefined || finish !== undefined, {
@@ -32,10 +34,13 @@ const stateSchema = z.object({
   unfinished: z.boolean(),
 });
 
-/** How many codes a user has left, and since when; whether this session used one whose work is not done. */
+/**
+ * How many codes a user has left, when they were created, and whether this session used one without finishing the
+ * recovery.
+ */
 export type RecoveryState = z.infer<typeof stateSchema>;
 
-/** @throws Response 503 UNAVAILABLE where it could not be asked */
+/** @throws Response 503 UNAVAILABLE */
 export async function recoveryState(
   { env, requestId }: AppLoadContext,
   { id, sessionId }: { id: string; sessionId: string },
@@ -48,9 +53,9 @@ export async function recoveryState(
 }
 
 /**
- * Makes ten new codes in the place of all that the user had.
- * @returns them, in groups of four; nobody can read them again
- * @throws Response 503 UNAVAILABLE where they were not stored; the ones from before still count
+ * Replaces all of the user's codes by ten new ones.
+ * @returns them in groups of four; they can't be read again
+ * @throws Response 503 UNAVAILABLE if they were not stored; the earlier ones stay valid
  */
 export async function createRecoveryCodes(context: AppLoadContext, userId: string): Promise<string[]> {
   const codes = Array.from({ length: codesAtOnce }, newCode);
@@ -65,7 +70,7 @@ export async function createRecoveryCodes(context: AppLoadContext, userId: strin
   return codes.map((code) => code.match(/.{4}/g)?.join("-") ?? code);
 }
 
-/** What is stored of a code: see the comment on private.mfa_recovery_codes. */
+/** Returns the stored form of a code: see the comment on private.mfa_recovery_codes. */
 export function recoveryCodeHash(code: string, userId: string): string {
   return createHash("sha256").update(`mfa-recovery-code ${userId} ${code}`).digest("hex");
 }

@@ -45,7 +45,7 @@ async function newCodes(browser: SignedInBrowser): Promise<string[]> {
 const spend = (browser: SignedInBrowser, code = codes[0] ?? "") => browser.post(recoveryPage, { code });
 
 describe("recovery codes", () => {
-  test("are ten, all different, and shown when they are made alone", async () => {
+  test("are ten different ones, shown only when they are created", async () => {
     expect(new Set(codes).size).toBe(10);
     const browser = await signInWithCode(app, 1);
     for (const page of ["/mfa/recovery-codes", "/settings/security"]) {
@@ -54,7 +54,7 @@ describe("recovery codes", () => {
     }
   });
 
-  test("are stored as hashes that name neither the code nor its likeness for another account", async () => {
+  test("are stored as hashes that reveal neither the code nor whether another account has the same one", async () => {
     const rows = await query<{ row: string }>(
       "select to_jsonb(c)::text as row from private.mfa_recovery_codes c where user_id = $1",
       [person.id],
@@ -63,7 +63,7 @@ describe("recovery codes", () => {
     for (const { row } of rows) for (const code of codes) expect(row).not.toContain(code.replaceAll("-", ""));
   });
 
-  test("made anew end the ones from before", async () => {
+  test("replace the earlier ones when they are created again", async () => {
     const renewed = await newCodes(await signInWithCode(app, 1));
     expect(renewed.filter((code) => codes.includes(code))).toEqual([]);
     const browser = await enter(person);
@@ -72,7 +72,7 @@ describe("recovery codes", () => {
   });
 });
 
-describe("using one", () => {
+describe("using a recovery code", () => {
   test("removes the authenticators, proves nothing, and leads to a new enrollment", async () => {
     const browser = await enter(person);
     expect((await spend(browser)).location).toBe(toEnrollment);
@@ -81,7 +81,7 @@ describe("using one", () => {
     expect((await browser.get(toEnrollment)).text).toContain("Your authenticators were removed");
   });
 
-  test("is in the owner's log, and the owner gets a mail", async () => {
+  test("is in the owner's log, and sends the owner an email", async () => {
     await spend(await enter(person));
     const events = await query("select kind, method from public.security_events where user_id = $1 and kind = $2", [
       person.id,
@@ -93,20 +93,20 @@ describe("using one", () => {
       .toContain("A recovery code was used for your Gatehouse account");
   });
 
-  test("ends every other session, one that waits at the challenge too", async () => {
+  test("ends every other session, including one that waits at the challenge", async () => {
     const [elsewhere, waiting, browser] = [await signInWithCode(app, 1), await enter(person), await enter(person)];
     expect((await spend(browser)).location).toBe(toEnrollment);
     expect((await elsewhere.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
     expect((await waiting.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
   });
 
-  test("as people type it: in small letters, with spaces, with O for 0 and I or l for 1", async () => {
+  test("works as people type it: in small letters, with spaces, with O for 0 and I or l for 1", async () => {
     const [code = ""] = codes;
     const typed = code.toLowerCase().replaceAll("-", " ").replaceAll("0", "O").replaceAll("1", "l");
     expect((await spend(await enter(person), typed)).location).toBe(toEnrollment);
   });
 
-  test("once is all: it is refused after a new enrollment", async () => {
+  test("works only once: it is refused after a new enrollment", async () => {
     await spend(await enter(person));
     await insertAuthenticators(person, ["New phone"]);
     const browser = await enter(person);
@@ -116,7 +116,7 @@ describe("using one", () => {
     expect((await spend(browser, codes[1])).location).toBe(toEnrollment);
   });
 
-  test("many times at once is once", async () => {
+  test("counts once when sent many times concurrently", async () => {
     const browser = await enter(person);
     const answers = await callAtOnce(() => spend(browser));
     expect(answers.filter(({ location }) => location === toEnrollment)).toHaveLength(1);
@@ -127,7 +127,7 @@ describe("using one", () => {
     expect(events).toHaveLength(1);
   });
 
-  test("that was cut short leaves the account closed, and is finished by the session that began it", async () => {
+  test("leaves the account closed when interrupted, and is finished by the session that started it", async () => {
     const browser = await enter(person);
     const { sessionId } = await browser.session();
     const hash = recoveryCodeHash(codes[0]?.replaceAll("-", "") ?? "", person.id);
@@ -137,7 +137,7 @@ describe("using one", () => {
       hash,
     ]);
     const elsewhere = await enter(person);
-    // As far as it can get without having said so.
+    // The furthest point of a recovery that has not been recorded as complete.
     await query("delete from auth.mfa_factors where user_id = $1", [person.id]);
     expect((await elsewhere.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
     expect((await elsewhere.get("/mfa")).words).toContain("This account is being reset");
@@ -148,7 +148,7 @@ describe("using one", () => {
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
-  test("of another account is refused", async () => {
+  test("is refused for another account's code", async () => {
     const other = await createPerson();
     try {
       await insertAuthenticators(other, ["Theirs"]);
@@ -160,7 +160,7 @@ describe("using one", () => {
     }
   });
 
-  test("can be tried wrongly 5 times, and not a sixth, not even rightly", async () => {
+  test("allows 5 wrong codes; after that even the right one is refused", async () => {
     const browser = await enter(person);
     for (let attempt = 0; attempt < 5; attempt += 1) {
       expect((await spend(browser, "7KQ2-M9XA-04TC-HW5E")).status).toBe(400);
@@ -170,14 +170,14 @@ describe("using one", () => {
     expect(late.text).toContain("Too many attempts");
   });
 
-  test("is refused after 4 wrong ones no more than before", async () => {
+  test("still works after 4 wrong codes", async () => {
     const browser = await enter(person);
     for (let attempt = 0; attempt < 4; attempt += 1) await spend(browser, "7KQ2-M9XA-04TC-HW5E");
     expect((await spend(browser)).location).toBe(toEnrollment);
   });
 
   test.each(["", "7KQ2", "7KQ2-M9XA-04TC-HW5U", "7KQ2-M9XA-04TC-HW5E-7"])(
-    "says what one looks like, given %j",
+    "explains the format when given %j",
     async (code) => {
       const { status, text } = await spend(await enter(person), code);
       expect(status).toBe(400);
@@ -185,7 +185,7 @@ describe("using one", () => {
     },
   );
 
-  test("is nothing for who has passed the challenge, or has nothing to recover", async () => {
+  test("is unavailable after the challenge, and if there is nothing to recover", async () => {
     expect((await spend(await signInWithCode(app, 1))).location).toBe("/workspaces");
     const other = await createPerson();
     try {
@@ -197,8 +197,8 @@ describe("using one", () => {
   });
 });
 
-describe("an account that must have an authenticator", () => {
-  test("enrolls a new one after a code before anything else opens", async () => {
+describe("an account that requires an authenticator", () => {
+  test("must enroll a new one after using a recovery code, before anything else opens", async () => {
     await requireMfa(person);
     const browser = await signIn(person, { returnUrl: "/workspaces" });
     expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces");
@@ -212,7 +212,7 @@ describe("an account that must have an authenticator", () => {
     const started = await browser.post(toEnrollment, { step: "start" });
     const [, secret = ""] = /name="secret" value="([A-Z2-7]+)"/.exec(started.text) ?? [];
     const [, factorId = ""] = /name="factorId" value="([0-9a-f-]+)"/.exec(started.text) ?? [];
-    // The recovery moved the boundary to its own second, and a proof counts from the next one on.
+    // The recovery moved the boundary to the current second, and proofs count from the next second.
     await new Promise((resolve) => setTimeout(resolve, 1_100));
     const code = codeOf({ secret });
     const { location } = await browser.post(toEnrollment, { step: "verify", factorId, secret, name: "New", code });
@@ -220,7 +220,7 @@ describe("an account that must have an authenticator", () => {
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
-  test("counts no proof from before the code", async () => {
+  test("accepts no proof from before the code", async () => {
     await requireMfa(person);
     await spend(await enter(person));
     const [policy] = await query<{ boundary: number; now: number; required: boolean }>(

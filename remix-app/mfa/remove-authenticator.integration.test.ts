@@ -28,7 +28,7 @@ afterEach(() => deletePerson(person));
 const keptMails = () =>
   query<{ subject: string }>("select subject from private.outgoing_mails where recipient = $1", [person.email]);
 
-/** Removes the only app. @returns by what the page answered */
+/** Removes the only app. @returns the status of the page's answer */
 async function remove(base?: string): Promise<number> {
   const [app] = await insertAuthenticators(person, ["Phone"]);
   if (!app) throw new Error("no app");
@@ -52,12 +52,12 @@ const expectTold = async () => {
   await expect.poll(keptMails, { timeout: 10_000 }).toEqual([]);
 };
 
-test("the owner gets one mail of a removal", async () => {
+test("sends the owner a single email about a removal", async () => {
   expect(await remove()).toBe(302);
   await expectTold();
 });
 
-test("the owner is told of a removal whose answer is lost", async () => {
+test("notifies the owner of a removal even if its answer is lost", async () => {
   const web = await startWatchedWeb(supabase, {
     SMTP_URL: mail.smtp,
     MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",

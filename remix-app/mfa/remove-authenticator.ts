@@ -9,11 +9,11 @@ import { listAuthenticators } from "./authenticators.ts";
 const answered = z.object({ outcome: z.enum(["deleted", "last_of_required", "insufficient_aal", "not_found"]) });
 
 /**
- * Removes an authenticator of the signed-in user, and with the last one the recovery codes, which have nothing left to
- * recover. One that is gone already is removed. The owner is told with the removal itself, even where nobody learns
- * here that it took effect.
- * @returns false where it is the last one of an account that must have one
- * @throws Response 403 MFA_REQUIRED where the session has yet to prove one, 503 UNAVAILABLE or AUTH_UNAVAILABLE
+ * Removes an authenticator of the signed-in user, and with the last one also the recovery codes, which have nothing
+ * left to recover. An authenticator that is already gone counts as removed. The owner is notified as part of the
+ * removal itself, even if its success is not known here.
+ * @returns false if it is the last one of an account that requires one
+ * @throws Response 403 MFA_REQUIRED if the session's second factor is still due, 503 UNAVAILABLE or AUTH_UNAVAILABLE
  */
 export async function removeAuthenticator(
   context: AppLoadContext,
@@ -36,7 +36,7 @@ export async function removeAuthenticator(
   const answer = answered.safeParse(data);
   if (error || !answer.success) {
     const why = error?.code || "no answer";
-    console.error(`error request=${requestId} nobody knows whether an authenticator was removed: ${why}`);
+    console.error(`error request=${requestId} unknown whether an authenticator was removed: ${why}`);
     throw problem("UNAVAILABLE", { requestId });
   }
   switch (answer.data.outcome) {
@@ -52,7 +52,7 @@ export async function removeAuthenticator(
   }
 }
 
-/** The token says less from now on: a new one says so at once. Where there is none, the old one does once it is renewed. */
+/** Replaces the token, whose claims are now outdated. If that fails, the next regular refresh does it. */
 async function renewToken(session: AppLoadContext["session"]): Promise<void> {
   const { stored } = session;
   const renewed = stored && (await session.refresh(stored.refresh_token));

@@ -1,2 +1,2 @@
-/** Where an account's authenticators and recovery codes are listed. */
+/** The page that lists an account's authenticators and recovery codes. */
 export const securityPath = "/settings/security";

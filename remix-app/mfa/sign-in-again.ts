@@ -7,7 +7,7 @@ import { readSignInMethods } from "../session/sign-in-methods.ts";
 import type { User } from "../session/user.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 
-/** The ways in which an account can be signed in to again, of those that are offered here. */
+/** The offered ways in which an account can sign in again. */
 export interface WaysAgain {
   password: boolean;
   passkey: boolean;
@@ -16,7 +16,7 @@ export interface WaysAgain {
 
 export const signInAgainSchema = z.object({ password: z.string({ error: "Enter your password." }) });
 
-/** @throws Response 503 UNAVAILABLE where they could not be asked for */
+/** @throws Response 503 UNAVAILABLE */
 export async function waysToSignInAgain(context: AppLoadContext, user: User): Promise<WaysAgain> {
   const { password, passkeys, identities } = await readSignInMethods(context, user.id);
   const linked = new Set(identities.map(({ provider }) => provider));
@@ -32,9 +32,9 @@ export async function waysToSignInAgain(context: AppLoadContext, user: User): Pr
 }
 
 /**
- * Signs the user of this request in again by password: a session of its own, in the cookie of the answer, which takes
- * the place of the one they came with once the sign-in is completed.
- * @returns what to say where that failed
+ * Signs the user of this request in again by password. The new session is set in the answer's cookie and replaces the
+ * current one once the sign-in is completed.
+ * @returns the message to show if it failed
  */
 export async function signInAgain(
   context: AppLoadContext,

@@ -25,13 +25,13 @@ beforeEach(async () => {
 });
 afterEach(() => deletePerson(person));
 
-describe("without an authenticator", () => {
-  test("a sign-in of the last ten minutes is enough, an older one is not", async () => {
+describe("step-up without an authenticator", () => {
+  test("accepts a sign-in from the last ten minutes, but not an older one", async () => {
     expect((await (await signedInLongAgo(person, { secondsAgo: 590 })).get(guarded)).status).toBe(200);
     expect((await (await signedInLongAgo(person, { secondsAgo: stale })).get(guarded)).location).toBe(stepUp);
   });
 
-  test("the password gives a new session in the place of the old one, which is over, and leads on", async () => {
+  test("replaces and ends the old session after the password, and continues", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const before = { cookie: browser.cookie(), ...(await browser.session()) };
     expect((await browser.get(stepUp)).text).toContain(person.email);
@@ -42,7 +42,7 @@ describe("without an authenticator", () => {
     expect((await old.get("/api/v1/auth/session")).status).toBe(401);
   });
 
-  test("a wrong password changes nothing", async () => {
+  test("changes nothing after a wrong password", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const { sessionId } = await browser.session();
     const answer = await browser.post(stepUp, { password: "not the password" });
@@ -51,7 +51,7 @@ describe("without an authenticator", () => {
     expect((await browser.get(guarded)).location).toBe(stepUp);
   });
 
-  test("a form sent too late leads back to the page that holds it", async () => {
+  test("leads a form sent too late back to the page that contains it", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const response = await fetch(new URL("/reset-password?returnUrl=%2Fworkspaces", base), {
       method: "POST",
@@ -63,7 +63,7 @@ describe("without an authenticator", () => {
   });
 });
 
-describe("with a passkey", () => {
+describe("step-up with a passkey", () => {
   const site = { origin: base, rpId: new URL(base).hostname };
 
   async function addPasskey(owner: Person): Promise<Authenticator> {
@@ -85,7 +85,7 @@ describe("with a passkey", () => {
     return { status: answer.status, body: JSON.parse(answer.text) };
   }
 
-  test("it gives a new session in the place of the old one, and leads on", async () => {
+  test("replaces the old session and continues", async () => {
     const passkey = await addPasskey(person);
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     expect((await browser.get(stepUp)).text).toContain("Sign in with a passkey");
@@ -96,7 +96,7 @@ describe("with a passkey", () => {
     expect((await openBrowser(base, { cookie: before.cookie }).get("/api/v1/auth/session")).status).toBe(401);
   });
 
-  test("another account's is refused, and who is signed in stays", async () => {
+  test("refuses another account's passkey, and keeps the user signed in", async () => {
     const other = await createPerson();
     try {
       const theirs = await addPasskey(other);
@@ -113,22 +113,22 @@ describe("with a passkey", () => {
     }
   });
 
-  test("it does not stand in for an authenticator", async () => {
+  test("doesn't accept a passkey in place of an authenticator", async () => {
     const passkey = await addPasskey(person);
     await insertAuthenticators(person, ["Phone"]);
     const browser = await enter(person);
     expect(await prove(browser, passkey)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
   });
 
-  test("it proves nothing to who is not signed in", async () => {
+  test("refuses a passkey from a signed-out visitor", async () => {
     const passkey = await addPasskey(person);
     const browser = { ...openBrowser(base), location: null, session: async () => Promise.reject(new Error("none")) };
     expect(await prove(browser, passkey)).toMatchObject({ status: 401, body: { code: "UNAUTHENTICATED" } });
   });
 });
 
-describe("an account without a password", () => {
-  test("is offered what it has, and the way by mail", async () => {
+describe("step-up for an account without a password", () => {
+  test("offers the methods that the account has, and a code by email", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     await query("update auth.users set encrypted_password = null where id = $1", [person.id]);
     const { text } = await browser.get(stepUp);
@@ -139,7 +139,7 @@ describe("an account without a password", () => {
   });
 });
 
-describe("with an authenticator", () => {
+describe("step-up with an authenticator", () => {
   let app: AuthenticatorApp;
   beforeEach(async () => {
     const [enrolled] = await insertAuthenticators(person, ["Phone"]);
@@ -149,7 +149,7 @@ describe("with an authenticator", () => {
   const longAgo = () =>
     signedInLongAgo(person, { secondsAgo: stale, prove: { factorId: app.factorId, code: codeOf(app) } });
 
-  test("a code on the same session is enough, and leads on", async () => {
+  test("accepts a code in the same session, and continues", async () => {
     const browser = await longAgo();
     expect((await browser.get(guarded)).location).toBe(stepUp);
     const { sessionId } = await browser.session();
@@ -159,13 +159,13 @@ describe("with an authenticator", () => {
     expect((await browser.get(guarded)).status).toBe(200);
   });
 
-  test("a password is not", async () => {
+  test("refuses a password", async () => {
     const browser = await longAgo();
     expect((await browser.post(stepUp, { password: person.password })).status).toBe(400);
     expect((await browser.get(guarded)).location).toBe(stepUp);
   });
 
-  test("neither a wrong code nor a used one is", async () => {
+  test("refuses a wrong code and a used one", async () => {
     const browser = await longAgo();
     const [wrong = ""] = wrongCodesOf(app);
     expect((await browser.post(stepUp, { factorId: app.factorId, code: wrong })).status).toBe(400);
@@ -176,13 +176,13 @@ describe("with an authenticator", () => {
     expect([used.status, used.text]).toEqual([400, expect.stringContaining("That code was already used")]);
   });
 
-  test("who has yet to prove it at all goes to the challenge", async () => {
+  test("sends a session whose second factor is still due to the challenge", async () => {
     const browser = await enter(person);
     expect((await browser.get(stepUp)).location).toBe(`/mfa?${new URLSearchParams({ returnUrl: guarded })}`);
   });
 });
 
-test("who is fresh already goes on, and never off our origin", async () => {
+test("continues at once after a recent sign-in, but never leaves our origin", async () => {
   const browser = await enter(person);
   expect((await browser.get(stepUp)).location).toBe(guarded);
   for (const target of ["https://evil.example", "//evil.example", "/\\evil.example"]) {
@@ -190,6 +190,6 @@ test("who is fresh already goes on, and never off our origin", async () => {
   }
 });
 
-test("a visitor without a session signs in first", async () => {
+test("sends a visitor without a session to sign-in", async () => {
   expect((await openBrowser(base).get(stepUp)).location).toBe(`/login?${new URLSearchParams({ returnUrl: guarded })}`);
 });

@@ -20,7 +20,7 @@ const people: Person[] = [];
 const toChallenge = /^\/mfa(\?returnUrl=|$)/;
 const closed = everyRoute.filter(({ route }) => !(route in openRoutes));
 
-// One session each for all routes: nothing that it may do changes anything.
+// All routes share one session per kind of account, because nothing it is allowed to do changes anything.
 async function arrive({
   required,
   sign = enter,
@@ -41,8 +41,8 @@ afterAll(async () => {
 
 describe.each([
   ["who enrolled an authenticator by choice", { required: false }],
-  ["of whom MFA is required", { required: true }],
-])("the session of somebody %s, that has yet to prove it,", (_, account) => {
+  ["who must use MFA", { required: true }],
+])("the session of a person %s, before the second factor,", (_, account) => {
   let browser: SignedInBrowser;
   beforeAll(async () => {
     browser = await arrive(account);
@@ -50,7 +50,7 @@ describe.each([
 
   test.concurrent.each(closed)("opens nothing at /$route", async ({ path }) => {
     let answer = await browser.get(path);
-    // An address may merely stand for another one, whose answer counts then.
+    // The route may only redirect to another one, whose answer counts then.
     for (let hop = 0; hop < 3 && answer.location && !toChallenge.test(answer.location); hop += 1) {
       answer = await browser.get(answer.location);
     }
@@ -62,11 +62,11 @@ describe.each([
     }
   });
 
-  test("opens no page's data either", async () => {
+  test("doesn't open any page's data", async () => {
     const pages = closed.filter(({ path }) => !answersJson(path));
     const answers = await Promise.all(pages.map(({ path }) => browser.get(`${path === "/" ? "/_root" : path}.data`)));
     for (const { status, text } of answers) {
-      // Single fetch says of a redirect where it leads, and of a route without data that there is nothing.
+      // Single fetch answers a redirect with its target, and a route without data with 404 or 405.
       expect(status === 202 ? /\/mfa/.test(text) || /\/login|\/settings/.test(text) : [404, 405].includes(status)).toBe(
         true,
       );
@@ -75,9 +75,9 @@ describe.each([
 });
 
 describe.each([
-  ["an account of which MFA is required", (person: Person) => enter(person)],
+  ["an account that requires MFA", (person: Person) => enter(person)],
   ["a sign-in that a phone approved", enterApproved],
-] as const)("the token of %s, as a bearer's,", (_, sign) => {
+] as const)("the bearer token of %s,", (_, sign) => {
   let accessToken: string;
   beforeAll(async () => {
     accessToken = accessTokenOf(await arrive({ required: true, sign }));
@@ -95,7 +95,7 @@ describe.each([
     expect(opened).toEqual([]);
     for (const { status, headers } of answers) {
       if (status === 302) expect(headers.get("location")).toMatch(/^\/(mfa|login|settings)/);
-      // A bearer's session is nobody's cookie.
+      // A bearer's session never sets cookies.
       expect(headers.getSetCookie()).toEqual([]);
     }
   });

@@ -16,8 +16,8 @@ import { accessTokenOf } from "../testing/browser.ts";
 const { ai, supabase } = readStack();
 
 describe.each([
-  ["an AAL1 token of an account of which MFA is required", (person: Person) => enter(person)],
-  ["the token, without the cookie, of a sign-in that a phone approved", enterApproved],
+  ["an AAL1 token of an account that requires MFA", (person: Person) => enter(person)],
+  ["the token, without the cookie, of a sign-in approved on a phone", enterApproved],
 ] as const)("%s,", (_, arrive) => {
   let person: Person;
   let accessToken: string;
@@ -41,7 +41,7 @@ describe.each([
     body: unknown;
   }
 
-  /** Straight at the Data API, as a phone with the publishable key. */
+  /** Calls the Data API directly, like a phone with the publishable key. */
   async function atDataApi(path: string, { method = "GET", schema = "public", body = "" } = {}): Promise<DataAnswer> {
     const response = await fetch(`${supabase.url}/rest/v1/${path}`, {
       method,
@@ -59,11 +59,11 @@ describe.each([
     return { status: response.status, body: text === "" ? null : JSON.parse(text) };
   }
 
-  /** Whether an answer holds nothing: refused, or no row. */
+  /** Returns whether an answer is empty: refused, or without rows. */
   const holdsNothing = ({ status, body }: DataAnswer) =>
     status >= 400 ? status < 500 : body === null || (Array.isArray(body) && body.length === 0);
 
-  /** All objects of the catalogue, so later ones are tried too. */
+  /** Reads all objects from the catalogue, so that later ones are tested too. */
   const relations = () =>
     query<{ schema: string; name: string; key: string }>(
       `select n.nspname as schema, c.relname as name, (
@@ -95,13 +95,13 @@ describe.each([
       [workspaceId],
     );
 
-  describe("straight at the Data API", () => {
-    test("reads no row of any table, and changes none", async () => {
+  describe("direct calls of the Data API", () => {
+    test("read no row of any table, and change none", async () => {
       const found = await relations();
       const answers = await Promise.all(
         found.flatMap(({ schema, name, key }) => [
           atDataApi(`${name}?limit=1`, { schema }).then((answer) => ({ call: `read ${schema}.${name}`, answer })),
-          // Never all rows, should a policy be wrong one day.
+          // Never all rows, in case a policy is wrong.
           ...["PATCH", "DELETE"].map(async (method) => ({
             call: `${method} ${schema}.${name}`,
             answer: await atDataApi(`${name}?${key}=eq.${person.id}`, {
@@ -123,7 +123,7 @@ describe.each([
       expect(own).toHaveLength(1);
     });
 
-    test("calls no function to any effect but those that say so", async () => {
+    test("get nothing from any function, except those that report the session and the policy", async () => {
       const found = await functions();
       const answers = await Promise.all(
         found.map(async ({ schema, name, arguments: given }) => ({
@@ -144,7 +144,7 @@ describe.each([
     });
   });
 
-  /** What each function of the gateway answers; its folder is its path. */
+  /** A request for each function of the gateway. The key is the function's folder. */
   const calls: Record<string, { path: string; body?: object }> = {
     audio: { path: "audio/speech", body: { input: "Hello" } },
     chat: { path: "chat/completions", body: { model: "demo-chat", messages: [{ role: "user", content: "Hi" }] } },
@@ -176,7 +176,7 @@ describe.each([
     usage: { path: "usage" },
   };
 
-  describe("at the gateway", () => {
+  describe("calls of the gateway", () => {
     const atGateway = async ({ path, body }: { path: string; body?: object }) => {
       const response = await fetch(`${ai}/v1/${path}`, {
         method: body ? "POST" : "GET",
@@ -192,11 +192,11 @@ describe.each([
     };
     const forbidden = ["MFA_REQUIRED", "credential_not_bound"];
 
-    test("is refused by every function", async () => {
+    test("are refused by every function", async () => {
       const folders = readdirSync("supabase/functions", { withFileTypes: true })
         .filter((entry) => entry.isDirectory() && !entry.name.startsWith("_"))
         .map(({ name }) => name);
-      // The others have no handler: they answer 404 to everybody.
+      // The other folders have no handler and always answer 404.
       const served = folders.filter((name) => existsSync(`supabase/functions/${name}/handler.ts`));
       expect(served.sort()).toEqual(Object.keys(calls).sort());
       const answers = await Promise.all(Object.values(calls).map(atGateway));
@@ -205,7 +205,7 @@ describe.each([
       expect(await query("select from ai.runs where workspace_id = $1", [workspaceId])).toEqual([]);
     });
 
-    test("of an account with an unreadable policy is 503", async () => {
+    test("get 503 if the account's policy is unreadable", async () => {
       await query(
         `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
        update auth.users set raw_app_meta_data = raw_app_meta_data || '{"platform_required_mfa": []}'

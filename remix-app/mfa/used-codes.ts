@@ -5,16 +5,16 @@ import { createServiceClient } from "../supabase/data-api.ts";
 export interface CodeUse {
   factorId: string;
   code: string;
-  /** The session on which the code is tried. */
+  /** The session in which the code is tried. */
   sessionId: string;
 }
 
-/** How a verification ended, for the claim on its code. `unknown`: the backend did not say. */
+/** The result of a verification, for the claim on its code. `unknown`: the backend did not answer. */
 export type CodeOutcome = "right" | "wrong" | "unknown";
 
 /**
- * Claims a code for one verification (RFC 6238 §5.2): of any number of callers one gets it.
- * @returns whether it is theirs; null where it could not be asked, so that the code must not be tried
+ * Claims a code for a single verification (RFC 6238 §5.2). Only one of any number of callers gets it.
+ * @returns whether this caller got it; null if the database did not answer, in which case the code must not be tried
  */
 export async function claimCode({ env }: AppLoadContext, use: CodeUse): Promise<boolean | null> {
   const { data, error } = await createServiceClient(env)
@@ -23,7 +23,7 @@ export async function claimCode({ env }: AppLoadContext, use: CodeUse): Promise<
   return error || typeof data !== "boolean" ? null : data;
 }
 
-/** Gives a claim back where the code was not used up. Where that fails the next code works all the same. */
+/** Releases a claim if the code was not used up. If that fails, the next code still works. */
 export async function releaseCode(
   { env, requestId }: AppLoadContext,
   { outcome, ...use }: CodeUse & { outcome: CodeOutcome },
@@ -39,7 +39,7 @@ export async function releaseCode(
   if (error) console.error(`warning request=${requestId} a code stays claimed: ${error.code}`);
 }
 
-/** Names factor and code to the database without telling it the code, of which there are only a million. */
+/** Identifies factor and code to the database without revealing the code, since there are only a million of them. */
 function hashOf(secretKey: string, { factorId, code }: CodeUse): string {
   const key = createHmac("sha256", secretKey).update("used-mfa-codes").digest();
   return createHmac("sha256", key).update(`${factorId} ${code}`).digest("hex");

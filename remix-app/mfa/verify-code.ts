@@ -6,7 +6,7 @@ import type { User } from "../session/user.ts";
 import { generalFailure } from "../supabase/auth-errors.ts";
 import { type CodeOutcome, claimCode, releaseCode } from "./used-codes.ts";
 
-/** What became of a code. Where it was not taken: what the form says, with which status. */
+/** The result of a code. If it was refused: the message for the form, and the status. */
 export type Verification = { verified: true } | { verified: false; status: 400 | 403 | 429 | 503; message: string };
 
 const wrongCodeError = "mfa_verification_failed";
@@ -17,9 +17,9 @@ const gone = "This authenticator app was removed or its setup was restarted. Ope
 const ended = "Your session has ended. Sign in again.";
 
 /**
- * Proves a code on the session of this request: challenge and verification in one call of ours, since the backend binds
- * both to one address. The session is at AAL2 then, in the cookie of the answer, and the user's other sessions at AAL1
- * are over. A code counts once, whoever brings it.
+ * Verifies a code for the session of this request. Challenge and verification share one call, because the backend binds
+ * both to one address. Afterwards the session is at AAL2, in the answer's cookie, and the user's other sessions at AAL1
+ * have ended. A code counts only once, regardless of who sends it.
  */
 export async function verifyCode(
   context: AppLoadContext,

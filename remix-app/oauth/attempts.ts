@@ -4,7 +4,7 @@ import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { OAuthState, StateValues } from "./state.ts";
 
-/** What the identity backend made of a visit to a provider. */
+/** The identity backend's result of a visit to a provider. */
 export type OAuthFlow = z.infer<typeof oauthFlow>;
 
 const oauthFlow = z.object({
@@ -12,23 +12,23 @@ const oauthFlow = z.object({
   email: z.string().nullable(),
   /** Banned or deleted. */
   closed: z.boolean(),
-  /** The account that it was to link to; null for a sign-in. */
+  /** The account to link to; null for a sign-in. */
   linkedTo: z.uuid().nullable(),
   identity: z.object({
     email: z.string().nullable(),
     issuer: z.string().nullable(),
-    /** False for one that joined an account whose owner has yet to come back for it. */
+    /** False for an identity that joined an account without the owner's confirmation. */
     confirmed: z.boolean(),
   }),
 });
 
 const inspection = z.object({ flow: oauthFlow.nullable() }).nullable();
 
-/** How an attempt ends; see `private.complete_oauth_attempt`. */
+/** The result of an attempt; see `private.complete_oauth_attempt`. */
 export type OAuthVerdict = "sign_in" | "link" | "refuse";
 
 /**
- * Begins an attempt in the database, which lets it end once.
+ * Starts an attempt in the database, which ensures that it ends only once.
  * @throws Response 503 AUTH_UNAVAILABLE
  */
 export async function beginAttempt(
@@ -43,8 +43,8 @@ export async function beginAttempt(
 }
 
 /**
- * What came of an attempt, before anything is done with it.
- * @returns null once it is used or too old, or where the code is not good for it
+ * Returns the result of an attempt before anything is done with it.
+ * @returns null if it was used or has expired, or if the code does not belong to it
  * @throws Response 503 AUTH_UNAVAILABLE
  */
 export async function inspectAttempt(
@@ -63,8 +63,8 @@ export async function inspectAttempt(
 
 /**
  * Ends an attempt.
- * @param options.code null where the provider sent none
- * @returns whether it was this call that ended it; of any number one does
+ * @param options.code null if the provider sent none
+ * @returns whether this call ended it; only one of any number does
  * @throws Response 503 AUTH_UNAVAILABLE
  */
 export async function settleAttempt(

@@ -4,18 +4,18 @@ import type { OAuthProvider } from "../config/oauth-providers.ts";
 import type { StoredSession } from "../session/cookies.ts";
 import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";
 
-/** `refused`: the backend will not; `unavailable`: it did not say. */
+/** `refused`: the backend refused; `unavailable`: it did not answer. */
 export type BackendFailure = { status: "refused"; code: string } | { status: "unavailable" };
 
 export interface ProviderVisit {
   provider: OAuthProvider;
-  /** Where the backend sends the browser back to. */
+  /** Where the backend sends the browser afterwards. */
   redirectTo: string;
   /** RFC 7636 §4.2, S256. */
   challenge: string;
   /** Parameters for the provider. */
   parameters?: Record<string, string> | undefined;
-  /** The account that the identity shall be linked to, by its own token; absent for a sign-in. */
+  /** The access token of the account to link the identity to; absent for a sign-in. */
   linkTo?: string;
 }
 
@@ -29,9 +29,9 @@ const tokenAnswer = z.object({
 });
 
 /**
- * Lets the identity backend begin a flow. The server asks, not the browser, so that what the backend refuses becomes a
- * page of ours, and where it leads is known before anybody goes there.
- * @returns the provider's address
+ * Starts a flow at the identity backend. The server calls it rather than the browser, so that a refusal becomes one of
+ * our pages, and the target is known before the browser goes there.
+ * @returns the provider's URL
  */
 export async function askForProvider(
   context: AppLoadContext,
@@ -57,7 +57,7 @@ export async function askForProvider(
   return link.success ? { status: "ready", url: link.data.url } : refusal(body);
 }
 
-/** Exchanges the code of a flow for its session, which nobody has yet. */
+/** Exchanges the code of a flow for its session, which doesn't belong to any browser yet. */
 export async function exchangeCode(
   context: AppLoadContext,
   { code, verifier }: { code: string; verifier: string },
@@ -80,7 +80,7 @@ function refusal(body: unknown): BackendFailure {
 
 const bearer = (accessToken: string) => ({ Authorization: `Bearer ${accessToken}` });
 
-/** @returns null where the backend did not answer */
+/** @returns null if the backend did not answer */
 async function call(
   { env, clientAddress }: AppLoadContext,
   path: string,

@@ -16,13 +16,13 @@ import {
 
 export interface OAuthStart {
   provider: OAuthProvider;
-  /** Where to go in the end: a path of ours, sanitised by the caller. */
+  /** Where to go in the end: a path on our origin, sanitised by the caller. */
   returnTo: string;
 }
 
 /**
- * The provider of this name.
- * @throws Response 404 NOT_FOUND where it is not on
+ * Returns the provider with this name.
+ * @throws Response 404 NOT_FOUND if it is not enabled
  */
 export function requireProvider({ env, requestId }: AppLoadContext, name: string | undefined): OAuthProvider {
   const provider = findProvider(env, name);
@@ -30,15 +30,15 @@ export function requireProvider({ env, requestId }: AppLoadContext, name: string
   throw problem("NOT_FOUND", { requestId, detail: "You can’t sign in with this provider here." });
 }
 
-/** Lets the page's forms lead to the providers that are on. */
+/** Allows the page's forms to lead to the enabled providers. */
 export function allowProviderPages(context: AppLoadContext): void {
   for (const origin of providerOrigins(context.env)) context.allowFormTarget(origin);
 }
 
 /**
- * Begins a sign-in with a provider, for this browser. Who is signed in already proves by it that it is still them:
- * another account never takes the place of theirs. Who adds an account chooses one at the provider.
- * @returns the provider's address
+ * Starts a sign-in with a provider for this browser. For a signed-in user, it confirms their identity: another account
+ * never replaces theirs. To add an account, the user chooses one at the provider.
+ * @returns the provider's URL
  * @throws Response 403, 429 or 503, as a problem
  */
 export function beginSignIn(
@@ -56,8 +56,8 @@ export function beginSignIn(
 }
 
 /**
- * Begins to link a provider's account to the user's, in the browser of this session.
- * @returns the provider's address
+ * Starts to link a provider's account to the user's, in the browser of this session.
+ * @returns the provider's URL
  * @throws Response 429 or 503, as a problem
  */
 export function beginLink(context: AppLoadContext, { provider, returnTo, user }: OAuthStart & { user: User }) {
@@ -65,11 +65,11 @@ export function beginLink(context: AppLoadContext, { provider, returnTo, user }:
 }
 
 /**
- * Begins to link a provider's account to the user's, from a phone. Its browser has no cookie of ours, so the state goes to
- * the app alone: a person who is lured to the provider's address cannot finish the link.
- * @param options.returnTo the app's own address for the code, which the identity backend's list must allow; our callback
- * in place of an address of ours
- * @returns the provider's address, and the state
+ * Starts to link a provider's account to the user's from a phone. Its browser has none of our cookies, so only the app
+ * gets the state: a person lured to the provider's URL cannot finish the link.
+ * @param options.returnTo the app's own URL for the code, which must be on the identity backend's list; a URL of ours
+ * is replaced by our callback
+ * @returns the provider's URL, and the state
  * @throws Response 429 or 503, as a problem
  */
 export async function beginLinkOfPhone(
@@ -103,7 +103,7 @@ interface Beginning {
   linkTo?: string;
 }
 
-/** Begins a visit that comes back to this browser, and leaves it the state. */
+/** Starts a visit that returns to this browser, and sets its state there. */
 async function begin(context: AppLoadContext, beginning: Beginning): Promise<string> {
   const back = ({ state }: StateValues) => `${context.origin}${oauthCallbackPath}?${new URLSearchParams({ state })}`;
   const { url, values } = await openVisit(context, beginning, back);
@@ -134,7 +134,7 @@ async function openVisit(
   return { url: answer.url, values };
 }
 
-/** Makes sure that the backend leads where we say it does: to our own tenant at Microsoft, and to a known origin. */
+/** Verifies that the backend leads where we expect: to our own tenant at Microsoft, and to a known origin. */
 async function requireOwnAddress(context: AppLoadContext, { provider, url }: { provider: OAuthProvider; url: string }) {
   const { env } = context;
   if (provider.name === "azure" && !(await isTenantAddress(url, env))) {

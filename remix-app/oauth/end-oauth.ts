@@ -9,26 +9,26 @@ import { failureOf, type OAuthFailure } from "./failures.ts";
 import { judgeVisit } from "./judge-oauth.ts";
 import { clearStateCookie, type OAuthState, openState, readState, type StateValues } from "./state.ts";
 
-/** How a visit to a provider ended. */
+/** The result of a visit to a provider. */
 export type OAuthOutcome =
-  /** It did not begin in this browser, or is over. Nothing was looked at. */
+  /** It did not start in this browser, or has ended. Nothing was checked. */
   | { status: "foreign" }
-  /** Another account is signed in here; the visit waits for a word on that. */
+  /** Another account is signed in here, so the visit waits for its user's decision. */
   | { status: "ask"; payload: OAuthState; email: string | null; visitor: User }
   | { status: "signed_in"; response: Response }
   | { status: "linked"; payload: Extract<OAuthState, { purpose: "link" }> }
   | { status: "failed"; payload: OAuthState; failure: OAuthFailure; visitor: User | null };
 
 export interface OAuthReturn {
-  /** What the identity backend sent the browser back with. */
+  /** The query with which the identity backend sent the browser back. */
   query: URLSearchParams;
-  /** Whether who is signed in here has agreed that another account takes their place. */
+  /** Whether the signed-in user has agreed that another account replaces theirs. */
   agreed: boolean;
 }
 
 /**
- * Ends a visit to a provider: state, attempt and flow are judged first, and only then does anything come of the code.
- * @throws Response 503 AUTH_UNAVAILABLE where it could not be judged; it can be tried again
+ * Ends a visit to a provider. State, attempt and flow are judged before the code is used.
+ * @throws Response 503 AUTH_UNAVAILABLE if it could not be judged; it can be tried again
  */
 export async function endOAuth(context: AppLoadContext, { query, agreed }: OAuthReturn): Promise<OAuthOutcome> {
   const began = await readState(context, query.get("state"));
@@ -37,7 +37,7 @@ export async function endOAuth(context: AppLoadContext, { query, agreed }: OAuth
 }
 
 /**
- * Ends a link that a phone began: as endOAuth, with the state that its app kept in the place of the browser's.
+ * Ends a link that a phone started. Like endOAuth, but with the state from the app instead of the browser's.
  * @returns why it failed, or null
  * @throws Response as endOAuth
  */
@@ -83,7 +83,7 @@ async function endVisit(
   if (judgement.verdict === "refuse") return fail(judgement.failure);
   if (!ended) return fail("expired");
   if (payload.purpose !== "link") return finishSignIn(context, { values, payload, code, fail });
-  // No code is exchanged for a link, so no further session of the account comes to be: the old one simply stays.
+  // A link exchanges no code, so it creates no further session of the account. The old session simply stays.
   const details = {
     provider: providerLabel(payload.provider),
     ...(flow?.identity.email ? { email: flow.identity.email } : {}),
@@ -92,7 +92,7 @@ async function endVisit(
   return { status: "linked", payload };
 }
 
-/** Ends the attempt in the database, and takes its state from the browser. */
+/** Ends the attempt in the database, and clears its state in the browser. */
 async function settle(context: AppLoadContext, options: Parameters<typeof settleAttempt>[1]): Promise<boolean> {
   const ended = await settleAttempt(context, options);
   clearStateCookie(context);

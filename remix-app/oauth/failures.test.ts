@@ -7,7 +7,7 @@ const settings = {
   SUPABASE_URL: "https://ref.supabase.co",
 };
 
-describe("what the identity backend sends a browser back with", () => {
+describe("the identity backend's redirect to us", () => {
   test.each([
     ["error=access_denied&error_description=The+user+said+no", "cancelled"],
     ["error=user_cancelled_authorize", "cancelled"],
@@ -19,15 +19,15 @@ describe("what the identity backend sends a browser back with", () => {
     ["error=invalid_request&error_code=bad_oauth_state", "expired"],
     ["error=server_error", "failed"],
     ["", "failed"],
-  ])("%s: %s", (query, failure) => {
+  ])("is read from %s as %s", (query, failure) => {
     expect(failureOf(new URLSearchParams(query))).toBe(failure);
   });
 });
 
-describe("what the sign-in page's address says", () => {
+describe("the failure in the sign-in page's URL", () => {
   const said = (query: string) => failureIn(new URLSearchParams(query), settings);
 
-  test("is told in words of ours", () => {
+  test("is shown in our own words", () => {
     expect(said("oauth=unverified&provider=google")).toMatch(/^Google hasn’t verified/);
   });
 
@@ -39,11 +39,11 @@ describe("what the sign-in page's address says", () => {
     "oauth=You+have+been+hacked&provider=google",
     "oauth=toString&provider=google",
     "oauth=constructor&provider=google",
-  ])("is not repeated where it is not ours: %s", (query) => {
+  ])("is not shown if it isn't ours: %s", (query) => {
     expect(said(query)).toBeNull();
   });
 
-  test("is a failure of the closed list or none", () => {
+  test("must be on the closed list", () => {
     expect(parseFailure("tenant")).toBe("tenant");
     expect(parseFailure("__proto__")).toBeNull();
     expect(parseFailure(null)).toBeNull();

@@ -1,6 +1,6 @@
 import { findProvider, type OAuthSettings, providerLabel } from "../config/oauth-providers.ts";
 
-/** Why a visit to a provider came to nothing. The list is closed: it travels in our own addresses. */
+/** Why a visit to a provider failed. The list is closed, because these names appear in our own URLs. */
 const failures = {
   cancelled: (name) => `You canceled signing in with ${name}. Nothing has changed.`,
   unverified: (name) =>
@@ -20,24 +20,27 @@ const failures = {
 
 export type OAuthFailure = keyof typeof failures;
 
-/** Reads a failure from one of our own addresses. */
+/** Parses a failure from one of our own URLs. */
 export function parseFailure(text: string | null): OAuthFailure | null {
   return text !== null && Object.hasOwn(failures, text) ? (text as OAuthFailure) : null;
 }
 
-/** A failure in words for whom it happened to. */
+/** Returns the text of a failure for the person concerned. */
 export function failureText(failure: OAuthFailure, provider: string): string {
   return failures[failure](providerLabel(provider));
 }
 
-/** The failure in the sign-in page's address, in words. Only what we know is said: addresses can be made by anybody. */
+/**
+ * Returns the text of the failure in the sign-in page's URL. Only known failures are shown, because anyone can make up
+ * a URL.
+ */
 export function failureIn(query: URLSearchParams, settings: OAuthSettings): string | null {
   const failure = parseFailure(query.get("oauth"));
   const provider = findProvider(settings, query.get("provider") ?? undefined);
   return failure && provider && failureText(failure, provider.name);
 }
 
-/** Error codes of the identity backend, which it sends the browser back with. */
+/** Error codes with which the identity backend sends the browser back. */
 const byCode: Record<string, OAuthFailure> = {
   user_banned: "closed",
   signup_disabled: "sign_up_closed",
@@ -51,10 +54,13 @@ const byCode: Record<string, OAuthFailure> = {
   flow_state_already_used: "expired",
 };
 
-/** Errors of providers (RFC 6749 §4.1.2.1, OpenID Connect Core §3.1.2.6) that say that somebody turned back. */
+/** Provider errors (RFC 6749 §4.1.2.1, OpenID Connect Core §3.1.2.6) for a user who canceled. */
 const turnedBack = ["access_denied", "user_cancelled_authorize", "consent_required", "interaction_required"];
 
-/** What an address that the identity backend sent the browser to says went wrong; its texts are never passed on. */
+/**
+ * Returns the failure from the query with which the identity backend sent the browser back. Its texts are never passed
+ * on.
+ */
 export function failureOf(query: URLSearchParams): OAuthFailure {
   const code = query.get("error_code");
   if (code) return byCode[code] ?? "failed";

@@ -27,15 +27,15 @@ const judge = (given: Partial<Parameters<typeof judgeVisit>[0]>) =>
 const refused = (failure: string) => ({ verdict: "refuse", failure });
 
 describe("a sign-in", () => {
-  test("of somebody who is not signed in goes on", () => {
+  test("is accepted if no account is signed in", () => {
     expect(judge({})).toEqual({ verdict: "sign_in" });
   });
 
-  test("of who is signed in already goes on", () => {
+  test("is accepted if its own account is signed in already", () => {
     expect(judge({ visitor: ada })).toEqual({ verdict: "sign_in" });
   });
 
-  test("never takes somebody else's place without their word", () => {
+  test("asks first if another account is signed in", () => {
     expect(judge({ visitor: bob })).toEqual({ verdict: "ask", email: "ada@example.com" });
     expect(judge({ visitor: bob, agreed: true })).toEqual({ verdict: "sign_in" });
   });
@@ -49,18 +49,18 @@ describe("a sign-in", () => {
       { flow: { ...adasFlow, identity: { ...adasFlow.identity, confirmed: false } } },
       "unfinished_link",
     ],
-  ])("is refused where %s", (_, given, failure) => {
+  ])("is refused if %s", (_, given, failure) => {
     expect(judge(given)).toEqual(refused(failure));
     expect(judge({ ...given, visitor: bob })).toEqual(refused(failure));
   });
 });
 
 describe("a fresh proof", () => {
-  test("of the account that is signed in goes on", () => {
+  test("is accepted from the account that is signed in", () => {
     expect(judge({ payload: proof, visitor: ada })).toEqual({ verdict: "sign_in" });
   });
 
-  test("by another account is refused, whatever was agreed", () => {
+  test("is refused from another account, even with consent", () => {
     const flow = { ...adasFlow, userId: bob.id };
     expect(judge({ payload: proof, visitor: ada, flow, agreed: true })).toEqual(refused("other_account"));
   });
@@ -71,16 +71,16 @@ describe.each([
   ["a link", link, linkFlow],
 ])("%s", (_, payload, flow) => {
   test.each([
-    ["nobody is signed in", null],
+    ["no account is signed in", null],
     ["another account is signed in", bob],
     ["another session of the account is", { ...ada, sessionId: bob.sessionId }],
-  ])("is refused where %s", (_reason, visitor) => {
+  ])("is refused if %s", (_reason, visitor) => {
     expect(judge({ payload, flow, visitor, agreed: true })).toEqual(refused("expired"));
   });
 });
 
 describe("a link", () => {
-  test("to the account that asked, in its session, is taken", () => {
+  test("is accepted for the account that started it, in its session", () => {
     expect(judge({ payload: link, visitor: ada, flow: linkFlow })).toEqual({ verdict: "link" });
   });
 
@@ -88,7 +88,7 @@ describe("a link", () => {
     ["a sign-in's code", adasFlow],
     ["a link to another account", { ...linkFlow, linkedTo: bob.id, userId: bob.id }],
     ["a link that ended at another account", { ...linkFlow, userId: bob.id }],
-  ])("is not by %s", (_, flow) => {
+  ])("is refused for %s", (_, flow) => {
     expect(judge({ payload: link, visitor: ada, flow })).toEqual(refused("expired"));
   });
 });
@@ -96,7 +96,7 @@ describe("a link", () => {
 describe("Microsoft", () => {
   const payload: OAuthState = { ...signIn, provider: "azure" };
 
-  test("lets in who is of our tenant", () => {
+  test("accepts an account from our tenant", () => {
     expect(judge({ payload, flow: microsoft(tenant), tenantIssuer: tenant })).toEqual({ verdict: "sign_in" });
   });
 
@@ -111,7 +111,7 @@ describe("Microsoft", () => {
     expect(judge({ ...linking, flow: { ...microsoft(issuer), linkedTo: ada.id } })).toEqual(refused("tenant"));
   });
 
-  test("lets nobody in while our tenant's issuer is not known", () => {
+  test("refuses every account while our tenant's issuer is unknown", () => {
     expect(judge({ payload, flow: microsoft(tenant), tenantIssuer: null })).toEqual(refused("unavailable"));
   });
 });

@@ -4,26 +4,29 @@ import type { OAuthState } from "./state.ts";
 
 export interface Judged {
   payload: OAuthState;
-  /** Null where the code is good for nothing. */
+  /** Null if the code is invalid. */
   flow: OAuthFlow | null;
-  /** Who is signed in in this browser. */
+  /** The account that is signed in in this browser. */
   visitor: { id: string; sessionId: string } | null;
-  /** Whether they have said that another account may take their place here. */
+  /** Whether its user has agreed that another account replaces it here. */
   agreed: boolean;
-  /** The issuer that an account at Microsoft must be of; null where it could not be found out. */
+  /** The required issuer of Microsoft accounts; null if it could not be determined. */
   tenantIssuer: string | null;
 }
 
 /**
- * What to do with a visit to a provider. `ask`: somebody else is signed in here, whose place the account would take.
- * `refuse`: what it made is undone, and its code is void.
+ * What to do with a visit to a provider. `ask`: another account is signed in here, which this one would replace.
+ * `refuse`: its changes are undone, and its code is void.
  */
 export type Judgement =
   | { verdict: Exclude<OAuthVerdict, "refuse"> }
   | { verdict: "ask"; email: string | null }
   | { verdict: "refuse"; failure: OAuthFailure };
 
-/** Judges a visit before its code is exchanged: by what we signed, what the backend made of it, and who is here. */
+/**
+ * Judges a visit before its code is exchanged: by what we signed, by the backend's result, and by the account that is
+ * signed in here.
+ */
 export function judgeVisit({ payload, flow, visitor, agreed, tenantIssuer }: Judged): Judgement {
   if (!flow) return refuse("expired");
   if (payload.purpose !== "sign_in" && !isBoundTo(payload, visitor)) return refuse("expired");

@@ -20,7 +20,7 @@ interface Identities {
   canUnlink: boolean;
 }
 
-/** A call of the API from our own pages, or with headers that say otherwise. */
+/** Calls the API as our own pages do, unless the headers differ. */
 async function call(path: string, { method = "GET", browser, headers = {}, json, form }: Call) {
   const response = await fetch(new URL(path, base), {
     method,
@@ -47,19 +47,19 @@ interface Call {
 }
 
 const identitiesOf = async (browser: Browser) => JSON.parse((await call(api, { browser })).text) as Identities;
-/** What the linked-accounts card says of what just happened. */
+/** Returns the linked-accounts card's message about what just happened. */
 const noticeOf = async (browser: Browser) =>
   /id="linked-accounts".*?role="status".*?<div[^>]*>(.*?)<\/div>/s.exec(
     (await browser.get("/settings/security")).text,
   )?.[1];
 
-/** Everything of a link but its end. @returns the address that the browser is sent back to */
+/** Takes all steps of a link except the last one. @returns the URL that the browser is sent back to */
 async function wayBack(browser: Browser, email: string) {
   return journey.comeBack(await journey.setOut(browser, link), { email });
 }
 
 describe("a link", () => {
-  test("is there once the browser that asked is back, and keeps the session", async () => {
+  test("exists once the browser that started it returns, and keeps the session", async () => {
     const { email, id, browser } = await journey.member();
     const sessions = await journey.sessionsOf(email);
     const elsewhere = journey.newEmail();
@@ -91,7 +91,7 @@ describe("a link", () => {
     expect(await journey.sessionsOf(email)).toHaveLength(sessions.length + 1);
   });
 
-  test("begins by the API too, as JSON and as a form", async () => {
+  test("can be started through the API, as JSON and as a form", async () => {
     const { browser } = await journey.member();
     const path = `${api}/link/${journey.provider}`;
     const asked = await call(path, { method: "POST", browser, json: { returnTo: "/workspaces?a=b" } });
@@ -113,13 +113,13 @@ describe("a link", () => {
     ["a sibling", { headers: { "sec-fetch-site": "same-site" } }, 403, "CSRF_REJECTED"],
     ["plain text", { headers: { "content-type": "text/plain" } }, 415, "UNSUPPORTED_MEDIA_TYPE"],
     ["JSON of another shape", { json: { returnTo: 7 } }, 400, "INVALID_REQUEST"],
-  ] as const)("does not begin by %s", async (_, given, status, code) => {
+  ] as const)("is not started by %s", async (_, given, status, code) => {
     const { browser } = await journey.member();
     const path = `${api}/link/${journey.provider}`;
     expect(await call(path, { method: "POST", browser, json: {}, ...given })).toMatchObject({ status, code });
   });
 
-  test("begins for nobody who is not signed in, with no provider that is off, by no other method", async () => {
+  test("can only be started by a signed-in user, with an enabled provider, by POST", async () => {
     const { browser } = await journey.member();
     const path = `${api}/link/${journey.provider}`;
     expect(await call(path, { method: "POST", json: {} })).toMatchObject({ status: 401, code: "UNAUTHENTICATED" });
@@ -128,7 +128,7 @@ describe("a link", () => {
     expect(await call(api, {})).toMatchObject({ status: 401 });
   });
 
-  test.each([{}, { "content-type": "application/json" }])("begins without a body (%j)", async (headers) => {
+  test.each([{}, { "content-type": "application/json" }])("can be started without a body (%j)", async (headers) => {
     const { browser } = await journey.member();
     const path = `${api}/link/${journey.provider}`;
     const asked = await call(path, { method: "POST", browser, headers: headers as Record<string, string> });
@@ -136,7 +136,7 @@ describe("a link", () => {
     expect(JSON.parse(asked.text)).toEqual({ url: expect.stringMatching(/^http/) });
   });
 
-  test.each(["json", "form"])("with an unknown member is refused (%s)", async (as) => {
+  test.each(["json", "form"])("is refused with an unknown member (%s)", async (as) => {
     const { browser } = await journey.member();
     const fields = { returnTo: "/", returnUrl: "/" };
     const asked = await call(`${api}/link/${journey.provider}`, { method: "POST", browser, [as]: fields });
@@ -144,7 +144,7 @@ describe("a link", () => {
     if (as === "json") expect(JSON.parse(asked.text)).toMatchObject({ code: "INVALID_REQUEST", param: "returnUrl" });
   });
 
-  test("of an account that is linked already says so, and changes nothing", async () => {
+  test("changes nothing for an account that is linked already, and says so", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     const elsewhere = journey.newEmail();
     await journey.signIn(theirs.browser, { email: elsewhere }, link);
@@ -158,7 +158,7 @@ describe("a link", () => {
     expect(await journey.providersOf(theirs.email)).toEqual(["email", journey.provider].sort());
   });
 
-  test("that was turned back from says so", async () => {
+  test("says so if the user canceled it", async () => {
     const { email, browser } = await journey.member();
     await journey.signIn(browser, { email: journey.newEmail(), cancel: true }, link);
     expect(await noticeOf(browser)).toContain("Nothing has changed");
@@ -168,7 +168,7 @@ describe("a link", () => {
   test.each<[string, (member: Awaited<ReturnType<typeof journey.member>>) => Promise<unknown>]>([
     ["has signed out", ({ browser }) => browser.post("/logout", {})],
     [
-      "is somebody else by now",
+      "has switched to another account",
       async ({ browser }) => {
         const { email, password } = await journey.member();
         await browser.post("/logout", {});
@@ -176,13 +176,13 @@ describe("a link", () => {
       },
     ],
     [
-      "is in another session by now",
+      "has started another session",
       async ({ browser, email, password }) => {
         await browser.post("/logout", {});
         return browser.post("/login", { email, password });
       },
     ],
-  ])("is undone where who asked %s", async (_, meanwhile) => {
+  ])("is undone if the account that started it %s", async (_, meanwhile) => {
     const member = await journey.member();
     const elsewhere = journey.newEmail();
     const back = await wayBack(member.browser, elsewhere);
@@ -193,7 +193,7 @@ describe("a link", () => {
   });
 });
 
-describe("a link that a phone begins", () => {
+describe("a link started by a phone", () => {
   const appOrigin = "http://127.0.0.1:9";
   const phoneOf = async ({ email, password }: { email: string; password: string }) => {
     const { data } = await anon.auth.signInWithPassword({ email, password });
@@ -207,14 +207,14 @@ describe("a link that a phone begins", () => {
   };
   const complete = (headers: Record<string, string>, json: object) =>
     call(`${path()}/complete`, { method: "POST", headers, json });
-  /** The code that the app's own address gets. */
+  /** Returns the code that reaches the app's own URL. */
   const codeFor = async (url: string, email: string) => {
     const back = new URL(await visitProvider(url, { ourOrigin: appOrigin, email }));
     expect([back.pathname, back.searchParams.has("state")]).toEqual(["/linked", false]);
     return back.searchParams.get("code") ?? "";
   };
 
-  test("ends in the app with its state, once, and links the account", async () => {
+  test("ends in the app with its state, only once, and links the account", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     const elsewhere = journey.newEmail();
@@ -228,7 +228,7 @@ describe("a link that a phone begins", () => {
     expect((await journey.eventsOf(member.id)).filter(({ kind }) => kind === "identity_linked")).toHaveLength(1);
   });
 
-  test("comes back to our callback without an address of its own, where no browser finishes it", async () => {
+  test("returns to our callback if it has no URL of its own, and no browser can finish it there", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     for (const json of [undefined, {}, { returnTo: "/settings/security" }, { returnTo: `${base}/settings/security` }]) {
@@ -242,7 +242,7 @@ describe("a link that a phone begins", () => {
     }
   });
 
-  test("counts only at the provider and in the session that it began with", async () => {
+  test("is valid only for the provider and the session that it started with", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     const otherProvider = journey.provider === "github" ? "azure" : "github";
@@ -263,7 +263,7 @@ describe("a link that a phone begins", () => {
     const [headers, others] = [await phoneOf(mine), await phoneOf(theirs)];
     const lured = await begin(headers, { returnTo: `${appOrigin}/linked` });
     const own = await begin(others, { returnTo: `${appOrigin}/linked` });
-    // The victim's app has a link of its own open when the attacker's code reaches it.
+    // The victim's app has its own link open when the attacker's code reaches it.
     const email = journey.newEmail();
     const code = await codeFor(lured.url, email);
     expect(await complete(others, { state: own.state, code })).toMatchObject({ status: 410, code: "GONE" });
@@ -271,7 +271,7 @@ describe("a link that a phone begins", () => {
     expect(
       await call(`${path()}/complete`, { method: "POST", browser: mine.browser, json: { state: lured.state, code } }),
     ).toMatchObject({ status: 403, code: "FORBIDDEN" });
-    // What others may finish for the account that began it is undone.
+    // If another account tries to finish it, the link is undone for the account that started it.
     expect(await complete(others, { state: lured.state, code })).toMatchObject({ status: 410, code: "GONE" });
     expect(await journey.providersOf(mine.email)).toEqual(["email"]);
     expect(await journey.providersOf(theirs.email)).toEqual(["email"]);
@@ -279,18 +279,18 @@ describe("a link that a phone begins", () => {
   });
 });
 
-describe("a link into which somebody else was lured", () => {
-  test("gives their account to nobody, and is undone when they sign in", async () => {
+describe("a link that a victim was lured into", () => {
+  test("doesn't give away the victim's account, and is undone when they sign in", async () => {
     const attacker = await journey.member();
     const victim = openBrowser(base);
     const email = journey.newEmail();
     const address = await journey.setOut(attacker.browser, link);
-    // The victim's browser goes to the provider and back, with nothing of ours in it.
+    // The victim's browser goes to the provider and back without any of our cookies.
     const back = await journey.comeBack(address, { email });
     expect((await victim.get(back)).status).toBe(403);
     expect((await identitiesOf(attacker.browser)).identities.map(({ provider }) => provider)).toEqual(["email"]);
 
-    // The attacker has the cookie and the state, but no code of theirs confirms it.
+    // The attacker has the cookie and the state, but no code of theirs matches.
     const own = new URL(await journey.comeBack(await journey.setOut(openBrowser(base)), { email: journey.newEmail() }));
     const guessed = new URL(back);
     guessed.searchParams.set("code", own.searchParams.get("code") ?? "");
@@ -305,7 +305,7 @@ describe("a link into which somebody else was lured", () => {
     expect(await journey.sessionsOf(attacker.email)).toHaveLength(1);
   });
 
-  test("is undone too where it was begun at the identity backend itself", async () => {
+  test("is also undone if it was started at the identity backend directly", async () => {
     const attacker = await journey.member();
     const { data } = await anon.auth.signInWithPassword(attacker);
     const query = new URLSearchParams({
@@ -334,7 +334,7 @@ describe("unlinking", () => {
   const linkedIdentity = async (browser: Browser) =>
     (await identitiesOf(browser)).identities.find(({ provider }) => provider === journey.provider)?.id ?? "";
 
-  test("takes the account away, tells the owner, and leaves the sessions", async () => {
+  test("removes the account, notifies the owner, and keeps the sessions", async () => {
     const { email, id, browser } = await journey.member();
     const elsewhere = journey.newEmail();
     await journey.signIn(browser, { email: elsewhere }, link);
@@ -356,7 +356,7 @@ describe("unlinking", () => {
     expect((await browser.get(`/settings/security/linked-accounts/${identity}`)).status).toBe(404);
   });
 
-  test("by the page's form does the same, and says so", async () => {
+  test("works the same through the page's form, and says so", async () => {
     const { email, browser } = await journey.member();
     await journey.signIn(browser, { email: journey.newEmail() }, link);
     const answer = await browser.post(`/settings/security/linked-accounts/${await linkedIdentity(browser)}`, {});
@@ -365,7 +365,7 @@ describe("unlinking", () => {
     expect(await journey.providersOf(email)).toEqual(["email"]);
   });
 
-  test("leaves the last way in", async () => {
+  test("keeps the last way to sign in", async () => {
     const email = journey.newEmail();
     const browser = openBrowser(base);
     await journey.signIn(browser, { email });
@@ -383,7 +383,7 @@ describe("unlinking", () => {
     expect(await journey.providersOf(email)).toEqual([journey.provider]);
   });
 
-  test("of two identities at once leaves one", async () => {
+  test("leaves one of two identities that are unlinked concurrently", async () => {
     const email = journey.newEmail();
     const browser = openBrowser(base);
     await journey.signIn(browser, { email });
@@ -394,7 +394,7 @@ describe("unlinking", () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([204, 409]);
   });
 
-  test("of another account's, of nobody's and of the email itself changes nothing", async () => {
+  test("changes nothing for another account's identity, an unknown one, or the email itself", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     await journey.signIn(theirs.browser, { email: journey.newEmail() }, link);
     const remove = (id: string) => call(`${api}/${id}`, { method: "DELETE", browser: mine.browser });
@@ -406,7 +406,7 @@ describe("unlinking", () => {
     expect(await journey.providersOf(theirs.email)).toEqual(["email", journey.provider].sort());
   });
 
-  test("and linking need a sign-in of the last ten minutes", async () => {
+  test("needs a sign-in from the last ten minutes, like linking", async () => {
     const { email, password, id } = await journey.member();
     const { data: signedIn } = await anon.auth.signInWithPassword({ email, password });
     await journey.query(

@@ -2,14 +2,14 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { configuredProviders } from "../config/oauth-providers.ts";
 import { lastUsedFirst, readLastUsedMethod } from "../session/complete-sign-in.ts";
 
-/** The providers that a sign-in page offers, for its buttons. */
+/** The providers whose buttons a sign-in page shows. */
 export interface OfferedProviders {
-  /** The one that this browser signed in with last comes first, then the configured order. */
+  /** The provider last used in this browser comes first, then the configured order. */
   providers: { name: string; label: string }[];
   lastUsed: string | null;
 }
 
-/** @param among the providers that somebody's account is linked to; every one that is on where it is left out */
+/** @param among the providers linked to an account; if omitted, all enabled ones */
 export function offeredProviders(context: AppLoadContext, among?: readonly string[]): OfferedProviders {
   const last = readLastUsedMethod(context);
   const providers = configuredProviders(context.env)

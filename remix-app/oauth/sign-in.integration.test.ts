@@ -11,7 +11,7 @@ const { base } = journey;
 
 const cookieNamed = (header: string, name: string) =>
   header.split("; ").find((cookie) => cookie.startsWith(`${name}=`));
-/** A browser with other cookies than those that it was given. */
+/** Calls like a browser, but with these cookies instead of the ones it was given. */
 const withCookies = (path: string, cookie: string, init: RequestInit = {}) =>
   fetch(new URL(path, base), {
     redirect: "manual",
@@ -19,8 +19,8 @@ const withCookies = (path: string, cookie: string, init: RequestInit = {}) =>
     headers: { "user-agent": "Test browser", accept: "text/html", "sec-fetch-site": "same-origin", cookie },
   });
 
-describe("a sign-in by a provider", () => {
-  test("makes an account, and finds it again", async () => {
+describe("a sign-in with a provider", () => {
+  test("creates an account, and finds it again", async () => {
     const email = journey.newEmail();
     const first = openBrowser(base);
     expect((await first.get("/workspaces")).location).toContain("/login");
@@ -40,14 +40,14 @@ describe("a sign-in by a provider", () => {
     ]);
   });
 
-  test("joins the account of its verified address, and the owner gets a mail", async () => {
+  test("joins the account with the same verified address, and emails its owner", async () => {
     const { email, id } = await journey.member();
     expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
     expect(await journey.providersOf(email)).toEqual(["email", journey.provider].sort());
     expect((await journey.eventsOf(id)).map(({ kind }) => kind)).toEqual(["sign_in", "identity_linked", "sign_in"]);
   });
 
-  test("leads to no other site in the end", async () => {
+  test("never ends on another site", async () => {
     const answer = await journey.signIn(
       openBrowser(base),
       { email: journey.newEmail() },
@@ -56,7 +56,7 @@ describe("a sign-in by a provider", () => {
     expect(answer.location).toBe("/");
   });
 
-  test("begins by a form of our own alone, with a provider that is on", async () => {
+  test("can only be started by one of our own forms, with an enabled provider", async () => {
     const path = `/auth/oauth/${journey.provider}`;
     const form = { method: "POST", body: new URLSearchParams() };
     for (const site of ["cross-site", "same-site"]) {
@@ -67,12 +67,12 @@ describe("a sign-in by a provider", () => {
     expect((await openBrowser(base).get(path)).location).toBe("/login");
   });
 
-  test("by a program that has no name is refused", async () => {
+  test("is refused without a user agent", async () => {
     expect((await openBrowser(base, { userAgent: "" }).post(`/auth/oauth/${journey.provider}`, {})).status).toBe(403);
   });
 });
 
-describe("before the code is exchanged, refused is", () => {
+describe("before the code is exchanged", () => {
   async function onTheWayBack() {
     const email = journey.newEmail();
     const browser = openBrowser(base);
@@ -90,25 +90,25 @@ describe("before the code is exchanged, refused is", () => {
     expect(response.headers.getSetCookie().some((header) => header.startsWith("sb-"))).toBe(false);
   }
 
-  test("a visit without a state", async () => {
+  test("refuses a visit without a state", async () => {
     const way = await onTheWayBack();
     const address = new URL(way.back);
     address.searchParams.delete("state");
     await expectRefused(way, address.href, way.browser.cookie());
   });
 
-  test("a visit with another state", async () => {
+  test("refuses a visit with another state", async () => {
     const [way, other] = [await onTheWayBack(), await onTheWayBack()];
     await expectRefused(way, way.back.replace(way.state, other.state), way.browser.cookie());
   });
 
-  test("a visit from another browser", async () => {
+  test("refuses a visit from another browser", async () => {
     const [way, other] = [await onTheWayBack(), await onTheWayBack()];
     await expectRefused(way, way.back, "");
     await expectRefused(way, way.back, other.browser.cookie());
   });
 
-  test("a visit whose cookie somebody else wrote", async () => {
+  test("refuses a visit with a forged cookie", async () => {
     const way = await onTheWayBack();
     const cookie = cookieNamed(way.browser.cookie(), "gh_oauth") ?? "";
     const [start, header, payload, signature = ""] = cookie.split(".");
@@ -117,11 +117,11 @@ describe("before the code is exchanged, refused is", () => {
     const forged = Buffer.from(JSON.stringify({ purpose: "sign_in", provider: journey.provider, returnTo: "/" }));
     await expectRefused(way, way.back, [start, header, forged.toString("base64url"), signature].join("."));
     await expectRefused(way, way.back, `gh_oauth=${way.state}`);
-    // And the right one is still good.
+    // The right cookie still works.
     expect((await way.browser.get(way.back)).location).toBe("/");
   });
 
-  test("a visit that took too long", async () => {
+  test("refuses an expired visit", async () => {
     const way = await onTheWayBack();
     await journey.query(
       `update private.oauth_attempts set created_at = now() - interval '10 minutes', expires_at = now()
@@ -133,7 +133,7 @@ describe("before the code is exchanged, refused is", () => {
     expect(await journey.sessionsOf(way.email)).toEqual([]);
   });
 
-  test("a visit that is over", async () => {
+  test("refuses a visit that has ended", async () => {
     const way = await onTheWayBack();
     const cookie = way.browser.cookie();
     expect((await way.browser.get(way.back)).location).toBe("/");
@@ -142,7 +142,7 @@ describe("before the code is exchanged, refused is", () => {
     expect(await journey.sessionsOf(way.email)).toHaveLength(1);
   });
 
-  test("all but one of those who come back at once", async () => {
+  test("refuses all but one of many concurrent returns", async () => {
     const way = await onTheWayBack();
     const cookie = way.browser.cookie();
     const answers = await callAtOnce(() => withCookies(way.back, cookie));
@@ -152,7 +152,7 @@ describe("before the code is exchanged, refused is", () => {
     expect(await journey.sessionsOf(way.email)).toHaveLength(1);
   });
 
-  test("a HEAD, which changes nothing", async () => {
+  test("refuses a HEAD request, which changes nothing", async () => {
     const way = await onTheWayBack();
     const response = await withCookies(way.back, way.browser.cookie(), { method: "HEAD" });
     expect(response.status).toBe(405);
@@ -160,7 +160,7 @@ describe("before the code is exchanged, refused is", () => {
     expect((await way.browser.get(way.back)).location).toBe("/");
   });
 
-  test("a code that belongs to another visit", async () => {
+  test("refuses a code that belongs to another visit", async () => {
     const [way, other] = [await onTheWayBack(), await onTheWayBack()];
     const code = new URL(other.back).searchParams.get("code") ?? "";
     const mixed = new URL(way.back);
@@ -171,10 +171,10 @@ describe("before the code is exchanged, refused is", () => {
   });
 });
 
-describe("a visit that the provider or the backend ended", () => {
+describe("a visit ended by the provider or the backend", () => {
   const words = async (location: string | null) => (await openBrowser(base).get(location ?? "")).text;
 
-  test("by turning back is no failure of anybody's", async () => {
+  test("says that the user canceled, without calling it a failure", async () => {
     const browser = openBrowser(base);
     const answer = await journey.signIn(
       browser,
@@ -186,7 +186,7 @@ describe("a visit that the provider or the backend ended", () => {
     expect(cookieNamed(browser.cookie(), "gh_oauth")).toBeUndefined();
   });
 
-  test("by an address that is not verified signs nobody in", async () => {
+  test("signs no account in with an unverified address", async () => {
     const email = journey.newEmail();
     const answer = await journey.signIn(openBrowser(base), { email, verified: false });
     expect(answer.location).toMatch(/^\/login\?oauth=unverified/);
@@ -194,14 +194,14 @@ describe("a visit that the provider or the backend ended", () => {
     expect(await journey.sessionsOf(email)).toEqual([]);
   });
 
-  test("by an unverified address of somebody's account gives the same answer", async () => {
+  test("gives the same answer for an unverified address that has an account", async () => {
     const { email } = await journey.member();
     const answer = await journey.signIn(openBrowser(base), { email, verified: false });
     expect(answer.location).toMatch(/^\/login\?oauth=unverified/);
     expect(await journey.sessionsOf(email)).toHaveLength(1);
   });
 
-  test("by a ban says that the account is closed", async () => {
+  test("says that the account is closed after a ban", async () => {
     const email = journey.newEmail();
     await journey.signIn(openBrowser(base), { email });
     const id = (await journey.accountOf(email)) ?? "";
@@ -212,7 +212,7 @@ describe("a visit that the provider or the backend ended", () => {
     expect(await journey.sessionsOf(email)).toHaveLength(1);
   });
 
-  test("by a ban since then, too, though the backend does not look at it again", async () => {
+  test("refuses an account that was banned during the visit, which the backend doesn't check again", async () => {
     const email = journey.newEmail();
     await journey.signIn(openBrowser(base), { email });
     const browser = openBrowser(base);
@@ -224,8 +224,8 @@ describe("a visit that the provider or the backend ended", () => {
   });
 });
 
-describe("somebody who is signed in", () => {
-  test("adds an account over a provider once they agree, and keeps their own", async () => {
+describe("a signed-in user", () => {
+  test("adds an account through a provider once they agree, and keeps their own", async () => {
     const { browser, email: own } = await journey.member();
     const email = journey.newEmail();
     const back = await journey.comeBack(await journey.setOut(browser, { intent: "add" }), { email });
@@ -240,19 +240,19 @@ describe("somebody who is signed in", () => {
     ]);
   });
 
-  test("keeps their place until they give it up, and their session then", async () => {
+  test("stays signed in until they agree to switch, and keeps their session then", async () => {
     const member = await journey.member();
     const visitor = openBrowser(base);
     const email = journey.newEmail();
     const back = await journey.comeBack(await journey.setOut(visitor), { email });
-    // In another tab they have signed in since.
+    // Meanwhile, they have signed in in another tab.
     const { email: own, password } = member;
     expect((await visitor.post("/login", { email: own, password })).location).toBe("/");
 
     const asked = await visitor.get(back);
     expect(asked.status).toBe(200);
     expect(asked.words).toContain(`Continue as ${email}?`);
-    // Where the line is too short for it, the email breaks between its parts.
+    // If the line is too short, the email breaks between its parts.
     expect(asked.text).toMatch(/<h1[^>]*>.*<wbr\/>@.*<\/h1>/);
     expect(asked.words).toContain(`You’re signed in as ${own}`);
     expect(await journey.sessionsOf(email)).toEqual([]);
@@ -273,11 +273,11 @@ describe("somebody who is signed in", () => {
 
     expect((await visitor.post("/auth/callback", form)).location).toBe("/");
     expect(await journey.sessionsOf(email)).toHaveLength(1);
-    // The other one joins this browser's accounts; theirs stays among them.
+    // The other account is added to this browser's accounts, and theirs remains among them.
     expect(await journey.sessionsOf(own)).toHaveLength(before);
   });
 
-  test("is not asked where it is their own account", async () => {
+  test("isn't asked if the account is their own", async () => {
     const { email, password } = await journey.member();
     const visitor = openBrowser(base);
     const back = await journey.comeBack(await journey.setOut(visitor), { email });
@@ -285,7 +285,7 @@ describe("somebody who is signed in", () => {
     expect((await visitor.get(back)).location).toBe("/");
   });
 
-  test("proves by a provider that it is still them, in a new session", async () => {
+  test("proves their identity with a provider, in a new session", async () => {
     const { email, browser } = await journey.member();
     const [before] = await journey.sessionsOf(email);
     expect(await journey.signIn(browser, { email }, { returnUrl: "/settings/security" })).toMatchObject({
@@ -298,7 +298,7 @@ describe("somebody who is signed in", () => {
     expect(after).not.toContain(before);
   });
 
-  test("does not become another by it, and no account comes of it", async () => {
+  test("can't prove it with another account, and no account is created", async () => {
     const { email, browser } = await journey.member();
     const [before] = await journey.sessionsOf(email);
     const cookie = browser.cookie();
@@ -311,7 +311,7 @@ describe("somebody who is signed in", () => {
     expect(cookieNamed(browser.cookie(), "sb-127-auth-token")).toBe(cookieNamed(cookie, "sb-127-auth-token"));
   });
 
-  test("who has yet to prove a second factor may become somebody else, and still proves nothing by another", async () => {
+  test("may switch accounts while the second factor is due, but can't prove it with another account", async () => {
     const { email: own, password } = await journey.member();
     await enrollApps(supabase, { email: own, password, names: ["Phone"] });
     const browser = openBrowser(base);
@@ -322,14 +322,14 @@ describe("somebody who is signed in", () => {
     expect((await journey.signIn(browser, { email }, { intent: "prove" })).status).toBe(403);
   });
 
-  test("leaves another's account as it was", async () => {
+  test("leaves another person's account unchanged", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     expect((await journey.signIn(mine.browser, { email: theirs.email })).status).toBe(403);
     expect(await journey.providersOf(theirs.email)).toEqual(["email"]);
     expect(await journey.sessionsOf(theirs.email)).toHaveLength(1);
   });
 
-  test("who has signed out since proves nothing", async () => {
+  test("proves nothing after signing out in the meantime", async () => {
     const { email, browser } = await journey.member();
     const back = await journey.comeBack(await journey.setOut(browser), { email });
     await browser.post("/logout", {});

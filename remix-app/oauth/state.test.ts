@@ -26,7 +26,7 @@ const link: OAuthState = {
 const contextOf = (jar: CookieJar, origin = "https://app.example.com") => ({ env, jar, origin });
 const cookieOf = (jar: CookieJar) => jar.getAll().map(({ name, value }) => `${name}=${value}`)[0] ?? "";
 
-/** A browser that has set out with this, and the state in the address it comes back to. */
+/** Returns a browser that has started a visit with this payload, and the state in the URL that it returns to. */
 async function setOut(payload: OAuthState = signIn) {
   const { state } = createState(env);
   const jar = createCookieJar(null);
@@ -36,7 +36,7 @@ async function setOut(payload: OAuthState = signIn) {
 
 const comeBack = (cookie: string, state: string | null) => readState(contextOf(createCookieJar(cookie)), state);
 
-/** A cookie that somebody else signed, or that we signed for something else. */
+/** Creates a cookie signed with another key, or signed by us for another purpose. */
 async function forge(
   state: string,
   {
@@ -60,12 +60,12 @@ afterEach(() => {
 });
 
 describe("the state of a visit to a provider", () => {
-  test.each([signIn, link])("comes back as it set out: $purpose", async (payload) => {
+  test.each([signIn, link])("returns with its payload unchanged: $purpose", async (payload) => {
     const { state, cookie } = await setOut(payload);
     expect(await comeBack(cookie, state)).toMatchObject({ payload, values: { state } });
   });
 
-  test("is in a cookie for the callback alone, for ten minutes", async () => {
+  test("is in a cookie for the callback only, for ten minutes", async () => {
     const { jar } = await setOut();
     const [header = "", ...more] = jar.setCookieHeaders();
     expect(more).toEqual([]);
@@ -81,7 +81,7 @@ describe("the state of a visit to a provider", () => {
     expect(jar.setCookieHeaders()[0]).toMatch(/^__Secure-gh_oauth=; Max-Age=0; Path=\/auth\/callback;/);
   });
 
-  test("has no prefix where http would refuse it", async () => {
+  test("has no cookie prefix on http, which would refuse it", async () => {
     const jar = createCookieJar(null);
     const { state } = createState(env);
     await writeStateCookie(contextOf(jar, "http://localhost:3000"), { state, payload: signIn });
@@ -89,7 +89,7 @@ describe("the state of a visit to a provider", () => {
     expect(jar.setCookieHeaders()[0]).not.toContain("Secure");
   });
 
-  test("is lost without a cookie, without a query, and with another one's", async () => {
+  test("is rejected without a cookie, without a query, or with another visit's", async () => {
     const [one, other] = [await setOut(), await setOut()];
     expect(await comeBack("", one.state)).toBeNull();
     expect(await comeBack(one.cookie, null)).toBeNull();
@@ -98,7 +98,7 @@ describe("the state of a visit to a provider", () => {
     expect(await comeBack(other.cookie, one.state)).toBeNull();
   });
 
-  test("is compared before its signature is looked at", async () => {
+  test("is compared before its signature is checked", async () => {
     const { state, cookie } = await setOut();
     const verify = vi.spyOn(crypto.subtle, "verify");
     expect(await comeBack(cookie, createState(env).state)).toBeNull();
@@ -108,7 +108,7 @@ describe("the state of a visit to a provider", () => {
     verify.mockRestore();
   });
 
-  test("dies after ten minutes", async () => {
+  test("expires after ten minutes", async () => {
     vi.useFakeTimers({ toFake: ["Date"] });
     const { state, cookie } = await setOut();
     vi.setSystemTime(Date.now() + 599_000);
@@ -117,7 +117,7 @@ describe("the state of a visit to a provider", () => {
     expect(await comeBack(cookie, state)).toBeNull();
   });
 
-  test("is refused where somebody else wrote it", async () => {
+  test("is refused if someone else wrote it", async () => {
     const { state } = createState(env);
     expect(await comeBack(await forge(state), state)).not.toBeNull();
     const wrong = [
@@ -138,7 +138,7 @@ describe("the state of a visit to a provider", () => {
     expect(await comeBack(`__Secure-gh_oauth=${state}.${none}.${unsigned}.`, state)).toBeNull();
   });
 
-  test("never comes of any other text", async () => {
+  test("is never accepted from arbitrary text", async () => {
     await fc.assert(
       fc.asyncProperty(fc.string(), fc.string(), async (cookie, state) => {
         const jar = createCookieJar(null);
@@ -150,8 +150,8 @@ describe("the state of a visit to a provider", () => {
   }, 30_000);
 });
 
-describe("what hangs on a state", () => {
-  test("is another for each, and the same again for the one", async () => {
+describe("the values derived from a state", () => {
+  test("differ for each state, and are always the same for one state", async () => {
     const values = createState(env);
     expect(values.state).toMatch(/^[A-Za-z0-9_-]{43}$/);
     expect(values.verifier).toMatch(/^[A-Za-z0-9_-]{43}$/);

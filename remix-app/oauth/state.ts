@@ -7,15 +7,15 @@ import { cookies } from "../http/cookie-table.ts";
 import { clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 import { derivedKey } from "../keys/derived-key.ts";
 
-/** Where the identity backend sends browsers back to. The cookie goes nowhere else. */
+/** The path to which the identity backend sends browsers back. The cookie is not sent anywhere else. */
 export const oauthCallbackPath = cookies.oauthState.path;
 
 const common = { provider: z.enum(oauthProviderNames), returnTo: z.string().max(2_048) };
 const bound = { ...common, userId: z.uuid(), sessionId: z.uuid() };
 
 /**
- * What crosses the visit to a provider. A sign-in is bound to this browser alone; a link, and a fresh proof by somebody
- * who is signed in, to the account and its session too.
+ * The data kept during a visit to a provider. A sign-in is bound only to this browser. A link and a fresh proof by a
+ * signed-in user are also bound to the account and its session.
  */
 const oauthState = z.discriminatedUnion("purpose", [
   z.strictObject({ purpose: z.literal("sign_in"), ...common }),
@@ -31,19 +31,19 @@ const algorithm = "HS256";
 const stateBytes = 32;
 const stateForm = /^[A-Za-z0-9_-]{43}$/;
 
-/** A state parameter (RFC 6749 §10.12), and what hangs on it. */
+/** A state parameter (RFC 6749 §10.12), and the values derived from it. */
 export interface StateValues {
-  /** Random; in the address and in the cookie. */
+  /** Random; in the URL and in the cookie. */
   state: string;
-  /** By this the database knows the attempt. */
+  /** Identifies the attempt in the database. */
   hash: string;
-  /** RFC 7636 §4.1. Follows from the state under a key of ours, so that it is nowhere but on our servers. */
+  /** RFC 7636 §4.1. Derived from the state with one of our keys, so that it never leaves our servers. */
   verifier: string;
   /** RFC 7636 §4.2. */
   challenge: string;
 }
 
-/** A new state for a visit to a provider, from 256 random bits of its own. */
+/** Creates a state for a visit to a provider, from 256 random bits. */
 export function createState(env: StateContext["env"]): StateValues {
   return valuesOf(env, randomBytes(stateBytes).toString("base64url"));
 }
@@ -58,7 +58,7 @@ function valuesOf(env: StateContext["env"], state: string): StateValues {
   };
 }
 
-/** A visit to a provider, as the browser or phone that began it keeps it. */
+/** A visit to a provider, as kept by the browser or phone that started it. */
 interface KeptState {
   values: StateValues;
   payload: OAuthState;
@@ -97,7 +97,7 @@ export async function openState(env: StateContext["env"], signed: string): Promi
   }
 }
 
-/** Leaves the state with the browser, for the callback alone. */
+/** Sets the state in the browser, for the callback only. */
 export async function writeStateCookie(
   context: StateContext,
   beginning: { state: string; payload: OAuthState },
@@ -105,15 +105,16 @@ export async function writeStateCookie(
   writeCookie(context, cookies.oauthState, { value: await signState(context.env, beginning) });
 }
 
-/** Takes the state from the browser. */
+/** Clears the state in the browser. */
 export function clearStateCookie(context: StateContext): void {
   clearCookie(context, cookies.oauthState);
 }
 
 /**
- * The state that this browser set out with. The cookie and the query must match before the signature is looked at.
+ * Returns the state that this browser started with. The cookie and the query must match before the signature is
+ * checked.
  * @param given the query's `state`
- * @returns null where the visit did not begin in this browser, or too long ago
+ * @returns null if the visit did not start in this browser, or started too long ago
  */
 export async function readState(context: StateContext, given: string | null): Promise<KeptState | null> {
   const signed = readCookie(context, cookies.oauthState);

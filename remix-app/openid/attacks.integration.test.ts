@@ -50,8 +50,8 @@ const statusOf = async (response: Response | Promise<Response>) => {
   return status;
 };
 
-describe("a code", () => {
-  test("that is replayed concurrently succeeds once, and its login is revoked (RFC 6749 4.1.2)", async () => {
+describe("an authorization code", () => {
+  test("succeeds once when it is replayed concurrently, and its login is revoked (RFC 6749 4.1.2)", async () => {
     const asked = await ask(client);
     const address = await consent(browser, asked);
     const answers = await callAtOnce(async () => {
@@ -64,7 +64,7 @@ describe("a code", () => {
     expect(await userinfo(client, redeemed[0]?.body.access_token)).toBe(401);
   });
 
-  test("of another client is refused, and stays good for its own", async () => {
+  test("is refused for another client, and stays valid for its own", async () => {
     const thief = await createOpenidClient();
     const asked = await ask(client);
     const address = await consent(browser, asked);
@@ -81,7 +81,7 @@ describe("a code", () => {
     expect((await redeem(asked, { address })).status).toBe(200);
   });
 
-  test("is refused with another redirect URI than it was issued for", async () => {
+  test("is refused with a redirect URI other than the one it was issued for", async () => {
     const both = await createOpenidClient({ redirectUris: ["https://a.example/cb", "https://b.example/cb"] });
     const asked = await ask(both);
     const address = await consent(browser, asked);
@@ -90,7 +90,7 @@ describe("a code", () => {
     expect((await redeem(asked, { address })).status).toBe(200);
   });
 
-  test("injected into another sign-in is refused: its verifier does not match (RFC 7636)", async () => {
+  test("is refused in another sign-in, whose verifier does not match (RFC 7636)", async () => {
     const [stolen, own] = [await ask(client), await ask(client)];
     const address = await consent(browser, stolen);
     expect((await redeem(stolen, { address, verifier: own.verifier })).status).toBe(400);
@@ -110,7 +110,7 @@ describe("PKCE", () => {
     expect(address?.searchParams.get("error")).toBe("invalid_request");
   });
 
-  test("cannot be left out where the code is redeemed", async () => {
+  test("cannot be left out when the code is redeemed", async () => {
     const asked = await ask(client);
     const address = await consent(browser, asked);
     const response = await oauth.authorizationCodeGrantRequest(
@@ -127,7 +127,7 @@ describe("PKCE", () => {
 });
 
 describe("mix-up", () => {
-  test("is noticed by the issuer in each answer, also an error's (RFC 9207)", async () => {
+  test("is detectable by the issuer in each answer, including errors (RFC 9207)", async () => {
     const asked = await ask(client);
     const address = await consent(browser, asked);
     const other = { ...server, issuer: "https://honest.example" };
@@ -145,30 +145,33 @@ describe("a refresh token", () => {
       [token, seconds],
     );
 
-  test("used concurrently leads all callers to the same successor", async () => {
+  test("leads all concurrent callers to the same successor", async () => {
     const { tokens } = await login();
     const answers = await callAtOnce(async () => (await refresh(client, tokens.refresh_token)).json());
     expect(new Set(answers.map(({ access_token, refresh_token }) => `${access_token} ${refresh_token}`)).size).toBe(1);
     expect(await userinfo(client, answers[0].access_token)).toEqual({ sub: person.id });
   });
 
-  test.each([29, 31])("used again after %i seconds keeps or revokes the login (RFC 9700 4.14.2)", async (seconds) => {
-    const { tokens } = await login();
-    const next = await (await refresh(client, tokens.refresh_token)).json();
-    await passTime(seconds, tokens.refresh_token);
-    const again = await refresh(client, tokens.refresh_token);
-    expect(again.status).toBe(seconds > 30 ? 400 : 200);
-    expect(await userinfo(client, next.access_token)).toEqual(seconds > 30 ? 401 : { sub: person.id });
-    expect((await refresh(client, next.refresh_token)).status).toBe(seconds > 30 ? 400 : 200);
-  });
+  test.each([29, 31])(
+    "keeps or revokes the login when used again after %i seconds (RFC 9700 4.14.2)",
+    async (seconds) => {
+      const { tokens } = await login();
+      const next = await (await refresh(client, tokens.refresh_token)).json();
+      await passTime(seconds, tokens.refresh_token);
+      const again = await refresh(client, tokens.refresh_token);
+      expect(again.status).toBe(seconds > 30 ? 400 : 200);
+      expect(await userinfo(client, next.access_token)).toEqual(seconds > 30 ? 401 : { sub: person.id });
+      expect((await refresh(client, next.refresh_token)).status).toBe(seconds > 30 ? 400 : 200);
+    },
+  );
 
-  test("of another client is refused", async () => {
+  test("is refused for another client", async () => {
     const { tokens } = await login();
     expect((await refresh(await createOpenidClient(), tokens.refresh_token)).status).toBe(400);
     expect((await refresh(client, tokens.refresh_token)).status).toBe(200);
   });
 
-  test("is not an access token, nor the other way round", async () => {
+  test("can't be used as an access token, nor the other way round", async () => {
     const { tokens } = await login();
     expect((await refresh(client, tokens.access_token)).status).toBe(400);
     const response = await fetch(`${base}/oauth/userinfo`, {
@@ -179,7 +182,7 @@ describe("a refresh token", () => {
 });
 
 describe("consent", () => {
-  test("is not given by a form of another site", async () => {
+  test("can't be given by another site's form", async () => {
     const other = await createOpenidClient();
     const form = decisionForm((await browser.get((await ask(other)).path)).text);
     const response = await fetch(new URL(form?.action ?? "", base), {
@@ -191,7 +194,7 @@ describe("consent", () => {
     expect(response.status).toBe(403);
   });
 
-  test("is not given by posting the decision to the authorization endpoint", async () => {
+  test("can't be given by posting the decision to the authorization endpoint", async () => {
     const other = await createOpenidClient();
     const { path } = await ask(other);
     const answer = await browser.post(path, { accountId: person.id });
@@ -199,14 +202,14 @@ describe("consent", () => {
     expect(decisionForm((await browser.get(path)).text)).not.toBeNull();
   });
 
-  test("is of the account that the page named: another one is asked again", async () => {
+  test("is given by the account that the page named: another one is asked again", async () => {
     const other = await createOpenidClient();
     const form = decisionForm((await browser.get((await ask(other)).path)).text);
     const answer = await browser.post(form?.action ?? "", { accountId: crypto.randomUUID() });
     expect(answer.location).toMatch(/^\/oauth\/authorize\?/);
   });
 
-  test("covers the scopes that were granted: more are asked for, fewer are not", async () => {
+  test("covers the granted scopes: asks again for more, but not for fewer", async () => {
     const other = await createOpenidClient({ scopes: ["profile", "workspaces:read"] });
     await signInAt(browser, other, { scope: "openid profile" });
     expect(decisionForm((await browser.get((await ask(other)).path)).text)).toBeNull();
@@ -216,7 +219,7 @@ describe("consent", () => {
   });
 
   test.each(["http://127.0.0.1/callback", "com.example.app:/callback"])(
-    "is asked for each time by a public client at %s (RFC 8252 8.6)",
+    "is asked for every time by a public client at %s (RFC 8252 8.6)",
     async (uri) => {
       const native = await createOpenidClient({ isPublic: true, redirectUris: [uri] });
       // RFC 8252 section 7.3: any port of the loopback address.
@@ -229,7 +232,7 @@ describe("consent", () => {
     },
   );
 
-  test("refused leads to access_denied", async () => {
+  test("leads to access_denied if it is refused", async () => {
     const other = await createOpenidClient();
     const asked = await ask(other);
     const form = decisionForm((await browser.get(asked.path)).text);
@@ -242,7 +245,7 @@ describe("consent", () => {
   });
 
   test.each(["http://127.0.0.1:51004/callback", "http://127.0.0.1.evil.example/callback"])(
-    "a confidential client gets no other port or host: %s",
+    "refuses a confidential client any other port or host: %s",
     async (redirect_uri) => {
       const web = await createOpenidClient({ redirectUris: ["http://127.0.0.1:3000/callback"] });
       expect((await browser.get((await ask(web, { redirect_uri })).path)).status).toBe(400);
@@ -269,13 +272,13 @@ describe("required MFA", () => {
       expectedNonce: asked.nonce,
     });
     expect(oauth.getValidatedIdTokenClaims(tokens)).toMatchObject({ acr: "aal2", amr: ["mfa", "otp", "pwd"] });
-    // Bound to the factor: without it the token is worth nothing.
+    // The token is bound to the factor and invalid without it.
     await query("delete from auth.mfa_factors where id = $1", [app?.factorId]);
     expect(await userinfo(client, tokens.access_token)).toBe(401);
     await deletePerson(guarded);
   });
 
-  test("demanded later ends what was issued before", async () => {
+  test("ends what was issued before it was required", async () => {
     const guarded = await createPerson();
     const { tokens } = await signInAt(await enter(guarded), client);
     expect(await userinfo(client, tokens.access_token)).toEqual({ sub: guarded.id });
@@ -284,7 +287,7 @@ describe("required MFA", () => {
     await deletePerson(guarded);
   });
 
-  test("a session that has to replace its password gets no code", async () => {
+  test("issues no code to a session that must replace its password", async () => {
     const careless = await createPerson();
     const restricted = await enter(careless);
     const { sessionId } = await restricted.session();
@@ -303,7 +306,7 @@ describe("tokens", () => {
   const api = (path: string, token: string, init: RequestInit = {}) =>
     fetch(`${base}${path}`, { ...init, headers: { authorization: `Bearer ${token}`, ...init.headers } });
 
-  test("of a login from a browser end with its session", async () => {
+  test("end with the browser session that they were issued in", async () => {
     const leaving = await enter(person);
     const { tokens } = await signInAt(leaving, client, { scope: "openid offline_access" });
     await leaving.post("/logout", {});
@@ -322,7 +325,7 @@ describe("tokens", () => {
     expect((await browser.get((await ask(other)).path)).words).toContain("This app is turned off");
   });
 
-  test("open the routes of their scopes, and nothing else", async () => {
+  test("open only the routes of their scopes", async () => {
     const { tokens } = await signInAt(browser, client, { scope: "openid workspaces:read" });
     const listed = await api("/api/v1/workspaces", tokens.access_token);
     const { workspaces } = await listed.json();
@@ -346,14 +349,14 @@ describe("tokens", () => {
     expect(await statusOf(fetch(`${supabase.url}/rest/v1/profiles`, { headers }))).toBe(401);
   });
 
-  test("never hold anything of the identity backend", async () => {
+  test("never contain anything from the identity backend", async () => {
     const { tokens } = await signInAt(browser, client, { scope: "openid profile email offline_access" });
     const { sessionId } = await browser.session();
     const text = JSON.stringify(tokens) + Buffer.from((tokens.id_token ?? "").split(".")[1] ?? "", "base64url");
     for (const secret of [sessionId, tokenOf(browser), person.email]) expect(text).not.toContain(secret);
   });
 
-  test("are not had by a bearer token at the authorization endpoint", async () => {
+  test("can't be obtained with a bearer token at the authorization endpoint", async () => {
     const { path } = await ask(client);
     const response = await fetch(`${base}${path}`, {
       redirect: "manual",

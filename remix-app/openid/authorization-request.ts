@@ -58,16 +58,16 @@ const parameters = [
   "registration",
 ] as const;
 
-/** Marks the address of a request that people come back to from pages of ours, such as the sign-in page. */
+/** Marks the URL of a request that people return to from our own pages, such as the sign-in page. */
 const resumedParameter = "resumed";
 
-/** The path of a request. Parameters that mean nothing here are left out. */
+/** Returns the path of a request. Leaves out parameters that have no meaning here. */
 export function authorizationPath(query: URLSearchParams, { resumed }: { resumed: boolean }): string {
   const known = parameters.flatMap((name) => query.getAll(name).map((value) => [name, value]));
   return `/oauth/authorize?${new URLSearchParams(resumed ? [...known, [resumedParameter, ""]] : known)}`;
 }
 
-/** Whether people come back from pages of ours. */
+/** Returns whether people are returning from our own pages. */
 export function isResumed(query: URLSearchParams): boolean {
   return query.has(resumedParameter);
 }
@@ -135,7 +135,7 @@ function invalid(description: string): AuthorizationError {
   return { error: "invalid_request", description };
 }
 
-/** The one value of a parameter; an empty one counts as absent (RFC 6749 section 3.1). */
+/** Returns the single value of a parameter. An empty one counts as absent (RFC 6749 section 3.1). */
 function one(query: URLSearchParams, name: (typeof parameters)[number]): string | null {
   const values = query.getAll(name);
   return values.length === 1 && values[0] ? values[0] : null;
@@ -145,12 +145,12 @@ function words(query: URLSearchParams, name: (typeof parameters)[number]): strin
   return (one(query, name) ?? "").split(" ").filter(Boolean);
 }
 
-/** The address that answers a client with a code. @param issuer ours, against mix-up attacks (RFC 9207) */
+/** Returns the URL that answers a client with a code. @param issuer ours, against mix-up attacks (RFC 9207) */
 export function codeAddress(target: AnswerTarget, { code, issuer }: { code: string; issuer: string }): string {
   return answerAddress(target, { code, iss: issuer });
 }
 
-/** The address that answers a client with an error. */
+/** Returns the URL that answers a client with an error. */
 export function errorAddress(
   target: AnswerTarget,
   { error: { error, description }, issuer }: { error: AuthorizationError; issuer: string },
@@ -158,7 +158,7 @@ export function errorAddress(
   return answerAddress(target, { error, error_description: description, iss: issuer });
 }
 
-/** Appends as text: parsing a redirect URI could spell it in another way than it is registered. */
+/** Appends the query as text, because parsing a redirect URI could change its registered spelling. */
 function answerAddress({ redirectUri, state }: AnswerTarget, answer: Record<string, string>): string {
   const query = new URLSearchParams({ ...answer, ...(state !== null && { state }) });
   return `${redirectUri}${redirectUri.includes("?") ? "&" : "?"}${query}`;

@@ -21,7 +21,7 @@ import {
 import { verifyOwnJwt } from "./signing-keys.ts";
 import { tokenPrefixes } from "./token-response.ts";
 
-/** Longest path that people can be led back to (redirectTarget). */
+/** Maximum length of a path that people can return to (redirectTarget). */
 const maxPathLength = 2_048;
 
 const openedAuthorization = z
@@ -33,15 +33,15 @@ const openedAuthorization = z
   })
   .nullable();
 
-/** A request whose client and redirect URI are known to belong together. */
+/** A request whose client and redirect URI have been checked to belong together. */
 export interface OpenAuthorization {
   target: AnswerTarget;
-  /** The path of the request, to come back to. */
+  /** The path of the request, for the way back. */
   page: string;
   displayName: string;
-  /** Those of the requested scopes that the client is registered for. */
+  /** The requested scopes that the client is registered for. */
   scopes: string[];
-  /** Of the session, if a code could be issued to it. */
+  /** Null if no code could be issued to the session. */
   session: { authTime: number | null; consented: boolean } | null;
   asked: AuthorizationRequest | AuthorizationError;
 }
@@ -88,20 +88,21 @@ export async function openAuthorization(
   return { target, page, displayName, scopes, session, asked };
 }
 
-/** A request whose person may decide. */
+/** A request that its user can decide on. */
 export interface Decision {
   user: User;
   asked: AuthorizationRequest;
-  /** The second since which they must have signed in; null if any sign-in will do. */
+  /** The earliest second at which the user may have signed in; null if any sign-in will do. */
   since: number | null;
-  /** Whether they have to be asked. */
+  /** Whether the user has to be asked. */
   asks: boolean;
 }
 
 /**
  * Completes the steps that the request and the person's account require before they decide.
- * @returns the address of the answer if there is nothing to decide
- * @throws Response a redirect to the sign-in page, the second step, the step-up or the accounts, each of which leads back
+ * @returns the URL of the answer if there is nothing to decide
+ * @throws Response a redirect to the sign-in page, the second step, the step-up or the accounts, each of which leads
+ * back
  */
 export async function prepareDecision(
   context: AppLoadContext,
@@ -165,17 +166,17 @@ const interactionRequired: AuthorizationError = {
 };
 const consentRequired: AuthorizationError = { error: "consent_required", description: "The person has to consent" };
 
-/** Returns the address that tells the client that the person cancelled. */
+/** Returns the URL that tells the client that the person cancelled. */
 export function denialAddress({ target }: OpenAuthorization, { env }: AppLoadContext): string {
   const error = { error: "access_denied", description: "The person cancelled" } as const;
   return errorAddress(target, { error, issuer: env.BASE_URL });
 }
 
 /**
- * Issues a code to the person's session, once the database has judged it again.
- * @param decision.consents whether they have agreed just now; else they must have before
- * @returns the address of the answer
- * @throws Response a redirect to the request's page, where something has changed since it was read
+ * Issues a code to the person's session, after the database has checked the request again.
+ * @param decision.consents whether they have just agreed; otherwise they must have agreed before
+ * @returns the URL of the answer
+ * @throws Response a redirect to the request's page if something has changed since it was read
  * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE
  */
 export async function issueCode(

@@ -46,7 +46,7 @@ beforeAll(async () => {
 });
 afterAll(() => deletePerson(person));
 
-/** The error that the client receives. */
+/** Returns the error that the client receives. */
 async function errorOf(given: Record<string, string | undefined>, by = browser): Promise<string | null> {
   const asked = await ask(client, given);
   const address = leadsTo(await by.get(asked.path));
@@ -77,11 +77,11 @@ describe("the response type code", () => {
     },
   );
 
-  test("OP-Response-form_post: refuses a response mode that is not supported", async () => {
+  test("OP-Response-form_post: refuses an unsupported response mode", async () => {
     expect(await errorOf({ response_mode: "form_post" })).toBe("invalid_request");
   });
 
-  test("OP-Req-POST: takes a request by POST of another site, and reads the session only after a redirect (3.1.2.1)", async () => {
+  test("OP-Req-POST: accepts a POST from another site, and reads the session only after a redirect (3.1.2.1)", async () => {
     const asked = await ask(client);
     const response = await fetch(`${base}/oauth/authorize`, {
       method: "POST",
@@ -124,12 +124,12 @@ describe("the ID token", () => {
     expect(claims?.nonce).toBe(asked.nonce);
   });
 
-  test("OP-nonce-NoReq-code: has none where the request had none", async () => {
+  test("OP-nonce-NoReq-code: has no nonce if the request had none", async () => {
     const { claims } = await signInAt(browser, client, { nonce: undefined });
     expect(claims).not.toHaveProperty("nonce");
   });
 
-  test.each([512, 513])("OP-nonce-length: takes a nonce of up to 512 characters (%i)", async (length) => {
+  test.each([512, 513])("OP-nonce-length: accepts a nonce of up to 512 characters (%i)", async (length) => {
     const asked = await ask(client, { nonce: "n".repeat(length) });
     const address = await consent(browser, asked);
     expect(address.searchParams.get(length > 512 ? "error" : "code")).not.toBeNull();
@@ -173,7 +173,7 @@ describe("the token response", () => {
     expect(await userinfo(client, first.access_token)).toBe(401);
   });
 
-  test.each([59, 61])("OP-OAuth-code-lifetime: a code lives 60 seconds (%i)", async (seconds) => {
+  test.each([59, 61])("OP-OAuth-code-lifetime: a code expires after 60 seconds (%i)", async (seconds) => {
     const asked = await ask(client);
     const address = await consent(browser, asked);
     await query(
@@ -221,15 +221,15 @@ describe("the redirect URI", () => {
 });
 
 describe("prompt", () => {
-  test("OP-prompt-login: asks to sign in again, and once only", async () => {
+  test("OP-prompt-login: asks to sign in again, but only once", async () => {
     const { claims } = await signInAt(browser, client);
     const asked = await ask(client, { prompt: "login" });
     const first = await browser.get(asked.path);
     expect(first.location).toMatch(/^\/step-up\?returnUrl=/);
-    // Without confirming it, every way back leads there again.
+    // Until the person confirms, every way back leads there again.
     const returnUrl = new URL(first.location ?? "", base).searchParams.get("returnUrl") ?? "";
     expect((await browser.get(returnUrl)).location).toBe(first.location);
-    // The page asks, though the sign-in is younger than ten minutes.
+    // The page asks even though the sign-in is less than ten minutes old.
     expect((await browser.get(first.location ?? "")).words).toContain("Confirm it’s you");
     const confirmed = await browser.post(first.location ?? "", { password: person.password });
     expect(confirmed.location).toBe(returnUrl);
@@ -239,7 +239,7 @@ describe("prompt", () => {
       expectedNonce: asked.nonce,
     });
     expect(oauth.getValidatedIdTokenClaims(tokens)?.auth_time).toBeGreaterThan(claims?.auth_time ?? Number.NaN);
-    // The demand was met, so the same address starts a new one.
+    // The requirement was met, so the same URL starts a new one.
     expect((await browser.get(returnUrl)).location).toMatch(/^\/step-up\?/);
   });
 
@@ -249,7 +249,7 @@ describe("prompt", () => {
     expect(leadsTo(await visitor.get(path))?.searchParams.get("error")).toBe("login_required");
   });
 
-  test("OP-prompt-none-LoggedIn: answers a code where the person has consented", async () => {
+  test("OP-prompt-none-LoggedIn: answers with a code if the person has consented", async () => {
     await signInAt(browser, client);
     const asked = await ask(client, { prompt: "none" });
     const answer = await browser.get(asked.path);
@@ -270,7 +270,7 @@ describe("prompt", () => {
   });
 
   test.each(["consent", "select_account", "consent select_account"])(
-    "OP-prompt-%s: asks though the person has consented",
+    "OP-prompt-%s: asks even if the person has consented",
     async (prompt) => {
       await signInAt(browser, client);
       const { path } = await ask(client, { prompt });
@@ -287,7 +287,7 @@ describe("request parameters", () => {
     expect(await errorOf({ max_age: "1", prompt: "none" }, old)).toBe("login_required");
   });
 
-  test("OP-Req-max_age=10000: takes the sign-in of before", async () => {
+  test("OP-Req-max_age=10000: accepts the existing sign-in", async () => {
     await signInAt(browser, client);
     const { claims } = await signInAt(browser, client, { max_age: "10000" });
     expect(claims?.auth_time).toEqual(expect.any(Number));
@@ -297,7 +297,7 @@ describe("request parameters", () => {
     expect(await errorOf({ max_age })).toBe("invalid_request");
   });
 
-  test("OP-Req-id_token_hint: answers for the person that it names only", async () => {
+  test("OP-Req-id_token_hint: answers only for the person that it names", async () => {
     const { tokens } = await signInAt(browser, client);
     const hinted = { id_token_hint: tokens.id_token, prompt: "none" };
     expect(leadsTo(await browser.get((await ask(client, hinted)).path))?.searchParams.has("code")).toBe(true);
@@ -336,7 +336,7 @@ describe("request parameters", () => {
     expect(leadsTo(await browser.get(`${path}&client_id=x`))).toBeNull();
   });
 
-  test("OP-scope-invalid: answers invalid_scope where nothing is left", async () => {
+  test("OP-scope-invalid: answers invalid_scope if no scope is left", async () => {
     expect(await errorOf({ scope: "admin" })).toBe("invalid_scope");
     expect(await errorOf({ scope: undefined })).toBe("invalid_scope");
   });
@@ -346,7 +346,7 @@ describe("claims at the userinfo endpoint", () => {
   const claimsWith = async (scope: string) =>
     userinfo(client, (await signInAt(browser, client, { scope })).tokens.access_token);
 
-  test("OP-claims-sub, OP-scope-profile, OP-scope-email and OP-scope-All: opens what was granted (5.4)", async () => {
+  test("OP-claims-sub, OP-scope-profile, OP-scope-email and OP-scope-All: returns what was granted (5.4)", async () => {
     const sub = person.id;
     const profile = { name: "Ada", picture: "https://img.example/a.png" };
     const email = { email: person.email, email_verified: true };
@@ -371,7 +371,7 @@ describe("claims at the userinfo endpoint", () => {
     expect([twice.status, await twice.json()]).toMatchObject([400, { error: "invalid_request" }]);
   });
 
-  test("OP-UserInfo-errors: answers as RFC 6750 section 3", async () => {
+  test("OP-UserInfo-errors: answers as in RFC 6750 section 3", async () => {
     const url = server.userinfo_endpoint ?? "";
     const none = await fetch(url);
     expect([none.status, none.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
@@ -441,7 +441,7 @@ describe("introspection and revocation", () => {
     expect(await describeToken(spa, tokens.access_token)).toMatchObject({ error: "invalid_client" });
   });
 
-  test("end an access token alone, and with a refresh token the login (RFC 7009)", async () => {
+  test("end only the token itself for an access token, and the login for a refresh token (RFC 7009)", async () => {
     const revoke = (by: TestClient, token: string) =>
       oauth.revocationRequest(server, by.client, by.auth, token, loopback);
     const { tokens } = await signInAt(browser, client, { scope: "openid offline_access" });

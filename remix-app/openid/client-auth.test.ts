@@ -37,7 +37,7 @@ describe("a client's credentials", () => {
     ]);
   });
 
-  test("of a public client are its id alone; an empty secret is an absent one", async () => {
+  test("are only the id for a public client; an empty secret counts as absent", async () => {
     const expected = { id: "charts", secretHash: null, method: "none" };
     expect((await read("client_id=charts")).client).toEqual(expected);
     expect((await read("client_id=charts&client_secret=")).client).toEqual(expected);
@@ -58,7 +58,7 @@ describe("a client's credentials", () => {
   });
 
   test.each([basic("charts:%zz"), basic("charts"), basic(":s"), basic("a%00:s"), "Bearer abc", "Basic !"])(
-    "that cannot be read get a challenge: %s",
+    "get a challenge if they are unreadable: %s",
     async (authorization) => {
       const challenge = 'Basic realm="https://accounts.example.com", charset="UTF-8"';
       expect(await refusal("a=1", { authorization })).toEqual({ status: 401, error: "invalid_client", challenge });
@@ -66,7 +66,7 @@ describe("a client's credentials", () => {
   );
 
   test.each(["a=1", "client_assertion=x&client_assertion_type=y", "client_secret=s"])(
-    "are required, and no other kind is known: %s",
+    "are refused if missing or of an unknown kind: %s",
     async (body) => {
       expect(await refusal(body)).toEqual({ status: 401, error: "invalid_client", challenge: null });
     },

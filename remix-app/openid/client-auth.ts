@@ -4,10 +4,13 @@ import { countAttempt } from "../satellites/app-client.ts";
 import { hashOf } from "../satellites/tokens.ts";
 import { oauthError } from "./oauth-error.ts";
 
-/** A client as it named itself. Each function of the database authenticates it for itself. */
+/** A client as its request identifies it. Each database function authenticates it itself. */
 export interface OpenidClient {
   id: string;
-  /** SHA-256 of its secret as the Data API takes a bytea; null if it sent none, as public clients do. */
+  /**
+   * SHA-256 of its secret, in the format that the Data API takes for a bytea; null if it sent none, as public clients
+   * do.
+   */
   secretHash: string | null;
   /** How it authenticates (RFC 8414 section 2, `token_endpoint_auth_methods_supported`). */
   method: "client_secret_basic" | "client_secret_post" | "none";
@@ -23,7 +26,7 @@ const maxParameters = 50;
 const formType = /^application\/x-www-form-urlencoded\s*(;|$)/i;
 
 /**
- * Reads the form that a client posts, and who it says it is.
+ * Reads the form that a client posts, and the identity that the client claims.
  * @throws Response an OAuth error: invalid_request, or invalid_client without usable credentials
  */
 export async function readClientRequest(
@@ -37,8 +40,8 @@ export async function readClientRequest(
 }
 
 /**
- * The answer for a client that did not prove itself, whether it is unknown, disabled or its secret wrong. Counts the
- * attempt; an address with too many gets 429.
+ * Returns the answer for a client that failed to authenticate, whether it is unknown, disabled or its secret wrong.
+ * Counts the attempt; an address with too many gets 429.
  */
 export async function refuseClient(context: AppLoadContext, { method }: OpenidClient): Promise<Response> {
   const attempt = await countAttempt(context, { action: "app_secret" });
@@ -63,7 +66,7 @@ async function readParameters(request: Request): Promise<Map<string, string>> {
   if (names.size < parameters.length) {
     throw oauthError("invalid_request", { description: "Send each parameter once" });
   }
-  // No text of the database holds NUL.
+  // Text in the database can't contain NUL.
   if (parameters.length > maxParameters || parameters.some(([name, value]) => `${name}${value}`.includes("\0"))) {
     throw oauthError("invalid_request", { description: "The form could not be read" });
   }
@@ -81,7 +84,7 @@ function clientOf(
   if (authorization !== null) {
     const given = decodedCredentials(authorization);
     if (!given) throw unknownClient(context, true);
-    // RFC 6749 section 2.3: one method a request.
+    // RFC 6749 section 2.3: one method per request.
     if (secret !== undefined || (id !== undefined && id !== given.id)) {
       throw oauthError("invalid_request", { description: "Authenticate the client once" });
     }

@@ -1,7 +1,7 @@
 import { isLoopback } from "#shared/loopback.ts";
 
 const maxUriLength = 2_000;
-/** As `private.openid_clients` has it. */
+/** The same limit as in `private.openid_clients`. */
 export const maxUris = 20;
 
 /** Lines end with CRLF. One line too many is still read, so that the form can say so. */
@@ -14,8 +14,8 @@ export const uriFormLimits = {
 };
 
 /**
- * Says what is wrong with a redirect URI, in words for the person who registers it; null if nothing is. Redirect URIs are
- * compared as exact strings (RFC 9700 section 4.1.3), so no pattern is accepted.
+ * Returns what is wrong with a redirect URI, in words for the person who registers it; null if it is valid. Redirect
+ * URIs are compared as exact strings (RFC 9700 section 4.1.3), so no pattern is accepted.
  */
 export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean }): string | null {
   const url = /^[\x21-\x7e]+$/.test(uri) ? URL.parse(uri) : null;
@@ -24,7 +24,7 @@ export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean 
   if (uri.includes("#")) return `${uri} has a fragment (#), which a redirect URI must not have`;
   if (uri.includes("*")) return `${uri} has a wildcard (*): register each address in full`;
   if (url.username || url.password) return `${uri} holds a username or password`;
-  // Clients and URL parsers must read the same address in it.
+  // Clients and URL parsers must read the same URL from it.
   if (url.href !== uri && url.href !== `${uri}/`) return `${uri} must be written as ${url.href}`;
   if (url.protocol === "https:") return null;
   if (url.protocol === "http:") {
@@ -37,7 +37,7 @@ export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean 
   return isPublic ? null : `${uri} has a private-use scheme, which is for public clients only`;
 }
 
-/** Says what is wrong with the URL of a back-channel logout, or null. */
+/** Returns what is wrong with the URL of a back-channel logout, or null. */
 export function logoutUrlFault(uri: string): string | null {
   const url = /^[\x21-\x7e]+$/.test(uri) ? URL.parse(uri) : null;
   if (!url || !/^https?:$/.test(url.protocol)) {

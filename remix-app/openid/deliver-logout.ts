@@ -1,12 +1,12 @@
 import type { Env } from "../config/env.server.ts";
 import { signJwt } from "./signing-keys.ts";
 
-/** Below the five seconds after which another server may claim the notice. */
+/** Shorter than the five seconds after which another server may claim the notice. */
 const timeoutMs = 4_000;
 const tokenSeconds = 120;
 const logoutEvent = "http://schemas.openid.net/event/backchannel-logout";
 
-/** A login that has ended, and where its app wants to be notified. */
+/** A login that has ended, and the URL at which its app wants to be notified. */
 export interface LogoutNotice {
   id: string;
   app: string;
@@ -15,7 +15,7 @@ export interface LogoutNotice {
   sid: string;
 }
 
-/** `refused`: the app answered 400, so that another attempt would be refused as well. */
+/** `refused`: the app answered 400, so another attempt would be refused too. */
 export type Delivery = { outcome: "acknowledged" } | { outcome: "refused" | "failed"; reason: string };
 
 /**

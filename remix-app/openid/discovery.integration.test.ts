@@ -4,7 +4,7 @@ import { readStack } from "../../scripts/test/stack.ts";
 const { base } = readStack();
 
 describe("the provider's documents", () => {
-  test.each(["openid-configuration", "oauth-authorization-server"])("%s names only what is supported", async (name) => {
+  test.each(["openid-configuration", "oauth-authorization-server"])("%s lists only what is supported", async (name) => {
     const response = await fetch(`${base}/.well-known/${name}`, { headers: { origin: "https://other.example" } });
     expect(response.headers.get("access-control-allow-origin")).toBe("*");
     expect(response.headers.get("cache-control")).toBe("public, max-age=300");
@@ -24,7 +24,7 @@ describe("the provider's documents", () => {
     });
   });
 
-  test("the key set has public RSA keys alone", async () => {
+  test("the key set contains only public RSA keys", async () => {
     const response = await fetch(`${base}/.well-known/jwks.json`);
     expect(response.headers.get("access-control-allow-origin")).toBe("*");
     const { keys } = (await response.json()) as { keys: object[] };

@@ -1,10 +1,10 @@
-/** The scopes that a client may ask for; it gets those that it is registered for. */
+/** The scopes that a client may request. It gets those that it is registered for. */
 const scopes = [
   ...["openid", "offline_access", "profile", "email"],
   ...["workspaces:read", "workspaces:write", "studio:read", "studio:keys"],
 ];
 
-/** Returns the addresses of the provider's endpoints. */
+/** Returns the URLs of the provider's endpoints. */
 export function endpointsOf(issuer: string) {
   return {
     authorization_endpoint: `${issuer}/oauth/authorize`,
@@ -19,8 +19,8 @@ export function endpointsOf(issuer: string) {
 }
 
 /**
- * Returns the provider's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2): what it supports, and
- * nothing else.
+ * Returns the provider's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2), which list only what it
+ * supports.
  */
 export function providerMetadata(issuer: string) {
   const methods = ["client_secret_basic", "client_secret_post"];
@@ -52,5 +52,5 @@ export function providerMetadata(issuer: string) {
   };
 }
 
-/** For documents of the provider: clients and proxies may keep them for five minutes. */
+/** For the provider's documents: clients and proxies may cache them for five minutes. */
 export const cacheable = { "Cache-Control": "public, max-age=300" };

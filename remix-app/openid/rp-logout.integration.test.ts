@@ -11,7 +11,7 @@ import { createPerson, deletePerson, enter, type Person } from "../../scripts/te
 import { readStack } from "../../scripts/test/stack.ts";
 import { openBrowser } from "../testing/browser.ts";
 
-// Named after https://openid.net/specs/openid-connect-rpinitiated-1_0.html.
+// Tests are named after https://openid.net/specs/openid-connect-rpinitiated-1_0.html.
 
 const { base } = readStack();
 const bye = "https://client.example/bye";
@@ -25,13 +25,13 @@ afterAll(() => deletePerson(person));
 
 const logout = (given: Record<string, string>) => `/oauth/logout?${new URLSearchParams(given)}`;
 
-/** The form by which the page is answered. */
+/** Returns the action of the page's confirmation form, or null. */
 function confirmation(text: string): string | null {
   return /<form[^>]*action="([^"]*\/oauth\/logout\/confirm[^"]*)"/.exec(text)?.[1]?.replaceAll("&amp;", "&") ?? null;
 }
 
 describe("RP-initiated logout", () => {
-  test("RP-Logout-id_token_hint: signs out without asking where the login came of this session, and leads back", async () => {
+  test("RP-Logout-id_token_hint: signs out without asking in the session that the login came from, and leads back", async () => {
     const browser = await enter(person);
     const { tokens } = await signInAt(browser, client, { scope: "openid offline_access" });
     const answer = await browser.get(
@@ -53,7 +53,7 @@ describe("RP-initiated logout", () => {
     expect((await browser.get("/settings/profile")).location).toMatch(/^\/login/);
   });
 
-  test("RP-Logout-other-session: asks where the hint is of another browser's login, which ends with the answer", async () => {
+  test("RP-Logout-other-session: asks if the hint belongs to another browser's login, which ends with the answer", async () => {
     const [first, second] = [await enter(person), await enter(person)];
     const { tokens } = await signInAt(first, client);
     const page = await second.get(logout({ id_token_hint: tokens.id_token ?? "" }));
@@ -64,7 +64,7 @@ describe("RP-initiated logout", () => {
     expect((await first.get("/settings/profile")).status).toBe(200);
   });
 
-  test("RP-Logout-other-person: a hint of another person doesn’t end that person’s login", async () => {
+  test("RP-Logout-other-person: doesn’t end another person’s login by a hint", async () => {
     const other = await createPerson();
     const { tokens } = await signInAt(await enter(other), client);
     const browser = await enter(person);
@@ -78,7 +78,7 @@ describe("RP-initiated logout", () => {
     { post_logout_redirect_uri: "https://evil.example/bye" },
     { post_logout_redirect_uri: `${bye}?x=1` },
     { post_logout_redirect_uri: `${bye}/` },
-    { client_id: "nobody", post_logout_redirect_uri: bye },
+    { client_id: "unknown", post_logout_redirect_uri: bye },
     { id_token_hint: "a.b.c" },
   ])("RP-Logout-bad-request: neither redirects nor signs out: %j", async (given) => {
     const browser = await enter(person);
@@ -87,7 +87,7 @@ describe("RP-initiated logout", () => {
     expect((await browser.get("/settings/profile")).status).toBe(200);
   });
 
-  test("RP-Logout-client_id-mismatch: refuses a hint of another client, and a redirect without a client", async () => {
+  test("RP-Logout-client_id-mismatch: refuses another client's hint, and a redirect without a client", async () => {
     const browser = await enter(person);
     const { tokens } = await signInAt(browser, client);
     const other = await createOpenidClient({ postLogoutRedirectUris: [bye] });
@@ -96,7 +96,7 @@ describe("RP-initiated logout", () => {
     expect((await browser.get(logout({ post_logout_redirect_uri: bye }))).status).toBe(400);
   });
 
-  test("RP-Logout-POST: takes a form of another site after a redirect, which shows the page", async () => {
+  test("RP-Logout-POST: accepts a form from another site after a redirect, which shows the page", async () => {
     const browser = await enter(person);
     const response = await fetch(`${base}/oauth/logout`, {
       method: "POST",
@@ -108,7 +108,7 @@ describe("RP-initiated logout", () => {
     expect(confirmation((await browser.get(response.headers.get("location") ?? "")).text)).not.toBeNull();
   });
 
-  test("RP-Logout-forged: the answer is not taken from another site", async () => {
+  test("RP-Logout-forged: refuses an answer from another site", async () => {
     const browser = await enter(person);
     const page = await browser.get(logout({ client_id: client.id }));
     const response = await fetch(new URL(confirmation(page.text) ?? "", base), {

@@ -9,7 +9,7 @@ import { verifyOwnJwt } from "./signing-keys.ts";
 const parameters = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"] as const;
 const maxPathLength = 2_048;
 
-/** The path of a request, for people to come back to. Parameters that mean nothing here are left out. */
+/** Returns the path of a request, for the way back. Leaves out parameters that have no meaning here. */
 export function logoutPath(query: URLSearchParams): string {
   const known = parameters.flatMap((name) => query.getAll(name).map((value) => [name, value]));
   return `/oauth/logout${known.length > 0 ? `?${new URLSearchParams(known)}` : ""}`;
@@ -20,18 +20,18 @@ const meets = z.object({ displayName: z.string(), redirectAllowed: z.boolean(), 
 
 /** A client's request to sign a person out (OpenID Connect RP-Initiated Logout 1.0 section 2). */
 export interface LogoutRequest {
-  /** Null where no client is named. */
+  /** Null if no client is named. */
   displayName: string | null;
-  /** The login that the ID token is of. */
+  /** The login that the ID token belongs to. */
   login: { sid: string; userId: string } | null;
-  /** Where to go then, as registered, with the client's state; null for our own page. */
+  /** Where to go afterwards: a registered URL, with the client's state; null for our own page. */
   address: string | null;
   /** Whether the ID token belongs to a login from this browser's session, so that no confirmation is needed. */
   isProven: boolean;
 }
 
 /**
- * Reads a request for a sign-out.
+ * Reads a sign-out request.
  * @returns null if it contradicts itself, or if its redirect URI is not registered
  * @throws Response 503 AUTH_UNAVAILABLE
  */
@@ -41,7 +41,7 @@ export async function openLogout(context: AppLoadContext, request: Request): Pro
   if (isRepeated || logoutPath(searchParams).length > maxPathLength || /\0/.test([...searchParams].join("")))
     return null;
   const [hint, clientId, redirectUri, state] = parameters.map((name) => searchParams.get(name) || null);
-  // An ID token that has expired still says which login it is of (section 4).
+  // An expired ID token still identifies its login (section 4).
   const claims = hint ? hintClaims.safeParse(await verifyOwnJwt(context, hint, { typ: "JWT" })).data : undefined;
   if ((hint && !claims) || (claims && clientId && claims.aud !== clientId)) return null;
   const named = clientId ?? claims?.aud;
@@ -72,8 +72,8 @@ function withState(address: string, state: string | null | undefined): string {
 }
 
 /**
- * Signs this browser out of its active account, and ends the login of the ID token where that is theirs.
- * @throws Response 503 AUTH_UNAVAILABLE where the session may live on
+ * Signs this browser out of its active account, and ends the ID token's login if it belongs to that account.
+ * @throws Response 503 AUTH_UNAVAILABLE if the session may still be active
  */
 export async function signOutForClient(
   context: AppLoadContext,

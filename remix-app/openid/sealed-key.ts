@@ -16,7 +16,7 @@ const privateRsaJwk = publicRsaJwk.extend({
   qi: z.string(),
 });
 
-/** A signing key as the database keeps it. */
+/** A signing key as stored in the database. */
 export interface SealedKey {
   /** The public key's RFC 7638 thumbprint. */
   kid: string;
@@ -26,7 +26,7 @@ export interface SealedKey {
   sealingKeyId: string;
 }
 
-/** Makes an RSA key for RS256 and seals its private half. */
+/** Creates an RSA key for RS256 and seals its private half. */
 export async function createSealedKey(ring: KeyRing): Promise<SealedKey> {
   const pair = await generateKeyPair("RS256", { modulusLength, extractable: true });
   const publicJwk = publicRsaJwk.parse(await exportJWK(pair.publicKey));

@@ -7,7 +7,7 @@ const opened = z
   .object({ client: z.object({ displayName: z.string(), enabled: z.boolean() }), redirectAllowed: z.boolean() })
   .nullable();
 
-/** What the sign-in page shows where it leads on to an OpenID client. */
+/** What the sign-in page shows when it leads to an OpenID client. */
 export interface OpenidSignIn {
   appName: string | null;
   /** The email that the client expects, which anyone may have written. */
@@ -17,7 +17,7 @@ export interface OpenidSignIn {
 const maxHintLength = 254;
 
 /**
- * Reads which client a path of ours leads on to; null for paths other than an authorization request.
+ * Returns the client that a path of ours leads to; null for paths other than an authorization request.
  * @throws Response 503 AUTH_UNAVAILABLE
  */
 export async function readOpenidSignIn(context: AppLoadContext, path: string): Promise<OpenidSignIn | null> {

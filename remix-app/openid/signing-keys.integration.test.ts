@@ -12,7 +12,7 @@ import { parseEnv } from "../config/env.server.ts";
 import { publicKeys, signJwt, verifyOwnJwt } from "./signing-keys.ts";
 import { readStoredKeys, rotateStoredKeys } from "./stored-keys.ts";
 
-// A database of its own: the stack's servers have another secret, and other tests need their keys.
+// A separate database, because the stack's servers have another secret and other tests need their keys.
 let cluster: ScratchCluster;
 let db: pg.Client;
 let dataApi: { server: Server; url: string; close: () => Promise<void> };
@@ -27,7 +27,9 @@ beforeAll(async () => {
   const api = createDataApi({ databaseUrl, schemas: ["public", "private", "ai"] });
   const caller = { kind: "secret", claims: { role: "service_role" } } as const;
   const server = createServer(
-    getRequestListener((request) => api.handle(request, { url: new URL(request.url), caller })),
+    getRequestListener((request) => api.handle(request, { url: new URL(request.url), caller }), {
+      overrideGlobalObjects: false,
+    }),
   );
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
@@ -45,7 +47,7 @@ const query = async <Row extends object>(sql: string, values: unknown[]): Promis
   (await db.query(sql, values)).rows as Row[];
 const issuer = "https://accounts.example.test";
 
-/** A server of its own: another environment has another cache. */
+/** Creates a separate server, because each environment has its own cache. */
 function server(secret: string, ...earlier: string[]) {
   const env = parseEnv({
     NODE_ENV: "test",
@@ -70,14 +72,14 @@ const kids = async () =>
   (await query<{ kid: string }>("select kid from private.signing_keys order by signs_from", [])).map(({ kid }) => kid);
 
 describe("signing keys", () => {
-  test("concurrent first use makes exactly one key", async () => {
+  test("creates exactly one key on concurrent first use", async () => {
     const tokens = await Promise.all(Array.from({ length: 6 }, () => signJwt(server(first), idToken)));
     const used = new Set(tokens.map((token) => decodeProtectedHeader(token).kid));
     expect([...used]).toEqual(await kids());
     expect(used.size).toBe(1);
   });
 
-  test("the published keys verify an ID token and a logout token, each as its own type", async () => {
+  test("verifies an ID token and a logout token with the published keys, each as its own type only", async () => {
     const context = server(first);
     const keys = createLocalJWKSet({ keys: await publicKeys(context) });
     const token = await signJwt(context, idToken);
@@ -91,13 +93,13 @@ describe("signing keys", () => {
     expect(await verifyOwnJwt(context, elsewhere, { typ: "JWT" })).toBeNull();
   });
 
-  test("an expired ID token is still a hint of who it was for", async () => {
+  test("accepts an expired ID token as a hint of who it was for", async () => {
     const context = server(first);
     const token = await signJwt(context, { typ: "JWT", claims: { ...claims, exp: 1 } });
     expect(await verifyOwnJwt(context, token, { typ: "JWT" })).toMatchObject({ exp: 1 });
   });
 
-  test("an ID token signed by a retired key no longer verifies", async () => {
+  test("rejects an ID token signed by a retired key", async () => {
     const token = await signJwt(server(first), idToken);
     await query("update private.signing_keys set signs_from = now() - interval '89 days' where true", []);
     await rotateStoredKeys(server(first));
@@ -112,7 +114,7 @@ describe("signing keys", () => {
     expect(await kids()).toHaveLength(1);
   });
 
-  test("the next key is published a day before it signs, once, and not before the 89th day", async () => {
+  test("publishes the next key once, a day before it signs, and not before the 89th day", async () => {
     const before = decodeProtectedHeader(await signJwt(server(first), idToken)).kid;
     await query(
       "update private.signing_keys set signs_from = now() - interval '89 days' + interval '1 minute' where true",
@@ -131,14 +133,14 @@ describe("signing keys", () => {
     expect(decodeProtectedHeader(await signJwt(server(first), idToken)).kid).toBe(next);
   });
 
-  test("a key of an earlier secret still opens, and is sealed by the current one", async () => {
+  test("opens a key from an earlier secret, and seals it with the current one", async () => {
     const { signing } = await readStoredKeys(server(first));
     expect((await readStoredKeys(server(second, first))).signing.kid).toBe(signing.kid);
     await rotateStoredKeys(server(second, first));
     expect((await readStoredKeys(server(second))).signing.kid).toBe(signing.kid);
   });
 
-  test("a key that no secret opens is replaced at once, and what it signed stays verifiable for a day", async () => {
+  test("replaces a key that no secret opens immediately, and keeps its signatures verifiable for a day", async () => {
     const said = vi.spyOn(console, "error").mockImplementation(() => {});
     const token = await signJwt(server(first), idToken);
     const lost = decodeProtectedHeader(token).kid;
@@ -148,7 +150,7 @@ describe("signing keys", () => {
     expect(await verifyOwnJwt(server(second), token, { typ: "JWT" })).toEqual(claims);
   });
 
-  test("servers that replace each other's keys leave at most six", async () => {
+  test("keeps at most six keys when servers replace each other's", async () => {
     vi.spyOn(console, "error").mockImplementation(() => {});
     for (let turn = 0; turn < 5; turn += 1) {
       await readStoredKeys(server(first));
@@ -157,7 +159,7 @@ describe("signing keys", () => {
     expect(await kids()).toHaveLength(6);
   });
 
-  test("a platform without APP_SESSION_SECRET answers 503", async () => {
+  test("answers 503 without APP_SESSION_SECRET", async () => {
     const { APP_SESSION_SECRET: _, ...env } = server(first).env;
     const refused = await publicKeys({ env: env as never }).catch((error: unknown) => error);
     expect(refused).toMatchObject({ status: 503 });

@@ -5,7 +5,9 @@ import { readStoredKeys, type SigningContext } from "./stored-keys.ts";
 
 const algorithm = "RS256";
 
-/** What a token of the provider is for. It is part of what is signed, so that none passes for another. */
+/**
+ * The purpose of a token from the provider. It is part of the signed content, so that no token passes for another kind.
+ */
 export type OwnJwtType = "JWT" | "logout+jwt";
 
 /** A key as `/.well-known/jwks.json` publishes it (RFC 7517). */
@@ -23,7 +25,7 @@ interface SigningKeys {
   signing: { kid: string; key: CryptoKey };
 }
 
-/** So short that a key made by another server is known here before its tokens are verified against ours. */
+/** Short enough that a key from another server is known here before its tokens are verified. */
 const cacheMs = 10_000;
 const cached = new WeakMap<Env, { until: number; keys: Promise<SigningKeys> }>();
 

@@ -22,19 +22,19 @@ const storedKeys = z.array(
   }),
 );
 
-/** The published keys, and the private key of the one that signs. */
+/** The published keys, and the private key that signs. */
 export interface StoredKeys {
   published: Pick<SealedKey, "kid" | "publicJwk">[];
   signing: { kid: string; privateJwk: JWK };
 }
 
 const rings = new WeakMap<Env, Promise<KeyRing>>();
-/** Another server may be first with a key twice: when it makes the first one, and when it replaces that one. */
+/** Another server may be faster twice: in creating the first key, and in replacing it. */
 const maxReads = 3;
 
 /**
- * Reads the signing keys. The first key is made here; a key that no secret opens is replaced, so that OpenID
- * clients can still sign people in.
+ * Reads the signing keys. Creates the first key, and replaces a key that no secret opens, so that OpenID clients can
+ * still sign people in.
  * @throws Response 503 UNAVAILABLE without APP_SESSION_SECRET, or if the database does not answer
  */
 export async function readStoredKeys(context: SigningContext): Promise<StoredKeys> {

@@ -23,7 +23,7 @@ const introspected = z.union([
 const noStore = { "Cache-Control": "no-store" };
 
 /**
- * Answers `POST /oauth/introspect` (RFC 7662): a confidential client learns what its own token is worth now.
+ * Answers `POST /oauth/introspect` (RFC 7662): tells a confidential client whether its own token is valid now.
  * @throws Response an OAuth error; 503 if the policy or the database does not answer
  */
 export async function answerIntrospection(context: AppLoadContext, request: Request): Promise<Response> {
@@ -53,8 +53,8 @@ export async function answerIntrospection(context: AppLoadContext, request: Requ
 }
 
 /**
- * Answers `POST /oauth/revoke` (RFC 7009): an access token ends alone, a refresh token ends its login. An unknown token is
- * not an error.
+ * Answers `POST /oauth/revoke` (RFC 7009). An access token is revoked by itself; a refresh token ends its whole login.
+ * An unknown token is not an error.
  * @throws Response an OAuth error
  */
 export async function answerRevocation(context: AppLoadContext, request: Request): Promise<Response> {

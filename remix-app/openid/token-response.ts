@@ -4,23 +4,23 @@ import { z } from "zod";
 import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
 import type { Signer } from "./signing-keys.ts";
 
-/** Prefixes of what clients hold. The database keeps SHA-256 hashes alone. */
+/** Prefixes of the tokens and codes that clients hold. The database stores only their SHA-256 hashes. */
 export const tokenPrefixes = { access: "gho_", refresh: "ghr_", code: "ghc_" } as const;
 
 const idTokenSeconds = 3_600;
 
-/** The texts of an access token and of the refresh token next to it. */
+/** The plain text of an access token and its refresh token. */
 export interface TokenPair {
   accessToken: string;
   refreshToken: string;
 }
 
-/** Makes a pair of 256 random bits each. */
+/** Creates a pair of tokens with 256 random bits each. */
 export function newTokenPair(): TokenPair {
   return { accessToken: newOpaqueToken(tokenPrefixes.access), refreshToken: newOpaqueToken(tokenPrefixes.refresh) };
 }
 
-/** Returns a pair's hashes as `private.issue_openid_tokens` takes them. */
+/** Returns a pair's hashes as arguments of `private.issue_openid_tokens`. */
 export function hashesOf({ accessToken, refreshToken }: TokenPair): { access_hash: string; refresh_hash: string } {
   return { access_hash: hashOf(accessToken), refresh_hash: hashOf(refreshToken) };
 }
@@ -44,9 +44,9 @@ export const issuedTokens = z.object({
 export type IssuedTokens = z.output<typeof issuedTokens>;
 
 /**
- * Makes the successful answer of the token endpoint (RFC 6749 section 5.1), with an ID token if the scopes include
- * `openid`. The ID token identifies the person by `sub` only: name and email are at the userinfo endpoint (OpenID Connect
- * Core 1.0 section 5.4).
+ * Creates the successful response of the token endpoint (RFC 6749 section 5.1), with an ID token if the scopes include
+ * `openid`. The ID token identifies the person by `sub` only: name and email are at the userinfo endpoint (OpenID
+ * Connect Core 1.0 section 5.4).
  */
 export async function tokenResponse(
   { env }: Pick<AppLoadContext, "env">,
@@ -83,7 +83,7 @@ function idTokenClaims(iss: string, { issued, pair }: { issued: IssuedTokens; pa
   };
 }
 
-/** The left half of a token's SHA-256, as RS256 takes it (OpenID Connect Core 1.0 section 3.1.3.6). */
+/** Returns the left half of a token's SHA-256, as required for RS256 (OpenID Connect Core 1.0 section 3.1.3.6). */
 function halfHashOf(token: string): string {
   return createHash("sha256").update(token).digest().subarray(0, 16).toString("base64url");
 }

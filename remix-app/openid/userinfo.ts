@@ -39,7 +39,7 @@ async function tokenOf(request: Request): Promise<string> {
     throw refuse("invalid_request", { status: 400, description: "Send the access token once" });
   }
   if (authorization === null && posted.length === 0) {
-    // RFC 6750 section 3.1: a request without a token learns of no error.
+    // RFC 6750 section 3.1: a request without a token gets no error code.
     throw new Response(null, { status: 401, headers: { "WWW-Authenticate": "Bearer" } });
   }
   const token = authorization === null ? posted[0] : openidBearerToken(authorization);

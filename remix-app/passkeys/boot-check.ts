@@ -3,9 +3,9 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import { relyingPartyFault } from "./relying-party.ts";
 
 /**
- * Asks the identity backend once, at boot, for whom it makes passkeys. Each ceremony is checked as well; this tells the
- * operator before the first person tries.
- * @returns what is wrong, one line each; undefined where the backend does not answer yet, or not without a bot challenge
+ * Asks the identity backend once, at boot, for its relying party, so that the operator learns of a fault before the
+ * first person tries a passkey. Each ceremony is checked as well.
+ * @returns one line per fault; undefined if the backend does not answer yet, or requires a bot challenge
  */
 export async function findPasskeyFaults(env: Env): Promise<string[] | undefined> {
   const { data, error } = await createServiceClient(env).auth.passkey.startAuthentication();

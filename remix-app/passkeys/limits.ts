@@ -1,5 +1,5 @@
-/** How many passkeys the identity backend keeps for an account. */
+/** The maximum number of passkeys per account in the identity backend. */
 export const maxPasskeys = 10;
 
-/** How long a passkey's name may be: the identity backend counts bytes of UTF-8. */
+/** The maximum length of a passkey's name. The identity backend counts UTF-8 bytes. */
 export const maxPasskeyNameBytes = 120;

@@ -13,8 +13,8 @@ import type { finishRegistrationSchema } from "./payloads.ts";
 import { requireRelyingParty } from "./require-relying-party.ts";
 
 /**
- * Asks the identity backend for a challenge to make a passkey of the session's user with.
- * @throws Response a problem, as {@link passkeyProblem}
+ * Requests a challenge from the identity backend to create a passkey for the session's user.
+ * @throws Response a problem, see {@link passkeyProblem}
  */
 export async function startRegistration(context: AppLoadContext) {
   const { data, error } = await context.session.authClient().auth.passkey.startRegistration();
@@ -26,8 +26,8 @@ export async function startRegistration(context: AppLoadContext) {
 }
 
 /**
- * Has the new passkey checked and kept; its owner is told.
- * @throws Response a problem, as {@link passkeyProblem}
+ * Has the new passkey verified and stored, and notifies its owner.
+ * @throws Response a problem, see {@link passkeyProblem}
  */
 export async function finishRegistration(
   context: AppLoadContext,
@@ -38,7 +38,7 @@ export async function finishRegistration(
     .authClient()
     .auth.passkey.verifyRegistration({ challengeId, credential });
   const error = backendError(given);
-  // The backend fails over a passkey that an account has, in the same way as over anything else.
+  // For a passkey that is already added, the backend returns only a generic failure.
   if (error && generalFailure(error)?.status === 503 && (await passkeyExists(context.env, credential.id))) {
     throw registeredPasskey(context.requestId);
   }
@@ -49,7 +49,7 @@ export async function finishRegistration(
 }
 
 interface Renaming {
-  /** The signed-in user, whose passkey it is. */
+  /** The signed-in user, who owns the passkey. */
   userId: string;
   passkey: Passkey;
   name: string;
@@ -66,9 +66,9 @@ export async function renamePasskey(context: AppLoadContext, change: Renaming): 
 }
 
 /**
- * Takes a passkey from its account, unless nothing else would let its owner in; the owner is told.
- * @returns false where it is the last usable way to sign in
- * @throws Response 403 MFA_REQUIRED where the session has yet to prove the account's authenticator, 404 NOT_FOUND, 503
+ * Deletes an account's passkey, unless it is the last way to sign in, and notifies the owner.
+ * @returns false if it is the last usable way to sign in
+ * @throws Response 403 MFA_REQUIRED if the session has yet to prove the account's authenticator, 404 NOT_FOUND, 503
  * UNAVAILABLE
  */
 export async function deletePasskey(

@@ -5,12 +5,12 @@ import type { Passkey } from "./passkeys.ts";
 import { relyingPartyId } from "./relying-party.ts";
 
 export interface PasskeysOverview {
-  /** Null where they could not be read. */
+  /** Null if they could not be read. */
   passkeys: Passkey[] | null;
   signals: Signals | null;
 }
 
-/** What the security page shows of an account's passkeys, and what it tells the browser of them. */
+/** Returns the account's passkeys for the security page, and the signals that it passes to the browser. */
 export function passkeysOverview(
   context: AppLoadContext,
   { user, passkeys }: { user: User; passkeys: Passkey[] | null },
@@ -21,7 +21,7 @@ export function passkeysOverview(
 function signalsOf({ env, origin }: AppLoadContext, { user, passkeys }: { user: User; passkeys: Passkey[] }): Signals {
   return {
     rpID: relyingPartyId({ origin, parentDomain: env.PARENT_DOMAIN }),
-    // The identity backend takes the id's text for the user handle.
+    // The identity backend uses the id's text as the user handle.
     userID: Buffer.from(user.id).toString("base64url"),
     userName: user.email,
     userDisplayName: user.displayName ?? user.email,

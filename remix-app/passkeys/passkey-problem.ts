@@ -3,10 +3,10 @@ import { type ProblemCode, problem } from "../http/problem.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { maxPasskeys } from "./limits.ts";
 
-/** How long who has made too many attempts is told to wait; the identity backend does not say. */
+/** How long a person must wait after too many attempts. The identity backend does not say. */
 const retryAfterSeconds = "60";
 
-/** The code of a failure that says nothing of the passkey. */
+/** Codes of failures that are not about the passkey. */
 const generalCodes = {
   400: "INVALID_REQUEST",
   403: "BOT_CHALLENGE_REQUIRED",
@@ -28,7 +28,7 @@ const unverified: Refusal = {
   detail: "This passkey couldn’t be checked. Try again, or use another way to sign in.",
 };
 
-/** What an error of the identity backend means to the person with the passkey. */
+/** Maps the identity backend's error codes to our answers. */
 const refusals: Record<string, Refusal> = {
   webauthn_challenge_not_found: ranOut,
   webauthn_challenge_expired: ranOut,
@@ -51,15 +51,15 @@ const refusals: Record<string, Refusal> = {
 };
 
 /**
- * The identity backend's error, of a call whose types allow a browser's as well.
- * @throws the error where it is another's: our server holds no ceremony
+ * Narrows an error to the identity backend's, because the client's types also allow browser errors.
+ * @throws any other error: ceremonies run in the browser, never on our server
  */
 export function backendError(error: Error | null): AuthError | null {
   if (error === null || isAuthError(error)) return error;
   throw error;
 }
 
-/** An error of the identity backend as our answer to a passkey's ceremony. Its own text is never passed on. */
+/** Maps an error of the identity backend to a problem. Never passes on the backend's own text. */
 export function passkeyProblem(error: AuthError, { requestId }: { requestId: string }): Response {
   const failure = generalFailure(error);
   if (failure) {
@@ -75,12 +75,12 @@ export function passkeyProblem(error: AuthError, { requestId }: { requestId: str
   return problem(code, { requestId, detail });
 }
 
-/** The answer to a new passkey that an account has already. */
+/** Answers a registration of a passkey that an account already has. */
 export function registeredPasskey(requestId: string): Response {
   return problem(registered.code, { requestId, detail: registered.detail });
 }
 
-/** The answer to a passkey that no account has. The page tells the browser, which may then forget it. */
+/** Answers a sign-in with a passkey that no account has. The page tells the browser, which may then forget it. */
 export function unknownPasskey(requestId: string): Response {
   return problem("INVALID_REQUEST", {
     requestId,

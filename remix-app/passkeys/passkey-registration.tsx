@@ -2,7 +2,10 @@ import { Button, buttonClass } from "../ui/button.tsx";
 import { useNonce } from "../ui/inline-script.tsx";
 import scriptUrl from "./browser/register.ts?worker&url";
 
-/** The button that makes a passkey of this account, and the way back. Its script enables it where the browser can. */
+/**
+ * Renders the button that creates a passkey for this account, and a link back. Its script enables the button if the
+ * browser supports passkeys.
+ */
 export function PasskeyRegistration({ back }: { back: string }) {
   const nonce = useNonce();
   return (

@@ -4,14 +4,14 @@ import { useNonce } from "../ui/inline-script.tsx";
 import scriptUrl from "./browser/sign-in.ts?worker&url";
 
 /**
- * The button that signs in with a passkey. Its script, which Vite bundles to one file as it does for workers, enables
- * it where the browser can, and offers passkeys in the autofill of the email field too.
- * @param verifyAt our route that takes the passkey's answer
+ * Renders the button that signs in with a passkey. Its script enables the button if the browser supports passkeys, and
+ * also offers them in the email field's autofill. Vite bundles the script into one file, as it does for workers.
+ * @param verifyAt our route that verifies the passkey's answer
  */
 export function PasskeySignIn({ returnUrl, verifyAt = "/login/passkey" }: { returnUrl: string; verifyAt?: string }) {
   const nonce = useNonce();
   return (
-    // The note's line is the space to what follows, so that nothing moves when a note appears.
+    // The note's line also serves as the spacing below, so that nothing moves when a note appears.
     <div data-passkey-sign-in data-return-url={returnUrl} data-verify-at={verifyAt} className="mb-0.5 space-y-1">
       <div role="alert" hidden className="mb-2 rounded-card border border-bad/40 bg-bad-soft p-3" />
       <Button

@@ -2,7 +2,7 @@ import { useNonce } from "../ui/inline-script.tsx";
 import type { Signals } from "./browser/signals.ts";
 import scriptUrl from "./browser/signals.ts?worker&url";
 
-/** Brings the browser's own list of this account's passkeys up to date. For pages that show or change what it holds. */
+/** Updates the browser's own list of this account's passkeys. For pages that show or change passkeys. */
 export function PasskeySignals({ signals }: { signals: Signals | null }) {
   const nonce = useNonce();
   if (!signals) return null;

@@ -28,7 +28,7 @@ afterEach(async () => {
   await Promise.all(userIds.splice(0).map((id) => deletePerson({ id })));
 });
 
-/** Somebody with an account, signed in. */
+/** Creates a person with an account and signs them in. */
 async function newOwner() {
   const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
   const id = await insertAccount({ email, password });
@@ -57,7 +57,7 @@ async function requestOptions(browser: Browser) {
   return JSON.parse(answer.text);
 }
 
-/** A browser's answer to a fresh challenge. */
+/** Answers a fresh challenge as a browser would. */
 async function answerOf(browser: Browser, { authenticator, ...more }: Quirks & { authenticator: Authenticator }) {
   const { challengeId, options } = await requestOptions(browser);
   return { challengeId, credential: authenticator.get(options, { ...quirks, ...more }) };
@@ -83,14 +83,14 @@ const expectMail = (subject: string) =>
 const sessionOf = async (browser: Browser) => JSON.parse((await browser.get("/api/v1/auth/session")).text);
 
 describe("a passkey", () => {
-  test("is asked for under the product's name that is set", async () => {
+  test("is requested under the configured product name", async () => {
     const env = { ...vaultSettings(), BRAND_NAME: "Acme & Co" };
     const context = await openContext({ base, supabase, cookie: owner.browser.cookie(), env });
     const { options } = await startRegistration(context);
     expect(options.rp).toEqual({ id: new URL(base).hostname, name: "Acme & Co" });
   });
 
-  test("is registered for the account, which is told, and signs in to where its owner was going", async () => {
+  test("is registered for the account, notifies the owner, signs in and continues to the destination", async () => {
     const { authenticator, status, text } = await register(owner.browser);
     expect([status, JSON.parse(text)]).toEqual([200, { redirectTo: "/settings/security#passkeys" }]);
     expect(await passkeys(owner.id)).toMatchObject([{ name: "Passkey" }]);
@@ -113,7 +113,7 @@ describe("a passkey", () => {
   });
 
   test.each(["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])(
-    "does not lead to %s",
+    "does not redirect to %s",
     async (returnUrl) => {
       const { authenticator } = await register(owner.browser);
       const browser = stranger();
@@ -122,7 +122,7 @@ describe("a passkey", () => {
     },
   );
 
-  test("signs in to nothing in a browser that is full, and leads to its accounts", async () => {
+  test("does not sign in to a browser with 10 accounts, and leads to its accounts", async () => {
     const { authenticator } = await register(owner.browser);
     const { browser } = await newOwner();
     const deviceId = /gh_device=([0-9a-f-]{36})/.exec(browser.cookie())?.[1];
@@ -143,7 +143,7 @@ describe("a passkey", () => {
     expect(sessions).toHaveLength(1);
   });
 
-  test("signs in once for a challenge, however many try at the same moment", async () => {
+  test("signs in once per challenge, also with concurrent attempts", async () => {
     const { authenticator } = await register(owner.browser);
     const answer = await answerOf(stranger(), { authenticator });
     const answers = await callAtOnce(() => stranger().postJson(signIn, answer));
@@ -152,7 +152,7 @@ describe("a passkey", () => {
     expect(JSON.parse((await stranger().postJson(signIn, answer)).text)).toMatchObject({ code: "GONE" });
   });
 
-  test("is kept once for a challenge, however many try at the same moment", async () => {
+  test("is stored once per challenge, also with concurrent attempts", async () => {
     const { challengeId, options } = await creationOptions(owner.browser);
     const body = { challengeId, credential: new Authenticator().create(options, quirks) };
     const answers = await callAtOnce(() => owner.browser.postJson(registration, body));
@@ -160,7 +160,7 @@ describe("a passkey", () => {
     expect(await passkeys(owner.id)).toHaveLength(1);
   });
 
-  test("that no account has is told apart from one that was wrong", async () => {
+  test("unknown to every account gets another response than one that failed verification", async () => {
     const { authenticator } = await register(owner.browser);
     const [passkey] = await passkeys(owner.id);
     const browser = stranger();
@@ -186,7 +186,7 @@ describe("a passkey", () => {
     expect([answer.status, JSON.parse(answer.text).code]).toEqual([403, "FORBIDDEN"]);
   });
 
-  test("replaces the session that the browser came with, which ends", async () => {
+  test("replaces and ends the browser's previous session", async () => {
     const { authenticator } = await register(owner.browser);
     const other = await newOwner();
     const before = other.browser.cookie();
@@ -199,7 +199,7 @@ describe("a passkey", () => {
 });
 
 describe("a registration", () => {
-  test("is not ended with another account's challenge", async () => {
+  test("cannot be completed with another account's challenge", async () => {
     const other = await newOwner();
     const { challengeId, options } = await creationOptions(other.browser);
     const credential = new Authenticator().create(options, quirks);
@@ -209,7 +209,7 @@ describe("a registration", () => {
     expect((await other.browser.postJson(registration, { challengeId, credential })).status).toBe(200);
   });
 
-  test("is not ended with a sign-in's challenge, nor a sign-in with a registration's", async () => {
+  test("cannot be completed with a sign-in's challenge, nor a sign-in with a registration's", async () => {
     const { authenticator } = await register(owner.browser);
     const asked = await requestOptions(owner.browser);
     const credential = new Authenticator().create({ ...asked.options, user: { id: "AAAA" } }, quirks);
@@ -220,7 +220,7 @@ describe("a registration", () => {
     expect((await stranger().postJson(signIn, answer)).status).toBe(410);
   });
 
-  test("of a passkey that is already added says so", async () => {
+  test("of a passkey that is already added returns a message saying so", async () => {
     const { authenticator } = await register(owner.browser);
     const { status, text } = await register(owner.browser, authenticator);
     expect([status, JSON.parse(text)]).toMatchObject([409, { detail: expect.stringContaining("already added") }]);
@@ -228,7 +228,7 @@ describe("a registration", () => {
     expect((await register(other.browser, authenticator)).status).toBe(409);
   });
 
-  test(`is possible ${maxPasskeys} times an account`, async () => {
+  test(`succeeds at most ${maxPasskeys} times per account`, async () => {
     for (let count = 0; count < maxPasskeys; count += 1) expect((await register(owner.browser)).status).toBe(200);
     const refused = await owner.browser.postJson(`${registration}/options`, {});
     expect([refused.status, JSON.parse(refused.text).code]).toEqual([409, "CONFLICT"]);
@@ -254,7 +254,7 @@ describe("a passkey's name", () => {
     await register(owner.browser);
   });
 
-  test("is changed by its owner, by a form", async () => {
+  test("can be changed by its owner with a form", async () => {
     expect((await rename("  Ada’s laptop  ")).location).toBe("/settings/security#passkeys");
     expect(await passkeys(owner.id)).toMatchObject([{ name: "Ada’s laptop" }]);
     expect(await events(owner.id)).toContainEqual({ kind: "passkey_renamed", method: null });
@@ -267,14 +267,14 @@ describe("a passkey's name", () => {
     expect((await rename("x".repeat(maxPasskeyNameBytes))).status).toBe(302);
   });
 
-  test.each(["", "   ", "two\nlines", "bell\u0007"])("is not %j", async (name) => {
+  test.each(["", "   ", "two\nlines", "bell\u0007"])("is rejected as %j", async (name) => {
     const { status, text } = await rename(name);
     expect(status).toBe(400);
     expect(text).toContain('aria-invalid="true"');
     expect(await passkeys(owner.id)).toMatchObject([{ name: "Passkey" }]);
   });
 
-  test("is nobody else's to change", async () => {
+  test("cannot be changed by another account", async () => {
     const other = await newOwner();
     expect((await rename("Mine", { browser: other.browser })).status).toBe(404);
     expect((await rename("Mine", { browser: stranger() })).location).toContain("/login");
@@ -285,13 +285,13 @@ describe("a passkey's name", () => {
   });
 });
 
-describe("a passkey's end", () => {
+describe("deleting a passkey", () => {
   const remove = async ({ browser = owner.browser } = {}) => {
     const [passkey] = await passkeys(owner.id);
     return browser.post(`${registration}/${passkey?.id}/delete`, {});
   };
 
-  test("is confirmed by a form, and told to the owner", async () => {
+  test("requires confirmation and notifies the owner", async () => {
     await register(owner.browser);
     const [passkey] = await passkeys(owner.id);
     expect((await owner.browser.get(`${registration}/${passkey?.id}/delete`)).text).toContain("Delete passkey");
@@ -302,7 +302,7 @@ describe("a passkey's end", () => {
     expect((await owner.browser.post(`${registration}/${passkey?.id}/delete`, {})).status).toBe(404);
   });
 
-  test("is nobody else's to bring", async () => {
+  test("is refused for another account's passkey", async () => {
     await register(owner.browser);
     const other = await newOwner();
     expect((await remove({ browser: other.browser })).status).toBe(404);
@@ -310,7 +310,7 @@ describe("a passkey's end", () => {
   });
 });
 
-describe("what is no ceremony", () => {
+describe("an invalid ceremony request", () => {
   const paths = [signIn, `${signIn}/options`, registration, `${registration}/options`];
   const send = (path: string, init: RequestInit & { headers: Record<string, string> }) =>
     fetch(new URL(path, base), { method: "POST", redirect: "manual", body: "{}", ...init });
@@ -337,12 +337,12 @@ describe("what is no ceremony", () => {
     expect((await send(path, { headers: { ...json, authorization } })).status).toBe(403);
   });
 
-  test.each(paths)("is refused by another method at %s", async (path) => {
+  test.each(paths)("is refused with another method at %s", async (path) => {
     const answer = await fetch(new URL(path, base), { method: "PUT" });
     expect([answer.status, answer.headers.get("allow")]).toEqual([405, "POST"]);
   });
 
-  test.each(paths)("is refused as another type at %s", async (path) => {
+  test.each(paths)("is refused with another content type at %s", async (path) => {
     const cookie = owner.browser.cookie();
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"]) {
       const headers = { "sec-fetch-site": "same-origin", cookie, "content-type": type };
@@ -350,14 +350,14 @@ describe("what is no ceremony", () => {
     }
   });
 
-  test.each(paths)("is refused where it is too large at %s", async (path) => {
+  test.each(paths)("is refused with too large a body at %s", async (path) => {
     const cookie = owner.browser.cookie();
     const headers = { ...json, "sec-fetch-site": "same-origin", cookie };
     expect((await send(path, { headers, body: " ".repeat(65_537) })).status).toBe(413);
     expect((await send(path, { headers, body: `${" ".repeat(65_534)}{}` })).status).not.toBe(413);
   });
 
-  test("is refused where it has another shape, never with a 500", async () => {
+  test("is refused with an invalid body, never with a 500", async () => {
     const { authenticator } = await register(owner.browser);
     const whole = await answerOf(owner.browser, { authenticator });
     const { credential } = whole;
@@ -384,12 +384,12 @@ describe("what is no ceremony", () => {
       ];
       expect(statuses, JSON.stringify(body)?.slice(0, 200)).toEqual([400, 400]);
     }
-    // None of that has used the challenge.
+    // The invalid bodies have not used up the challenge.
     expect((await owner.browser.postJson(signIn, whole)).status).toBe(200);
   });
 });
 
-test("where passkeys are made and looked after is where password managers look for it", async () => {
+test("the well-known URL for password managers names the pages to add and manage passkeys", async () => {
   const answer = await fetch(new URL("/.well-known/passkey-endpoints", base), { redirect: "manual" });
   expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "application/json"]);
   expect(await answer.json()).toEqual({

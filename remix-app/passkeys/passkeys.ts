@@ -11,7 +11,7 @@ const rows = z.array(
       id: z.uuid(),
       credential_id: z.string().regex(/^([0-9a-f]{2})+$/),
       name: z.string(),
-      // Not every AAGUID is a UUID of RFC 9562.
+      // Not every AAGUID is a valid RFC 9562 UUID.
       aaguid: z.guid().nullable(),
       device: z.string().nullable(),
       created_at: z.iso.datetime({ offset: true }),
@@ -19,24 +19,23 @@ const rows = z.array(
     })
     .transform(({ id, credential_id, name, aaguid, device, created_at, last_used_at }) => ({
       id,
-      /** As browsers write it. */
+      /** Encoded as browsers do. */
       credentialId: Buffer.from(credential_id, "hex").toString("base64url"),
       name: passkeyName({ name, aaguid, device }),
-      /** Who keeps it, such as "1Password"; null where it is not a well-known provider. */
+      /** The passkey's provider, such as "1Password", or null if it is not a well-known one. */
       provider: passkeyProvider(aaguid),
-      /** From where it was added: "Chrome on macOS"; null where no event says so. */
+      /** The device that added it, such as "Chrome on macOS", or null if no event recorded one. */
       device,
       createdAt: created_at,
       lastUsedAt: last_used_at,
     })),
 );
 
-/** A passkey of an account. */
 export type Passkey = z.infer<typeof rows>[number];
 
 /**
- * An account's passkeys, oldest first.
- * @returns null where they could not be read
+ * Returns an account's passkeys, oldest first.
+ * @returns null if they could not be read
  */
 export async function listPasskeys(env: Env, userId: string): Promise<Passkey[] | null> {
   const { data, error } = await createServiceClient(env).schema("private").rpc("list_passkeys", { user_id: userId });
@@ -44,8 +43,8 @@ export async function listPasskeys(env: Env, userId: string): Promise<Passkey[] 
 }
 
 /**
- * Whether any account has the passkey with this credential id.
- * @returns null where nobody can say
+ * Returns whether any account has the passkey with this credential id.
+ * @returns null if the database does not answer
  */
 export async function passkeyExists(env: Env, credentialId: string): Promise<boolean | null> {
   const { data, error } = await createServiceClient(env)
@@ -55,8 +54,8 @@ export async function passkeyExists(env: Env, credentialId: string): Promise<boo
 }
 
 /**
- * One passkey of an account, as an address names it.
- * @throws Response 404 NOT_FOUND where the account has none of this id, 503 UNAVAILABLE where nobody can say
+ * Returns the account's passkey with the id from the URL.
+ * @throws Response 404 NOT_FOUND if the account has no such passkey, 503 UNAVAILABLE if the passkeys cannot be read
  */
 export async function requirePasskey(
   { env, requestId }: AppLoadContext,
@@ -69,7 +68,7 @@ export async function requirePasskey(
   return passkey;
 }
 
-/** The answer about a passkey that the account does not have. */
+/** Answers a request for a passkey that the account does not have. */
 export function noSuchPasskey(requestId: string): Response {
   return problem("NOT_FOUND", { requestId, detail: "This passkey doesn’t exist. It may have been deleted." });
 }

@@ -2,9 +2,9 @@ import { z } from "zod";
 import { isReadable } from "../http/readable.ts";
 import { maxPasskeyNameBytes } from "./limits.ts";
 
-/** What a credential id or a part of a ceremony's answer looks like in JSON (WebAuthn level 3, section 5.1). */
+/** The JSON form of a credential id or of a part of a ceremony's answer (WebAuthn level 3, section 5.1). */
 const base64url = z.string().regex(/^[A-Za-z0-9_-]+$/);
-/** Authenticators make ids of at most 1023 bytes (WebAuthn level 3, section 4, credential id). */
+/** Authenticators create ids of at most 1023 bytes (WebAuthn level 3, section 4, credential id). */
 const maxCredentialIdLength = Math.ceil((1023 * 4) / 3);
 const credentialId = base64url.max(maxCredentialIdLength);
 
@@ -13,13 +13,13 @@ const credential = {
   rawId: credentialId,
   type: z.literal("public-key"),
   authenticatorAttachment: z.enum(["platform", "cross-platform"]).optional().catch(undefined),
-  // None is asked for, so none is passed on.
+  // We request no extensions, so we pass on no results.
   clientExtensionResults: z.unknown().transform(() => ({})),
 };
 
 const captchaToken = z.string().min(1).max(4_096).optional();
 
-/** For a challenge to sign in with. */
+/** Requests a challenge to sign in. */
 export const startSignInSchema = z.object({ captchaToken });
 
 /** A browser's answer to a sign-in's challenge. */
@@ -34,11 +34,11 @@ export const finishSignInSchema = z.object({
       userHandle: base64url.optional(),
     }),
   }),
-  /** Sanitised where it is used. */
+  /** Sanitized where it is used. */
   returnUrl: z.string().optional(),
 });
 
-/** For a challenge to make a passkey with; the page says whose it is. */
+/** Requests a challenge to create a passkey. The page states which account it belongs to. */
 export const startRegistrationSchema = z.object({ pageAccount: z.string().optional() });
 
 const transport = z.enum(["ble", "cable", "hybrid", "internal", "nfc", "smart-card", "usb"]);
@@ -51,13 +51,12 @@ export const finishRegistrationSchema = z.object({
     response: z.object({
       attestationObject: base64url,
       clientDataJSON: base64url,
-      // A hint for browsers; one of tomorrow's is left out.
+      // Only a hint for browsers, so unknown values are dropped.
       transports: z.array(transport).max(10).optional().catch(undefined),
     }),
   }),
 });
 
-/** A passkey's new name. */
 export const renameSchema = z.object({
   name: z
     .string({ error: "Give the passkey a name" })

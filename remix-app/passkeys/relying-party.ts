@@ -3,30 +3,30 @@ import { getDomain } from "tldts";
 export interface RelyingPartyOptions {
   /** The web origin. */
   origin: string;
-  /** The domain that sibling apps share; it counts where the origin's host lies under it. */
+  /** The domain that sibling apps share. Used only if the origin's host is below it. */
   parentDomain?: string | undefined;
 }
 
 /**
- * The relying party that passkeys of this origin belong to: the registrable parent domain, by setting or by the public
- * suffix list. A host without one, such as localhost, stands for itself.
+ * Returns the relying party of this origin's passkeys: the registrable parent domain, by configuration or by the public
+ * suffix list. For a host without one, such as localhost, returns the host itself.
  */
 export function relyingPartyId({ origin, parentDomain }: RelyingPartyOptions): string {
   const { hostname } = new URL(origin);
   if (parentDomain !== undefined && (hostname === parentDomain || hostname.endsWith(`.${parentDomain}`))) {
     return parentDomain;
   }
-  // As in browsers: a suffix under which strangers register their hosts is no one's parent domain.
+  // Matches browsers, which treat a suffix where anyone can register a host as a public suffix.
   return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
 }
 
-/** What the identity backend takes for the relying party, against what this site needs. */
+/** Compares the identity backend's relying party with the one that this site needs. */
 export interface RelyingPartyCheck extends RelyingPartyOptions {
-  /** As the identity backend's options name it. */
+  /** The relying party in the identity backend's options. */
   reported: string | undefined;
 }
 
-/** Why ceremonies with these options cannot work, for the operator; null where they can. */
+/** Returns why ceremonies with these options cannot work, for the operator, or null if they can. */
 export function relyingPartyFault({ reported, ...options }: RelyingPartyCheck): string | null {
   const expected = relyingPartyId(options);
   if (reported === expected) return null;

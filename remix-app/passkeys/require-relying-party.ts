@@ -3,9 +3,9 @@ import { problem } from "../http/problem.ts";
 import { relyingPartyFault } from "./relying-party.ts";
 
 /**
- * Makes sure that a ceremony's options name our relying party: browsers refuse another one with an error that nobody
- * understands, and passkeys made for a wrong one are lost once it is corrected.
- * @throws Response 503 UNAVAILABLE where they do not; the log says what to correct
+ * Checks that a ceremony's options name our relying party. Browsers reject another one with an obscure error, and
+ * passkeys created for a wrong one are lost once it is corrected.
+ * @throws Response 503 UNAVAILABLE if they do not; the log says what to correct
  */
 export function requireRelyingParty({ env, origin, requestId }: AppLoadContext, reported: string | undefined): void {
   const fault = relyingPartyFault({ origin, parentDomain: env.PARENT_DOMAIN, reported });

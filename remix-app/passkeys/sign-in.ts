@@ -7,15 +7,15 @@ import type { finishSignInSchema } from "./payloads.ts";
 import { requireRelyingParty } from "./require-relying-party.ts";
 
 /**
- * Asks the identity backend for a challenge that any passkey of this site may answer, once, within minutes.
- * @throws Response a problem, as {@link passkeyProblem}
+ * Requests a challenge from the identity backend that any passkey of this site may answer once, within minutes.
+ * @throws Response a problem, see {@link passkeyProblem}
  */
 export async function startSignIn(context: AppLoadContext, { captchaToken }: { captchaToken?: string | undefined }) {
   const attempt = await requireAttempt(context, { action: "passkey", botChallenge: captchaToken ?? null });
   const { data, error } = await context.session
     .authClient()
     .auth.passkey.startAuthentication({ options: attempt.challenge });
-  // Every visit of the sign-in page asks, for autofill: nothing is tried until a passkey answers.
+  // Every visit of the sign-in page requests a challenge for autofill, so this does not count as an attempt.
   await attempt.settle("void");
   if (error) throw passkeyProblem(error, context);
   requireRelyingParty(context, data.options.rpId);
@@ -23,8 +23,8 @@ export async function startSignIn(context: AppLoadContext, { captchaToken }: { c
 }
 
 /**
- * Has a browser's answer to the challenge checked; the session that it yields is then in the request's cookies.
- * @throws Response a problem, as {@link passkeyProblem}, with `unknownPasskey: true` where no account has the passkey
+ * Has the browser's answer to a challenge verified, and stores the new session in the request's cookies.
+ * @throws Response a problem, see {@link passkeyProblem}, with `unknownPasskey: true` if no account has the passkey
  */
 export async function finishSignIn(
   context: AppLoadContext,
@@ -35,10 +35,10 @@ export async function finishSignIn(
     .authClient()
     .auth.passkey.verifyAuthentication({ challengeId, credential });
   const error = backendError(given);
-  // A page that was open for too long is nobody's guess at a credential.
+  // An expired challenge is not a guess at a credential.
   await attempt.settle(error?.code?.startsWith("webauthn_challenge_") ? "void" : outcomeOf(error));
   if (!error) return;
-  // Where nobody can say, it is taken to exist: a browser that is told otherwise forgets it.
+  // If the lookup fails, the passkey counts as existing, because the browser forgets an unknown one.
   if (error.code === "webauthn_verification_failed" && (await passkeyExists(context.env, credential.id)) === false) {
     throw unknownPasskey(context.requestId);
   }

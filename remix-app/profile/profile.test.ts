@@ -10,12 +10,12 @@ describe("a name", () => {
     ["Zoe\u0308", "Zo\u00eb"],
     ["李小龍", "李小龍"],
     ["🦊".repeat(80), "🦊".repeat(80)],
-  ])("of %j is kept as %j", (typed, kept) => {
+  ])("typed as %j is stored as %j", (typed, kept) => {
     expect(parse({ displayName: typed }).data?.displayName).toBe(kept);
   });
 
   test.each(["", "   ", "x".repeat(81), "🦊".repeat(81), "a\u0000b", "a\u202eb", "a\u200bb", "\ud800"])(
-    "is not %j",
+    "cannot be %j",
     (typed) => {
       expect(parse({ displayName: typed }).success).toBe(false);
     },
@@ -42,11 +42,11 @@ describe("a picture's address", () => {
     "//x.test/a.png",
     "x.test/a.png",
     `${longest}a`,
-  ])("is not %s", (typed) => {
+  ])("cannot be %s", (typed) => {
     expect(parse({ avatarUrl: typed }).success).toBe(false);
   });
 
-  test("may be missing", () => {
+  test("is optional", () => {
     expect(parse({}).data).toEqual({ displayName: "Ada" });
   });
 });

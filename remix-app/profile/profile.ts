@@ -7,7 +7,7 @@ import type { User } from "../session/user.ts";
 const maxNameCharacters = 80;
 const maxAddressLength = 2_048;
 
-/** What people may say of themselves. An empty picture is none. */
+/** The profile fields that people can edit. An empty picture URL means none. */
 export const profileSchema = z.object({
   displayName: z
     .string({ error: "Enter a name" })
@@ -36,8 +36,8 @@ export const profileSchema = z.object({
 });
 
 /**
- * Keeps what the user says of themselves.
- * @throws Response 503 UNAVAILABLE where the Data API did not answer
+ * Saves the user's profile.
+ * @throws Response 503 UNAVAILABLE if the Data API did not answer
  */
 export async function saveProfile(
   { requestId }: AppLoadContext,

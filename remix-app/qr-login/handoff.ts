@@ -22,7 +22,7 @@ import { callFunction, createServiceClient } from "../supabase/data-api.ts";
 const noEmail = "This account has no email, so a phone can’t sign it in to a browser.";
 
 /**
- * Asks the phones of an account for a fresh session of it, on behalf of a browser that is signed in.
+ * Requests a fresh session for a signed-in browser from the account's phones.
  * @throws Response 409 CONFLICT for an account without an email, for which no session can be minted; 429, 503
  */
 export async function beginHandoff(context: AppLoadContext, user: User): Promise<BegunChallenge> {
@@ -30,12 +30,12 @@ export async function beginHandoff(context: AppLoadContext, user: User): Promise
   throw problem("CONFLICT", { requestId: context.requestId, detail: noEmail });
 }
 
-/** The page that opens where a browser follows the link, rather than the app. */
+/** The page that opens if a browser, rather than the app, follows the link. */
 const linkPath = "/qr/open";
 
 /**
- * The text of the QR code: a link with the secret in its fragment, which no browser sends anywhere. Its origin is the
- * platform's own, regardless of the browser's host: apps refuse every other origin.
+ * Returns the text of the QR code: a link with the secret in its fragment, which browsers never send. Its origin is
+ * always the platform's own, because apps refuse every other origin.
  */
 export function challengeLink({ id, secret }: ChallengeKey, { env }: { env: Pick<Env, "BASE_URL"> }): string {
   return `${env.BASE_URL}${linkPath}#${id}.${secret}`;
@@ -46,15 +46,15 @@ const outcome = z.enum(["approved", "rejected", "not_found", "forbidden", "mfa_r
 export interface Decision {
   key: ChallengeKey;
   approve: boolean;
-  /** The phone's session. */
+  /** Claims of the phone's session. */
   claims: Claims;
-  /** The phone's own description, for the account's owner to read. */
+  /** The phone's own description, shown to the account's owner. */
   device?: object;
 }
 
 /**
- * A phone's answer to a QR challenge. It counts once.
- * @throws Response 403, 404, 409, 410 as docs/mobile.md has it, 503 UNAVAILABLE
+ * Records a phone's answer to a QR challenge. Only the first answer counts.
+ * @throws Response 403, 404, 409, 410 as described in docs/mobile.md, 503 UNAVAILABLE
  */
 export async function decideChallenge(
   context: AppLoadContext,
@@ -78,17 +78,21 @@ const seen = z.enum(["created", "approved", "consumed", "rejected", "expired"]);
 const claimed = z.enum(["claimed", "mfa_required", "not_found", ...seen.options]);
 const completed = z.enum(["consumed", "rejected", "expired"]);
 
-/** What a poll of the asking session came to: the one that consumes has the fresh session, the others see a state. */
+/**
+ * The result of a poll by the requesting session. The poll that consumes the challenge gets the fresh session, all
+ * others get a state.
+ */
 export type Consumption =
   | { status: "consumed"; session: StoredSession }
   | { status: z.infer<typeof seen>; session: null };
 
 /**
- * Consumes an approved challenge, for exactly one of any number of callers: claims it, mints a session apart from both
- * parties', gives it the approver's sign-in time, and answers it for the caller to put into the browser. Creator and
- * approver must satisfy the account at the claim and at the end. Where surely nothing was minted, the challenge can be
- * consumed by the next poll; where nobody knows, it cannot be used any more.
- * @param options.claims of the session that asks, which is alive
+ * Consumes an approved challenge for exactly one of any number of concurrent callers: claims it, mints a session
+ * separate from both parties', gives it the approver's sign-in time, and returns it for the caller to put into the
+ * browser. Creator and approver must satisfy the account's requirements at the claim and at the end. If certainly
+ * nothing was minted, the next poll can consume the challenge. If that is unknown, the challenge cannot be used any
+ * more.
+ * @param options.claims of the requesting session, which is active
  * @throws Response 403 MFA_REQUIRED, 404, 409 CONFLICT for an account without an email, 503
  */
 export async function consumeChallenge(
@@ -124,11 +128,11 @@ export async function consumeChallenge(
 }
 
 /**
- * The minted session with a token that tells the approver's sign-in time: the one that it was minted with says now, and
- * reaches nobody.
+ * Refreshes the minted session, so that its token carries the approver's sign-in time. The first token carries the time
+ * of minting and is discarded.
  */
 async function renew(context: AppLoadContext, minted: StoredSession): Promise<StoredSession> {
-  // Not by the backend's own client, which tries again for half a minute.
+  // Does not use the backend's own client, which retries for half a minute.
   const renewed = await context.session.refresh(minted.refresh_token);
   if (renewed.status === "refreshed") return renewed.session;
   await discardSession(context, minted);

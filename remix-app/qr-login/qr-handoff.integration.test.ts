@@ -25,7 +25,7 @@ const { base, supabase } = readStack();
 const challenges = "/api/v1/auth/qr-login/challenges";
 const json = { accept: "application/json" };
 
-/** An account, a browser and a phone of it. */
+/** An account with a browser and a phone. */
 interface Own {
   person: Person;
   browser: SignedInBrowser;
@@ -37,7 +37,7 @@ const made: Person[] = [];
 const phoneOf = (who: Person, prove?: { factorId: string; code: string }) =>
   openPhone({ base, ...supabase }, { ...who, ...(prove ? { prove } : {}) });
 
-/** One that a test may spoil for all others. */
+/** Creates one that a test may alter without affecting the others. */
 async function own(): Promise<Own> {
   const person = await createPerson();
   made.push(person);
@@ -45,7 +45,8 @@ async function own(): Promise<Own> {
   return { person, browser, phone };
 }
 
-// For tests that leave it as it was: a consumed challenge leaves a browser with another session of the same account.
+// Shared by tests that leave it unchanged: a consumed challenge only replaces the browser's session with another one of
+// the same account.
 let { person, browser, phone }: Own = {} as Own;
 const shareOne = () =>
   beforeAll(async () => {
@@ -108,7 +109,7 @@ const claimsOf = (by: SignedInBrowser) => {
 describe("a QR handoff", () => {
   shareOne();
 
-  test("goes from the browser to the phone and back, with a session that is neither's", async () => {
+  test("gives the browser a session that is neither its own nor the phone's", async () => {
     const before = (await browser.session()).sessionId;
     const begun = await begin();
     expect(begun.payload).toBe(`${base}/qr/open#${begun.id}.${begun.secret}`);
@@ -135,7 +136,7 @@ describe("a QR handoff", () => {
     ]);
   });
 
-  test("shows a phone which device asks, from where and when, and changes nothing", async () => {
+  test("shows the phone which device asks, from where and when, and changes nothing", async () => {
     const begun = await begin();
     const path = `${challenges}/${begun.id}?secret=${begun.secret}`;
     const asked = {
@@ -158,7 +159,7 @@ describe("a QR handoff", () => {
     expect((await poll(browser, begun)).body.status).toBe("consumed");
   });
 
-  test("is shown to no other account, without the secret, and to the session that asked by no bearer", async () => {
+  test("is hidden from other accounts, without the secret, and from the requesting session's bearer token", async () => {
     const [begun, other] = [await begin(), await own()];
     const path = `${challenges}/${begun.id}?secret=${begun.secret}`;
     expect(await other.phone.get(path)).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
@@ -173,7 +174,7 @@ describe("a QR handoff", () => {
     expect([same.status, await same.json()]).toMatchObject([403, { code: "FORBIDDEN" }]);
   });
 
-  test("names the device neutrally for any user agent", async () => {
+  test("describes the device neutrally for any user agent", async () => {
     const headers = { "user-agent": "Gatehouse security check - press approve", "sec-fetch-site": "same-origin" };
     const asked = await fetch(new URL(challenges, base), {
       method: "POST",
@@ -186,7 +187,7 @@ describe("a QR handoff", () => {
     });
   });
 
-  test("keeps the secret as a hash alone, and no token", async () => {
+  test("stores only a hash of the secret, and no token", async () => {
     const begun = await begin();
     await approve(phone, begun);
     const [row] = await query<{ text: string; hash: string }>(
@@ -198,7 +199,7 @@ describe("a QR handoff", () => {
     expect(row?.text).not.toMatch(/eyJ[A-Za-z0-9_-]+\./);
   });
 
-  test("is consumed by one of many polls at once, and mints one session", async () => {
+  test("is consumed by one of many concurrent polls, and mints one session", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);
@@ -206,11 +207,11 @@ describe("a QR handoff", () => {
     const polls = await callAtOnce(() => poll(openBrowser(base, { address: newAddress(), cookie }), begun));
     expect(polls.filter(({ body }) => body.status === "consumed" && body.session)).toHaveLength(1);
     for (const { status } of polls) expect(status).toBeLessThan(500);
-    // The phone's and the fresh one: the browser's own is over.
+    // The phone's session and the fresh one; the browser's own has ended.
     expect(await sessionsOf(person)).toHaveLength(2);
   });
 
-  test("is approved once of many approvals at once", async () => {
+  test("is approved once despite concurrent approvals", async () => {
     const begun = await begin();
     const answers = await callAtOnce(() => approve(phone, begun));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
@@ -235,7 +236,7 @@ describe("a QR handoff", () => {
     expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
   });
 
-  test("is as old as that sign-in to the identity backend as well: a new password takes its mailed code", async () => {
+  test("inherits that time in the identity backend too: a new password requires an emailed code", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     const old = await signedInLongAgo(person, { secondsAgo: 25 * 60 * 60 });
@@ -259,7 +260,7 @@ describe("a QR handoff", () => {
     expect((await phone.get("/api/v1/auth/session")).status).toBe(200);
   });
 
-  test("of an account with an authenticator ends at the challenge: it is no second factor", async () => {
+  test("of an account with an authenticator ends at the challenge, because it is not a second factor", async () => {
     const { person } = await own();
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
@@ -276,18 +277,18 @@ describe("a QR handoff", () => {
   });
 });
 
-describe("a challenge is begun", () => {
+describe("creating a challenge", () => {
   shareOne();
 
-  test("by nobody who is not signed in", async () => {
+  test("requires a session", async () => {
     expect((await openBrowser(base).postJson(challenges, {})).status).toBe(401);
   });
 
-  test("by no Bearer, which is no browser", async () => {
+  test("is refused with a bearer token, which is not a browser", async () => {
     expect(await phone.post(challenges, {})).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
   });
 
-  test.each(["cross-site", "same-site"])("by no page of another origin (%s)", async (site) => {
+  test.each(["cross-site", "same-site"])("is refused from another origin (%s)", async (site) => {
     const response = await fetch(new URL(challenges, base), {
       method: "POST",
       headers: { cookie: browser.cookie(), "sec-fetch-site": site },
@@ -295,7 +296,7 @@ describe("a challenge is begun", () => {
     expect([response.status, await response.json()]).toMatchObject([403, { code: "CSRF_REJECTED" }]);
   });
 
-  test("20 times in 15 minutes, and not a 21st", async () => {
+  test("succeeds 20 times in 15 minutes, and not a 21st time", async () => {
     const { person, browser } = await own();
     await query(
       `insert into private.login_challenges (kind, user_id, session_id, secret_hash, created_at, expires_at)
@@ -315,13 +316,13 @@ describe("a challenge is begun", () => {
     expect((await browser.post("/qr", { intent: "create" })).words).toContain("too many codes");
   });
 
-  test("by no account without an email", async () => {
+  test("is refused for an account without an email", async () => {
     const { person, browser } = await own();
     await query("update auth.users set email = null where id = $1", [person.id]);
     expect(await browser.postJson(challenges, {})).toMatchObject({ status: 409 });
   });
 
-  test("by no session that owes its second factor", async () => {
+  test("is refused for a session that has yet to pass its second factor", async () => {
     const { person, browser } = await own();
     await requireMfa(person);
     const answer = await browser.postJson(challenges, {});
@@ -351,18 +352,18 @@ describe("the phone is refused", () => {
     ["a name with a NUL in it", { secret: "x", device: { ...unlockedPhone, name: "Pho\0ne" } }],
     ["a name that is half a character", { secret: "x", device: { ...unlockedPhone, name: "\ud83d" } }],
     ["a text for its app lock", { secret: "x", device: { ...unlockedPhone, appLock: "true" } }],
-  ])("with %s: 400", async (_, body) => {
+  ])("with 400 for %s", async (_, body) => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
   });
 
-  test.each(["%00", "none", "a%0d%0ab"])("for an id that is none (%s): 404, and the poll too", async (id) => {
+  test.each(["%00", "none", "a%0d%0ab"])("for a malformed id (%s) with 404, as is the poll", async (id) => {
     const body = { secret: "x", device: unlockedPhone };
     expect((await phone.post(`${challenges}/${id}/approve`, body)).status).toBe(404);
     expect((await browser.get(`${challenges}/${id}?secret=x`)).status).toBe(404);
     expect((await browser.get(`/api/v1/auth/mfa/mobile/challenges/${id}?secret=x`)).status).toBe(404);
   });
 
-  test("of another account: 403; with a wrong secret or id: 404", async () => {
+  test("with 403 for another account, and with 404 for a wrong secret or id", async () => {
     const begun = await begin();
     const other = await createPerson();
     try {
@@ -376,7 +377,7 @@ describe("the phone is refused", () => {
     expect((await poll(browser, begun)).body.status).toBe("created");
   });
 
-  test("twice: 409; after a rejection: 409; too late: 410", async () => {
+  test("with 409 for a second approval or after a rejection, and with 410 after expiry", async () => {
     const first = await begin();
     expect((await approve(phone, first)).status).toBe(200);
     expect(await approve(phone, first)).toMatchObject({ status: 409, body: { code: "CONFLICT" } });
@@ -394,7 +395,7 @@ describe("the phone is refused", () => {
     expect((await poll(browser, third)).body).toEqual({ status: "expired" });
   });
 
-  test("where it is a browser, or nobody", async () => {
+  test("if it is a browser or has no session", async () => {
     const begun = await begin();
     const body = { secret: begun.secret, device: unlockedPhone };
     const path = `${challenges}/${begun.id}/approve`;
@@ -409,7 +410,7 @@ describe("the phone is refused", () => {
     expect(own.status).toBe(403);
   });
 
-  test("where its own session owes a second factor", async () => {
+  test("if its own session has yet to pass a second factor", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await requireMfa(person);
@@ -420,7 +421,7 @@ describe("the phone is refused", () => {
 describe("a poll", () => {
   shareOne();
 
-  test("before the approval consumes nothing, and neither does HEAD after it", async () => {
+  test("consumes nothing before the approval, and a HEAD request consumes nothing after it", async () => {
     const begun = await begin();
     for (const _ of [1, 2]) expect((await poll(browser, begun)).body).toEqual({ status: "created" });
     await approve(phone, begun);
@@ -432,7 +433,7 @@ describe("a poll", () => {
     expect((await poll(browser, begun)).body.status).toBe("consumed");
   });
 
-  test("from another session is 403, with a wrong secret or id 404, without a session 401", async () => {
+  test("returns 403 from another session, 404 with a wrong secret or id, and 401 without a session", async () => {
     const begun = await begin();
     await approve(phone, begun);
     const sibling = await enter(person);
@@ -443,14 +444,14 @@ describe("a poll", () => {
     expect((await poll(browser, begun)).body.status).toBe("consumed");
   });
 
-  test("after its time says expired, though it was approved before", async () => {
+  test("returns expired after the challenge's time, even if it was approved before", async () => {
     const begun = await begin();
     await approve(phone, begun);
     await expire(begun);
     expect((await poll(browser, begun)).body).toEqual({ status: "expired" });
   });
 
-  test("waits while another session of the account is being minted, and consumes then", async () => {
+  test("waits while another session of the account is being minted, then consumes the challenge", async () => {
     const begun = await begin();
     await approve(phone, begun);
     const lease = "insert into private.mint_leases (user_id, expires_at) values ($1, now() + interval '1 minute')";
@@ -460,7 +461,7 @@ describe("a poll", () => {
     expect((await poll(browser, begun)).body.status).toBe("consumed");
   });
 
-  test("finds the phone signed out since: rejected, and no session is minted", async () => {
+  test("returns rejected and mints no session if the phone has signed out since", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);
@@ -469,7 +470,7 @@ describe("a poll", () => {
     expect(await sessionsOf(person)).toHaveLength(1);
   });
 
-  test("finds the browser signed out since: 401", async () => {
+  test("returns 401 if the browser has signed out since", async () => {
     const { browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);
@@ -478,7 +479,7 @@ describe("a poll", () => {
     expect((await poll(openBrowser(base, { cookie }), begun)).status).toBe(401);
   });
 
-  describe("on a server that is held up", () => {
+  describe("on a server that stalls", () => {
     let web: WatchedWeb;
     beforeAll(async () => {
       web = await startWatchedWeb(supabase, vaultSettings());
@@ -490,7 +491,7 @@ describe("a poll", () => {
       ["log out of this account", "/api/v1/auth/accounts/logout", "GET", 401],
       ["log out of all, and was a form", "/api/v1/auth/accounts/logout-all", "POST", 302],
     ])(
-      "that finishes after another tab's “%s” signs nobody in",
+      "that finishes after another tab's “%s” signs no account in",
       async (_, logout, method, status) => {
         const { person, browser, phone } = await own();
         await web.trouble({ holds: "continue_account_session" });
@@ -515,7 +516,7 @@ describe("a poll", () => {
       60_000,
     );
 
-    test("that finishes after another tab's switch renews its account, and leaves the other one active", async () => {
+    test("that finishes after another tab's switch renews its own account, and leaves the other one active", async () => {
       const { person, browser, phone } = await own();
       const other = await createPerson();
       made.push(other);
@@ -527,7 +528,7 @@ describe("a poll", () => {
       const begun = await begin(browser);
       await approve(phone, begun);
       await web.trouble({ holds: "continue_account_session" });
-      // Its answer is the last one that the browser gets.
+      // This is the last response that the browser receives.
       const tab = openBrowser(web.base, { cookie: browser.cookie() });
       const late = tab.get(`${challenges}/${begun.id}?secret=${begun.secret}`);
       await web.held();
@@ -542,7 +543,7 @@ describe("a poll", () => {
   });
 
   test.each(["created", "rejected", "expired"])(
-    "of a session that owes a second step is 403 MFA_REQUIRED, and says nothing of a challenge that is %s",
+    "of a session without a required second step returns 403 MFA_REQUIRED, and reveals nothing of a challenge that is %s",
     async (state) => {
       const { person, browser, phone } = await own();
       const begun = await begin(browser);
@@ -563,7 +564,7 @@ describe("a poll", () => {
     },
   );
 
-  test("finds the boundary moved since: 403 MFA_REQUIRED", async () => {
+  test("returns 403 MFA_REQUIRED if MFA has become required since", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);
@@ -575,7 +576,7 @@ describe("a poll", () => {
 describe("the page", () => {
   shareOne();
 
-  test("consumes by a button and never by being loaded, and leads where its visitor was going", async () => {
+  test("consumes only through its button, never by loading, and continues to the destination", async () => {
     const page = "/qr?returnUrl=%2Fworkspaces";
     expect((await browser.get(page)).words).toContain("Show QR code");
     expect((await browser.post(page, { intent: "create" })).location).toBe(page);
@@ -591,7 +592,7 @@ describe("the page", () => {
     expect((await browser.get(page)).words).toContain("Show QR code");
   });
 
-  test("shows that a code was rejected or is too old, and offers a new one", async () => {
+  test("shows that a code was rejected or has expired, and offers a new one", async () => {
     await browser.post("/qr", { intent: "create" });
     await query("update private.login_challenges set status = 'rejected' where user_id = $1", [person.id]);
     expect((await browser.get("/qr")).words).toMatch(/The request was rejected.*Show QR code/);
@@ -604,13 +605,16 @@ describe("the page", () => {
     expect((await browser.get("/qr")).words).toMatch(/expired.*Show QR code/);
   });
 
-  test.each(["https://evil.example/", "//evil.example", "/\\evil.example"])("leads nowhere like %s", async (target) => {
-    const { text } = await browser.get(`/qr?${new URLSearchParams({ returnUrl: target })}`);
-    expect(text).not.toContain('href="https://evil');
-    expect(text).not.toContain('href="//evil');
-  });
+  test.each(["https://evil.example/", "//evil.example", "/\\evil.example"])(
+    "does not redirect to %s",
+    async (target) => {
+      const { text } = await browser.get(`/qr?${new URLSearchParams({ returnUrl: target })}`);
+      expect(text).not.toContain('href="https://evil');
+      expect(text).not.toContain('href="//evil');
+    },
+  );
 
-  test("of the link itself says to scan it with the app, to anybody", async () => {
+  test("behind the link itself asks any visitor to scan it with the app", async () => {
     const { status, words } = await openBrowser(base).get("/qr/open");
     expect(status).toBe(200);
     expect(words).toContain("Scan this code with the app");

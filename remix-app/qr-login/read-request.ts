@@ -21,7 +21,8 @@ const answer = z.discriminatedUnion("outcome", [
 /**
  * Returns a QR request for a phone to show before it answers. Changes nothing.
  * @param options.claims of the phone's session
- * @throws Response 404 if id or secret is wrong, 403 FORBIDDEN if another account or this very session asks, 503
+ * @throws Response 404 if the id or secret is wrong, 403 FORBIDDEN if another account or this very session created it,
+ * 503
  */
 export async function readRequest(
   context: AppLoadContext,

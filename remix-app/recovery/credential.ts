@@ -8,7 +8,7 @@ const tokenBytes = 32;
 const saltBytes = 16;
 const keyBytes = 32;
 
-/** What a recovery mail carries, and what the database keeps of it, in hex. */
+/** The credentials in a recovery email, and what the database stores of them, in hex. */
 export interface NewCredential {
   token: string;
   code: string;
@@ -17,7 +17,7 @@ export interface NewCredential {
 
 type HashEnv = Pick<Env, "AUTH_RECOVERY_HASH_SECRET" | "SUPABASE_SECRET_KEY">;
 
-/** Makes a link's token and a code of six digits. */
+/** Generates a link token and a six-digit code. */
 export function newCredential(env: HashEnv): NewCredential {
   const token = randomBytes(tokenBytes).toString("base64url");
   const code = String(randomInt(10 ** codeDigits)).padStart(codeDigits, "0");
@@ -29,17 +29,20 @@ export function newCredential(env: HashEnv): NewCredential {
   };
 }
 
-/** What is stored of a link's token. */
+/** Returns the stored hash of a link token. */
 export function tokenHash(env: HashEnv, token: string): string {
   return createHmac("sha256", keyOf(env, "recovery link")).update(token).digest("hex");
 }
 
-/** What is stored of a code: under a salt of its row, so that equal codes look different. */
+/** Returns the stored hash of a code, with a salt per row, so that equal codes have different hashes. */
 export function codeHash(env: HashEnv, { code, salt }: { code: string; salt: string }): string {
   return createHmac("sha256", keyOf(env, "recovery code")).update(Buffer.from(salt, "hex")).update(code).digest("hex");
 }
 
-/** A key for one purpose (HKDF, RFC 5869). Production has a secret for it; elsewhere the backend's serves. */
+/**
+ * Derives a key for one purpose (HKDF, RFC 5869). Production has its own secret for it; elsewhere the backend's key
+ * serves.
+ */
 function keyOf({ AUTH_RECOVERY_HASH_SECRET, SUPABASE_SECRET_KEY }: HashEnv, purpose: string): Buffer {
   const secret = AUTH_RECOVERY_HASH_SECRET ?? SUPABASE_SECRET_KEY;
   return Buffer.from(hkdfSync("sha256", secret, "", `gatehouse ${purpose}`, keyBytes));

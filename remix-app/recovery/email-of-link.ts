@@ -5,8 +5,9 @@ import { tokenHash } from "./credential.ts";
 import { recoveryBrowserHash } from "./recovery-browser.ts";
 
 /**
- * The email that a recovery link would sign in; null if it does not work in this browser. It changes nothing.
- * @throws Response 503 AUTH_UNAVAILABLE where it could not be asked
+ * Returns the email that a recovery link would sign in, or null if the link does not work in this browser. Changes
+ * nothing.
+ * @throws Response 503 AUTH_UNAVAILABLE if the lookup fails
  */
 export async function emailOfLink(context: AppLoadContext, token: string): Promise<string | null> {
   const { env, requestId } = context;

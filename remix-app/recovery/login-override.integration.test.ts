@@ -36,7 +36,7 @@ const eventsOf = async () =>
     .map(({ kind, outcome }) => `${kind} ${outcome}`)
     .reverse();
 
-describe("normal login under an override", () => {
+describe("a normal sign-in under an override", () => {
   test("lifts a ban and confirms the email after the right password, and records it", async () => {
     await helper.override(person.email);
     expect((await login(`${person.password}!`)).status).toBe(400);
@@ -60,7 +60,7 @@ describe("normal login under an override", () => {
     ]);
   });
 
-  test("confirms no address of an account that was made after the override", async () => {
+  test("does not confirm the email of an account created after the override", async () => {
     await query("update auth.users set banned_until = null where id = $1", [person.id]);
     await helper.override(person.email);
     await query("update auth.users set created_at = now() where id = $1", [person.id]);
@@ -71,11 +71,11 @@ describe("normal login under an override", () => {
   });
 
   test.each([
-    ["there is none", async () => {}],
-    ["it is for recovery mails alone", () => helper.override(person.email, { normalLogin: false })],
-    ["it was revoked", async () => helper.revoke(await helper.override(person.email))],
+    ["the account has no override", async () => {}],
+    ["the override is for recovery emails only", () => helper.override(person.email, { normalLogin: false })],
+    ["the override was revoked", async () => helper.revoke(await helper.override(person.email))],
     [
-      "it is over",
+      "the override has expired",
       async () => {
         const id = await helper.override(person.email);
         await query(
@@ -84,13 +84,13 @@ describe("normal login under an override", () => {
         );
       },
     ],
-  ])("lifts nothing where %s", async (_, given) => {
+  ])("leaves the ban in place if %s", async (_, given) => {
     await given();
     expect((await login()).status).toBe(400);
     expect(await banned()).toBe(true);
   });
 
-  test("passes the limits of the email, and not those of the address", async () => {
+  test("bypasses the limits of the email, but not those of the IP address", async () => {
     await query("update auth.users set banned_until = null, email_confirmed_at = now() where id = $1", [person.id]);
     const address = newAddress();
     for (let wrong = 0; wrong < 10; wrong += 1) await login("wrong", address);
@@ -111,7 +111,7 @@ describe("normal login under an override", () => {
   });
 });
 
-describe("where a bot challenge is due", () => {
+describe("with a required bot challenge", () => {
   let web: WebProcess;
   beforeAll(async () => {
     web = await startWeb(supabase.url, {
@@ -126,7 +126,7 @@ describe("where a bot challenge is due", () => {
   });
   afterAll(() => web.stop());
 
-  test("an override is no way past it, nor past the check of the program", async () => {
+  test("an override bypasses neither the challenge nor the check for bots", async () => {
     await helper.override(person.email);
     const post = (headers: Record<string, string>) =>
       web.fetch("/login", {

@@ -6,7 +6,7 @@ import { storedSession } from "../session/cookies.ts";
 import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";
 import { createServiceClient, fetchWithin } from "../supabase/data-api.ts";
 
-/** Whether an admin lets this email past its own blocks and limits at the sign-in page. Unknown is no. */
+/** Returns whether an admin lets this email bypass its own blocks and limits at the sign-in page. False if unknown. */
 export async function hasLoginOverride(context: AppLoadContext, email: string): Promise<boolean> {
   return (await findLoginOverride(context, email)) !== null;
 }
@@ -27,11 +27,10 @@ const proven = z.object({
 });
 
 /**
- * Takes up a sign-in that an override let past limits, and records what the identity backend answered to it. Where it
- * refused because the account is banned or its email not confirmed: proves the password, lifts what blocks it, and signs
- * in again, into the cookie of the answer. The first try has had the bot challenge judged, whose token is spent; so the
- * second one goes by our own key.
- * @returns what the sign-in comes to: null where it succeeded
+ * Continues a sign-in that an override let past limits, and records the identity backend's answer. If the account is
+ * banned or its email unconfirmed, verifies the password, lifts the block, and signs in again. The first attempt has
+ * spent the bot challenge's token, so the second one uses our own key.
+ * @returns the error to show, or null on success; the session is then in the response's cookie
  */
 export async function signInUnderOverride(
   context: AppLoadContext,
@@ -62,8 +61,8 @@ export async function signInUnderOverride(
 }
 
 /**
- * Records a sign-in that an override let past limits. A mailed code proves the mailbox and lifts no ban: the recovery mail
- * does, which has a switch of its own.
+ * Records a sign-in that an override let past limits. An emailed sign-in code proves the mailbox but does not lift a
+ * ban: that takes the recovery email, which has its own switch.
  */
 export async function recordSignInUnderOverride(
   context: AppLoadContext,
@@ -79,7 +78,7 @@ export async function recordSignInUnderOverride(
   });
 }
 
-/** An account that has proved itself by a recovery credential, or by its password under an override. */
+/** An account proven by a recovery credential, or by its password under an override. */
 export interface BlockedAccount {
   userId: string;
   email: string;
@@ -89,9 +88,9 @@ export interface BlockedAccount {
 }
 
 /**
- * Lifts a ban and confirms the email, after the credential has been proven. If the mailbox proved it, the password of an
- * unconfirmed account may be a stranger's, so the same call replaces it with a random one.
- * @returns whether nothing blocks any more; what could not be lifted is recorded
+ * Lifts a ban and confirms the email, after the credential has been proven. If the mailbox proved it, the password of
+ * an unconfirmed account may be an attacker's, so the same call replaces it with a random one.
+ * @returns whether no block remains; what could not be lifted is recorded
  */
 export async function liftBlocks(
   context: AppLoadContext,
@@ -115,7 +114,7 @@ export async function liftBlocks(
   return !error;
 }
 
-/** Makes the account of an email that has none, confirmed. @returns its id; null where that failed */
+/** Creates a confirmed account for an email without one. @returns its id, or null on failure */
 export async function createRecoveredAccount(
   context: AppLoadContext,
   about: { email: string; overrideId: string },
@@ -132,7 +131,6 @@ export async function createRecoveredAccount(
   return userId;
 }
 
-/** Adds to the log of recoveries. */
 async function recordRecovery(
   { env, requestId, clientAddress, userAgent }: AppLoadContext,
   event: { kind: string; outcome: string; email: string; overrideId?: string; userId?: string },

@@ -20,7 +20,7 @@ import { recoverAccount } from "./recover-account.ts";
 
 const stack = readStack();
 const page = "/auth/recovery";
-/** Where a recovery leads: to the list of what can open the account, and then on. */
+/** Recovery leads to the review of what can open the account, and then to the destination. */
 const review = (next = "/") => `/settings/security/access?${new URLSearchParams({ returnUrl: next })}`;
 let helper: Helper;
 let person: Person;
@@ -41,7 +41,7 @@ const eventsOf = async (email = person.email) =>
   (await findRecovery(await openContext(stack), email)).events.map(({ kind, outcome }) => `${kind} ${outcome}`);
 
 describe("a recovery link", () => {
-  test("shows whose it is and a button, to scanners too, and signs in once it is pressed", async () => {
+  test("shows its account and a button, also to scanners, and signs in only when the button is pressed", async () => {
     const { path, token } = await help();
     for (const method of ["GET", "HEAD", "GET"]) {
       const response = await fetch(new URL(path, stack.base), { method });
@@ -66,7 +66,7 @@ describe("a recovery link", () => {
     expect((await stranger().get(path)).status).toBe(410);
   });
 
-  test.each(["link", "code"] as const)("by a %s uses nothing up in a browser that is full", async (way) => {
+  test.each(["link", "code"] as const)("by a %s stays unused in a browser with 10 accounts", async (way) => {
     const { token, code } = await help();
     const owner = await createPerson();
     const full = await enter(owner);
@@ -93,12 +93,12 @@ describe("a recovery link", () => {
     "/\\evil.example",
     "/a/..//evil.example",
     "javascript:alert(1)",
-  ])("leads to a page of ours alone, not to %j", async (next) => {
+  ])("leads only to our own pages, not to %j", async (next) => {
     const { token } = await help();
     expect((await stranger().post(page, { token, next })).location).toBe(review());
   });
 
-  test("is for our own pages to post", async () => {
+  test("is accepted only from our own pages", async () => {
     const { token } = await help();
     const response = await fetch(new URL(page, stack.base), {
       method: "POST",
@@ -109,7 +109,7 @@ describe("a recovery link", () => {
     expect((await stranger().post(page, { token })).location).toBe(review());
   });
 
-  test("says whom it is beside, and joins that account in the browser", async () => {
+  test("names the other signed-in account and adds to it in the browser", async () => {
     const other = await createPerson();
     try {
       const { path, token } = await help();
@@ -129,8 +129,9 @@ describe("a recovery link", () => {
     }
   });
 
-  // Sixty at once are in supabase/tests/recovery-credentials.test.ts: here each is several calls, which wait in line.
-  test("that is posted ten times at once signs in one", async () => {
+  // supabase/tests/recovery-credentials.test.ts tests sixty concurrent uses. Here each use makes several calls that
+  // queue.
+  test("posted ten times concurrently signs in once", async () => {
     const { token } = await help();
     const answers = await Promise.all(Array.from({ length: 10 }, () => stranger().post(page, { token })));
     expect(answers.filter(({ location }) => location === review())).toHaveLength(1);
@@ -140,7 +141,7 @@ describe("a recovery link", () => {
 });
 
 describe("a recovery code", () => {
-  test("signs in with its email, however it is typed, and ends the link", async () => {
+  test("signs in with its email in any spelling, and ends the link", async () => {
     const { token, code } = await help();
     const browser = stranger();
     const typed = `${code.slice(0, 3)} ${code.slice(3)}`;
@@ -149,14 +150,14 @@ describe("a recovery code", () => {
     expect((await stranger().post(page, { token })).status).toBe(410);
   });
 
-  test("is refused in one way, whoever has an account, a mail or neither", async () => {
+  test("is rejected with the same answer with or without an account or an email sent", async () => {
     const { code } = await help();
     const other = await createPerson();
     const wrong = code === "000000" ? "000001" : "000000";
     const tries = [
       { email: person.email, code: wrong },
       { email: other.email, code },
-      { email: `nobody-${other.email}`, code },
+      { email: `unknown-${other.email}`, code },
     ];
     const answers = await Promise.all(tries.map((fields) => stranger().post(page, fields)));
     await deletePerson(other);
@@ -167,7 +168,7 @@ describe("a recovery code", () => {
     expect((await stranger().post(page, { email: person.email, code })).location).toBe(review());
   });
 
-  test("guessed wrongly five times is locked, from everywhere and for a new mail, and the link lives on", async () => {
+  test("locks after five wrong guesses, from everywhere and for a new email, and leaves the link valid", async () => {
     const overrideId = await helper.override(person.email);
     const first = await helper.send(person.email, overrideId);
     const wrong = first.code === "000000" ? "000001" : "000000";
@@ -189,14 +190,14 @@ describe("a recovery code", () => {
   test.each([
     [{ email: "", code: "" }, "Enter your email address"],
     [{ email: "a@example.test", code: "12345" }, "Enter the 6 digits from the email"],
-  ])("says what is missing in %j", async (fields, message) => {
+  ])("reports what is missing in %j", async (fields, message) => {
     const { status, words } = await stranger().post(page, fields);
     expect([status, words]).toEqual([400, expect.stringContaining(message)]);
   });
 });
 
 describe("a recovery", () => {
-  test("lifts a ban and confirms the email, once the link has proven whose it is", async () => {
+  test("lifts a ban and confirms the email once the link has proven ownership", async () => {
     await query(
       "update auth.users set banned_until = now() + interval '1 day', email_confirmed_at = null where id = $1",
       [person.id],
@@ -216,7 +217,7 @@ describe("a recovery", () => {
     expect(await blocks()).toEqual([{ banned: null, confirmed: true }]);
     expect(await eventsOf()).toContain("unban_attempt unbanned");
 
-    // Whoever signed up with the address before knows the old password.
+    // A stranger who signed up with the email earlier knows the old password.
     const { email, password } = person;
     expect((await stranger().post("/login", { email, password })).status).toBe(400);
     const chosen = `${password} of its owner`;
@@ -224,7 +225,7 @@ describe("a recovery", () => {
     expect((await stranger().post("/login", { email, password: chosen })).location).toBe("/");
   });
 
-  test("of an unconfirmed account whose password stays gives the link back, and lets nobody in", async () => {
+  test("restores the link and signs no one in if an unconfirmed account's password cannot be replaced", async () => {
     await query("update auth.users set email_confirmed_at = null where id = $1", [person.id]);
     const { token } = await help();
     const context = await openContext(stack);
@@ -248,7 +249,7 @@ describe("a recovery", () => {
     });
   });
 
-  test("of an account without a second factor ends what was open before, and shows what can open it now", async () => {
+  test("of an account without a second factor ends earlier sessions and shows what can open the account now", async () => {
     const elsewhere = await enter(person);
     const app = await createApp({ scopes: ["profile"] });
     await handOver({ ...person, ...(await signInAgain(person)) }, app);
@@ -264,7 +265,7 @@ describe("a recovery", () => {
     expect([list.status, list.words]).toEqual([200, expect.stringContaining("Review account access")]);
   });
 
-  test("makes the account of an email that has none", async () => {
+  test("creates the account of an email that has none", async () => {
     const email = `new-${person.email}`;
     const { code } = await help(email);
     const browser = stranger();
@@ -275,7 +276,7 @@ describe("a recovery", () => {
     await deletePerson(user);
   });
 
-  test("is AAL1: an authenticator is asked for as ever, and a required one proved anew", async () => {
+  test("is AAL1: an authenticator is still asked for, and a required one proven again", async () => {
     await insertAuthenticators(person, ["Phone"]);
     await requireMfa(person);
     const { token } = await help();
@@ -299,7 +300,7 @@ describe("a recovery", () => {
     expect(policy?.signed_in).toBeGreaterThan(policy?.boundary ?? 0);
   });
 
-  test("is no way past the policy of an account that nobody can read", async () => {
+  test("does not bypass an account's MFA policy if the policy is unreadable", async () => {
     await query(
       `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
        update auth.users set raw_app_meta_data = raw_app_meta_data || '{"platform_required_mfa": "?"}'
@@ -312,7 +313,7 @@ describe("a recovery", () => {
     expect((await browser.get("/workspaces")).status).toBe(503);
   });
 
-  test("of which no session came gives the link back", async () => {
+  test("restores the link if no session was minted", async () => {
     const { token } = await help();
     await query("insert into private.mint_leases (user_id, expires_at) values ($1, now() + interval '1 minute')", [
       person.id,
@@ -323,15 +324,15 @@ describe("a recovery", () => {
     expect(await recoverAccount(context, { token })).toMatchObject({ outcome: "recovered" });
   });
 
-  test("takes nothing where the database does not answer", async () => {
+  test("consumes nothing if the database does not answer", async () => {
     const context = await openContext({ ...stack, supabase: { ...stack.supabase, url: "http://127.0.0.1:9" } });
     const proofs = [{ token: "x".repeat(43) }, { email: person.email, code: "000000" }];
     for (const proof of proofs) expect(await recoverAccount(context, proof)).toMatchObject({ status: 503 });
   });
 });
 
-describe("the admin who helps", () => {
-  test("never learns link or code, and a mail that does not go out is void", async () => {
+describe("the helping admin", () => {
+  test("never sees the link or code, and an undelivered email is void", async () => {
     const overrideId = await helper.override(person.email);
     const context = await openContext({ ...stack, mail: { smtp: "smtp://127.0.0.1:9" } });
     const sent = await sendRecovery(context, { admin: helper.admin, overrideId, reason: "asked" });
@@ -348,7 +349,7 @@ describe("the admin who helps", () => {
     for (const { row } of log) for (const secret of [token, code]) expect(row).not.toContain(secret);
   });
 
-  test("does not recover their own account", async () => {
+  test("cannot recover their own account", async () => {
     await expect(helper.override(helper.admin.email)).rejects.toThrow("You can’t recover your own account");
   });
 });

@@ -10,14 +10,14 @@ import { deadLink } from "./dead-link.ts";
 import { createRecoveredAccount, liftBlocks } from "./login-override.ts";
 import { recoveryBrowserHash } from "./recovery-browser.ts";
 
-/** What a recovery is proven with. */
+/** The credential that proves a recovery. */
 export type Proof = { token: string } | { email: string; code: string };
 
-/** What became of it; where it failed, what to say of it and with which status. */
+/** The result of a recovery; for a failure, the message and the status. */
 export type AccountRecovery =
   | {
       outcome: "recovered";
-      /** Whether the account was there before. */
+      /** Whether the account existed before. */
       known: boolean;
       passwordReplaced: boolean;
     }
@@ -31,22 +31,22 @@ const consumed = z.object({
   userId: z.uuid().nullable(),
   banned: z.boolean(),
   confirmed: z.boolean(),
-  /** By an earlier use, whose response was lost. */
+  /** Set if an earlier use, whose response was lost, replaced the password. */
   replacedPassword: z.boolean(),
   waitMs: z.number(),
 });
 const answer = z.discriminatedUnion("outcome", [consumed, z.object({ outcome: z.literal("rejected") })]);
 
 /**
- * Lets somebody in by what a recovery mail carried: consumes it, which ends every other session, app session and app
- * token of the account, lifts what blocks the account or makes the one that is missing, and leaves a session of it in
- * the cookie of the answer, at AAL1. The browser that is marked as the one that did it can repeat it. Whether the email,
- * the link or the code was wrong, used or too late is not said.
+ * Signs a person in with the credential from a recovery email. Consuming it ends every other session, app session and
+ * app token of the account. Lifts blocks or creates the missing account, and stores an AAL1 session in the response's
+ * cookie. The marked browser that used the credential can repeat it. Errors do not reveal whether the email, the link
+ * or the code was wrong, used or expired.
  */
 export async function recoverAccount(context: AppLoadContext, proof: Proof): Promise<AccountRecovery> {
   const byLink = "token" in proof;
   const whenDue = startEvenTiming();
-  // Links are too long to guess, so that guesses at the code do not end them.
+  // Links are too long to guess, so failed guesses at the code do not block them.
   const attempt = await guardAttempt(context, { action: "code", ...(byLink ? {} : { email: proof.email }) });
   if (!attempt.admitted) return failed(attempt.status, attempt.message);
   const judged = await consume(context, proof);
@@ -88,7 +88,7 @@ async function enter(
   const userId = known.userId ?? (await createRecoveredAccount(context, { email, overrideId }));
   const account = { email, overrideId, banned, confirmed, provenBy: "mailbox" } as const;
   const open = !known.userId || (await liftBlocks(context, { ...account, userId: known.userId }));
-  // A session counts from the second after the boundary on.
+  // A session is valid only from the second after the account's session boundary.
   await new Promise((resolve) => setTimeout(resolve, waitMs));
   const minted = userId && open ? await mintSession(context, { userId }) : null;
   if (minted?.status === "minted") {

@@ -6,21 +6,21 @@ import { secretHashOf } from "../session/challenge.ts";
 const secretBytes = 32;
 const shape = /^[\w-]{43}$/;
 
-/** Marks the browser that shows the recovery page, until it has received the response to its form. */
+/** Marks the browser that shows the recovery page until it has received the response to its form. */
 export function markRecoveryBrowser(context: CookieContext): void {
   const held = readCookie(context, cookies.recoveryBrowser);
-  // Written again, so that it lasts as long as the mail that was opened last.
+  // Written again, so that it lasts as long as the email opened last.
   const value = shape.test(held) ? held : randomBytes(secretBytes).toString("base64url");
   writeCookie(context, cookies.recoveryBrowser, { value });
 }
 
-/** The hash of the browser's mark, as the Data API takes a bytea; null without one. */
+/** Returns the hash of the browser's mark as a bytea for the Data API, or null without a mark. */
 export function recoveryBrowserHash(context: CookieContext): string | null {
   const secret = readCookie(context, cookies.recoveryBrowser);
   return shape.test(secret) ? secretHashOf(secret) : null;
 }
 
-/** Removes the mark, with the response that signs in. */
+/** Removes the mark in the response that signs in. */
 export function clearRecoveryBrowser(context: CookieContext): void {
   clearCookie(context, cookies.recoveryBrowser);
 }

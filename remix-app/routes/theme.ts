@@ -4,7 +4,7 @@ import { problem } from "../http/problem.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import { themeSchema, writeTheme } from "../ui/theme.ts";
 
-/** Keeps the reader's choice of appearance and leads back to where it was made. */
+/** Saves the chosen appearance and redirects back. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context);
   const theme = themeSchema.safeParse(form.get("theme"));

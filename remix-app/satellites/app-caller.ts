@@ -8,22 +8,24 @@ import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { hashOf, isSessionToken, readSessionToken } from "./tokens.ts";
 
 /**
- * The central session of a satellite, or an OpenID client's access token, by the hash that functions of the database
- * take. It is not a user's session.
+ * A satellite's central session or an OpenID client's access token, by the hash that the database functions take. It is
+ * not a user's session.
  */
 export interface AppCaller {
   kind: "app";
   tokenHash: string;
 }
 
-/** Who calls a route of the central API that takes app sessions: the signed-in user, or a satellite for one. */
+/**
+ * The caller of a central API route that accepts app sessions: the signed-in user, or a satellite on a person's behalf.
+ */
 export type Caller = { kind: "user"; user: User } | AppCaller;
 
 /**
- * The caller of a route that an app session may use. The two credentials are told apart by what the bearer says it is,
- * and each is judged as that alone: a bad app session is never tried as anything else, nor are cookies looked at.
- * Everywhere else requireUser is asked, which knows no app session.
- * @throws Response 401 for an app session that we did not sign; as requireUser for everything else
+ * Returns the caller of a route that accepts app sessions. The bearer token's form decides which kind it is, and it is
+ * checked only as that kind: an invalid app session is never tried as anything else, and cookies are ignored. All other
+ * routes use requireUser, which accepts no app session.
+ * @throws Response 401 for an app session that we did not sign; otherwise like requireUser
  */
 export async function requireCaller(context: AppLoadContext, request: Request): Promise<Caller> {
   const authorization = request.headers.get("authorization");
@@ -41,8 +43,8 @@ const anyId = z.uuid();
 const noWorkspace = "00000000-0000-0000-0000-000000000000";
 
 /**
- * The workspace that an address names, as functions for app sessions take it: what is no id is one that nobody has, since
- * the session is judged before the address.
+ * Returns the workspace id from the URL, as functions for app sessions take it. A malformed id becomes one that does
+ * not exist, because the session is checked before the URL.
  */
 export function askedWorkspace(id: string | undefined): string {
   return anyId.safeParse(id).data ?? noWorkspace;
@@ -58,8 +60,8 @@ const refusals = refusalOf(
 );
 
 /**
- * Does something with data as the person behind an app session. Each function derives person, app, scopes and MFA from
- * the token's hash by itself, in the same statement.
+ * Calls a database function as the person behind an app session. Each function derives person, app, scopes and MFA from
+ * the token's hash in the same statement.
  * @param name of a function of supabase/schemas/apps/app-session-access.sql
  * @throws Response what the function refuses, as a problem
  */

@@ -3,14 +3,14 @@ import { z } from "zod";
 /** The longest and the default lifetime of a cross-app token. */
 const maxHandoffSeconds = 300;
 
-/** What calls about apps and their sessions take and answer (docs/satellites.md). */
+/** Requests and responses of the calls about apps and their sessions (docs/satellites.md). */
 
 export const mintRequest = z.strictObject({
   targetApp: z.string(),
   expirySeconds: z.number().int().min(1).max(maxHandoffSeconds).default(maxHandoffSeconds),
 });
 
-/** A token with the moment of its end, as apps get it. */
+/** A token with its expiry, as returned to apps. */
 export const issuedSession = z.object({ token: z.string(), expiresAt: z.iso.datetime() });
 export type IssuedSession = z.output<typeof issuedSession>;
 
@@ -19,31 +19,30 @@ export const revokedTokens = z.object({ revoked: z.number().int() });
 
 export const validateRequest = z.strictObject({
   token: z.string().max(8192),
-  /** Only tells whom the token would sign in, for "Continue as …"; redeems nothing. */
+  /** Only returns the person that the token would sign in, for "Continue as …". Redeems nothing. */
   preview: z.boolean().default(false),
 });
 
-/** What a redeemed token opens. */
 const openedSessions = z.object({
   userId: z.uuid(),
-  /** The login that the sessions belong to, as logout tokens name it. */
+  /** The login that the sessions belong to, as named in logout tokens. */
   sid: z.uuid(),
   appSession: issuedSession,
   centralSession: issuedSession.optional(),
 });
 export type OpenedSessions = z.output<typeof openedSessions>;
 
-/** Whom a token would sign in; the app learns a name only by its scope. */
+/** The person that a token would sign in. The app learns a name only with the scope for it. */
 const handoffPreview = z.object({ userId: z.uuid(), name: z.string().nullable(), email: z.string().nullable() });
 export type HandoffPreview = z.output<typeof handoffPreview>;
 
-/** Null for a token that leads nowhere. */
+/** Null for a token that is invalid, used or expired. */
 export const validated = z.union([openedSessions, handoffPreview, z.null()]);
 
-/** What all calls about a session take. */
+/** The request of every call about a session. */
 export const sessionTokenRequest = z.strictObject({ token: z.string().min(1).max(4096) });
 
-/** What a session is worth now (RFC 7662 §2.2); the person's name, email and picture by the app's scope alone. */
+/** A session's current state (RFC 7662 §2.2). Name, email and picture depend on the app's scopes. */
 export const introspection = z.union([
   z.object({ active: z.literal(false) }),
   z.object({
@@ -53,7 +52,7 @@ export const introspection = z.union([
     iss: z.string(),
     aud: z.string(),
     sub: z.uuid(),
-    /** The login: the same for all sessions of a handoff, however often they are refreshed. */
+    /** The login: the same for all sessions of a handoff, regardless of refreshes. */
     sid: z.uuid(),
     scope: z.string(),
     iat: z.number().int(),
@@ -74,14 +73,14 @@ const common = {
     .optional(),
 };
 
-/** What the exchange takes: a cross-app token, or the refresh token of an earlier answer. */
+/** Takes a cross-app token, or the refresh token of an earlier response. */
 export const exchangeRequest = z.union([
   z.strictObject({ token: z.string().max(8192), ...common }),
   z.strictObject({ refreshToken: z.string().max(8192), ...common }),
 ]);
 export type ExchangeRequest = z.output<typeof exchangeRequest>;
 
-/** The answer of an exchange. */
+/** The response of an exchange. */
 export const issuedAppToken = z.object({
   userId: z.uuid(),
   accessToken: z.string(),
@@ -92,7 +91,7 @@ export const issuedAppToken = z.object({
 });
 export type IssuedAppToken = z.output<typeof issuedAppToken>;
 
-/** What a satellite's own verify route takes and answers. */
+/** The request and response of a satellite's own verify route. */
 export const verifyRequest = z.strictObject({
   token: z.string().min(1).max(512),
   state: z.string().max(128).optional(),

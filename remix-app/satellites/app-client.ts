@@ -8,16 +8,16 @@ import { type KeyRing, openKeyRing } from "../keys/derived-key.ts";
 import { callAppFunction } from "./app-database.ts";
 import { hashOf } from "./tokens.ts";
 
-/** An app that named itself in a request; whether it is that app, each function of the database finds out for itself. */
+/** The app named in a request. Each database function verifies its credentials itself. */
 export interface AppClient {
   name: string;
-  /** As the functions take it. Comparing SHA-256 hashes tells nothing of the secret by its time. */
+  /** In the form that the functions take. Comparing SHA-256 hashes leaks nothing of the secret through timing. */
   credentials: { app_name: string; secret_hash: string };
 }
 
 /**
- * The app whose server sends a request.
- * @throws Response 401 UNAUTHENTICATED where it brought no Basic credentials
+ * Returns the app whose server sends a request.
+ * @throws Response 401 UNAUTHENTICATED without Basic credentials
  */
 export function requireAppClient(request: Request, { requestId }: { requestId: string }): AppClient {
   const given = basicCredentials(request.headers.get("authorization"));
@@ -26,9 +26,9 @@ export function requireAppClient(request: Request, { requestId }: { requestId: s
 }
 
 /**
- * Reads the JSON that an app's server posts. The app proves itself in the very function that does what the body asks
- * for; where there is nothing to ask, it has to prove itself all the same before it is told what is wrong.
- * @throws Response 401 where the app did not prove itself; else 415 or 400, as readJson
+ * Reads the JSON that an app's server posts. The database function that does what the body asks also verifies the app's
+ * credentials. If the body is invalid, they are verified before the error is returned.
+ * @throws Response 401 if the credentials are invalid; else 415 or 400, as readJson
  */
 export async function readAppRequest<Schema extends z.ZodType>(
   request: Request,
@@ -58,8 +58,8 @@ const begun = z.discriminatedUnion("allowed", [
 ]);
 
 /**
- * What an app gets that did not prove itself: one answer for an unknown name, a wrong secret and a disabled app. Who
- * fails too often is told to wait, who proves itself never.
+ * Answers an app with invalid credentials, the same way for an unknown name, a wrong secret and a disabled app.
+ * Repeated failures are rate-limited; valid credentials never are.
  */
 export async function refuseApp(context: AppLoadContext): Promise<Response> {
   await requireAllowance(context, { action: "app_secret" });
@@ -69,8 +69,8 @@ export async function refuseApp(context: AppLoadContext): Promise<Response> {
 type CountedAttempt = { action: "app_secret" | "handoff"; userId?: string };
 
 /**
- * Counts something that may only be done so often (supabase/schemas/abuse/limits.sql).
- * @throws Response 503 AUTH_UNAVAILABLE where it cannot be counted
+ * Counts an attempt at a rate-limited action (supabase/schemas/abuse/limits.sql).
+ * @throws Response 503 AUTH_UNAVAILABLE if it cannot be counted
  */
 export function countAttempt(context: AppLoadContext, attempt: CountedAttempt): Promise<z.infer<typeof begun>> {
   const args = { attempt: { ...attempt, address: context.clientAddress } };
@@ -78,8 +78,8 @@ export function countAttempt(context: AppLoadContext, attempt: CountedAttempt): 
 }
 
 /**
- * Counts an attempt as {@link countAttempt} does.
- * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE where it cannot be counted
+ * Counts an attempt like {@link countAttempt}.
+ * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE if it cannot be counted
  */
 export async function requireAllowance(context: AppLoadContext, attempt: CountedAttempt): Promise<void> {
   const answer = await countAttempt(context, attempt);
@@ -92,8 +92,8 @@ export async function requireAllowance(context: AppLoadContext, attempt: Counted
 }
 
 /**
- * The platform's keys for apps.
- * @throws Response 503 UNAVAILABLE where it has none
+ * Returns the platform's keys for apps.
+ * @throws Response 503 UNAVAILABLE if it has none
  */
 export async function requireAppKeys({ env, requestId }: AppLoadContext): Promise<AppKeys> {
   const keys = openAppKeys(env);
@@ -104,13 +104,13 @@ export async function requireAppKeys({ env, requestId }: AppLoadContext): Promis
   });
 }
 
-/** The platform's keys for apps, one for each purpose. */
+/** The platform's keys for apps, one per purpose. */
 export interface AppKeys {
   /** Signs required-MFA proofs. */
   proof: KeyRing;
   /** Signs app sessions. */
   session: KeyRing;
-  /** Derives what follows a token when it is refreshed. */
+  /** Derives the token that replaces another one on refresh. */
   successor: KeyRing;
 }
 
@@ -118,7 +118,7 @@ type KeyEnv = Pick<Env, "APP_SESSION_SECRET" | "APP_SESSION_PREVIOUS_SECRETS">;
 
 const opened = new WeakMap<KeyEnv, Promise<AppKeys>>();
 
-/** The keys, derived once a process; null where the platform has no secret for apps. */
+/** Returns the keys, derived once per process, or null if the platform has no secret for apps. */
 function openAppKeys(env: KeyEnv): Promise<AppKeys> | null {
   const { APP_SESSION_SECRET: current, APP_SESSION_PREVIOUS_SECRETS: earlier = [] } = env;
   if (current === undefined) return null;

@@ -3,19 +3,19 @@ import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { createServiceClient, policyTimeoutMs } from "../supabase/data-api.ts";
 
-/** After a failed lookup: when a caller may come again. */
+/** How long a caller should wait before a retry after a failed lookup. */
 const retryAfterOutageSeconds = 5;
 
 type CallContext = Pick<AppLoadContext, "env" | "requestId">;
 
-/** Nothing could be found out, so nothing is granted, and nobody is signed out by it. */
+/** Answers a failed lookup: nothing is granted, and no session ends. */
 export function appsUnavailable({ requestId }: { requestId: string }): Response {
   return problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": String(retryAfterOutageSeconds) } });
 }
 
 /**
- * Calls one function of the handoff (schema private) as the server itself and reads its answer.
- * @throws Response 503 AUTH_UNAVAILABLE where the database did not answer, or not as it should
+ * Calls a handoff function (schema private) as the server itself and parses its result.
+ * @throws Response 503 AUTH_UNAVAILABLE if the database did not answer, or not as expected
  */
 export async function callAppFunction<Schema extends z.ZodType>(
   context: CallContext,
@@ -31,7 +31,7 @@ export async function callAppFunction<Schema extends z.ZodType>(
   throw appsUnavailable(context);
 }
 
-/** A refusal as the functions return it, by one of its reasons. */
+/** Returns the schema of a function's refusal with one of its reasons. */
 export function refusalOf<const Reasons extends readonly [string, ...string[]]>(...reasons: Reasons) {
   return z.object({ refused: z.enum(reasons) });
 }

@@ -18,7 +18,7 @@ test.each([
   `https://notes.example/${"x".repeat(2_048)}`,
   null,
   7,
-])("%j is no address of an app", (address) => {
+])("%j is not a valid app URL", (address) => {
   expect(parseAddress(address)).toBeNull();
 });
 
@@ -31,7 +31,7 @@ test.each([
   expect(parseAddress(address)?.origin).toBe(origin);
 });
 
-test("whatever is parsed leads to its own origin alone", () => {
+test("every parsed address leads only to its own origin", () => {
   fc.assert(
     fc.property(fc.oneof(fc.webUrl({ withQueryParameters: true, withFragments: true }), fc.string()), (address) => {
       const url = parseAddress(address);
@@ -45,7 +45,7 @@ test("whatever is parsed leads to its own origin alone", () => {
   );
 });
 
-test("a state travels on where it is one, and is dropped where it is not", () => {
+test("a valid state is passed on, and an invalid one is dropped", () => {
   const address = "https://notes.example/a";
   expect(continuePath(address, "s-1")).toBe("/continue?returnUrl=https%3A%2F%2Fnotes.example%2Fa&state=s-1");
   expect(continuePath(address, "a&b=c")).toBe("/continue?returnUrl=https%3A%2F%2Fnotes.example%2Fa");

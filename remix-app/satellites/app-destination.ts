@@ -4,7 +4,7 @@ import { redirectTarget } from "../http/redirect-target.ts";
 import { callAppFunction } from "./app-database.ts";
 
 const maxLength = 2_048;
-// Browsers drop some control characters and take a backslash for a slash.
+// Browsers drop some control characters and treat a backslash as a slash.
 const unsafeCharacters = /[\p{Cc}\s\\]/u;
 const stateShape = /^[A-Za-z0-9_.~-]{1,256}$/;
 
@@ -15,7 +15,7 @@ const registeredApp = z.object({
   scopes: z.array(z.string()),
 });
 
-/** A page of a registered app that somebody wants to return to. */
+/** A page of a registered app to return to. */
 export interface AppDestination {
   app: z.infer<typeof registeredApp>;
   /** Exactly as registered. */
@@ -25,9 +25,9 @@ export interface AppDestination {
 }
 
 /**
- * Whose page an absolute address is, by the registry's exact origins.
- * @returns null for what is no address, carries a user name, or belongs to no registered app
- * @throws Response 503 UNAVAILABLE where the registry did not answer
+ * Returns the registered app and page that an absolute URL belongs to, by the registry's exact origins.
+ * @returns null if it is not a URL, carries a user name, or belongs to no registered app
+ * @throws Response 503 UNAVAILABLE if the registry did not answer
  */
 export async function appDestination(context: AppLoadContext, address: unknown): Promise<AppDestination | null> {
   const url = parseAddress(address);
@@ -43,7 +43,7 @@ export async function appDestination(context: AppLoadContext, address: unknown):
   return { app, origin: url.origin, nextUrl: path.startsWith("//") ? "/" : path };
 }
 
-/** An http(s) address without a user name, or null. */
+/** Parses an http(s) URL without a user name, or returns null. */
 export function parseAddress(address: unknown): URL | null {
   if (typeof address !== "string" || address.length > maxLength || unsafeCharacters.test(address)) return null;
   if (!/^https?:\/\/[^/]/i.test(address)) return null;
@@ -51,14 +51,14 @@ export function parseAddress(address: unknown): URL | null {
   return url && url.username === "" && url.password === "" ? url : null;
 }
 
-/** Our own page that hands people over to an app, for an address of theirs and the state they sent along. */
+/** Returns our own page that hands a person over to an app, for the app's URL and state. */
 export function continuePath(address: string, state: string | null): string {
   const query = new URLSearchParams({ returnUrl: address });
   if (state !== null && stateShape.test(state)) query.set("state", state);
   return `/continue?${query}`;
 }
 
-/** Where an app takes a token and finishes the sign-in. */
+/** Returns the app's URL that takes a token and completes the sign-in. */
 export function verifyTokenAddress(
   { origin, nextUrl }: AppDestination,
   { token, state }: { token: string; state: string | null },
@@ -70,7 +70,7 @@ export function verifyTokenAddress(
 
 const timeoutMs = 3_000;
 
-/** Whether an app has the page that ends a sign-in. `missing`: the app answered 404. */
+/** Whether an app has the page that completes a sign-in. `missing`: the app answered 404. */
 export type VerifyRoute = "present" | "missing" | "unreachable";
 
 /**
@@ -90,25 +90,25 @@ export async function findVerifyRoute(origin: string): Promise<VerifyRoute> {
   }
 }
 
-/** Browsers take every name under .localhost for this machine (RFC 6761 §6.3); what resolves names for Node may not. */
+/** Browsers resolve every name under .localhost to this machine (RFC 6761 §6.3); Node's resolver may not. */
 function reachable(url: URL): URL {
   if (url.hostname.endsWith(".localhost")) url.hostname = "127.0.0.1";
   return url;
 }
 
-/** Where a sign-in leads, as the address of the sign-in page says. */
+/** Where a sign-in leads, from the sign-in page's query. */
 export interface SignInTarget {
-  /** A path of ours, or empty where nothing usable was asked for. */
+  /** One of our paths, or empty if the query has no usable one. */
   returnUrl: string;
-  /** The app that asked for the sign-in, by the name people know. */
+  /** The display name of the app that requested the sign-in. */
   appName: string | null;
-  /** Whether the address that was given is on another origin than ours and the registered apps'. */
+  /** Whether the given URL is on an origin that is neither ours nor a registered app's. */
   dropped: boolean;
 }
 
 /**
- * Reads `returnUrl` (and `state`) of the sign-in page: our own paths, and pages of registered apps, which lead to the
- * page that asks before it hands anybody over. Anything else is dropped.
+ * Reads `returnUrl` (and `state`) of the sign-in page. Accepts our own paths and pages of registered apps, which lead
+ * to the page that asks before it signs a person in to an app. Drops anything else.
  */
 export async function readSignInTarget(context: AppLoadContext, query: URLSearchParams): Promise<SignInTarget> {
   const given = query.get("returnUrl");

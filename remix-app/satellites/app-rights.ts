@@ -1,9 +1,9 @@
 import type { ConnectedApp } from "./connected-apps.ts";
 
 /**
- * Every scope of an app: its field in the console's forms, what it is called there, and what it lets the app's sessions
- * do, for the person who is asked. The last three are for tokens, whose rights depend on each other (aiRight). The
- * database has the same list.
+ * Every scope of an app: its field and label in the console's forms, and what it lets the app's sessions do, as
+ * described to the person. The last three are for tokens and depend on each other (aiRight). The database has the same
+ * list.
  */
 export const appScopes = [
   {
@@ -46,19 +46,19 @@ export const appScopes = [
   { field: "scopeTtsUse", scope: "tts:use", label: "Use speech (external)", right: null },
 ] as const;
 
-/** Returns what an app may do by its sessions, in words for their owner. */
+/** Returns what an app may do through its sessions, in words for their owner. */
 export function rightsOfSession({ scopes }: { scopes: readonly string[] }): string[] {
   const rights = appScopes.flatMap(({ scope, right }) => (right && scopes.includes(scope) ? [right] : []));
   return scopes.includes("profile") ? rights : ["Recognize your account, without your name or email", ...rights];
 }
 
-/** Returns what an app may do by its tokens for one workspace. */
+/** Returns what an app may do through its tokens for one workspace. */
 export function rightOfToken({ workspace, scopes }: ConnectedApp["tokens"][number]): string {
   if (workspace === null) return "Has a token for a workspace, which currently grants nothing";
   return aiRight(scopes, workspace) ?? `Has a token for ${workspace}, which currently grants nothing`;
 }
 
-/** Returns what an app will be able to see and do once somebody continues to it. */
+/** Returns what an app will be able to see and do once a person continues to it. */
 export function rightsOfApp({ scopes }: { scopes: readonly string[] }): string[] {
   const ai = aiRight(scopes, "your workspaces that are linked to it");
   return [...rightsOfSession({ scopes }), ...(ai ? [ai] : [])];
@@ -71,11 +71,11 @@ function aiRight(scopes: readonly string[], where: string): string | null {
     : `Use AI models in ${where}, without speech`;
 }
 
-/** What happens when an app is disconnected. */
+/** Describes what happens when an app is disconnected. */
 export function effectOfDisconnecting({ session, login, consent, tokens }: ConnectedApp): string {
   const ends = [
     session ? "You’ll be signed out of it on all devices." : "",
-    // Whether it then ends a session of its own is the app's to decide.
+    // The app decides whether to end its own session too.
     login ? "It loses access to your account." : "",
     login?.scopes.includes("studio:keys") ? "Coding agents that it connected stop working." : "",
     login || consent ? "It asks for your permission when you next sign in to it." : "",

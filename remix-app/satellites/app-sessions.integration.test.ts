@@ -56,7 +56,7 @@ const central = (
 const workspacePath = () => `/api/v1/workspaces/${workspaceId}`;
 
 describe("introspection", () => {
-  test("tells an app of its own sessions, in RFC 7662's shape", async () => {
+  test("describes an app's own sessions to it in the format of RFC 7662", async () => {
     expect(await introspect(held.appSession.token)).toEqual({
       active: true,
       token_type: "app_session",
@@ -75,7 +75,7 @@ describe("introspection", () => {
     expect(await introspect(held.centralSession.token)).toMatchObject({ active: true, aud: base });
   });
 
-  test("says of every other token that it is not active, and no more", async () => {
+  test("returns only that any other token is inactive", async () => {
     const other = await createApp({ scopes: ["profile"] });
     expect(await introspect(held.appSession.token, other)).toEqual({ active: false });
     const [header, claims] = held.appSession.token.split(".");
@@ -110,7 +110,7 @@ describe("a central session", () => {
     ["GET", "/workspaces"],
     ["GET", "/settings/security"],
     ["GET", "/"],
-  ])("is no full session: %s %s is 401", async (method, path) => {
+  ])("is not a full session: %s %s returns 401", async (method, path) => {
     for (const { token } of [held.centralSession, held.appSession]) {
       const answer = await central(method, path, { token });
       expect(answer.status).toBe(401);
@@ -118,13 +118,13 @@ describe("a central session", () => {
     }
   });
 
-  test("deletes no workspace: 401, and it is still there", async () => {
+  test("cannot delete a workspace: the request returns 401 and the workspace remains", async () => {
     const answer = await central("DELETE", `/api/workspaces/${workspaceId}`);
     expect([answer.status, answer.body]).toMatchObject([401, { code: "UNAUTHENTICATED" }]);
     expect((await central("GET", workspacePath())).status).toBe(200);
   });
 
-  test("is nothing at the identity backend, nor at the Data API", async () => {
+  test("is not accepted by the identity backend or the Data API", async () => {
     for (const path of ["/auth/v1/user", "/auth/v1/factors", "/rest/v1/workspaces", "/rest/v1/rpc/session_state"]) {
       const response = await fetch(`${supabase.url}${path}`, {
         method: path.includes("rpc") || path.includes("factors") ? "POST" : "GET",
@@ -140,7 +140,7 @@ describe("a central session", () => {
     }
   });
 
-  test("that is bad never falls back to cookies, and the app's own session is none here", async () => {
+  test("never falls back to cookies if it is invalid, and an app's own session is not accepted here", async () => {
     const { accessToken } = await signInAgain(person);
     const cookie = `sb-127-auth-token=base64-${Buffer.from(JSON.stringify({ access_token: accessToken })).toString("base64url")}`;
     for (const token of [
@@ -153,7 +153,7 @@ describe("a central session", () => {
     }
   });
 
-  test("finds no workspace of others, and none that is not there: one answer", async () => {
+  test("gets the same answer for another person's workspace and a missing one", async () => {
     const stranger = await createPerson();
     try {
       const theirs = await one<{ id: string }>(db, {
@@ -179,13 +179,13 @@ describe("a central session", () => {
     { name: "\ud800" },
     { name: 1 },
     { name: "a", planId: "team" },
-  ])("renames to nothing such as %j", async (body) => {
+  ])("refuses to rename a workspace with %j", async (body) => {
     expect((await central("PATCH", workspacePath(), { body })).status).toBe(400);
     const full = await send(workspacePath(), { method: "PATCH", body, headers: bearer(person.accessToken) });
     expect(full.status).toBe(400);
   });
 
-  test("goes no further than its scopes", async () => {
+  test("is limited to its scopes", async () => {
     const reader = await createApp({ scopes: ["workspaces:read"] });
     const token = (await handOver(person, reader)).centralSession.token;
     expect((await central("GET", workspacePath(), { token })).status).toBe(200);
@@ -208,7 +208,7 @@ describe("a session ends", () => {
     expect(await worth()).toEqual([false, 401]);
   });
 
-  test("by revocation, its sibling too, and revoking again is no error", async () => {
+  test("by revocation, together with its sibling, and revoking again is not an error", async () => {
     for (let time = 0; time < 2; time += 1) {
       const answer = await asApp(app, paths.revoke, { token: held.appSession.token });
       expect([answer.status, answer.body]).toEqual([204, ""]);
@@ -220,20 +220,20 @@ describe("a session ends", () => {
     });
   });
 
-  test("for the central API where a factor is due that it never proved: 403 MFA_REQUIRED", async () => {
+  test("for the central API while a required factor is unproven: 403 MFA_REQUIRED", async () => {
     await enrollFactor(db, { userId: person.id });
     const answer = await central("GET", workspacePath());
     expect([answer.status, answer.body]).toMatchObject([403, { code: "MFA_REQUIRED" }]);
     expect(await introspect(held.appSession.token)).toEqual({ active: false });
   });
 
-  test("with the boundary", async () => {
+  test("when the session boundary moves", async () => {
     const boundary = await currentSecond(db);
     await setPolicy(db, { userId: person.id, policy: { required: true, boundary, generation: 1 } });
     expect(await worth()).toEqual([false, 401]);
   });
 
-  test("for now where the policy cannot be read: 503, and it is not thrown away", async () => {
+  test("only temporarily while the policy is unreadable: 503, and the session is kept", async () => {
     await setPolicy(db, { userId: person.id, policy: { version: 7 } });
     const answer = await central("GET", workspacePath());
     expect([answer.status, answer.body]).toMatchObject([503, { code: "AUTH_UNAVAILABLE" }]);
@@ -243,7 +243,7 @@ describe("a session ends", () => {
     expect(await worth()).toEqual([true, 200]);
   });
 
-  test("with the browser's session that it came from, in whose place a step-up by password sets another", async () => {
+  test("with the browser session it came from, which a step-up by password replaces", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: 610 });
     const { appSession } = await handOver({ accessToken: accessTokenOf(browser) }, app);
     expect(await introspect(appSession.token)).toMatchObject({ active: true });
@@ -252,11 +252,11 @@ describe("a session ends", () => {
     });
     expect((await browser.get("/")).status).toBe(200);
     expect(await introspect(appSession.token)).toEqual({ active: false });
-    // That of the person's other sign-in is none of the browser's.
+    // The session of the person's other sign-in did not come from this browser.
     expect(await worth()).toEqual([true, 200]);
   });
 
-  test("with a ban, and for good", async () => {
+  test("with a ban, permanently", async () => {
     await service.auth.admin.updateUserById(person.id, { ban_duration: "1h" });
     expect(await worth()).toEqual([false, 401]);
     await service.auth.admin.updateUserById(person.id, { ban_duration: "none" });
@@ -270,7 +270,7 @@ describe("a session ends", () => {
 });
 
 describe("refreshing", () => {
-  test("answers a new token for the same person; the old one lives on for its grace", async () => {
+  test("returns a new token for the same person, and the old one works through its grace period", async () => {
     const { status, body } = await asApp(app, paths.refresh, { token: held.appSession.token });
     expect(status).toBe(200);
     const next = body as Held["appSession"];
@@ -286,7 +286,7 @@ describe("refreshing", () => {
     expect(await introspect(next.token)).toMatchObject({ active: true });
   });
 
-  test("by many at once gives all the same token", async () => {
+  test("by concurrent requests returns the same token to all", async () => {
     const answers = await callAtOnce(() => asApp(app, paths.refresh, { token: held.centralSession.token }));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
     const tokens = new Set(answers.map(({ body }) => (body as Held["appSession"]).token));
@@ -295,7 +295,7 @@ describe("refreshing", () => {
     expect((await central("GET", workspacePath(), { token })).status).toBe(200);
   });
 
-  test("of what is no session of the app's is 401 that asks for a sign-in", async () => {
+  test("of anything but the app's own session returns 401 and asks for a sign-in", async () => {
     const other = await createApp({ scopes: ["profile"] });
     for (const [by, token] of [
       [other, held.appSession.token],

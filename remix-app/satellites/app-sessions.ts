@@ -13,12 +13,12 @@ import {
   successorBytes,
 } from "./tokens.ts";
 
-/** A token, and whoever brings it. */
+/** A token and the app that presents it. */
 export type TokenOfApp = { client: AppClient; token: string };
 
 /**
- * The hash by which the database knows a token. A text that we never signed gets one that it does not know, so that
- * the app is asked to prove itself all the same.
+ * Returns the hash under which the database stores a token. A text that we never signed gets an unknown hash, so that
+ * the app's credentials are verified nevertheless.
  */
 export async function sessionHash(token: string, keys: AppKeys): Promise<string> {
   const jti = await readSessionToken(token, keys.session);
@@ -41,9 +41,9 @@ const introspected = z.union([
 const secondsOf = (time: string) => Math.floor(Date.parse(time) / 1000);
 
 /**
- * What a session is worth now, to its own app (RFC 7662 §2.2). An app that may not know, or a session that has ended,
- * is told `{ active: false }` and no more.
- * @throws Response 401 where the app did not prove itself; 503 where the account's policy cannot be read
+ * Returns a session's current state to its own app (RFC 7662 §2.2). For another app's session or an ended one, returns
+ * only `{ active: false }`.
+ * @throws Response 401 if the app's credentials are invalid; 503 if the account's policy cannot be read
  */
 export async function introspectAppSession(
   context: AppLoadContext,
@@ -76,8 +76,9 @@ export async function introspectAppSession(
 }
 
 /**
- * Puts a new token in a session's place. The old one dies 30 s later; until then it leads to the same new one.
- * @throws Response 401 REAUTH_REQUIRED where the session is over; 401 UNAUTHENTICATED where the app did not prove itself
+ * Replaces a session's token. The old one expires after 30 s; until then it leads to the same new one.
+ * @throws Response 401 REAUTH_REQUIRED if the session has ended; 401 UNAUTHENTICATED if the app's credentials are
+ * invalid
  */
 export async function refreshAppSession(
   context: AppLoadContext,
@@ -107,7 +108,7 @@ export async function refreshAppSession(
   throw reauthRequired(context);
 }
 
-/** The person has to sign in again: what the app holds of them leads nowhere. */
+/** Answers that the person has to sign in again, because the app's session or token is no longer valid. */
 export function reauthRequired({ requestId }: { requestId: string }): Response {
   const detail = "What the app holds of this person has ended. Send them to sign in again.";
   return problem("REAUTH_REQUIRED", { requestId, detail, members: { requiresReauth: true } });

@@ -16,21 +16,22 @@ const answered = z.union([
   z.object({ user: z.uuid(), workspace: z.uuid(), scopes: z.array(z.string()), expiresAt: z.string() }),
 ]);
 
-/** Whether a text names itself a token for the gateway, or what such a one is refreshed with. */
+/** Returns whether a text has the form of a gateway access token or its refresh token. */
 function isAppToken(text: string): boolean {
   return text.startsWith(accessPrefix) || text.startsWith(refreshPrefix);
 }
 
-/** The texts of the next pair; the database is told their hashes. */
+/** The plain tokens of the next pair. The database gets only their hashes. */
 interface Pair {
   access: { text: string; lookup: string };
   refreshToken: string;
 }
 
 /**
- * Gives an external app an access token for the gateway, of one person in one workspace.
- * @throws Response 401 UNAUTHENTICATED where the app did not prove itself, 401 REAUTH_REQUIRED where the token leads
- * nowhere, 403 FORBIDDEN where app, person and workspace do not go together, 400 for scopes that are not to be had
+ * Issues an access token for the gateway to an external app, for one person in one workspace.
+ * @throws Response 401 UNAUTHENTICATED if the app's credentials are invalid, 401 REAUTH_REQUIRED if the token is
+ * invalid or expired, 403 FORBIDDEN if app, person and workspace do not belong together, 400 for scopes that cannot be
+ * granted
  */
 export function exchangeAppToken(
   context: AppLoadContext,
@@ -131,9 +132,9 @@ async function issued(
 }
 
 /**
- * Ends an app session, or a token for the gateway, with all that came of the same handoff (RFC 7009: an
- * invalid token is not an error).
- * @throws Response 401 where the app did not prove itself
+ * Revokes an app session or a gateway token, with everything from the same handoff. An invalid token is not an error
+ * (RFC 7009).
+ * @throws Response 401 if the app's credentials are invalid
  */
 export async function revokeAppCredential(context: AppLoadContext, { client, token }: TokenOfApp): Promise<void> {
   const isAuthenticated = await callAppFunction(context, {

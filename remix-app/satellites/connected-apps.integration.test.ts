@@ -59,7 +59,7 @@ const eventsOf = async ({ id }: Pick<Person, "id"> = person) =>
     )
   ).map(({ kind, details }) => [kind, details]);
 
-/** An external app with a token for the person's own workspace. */
+/** Creates an external app with a token for the person's own workspace. */
 async function connectGatewayApp(scopes: string[]) {
   const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
     person.id,
@@ -79,7 +79,7 @@ async function connectGatewayApp(scopes: string[]) {
 }
 
 describe("the list", () => {
-  test("says what each app may do, in words", async () => {
+  test("describes what each app may do", async () => {
     await connectGatewayApp(["workspace:session", "ai:use", "tts:use"]);
     const { status, headers, words, text } = await browser.get(list);
     expect([status, headers.get("cache-control")]).toEqual([200, "private, no-store"]);
@@ -92,7 +92,7 @@ describe("the list", () => {
     expect(text).not.toContain("<script src");
   });
 
-  test("is empty for who has connected none, whatever others have", async () => {
+  test("is empty for a person without connected apps, even if others have some", async () => {
     const other = await createPerson();
     try {
       const { words } = await (await enter(other)).get(list);
@@ -103,13 +103,13 @@ describe("the list", () => {
     }
   });
 
-  test("is led to from the security page", async () => {
+  test("is linked from the security page", async () => {
     expect((await browser.get("/settings/security")).text).toContain(`href="${list}"`);
   });
 });
 
 describe("disconnecting", () => {
-  test("asks first, ends everything at once, says so, and is in the log", async () => {
+  test("asks first, ends everything immediately, confirms it, and is logged", async () => {
     const { app, callGateway, refresh } = await connectGatewayApp(["workspace:session", "ai:use"]);
     expect(await callGateway()).toBe(200);
     expect((await browser.get(pathOf(app))).words).toContain(
@@ -129,7 +129,7 @@ describe("disconnecting", () => {
     expect((await browser.get("/settings/security/activity")).words).toContain("Disconnected an app Scribe");
   });
 
-  test("is done once, however many ask at the same moment", async () => {
+  test("takes effect once, also with concurrent requests", async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => browser.post(pathOf(notes), {})));
     expect(new Set(answers.map(({ status, location }) => `${status} ${location}`))).toEqual(new Set([`303 ${list}`]));
     expect(await active()).toBe(false);
@@ -138,7 +138,7 @@ describe("disconnecting", () => {
     expect((await browser.get(list)).words).toContain("That app was already disconnected.");
   });
 
-  test("by a link of before leads back to the list, which says that it was done", async () => {
+  test("through an outdated link leads back to the list, which says that it was done", async () => {
     await browser.post(pathOf(notes), {});
     await browser.get(list);
     const answer = await browser.get(pathOf(notes));
@@ -160,14 +160,14 @@ describe("disconnecting", () => {
     }
   });
 
-  test("finds no app that is unknown, or that only others have connected: one answer", async () => {
+  test("gives the same answer for an unknown app and one that only others have connected", async () => {
     const others = await connectGatewayApp(["workspace:session", "ai:use"]);
     const stranger = await createPerson();
     try {
       const theirs = await enter(stranger);
       for (const path of [
         pathOf(others.app),
-        pathOf({ name: "nobody-has-it" }),
+        pathOf({ name: "not-connected" }),
         `${list}/%00/disconnect`,
         `${list}/X'/disconnect`,
       ]) {
@@ -188,7 +188,7 @@ describe("disconnecting", () => {
     ["a sibling", { "sec-fetch-site": "same-site" }],
     ["another origin", { origin: "https://evil.example" }],
     ["nowhere", {}],
-  ])("is refused where the form is of %s", async (_, site) => {
+  ])("is refused if the form is from %s", async (_, site) => {
     for (const path of [pathOf(notes), `${pathOf(notes)}.data`]) {
       for (const type of ["application/x-www-form-urlencoded", "text/plain"]) {
         const headers = { ...site, cookie: browser.cookie(), "content-type": type, "user-agent": "Test browser" };
@@ -199,22 +199,22 @@ describe("disconnecting", () => {
     expect(await active()).toBe(true);
   });
 
-  test("takes a full session: an app's own is none", async () => {
+  test("requires a full session and refuses an app's own", async () => {
     for (const { token } of [held.appSession, held.centralSession]) {
       for (const path of [list, pathOf(notes)])
         expect((await send(path, { method: "GET", headers: bearer(token) })).status, path).toBe(401);
-      // Forms are for browsers.
+      // Forms accept only browser sessions, no bearer tokens.
       expect((await send(pathOf(notes), { headers: bearer(token) })).status).toBe(403);
     }
-    const nobody = openBrowser(base);
-    for (const answer of [await nobody.get(list), await nobody.post(pathOf(notes), {})]) {
+    const signedOut = openBrowser(base);
+    for (const answer of [await signedOut.get(list), await signedOut.post(pathOf(notes), {})]) {
       expect(answer.status).toBe(302);
       expect(answer.location).toMatch(/^\/login\?/);
     }
     expect(await active()).toBe(true);
   });
 
-  test("takes a proof of the last ten minutes, and reading takes none", async () => {
+  test("requires a step-up within the last ten minutes, and reading does not", async () => {
     const late = await signedInLongAgo(person, { secondsAgo: freshSignInMs / 1_000 + 1 });
     expect((await late.get(list)).words).toContain("Field notes");
     for (const answer of [await late.get(pathOf(notes)), await late.post(pathOf(notes), {})])
@@ -225,7 +225,7 @@ describe("disconnecting", () => {
     expect((await soon.post(pathOf(notes), {})).location).toBe(list);
   });
 
-  test("and reading take what the account must prove", async () => {
+  test("and reading require the second step that the account requires", async () => {
     await requireMfa(person);
     for (const answer of [
       await browser.get(list),

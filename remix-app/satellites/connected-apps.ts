@@ -7,12 +7,12 @@ import { callFunction } from "../supabase/data-api.ts";
 const time = z.coerce.date().transform((date) => date.toISOString());
 
 const held = z.object({
-  /** What it may do at this moment: granted, and still registered. */
+  /** The scopes that are granted and still registered. */
   scopes: z.array(z.string()),
   connectedAt: time,
-  /** When the app last came for a new token; known of no other use. */
+  /** When the app last renewed its token. Other use is not recorded. */
   renewedAt: time,
-  /** Of a session, how far renewing leads; of tokens, when they end unless they are renewed. */
+  /** For a session, the latest possible renewal; for tokens, their expiry unless they are renewed. */
   endsAt: time,
 });
 
@@ -20,20 +20,20 @@ const connectedApp = z.object({
   name: z.string(),
   displayName: z.string(),
   origins: z.array(z.string()),
-  /** Its sessions, summed up; null where it has none. */
+  /** Its sessions combined, or null if it has none. */
   session: held.nullable(),
-  /** Its logins by OpenID Connect, summed up; null where it has none. */
+  /** Its OpenID Connect logins combined, or null if it has none. */
   login: held.nullable(),
-  /** What it may sign in with by OpenID Connect without asking again; null if it would ask. */
+  /** The scopes that it gets through OpenID Connect without asking again, or null if it would ask. */
   consent: z.object({ scopes: z.array(z.string()), grantedAt: time }).nullable(),
-  /** Its tokens for the gateway, summed up for each workspace; without a name where the gateway refuses them. */
+  /** Its gateway tokens combined per workspace. The workspace has no name if the gateway refuses the tokens. */
   tokens: z.array(held.extend({ workspace: z.string().nullable() })),
 });
 
-/** What an app holds of somebody in one respect. */
+/** One kind of access that an app has to an account. */
 export type HeldByApp = z.output<typeof held>;
 
-/** An app that holds something of the account which is not over. */
+/** An app with active access to the account. */
 export type ConnectedApp = z.output<typeof connectedApp>;
 
 const listed = z.array(connectedApp);
@@ -41,16 +41,16 @@ const registeredName = /^[a-z][a-z0-9-]{1,39}$/;
 const outcome = z.enum(["disconnected", "over", "not_found"]);
 
 /**
- * The apps that hold sessions or tokens of a user, by their names.
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * Lists the apps with sessions or tokens of a user, by name.
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function listConnectedApps(context: AppLoadContext, user: User): Promise<ConnectedApp[]> {
   return callFunction(context, { name: "private.connected_apps", args: { subject_id: user.id }, schema: listed });
 }
 
 /**
- * Whether an app that is not connected to a user was, as far back as that is known.
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * Returns whether an app that is not connected to a user once was, as far back as the log goes.
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function wasConnected(
   context: AppLoadContext,
@@ -62,9 +62,9 @@ export async function wasConnected(
 }
 
 /**
- * Ends all that an app holds of a user, in one transaction with its line in the account's log.
- * @returns `over` where nothing was left to end, `not_found` where it never held anything of theirs, or is no app
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * Ends everything that an app holds of a user, and logs it for the account in the same transaction.
+ * @returns `over` if nothing was left to end, `not_found` if the app never held anything of theirs or does not exist
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function disconnectApp(
   context: AppLoadContext,

@@ -19,7 +19,7 @@ beforeEach(async () => {
   };
 });
 
-/** What the page's own form sends. */
+/** Loads the page. @returns its text and the fields of its form */
 async function openPage() {
   const { text, words } = await browser.get(here);
   const [form = ""] = /<form(?![^>]*action="\/accounts").*?<\/form>/s.exec(text) ?? [];
@@ -27,7 +27,7 @@ async function openPage() {
   return { words, fields: Object.fromEntries(fields.map(([, name, value]) => [name, value])) };
 }
 
-test("what the app may do is listed before the click", async () => {
+test("the page lists what the app may do before the click", async () => {
   const { words } = await openPage();
   const rights = words.slice(0, words.indexOf("Continue as"));
   expect(rights).toContain(
@@ -35,14 +35,14 @@ test("what the app may do is listed before the click", async () => {
   );
 });
 
-test("who is named is handed over", async () => {
+test("the named account is handed over", async () => {
   const { words, fields } = await openPage();
   expect(words).toContain(`Continue as ${ada.email}`);
   const { status, location } = await browser.post(here, fields);
   expect([status, location]).toEqual([303, expect.stringMatching(`^${notes?.url}/verify-token\\?token=xat_`)]);
 });
 
-test("nobody else is, where another tab has switched accounts since: it is asked anew", async () => {
+test("if another tab has switched accounts since, no account is handed over and the page asks again", async () => {
   const { fields } = await openPage();
   await browser.postJson("/api/v1/auth/accounts/switch", { accountId: bob.id });
   expect(await browser.post(here, fields)).toMatchObject({ status: 303, location: here });

@@ -40,7 +40,7 @@ const mintWith = (body: unknown, headers: Record<string, string> = bearer(person
   send(paths.mint, { body, headers });
 
 describe("minting", () => {
-  test("answers a token, from the page by cookie or with a bearer, and says when it ends", async () => {
+  test("returns a token with its expiry, to the page by cookie and to a bearer", async () => {
     const before = Date.now();
     const { status, body, headers } = await mintWith({ targetApp: app.name });
     expect([status, headers.get("cache-control")]).toEqual([201, "private, no-store"]);
@@ -50,28 +50,28 @@ describe("minting", () => {
     expect(Math.abs(Date.parse(expiresAt) - before - 300_000)).toBeLessThan(10_000);
   });
 
-  test.each([1, 300])("takes an expiry of %i s", async (expirySeconds) => {
+  test.each([1, 300])("accepts an expiry of %i s", async (expirySeconds) => {
     expect((await mintWith({ targetApp: app.name, expirySeconds })).status).toBe(201);
   });
 
-  test.each([0, -1, 301, 1_000_000_000, 1.5, "60", null])("takes no expiry of %j", async (expirySeconds) => {
+  test.each([0, -1, 301, 1_000_000_000, 1.5, "60", null])("rejects an expiry of %j", async (expirySeconds) => {
     const answer = await mintWith({ targetApp: app.name, expirySeconds });
     expect([answer.status, answer.body]).toMatchObject([400, { code: "INVALID_REQUEST", param: "expirySeconds" }]);
   });
 
   test.each(["no-such-app", "", "web", "A".repeat(200), "a\0b", "../x", "\ud800"])(
-    "knows no target %j: 404",
+    "answers 404 for the unknown target %j",
     async (targetApp) => {
       expect((await mintWith({ targetApp })).status).toBe(404);
     },
   );
 
-  test("takes nothing that would name a user or an origin", async () => {
+  test("rejects fields that name a user or an origin", async () => {
     for (const extra of [{ userId: crypto.randomUUID() }, { originApp: "notes" }])
       expect((await mintWith({ targetApp: app.name, ...extra })).status).toBe(400);
   });
 
-  test("is for full sessions: not for anonymous callers, apps' servers, app sessions, or requests from elsewhere", async () => {
+  test("requires a full session and refuses anonymous callers, apps' servers, app sessions and other sites", async () => {
     const held = await handOver(person, app);
     const body = { targetApp: app.name };
     expect((await mintWith(body, { "sec-fetch-site": "same-origin" })).status).toBe(401);
@@ -83,7 +83,7 @@ describe("minting", () => {
 });
 
 describe("validating", () => {
-  test("opens an app session and a central one; neither holds anything of the identity backend", async () => {
+  test("opens an app session and a central one, neither with anything from the identity backend", async () => {
     const answer = await asApp(app, paths.validate, { token: await mint(person, app) });
     expect([answer.status, answer.headers.get("cache-control")]).toEqual([200, "private, no-store"]);
     const held = answer.body as Held;
@@ -104,14 +104,14 @@ describe("validating", () => {
     expect(Date.parse(held.appSession.expiresAt) - Date.now()).toBeGreaterThan(7.9 * 3_600_000);
   });
 
-  test("of 50 at once has one winner; the others learn null", async () => {
+  test("concurrently 50 times succeeds once and returns null otherwise", async () => {
     const token = await mint(person, app);
     const answers = await callAtOnce(() => asApp(app, paths.validate, { token }), { times: 50 });
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
     expect(answers.filter(({ body }) => body !== null)).toHaveLength(1);
   });
 
-  test("answers null for what cannot be redeemed", async () => {
+  test("returns null for what cannot be redeemed", async () => {
     const other = await createApp({ scopes });
     const used = await mint(person, app);
     await asApp(app, paths.validate, { token: used });
@@ -122,7 +122,7 @@ describe("validating", () => {
     expect((await asApp(other, paths.validate, { token: foreign })).body).toMatchObject({ userId: person.id });
   });
 
-  test("answers null after all were revoked, after sign-out, and once the factor that was proved is gone", async () => {
+  test("returns null after revocation, after sign-out, and once the proven factor is removed", async () => {
     const revoked = [await mint(person, app), await mint(person, app)];
     const revoke = await send(paths.mint, { method: "DELETE", headers: bearer(person.accessToken) });
     expect([revoke.status, (revoke.body as { revoked: number }).revoked]).toEqual([200, expect.any(Number)]);
@@ -137,7 +137,7 @@ describe("validating", () => {
     expect((await asApp(app, paths.validate, { token: late })).body).toBeNull();
   });
 
-  test("redeems no token whose row somebody else has written", async () => {
+  test("redeems no token whose row was tampered with", async () => {
     const victim = await createPerson();
     try {
       const token = await mint(person, app);
@@ -165,7 +165,7 @@ describe("validating", () => {
     }
   });
 
-  test("previews whom it would sign in, to an app that may know, and redeems nothing by it", async () => {
+  test("previews the person to an app with the scope for it, and redeems nothing", async () => {
     const token = await mint(person, app);
     const preview = () => asApp(app, paths.validate, { token, preview: true });
     expect((await preview()).body).toEqual({ userId: person.id, name: expect.any(String), email: person.email });
@@ -189,47 +189,44 @@ describe("an app's server", () => {
     ...(path === paths.exchange ? { workspaceId: crypto.randomUUID() } : {}),
   });
 
-  test.each(serverPaths)("%s: a wrong secret, an unknown name and a disabled app are one answer", async (path) => {
-    const disabled = await createApp({ scopes });
-    const off = { app_name: disabled.name, enabled: false, reason: "test" };
-    await service.schema("private").rpc("set_app_enabled", off);
-    const answers = await Promise.all(
-      [{ ...app, secret: "wrong" }, { ...app, name: "no-such-app" }, disabled].map((one) =>
-        asApp(one, path, bodyOf(path)),
-      ),
-    );
-    for (const { status, headers, body } of answers) {
-      expect(status).toBe(401);
-      expect(headers.get("www-authenticate")).toBe('Basic realm="apps", charset="UTF-8"');
-      expect({ ...(body as object), requestId: "" }).toEqual({
-        ...(answers[0]?.body as unknown as object),
-        requestId: "",
-      });
-    }
-  });
-
   test.each(serverPaths)(
-    "%s: nothing but Basic credentials is taken, least of all a person's session",
+    "%s: gets the same answer with a wrong secret, an unknown name or a disabled app",
     async (path) => {
-      const attempts: Record<string, string>[] = [
-        {},
-        bearer(person.accessToken),
-        { authorization: "Basic" },
-        { authorization: "Basic !!" },
-        { authorization: `Basic ${Buffer.from("nocolon").toString("base64")}` },
-      ];
-      for (const headers of attempts) {
-        const answer = await send(path, { body: bodyOf(path), headers });
-        expect([answer.status, answer.headers.get("www-authenticate")]).toEqual([
-          401,
-          expect.stringMatching(/^Basic /),
-        ]);
-        expect(answer.headers.getSetCookie()).toEqual([]);
+      const disabled = await createApp({ scopes });
+      const off = { app_name: disabled.name, enabled: false, reason: "test" };
+      await service.schema("private").rpc("set_app_enabled", off);
+      const answers = await Promise.all(
+        [{ ...app, secret: "wrong" }, { ...app, name: "no-such-app" }, disabled].map((one) =>
+          asApp(one, path, bodyOf(path)),
+        ),
+      );
+      for (const { status, headers, body } of answers) {
+        expect(status).toBe(401);
+        expect(headers.get("www-authenticate")).toBe('Basic realm="apps", charset="UTF-8"');
+        expect({ ...(body as object), requestId: "" }).toEqual({
+          ...(answers[0]?.body as unknown as object),
+          requestId: "",
+        });
       }
     },
   );
 
-  test.each(serverPaths)("%s: is no browser", async (path) => {
+  test.each(serverPaths)("%s: accepts only Basic credentials and refuses a person's session", async (path) => {
+    const attempts: Record<string, string>[] = [
+      {},
+      bearer(person.accessToken),
+      { authorization: "Basic" },
+      { authorization: "Basic !!" },
+      { authorization: `Basic ${Buffer.from("nocolon").toString("base64")}` },
+    ];
+    for (const headers of attempts) {
+      const answer = await send(path, { body: bodyOf(path), headers });
+      expect([answer.status, answer.headers.get("www-authenticate")]).toEqual([401, expect.stringMatching(/^Basic /)]);
+      expect(answer.headers.getSetCookie()).toEqual([]);
+    }
+  });
+
+  test.each(serverPaths)("%s: refuses requests from browsers", async (path) => {
     const authorization = `Basic ${Buffer.from(`${app.name}:${app.secret}`).toString("base64")}`;
     const sites: [string, string][] = [
       ["sec-fetch-site", "cross-site"],
@@ -242,7 +239,7 @@ describe("an app's server", () => {
     }
   });
 
-  test.each(serverPaths)("%s: has to prove itself before it is told what is wrong with its body", async (path) => {
+  test.each(serverPaths)("%s: verifies the credentials before it reports an invalid body", async (path) => {
     const bodies = [
       ["{}", "text/plain", 415],
       ["{", "application/json", 400],
@@ -260,7 +257,7 @@ describe("an app's server", () => {
     }
   });
 
-  test("sends JSON, of the right shape and size", async () => {
+  test("must send JSON of the right shape and size", async () => {
     const authorization = `Basic ${Buffer.from(`${app.name}:${app.secret}`).toString("base64")}`;
     const post = (body: string, type: string) =>
       send(paths.validate, { body, headers: { authorization, "content-type": type } });
@@ -271,7 +268,7 @@ describe("an app's server", () => {
     expect((await send(paths.validate, { method: "GET", headers: { authorization } })).status).toBe(405);
   });
 
-  test("with a wrong secret may come 60 times in ten minutes, and not once more; the right one always", async () => {
+  test("may fail 60 times in ten minutes with a wrong secret, and always succeeds with the right one", async () => {
     const headers = { "x-forwarded-for": newAddress() };
     const attempt = (secret: string) =>
       send(paths.introspect, {

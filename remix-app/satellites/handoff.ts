@@ -10,10 +10,11 @@ import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { hashOf, issueSessionToken, newOpaqueToken, sessionSummary, signToken, verifyToken } from "./tokens.ts";
 
 /**
- * Mints a cross-app token for the signed-in user: what the session has proved is asked of the database, signed, and
+ * Mints a cross-app token for the signed-in user. The database returns what the session has proven; this is signed and
  * stored with the token's hash.
- * @param user of this request, by requireUser; the session is the one of its verified claims
- * @throws Response 404 NOT_FOUND for an unknown or disabled target; 401, 403 or 503 where the session no longer satisfies
+ * @param user of this request, by requireUser; the session is the one in its verified claims
+ * @throws Response 404 NOT_FOUND for an unknown or disabled target; 401, 403 or 503 if the session is no longer
+ * sufficient
  */
 export async function mintCrossAppToken(
   context: AppLoadContext,
@@ -55,7 +56,7 @@ export async function mintCrossAppToken(
   return { token, expiresAt: new Date(proved.expiresAt).toISOString() };
 }
 
-/** Ends every outstanding cross-app token of a user and says how many there were. */
+/** Revokes every outstanding cross-app token of a user. @returns how many there were */
 export function revokeCrossAppTokens(context: AppLoadContext, { id }: User): Promise<number> {
   return callAppFunction(context, {
     name: "revoke_cross_app_tokens",
@@ -69,7 +70,7 @@ const appAnswer = z.object({
   proof: z.string().nullable(),
 });
 
-/** A token that can be redeemed as far as its proof tells: what was signed, in its very text. */
+/** A token with a valid proof, and the proof's signed facts. */
 export interface ProvenHandoff {
   keys: AppKeys;
   app: z.infer<typeof appAnswer>["app"];
@@ -79,9 +80,9 @@ export interface ProvenHandoff {
 }
 
 /**
- * First half of a redemption, which changes nothing: the proof that was stored with the token, its signature checked.
+ * First half of a redemption, which changes nothing: reads the proof stored with the token and verifies its signature.
  * @returns null for a token that the app cannot redeem
- * @throws Response 401 where the app did not prove itself
+ * @throws Response 401 if the app's credentials are invalid
  */
 export async function proveHandoff(
   context: AppLoadContext,
@@ -104,8 +105,9 @@ export async function proveHandoff(
 }
 
 /**
- * Second half: redeems the token, once, and opens the app's sessions. The proof is judged again by the policy of now.
- * @returns null where another was first, or what was proved does not hold any more
+ * Second half: redeems the token, once, and opens the app's sessions. The proof is checked again against the current
+ * policy.
+ * @returns null if another call was first, or if the proof no longer holds
  */
 export async function openAppSessions(
   context: AppLoadContext,
@@ -141,7 +143,10 @@ export async function openAppSessions(
   return { userId: facts.user, sid: opened.app.handoff, appSession, ...(centralSession ? { centralSession } : {}) };
 }
 
-/** Whom a token would sign in, for "Continue as …"; the app learns a name only by its scope. Redeems nothing. */
+/**
+ * Returns the person that a token would sign in, for "Continue as …". The app learns a name only with the scope for it.
+ * Redeems nothing.
+ */
 export async function previewHandoff(context: AppLoadContext, { app, facts }: ProvenHandoff): Promise<HandoffPreview> {
   if (!app.scopes.includes("profile")) return { userId: facts.user, name: null, email: null };
   const person = await callAppFunction(context, {
@@ -154,7 +159,7 @@ export async function previewHandoff(context: AppLoadContext, { app, facts }: Pr
 
 const second = z.number().int().nonnegative();
 
-/** What a session had proved when it handed over, as private.required_mfa_proof tells it. */
+/** What a session had proven at the handoff, as returned by private.required_mfa_proof. */
 export const handoffFacts = z.object({
   user: z.uuid(),
   target: z.string(),
@@ -178,7 +183,10 @@ function signProof(facts: HandoffFacts, keys: KeyRing): Promise<string> {
   return signToken(facts, { type, keys });
 }
 
-/** The facts of a proof that we signed for this app; null for any other. Whether they still hold is not asked here. */
+/**
+ * Returns the facts of a proof that we signed for this app, or null for any other. Does not check whether they still
+ * hold.
+ */
 async function readProof(
   proof: string,
   { keys, appId }: { keys: KeyRing; appId: string },

@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.auth.admin.deleteUser(person.id));
 
-/** Where a process has opened connections to so far. */
+/** Returns the hosts that a process has connected to so far. */
 const connections = (process: WebProcess) => [
   ...new Set([...process.output().matchAll(/^connects to (.*)$/gm)].map(([, place]) => place)),
 ];
@@ -29,7 +29,7 @@ describe("a platform without APP_SESSION_SECRET", () => {
   });
   afterAll(() => web.stop());
 
-  test("is recorded calling the identity backend, as a satellite would be", async () => {
+  test("control: a satellite's connection to the identity backend is recorded", async () => {
     await openBrowser(web.base).post("/login", { email: person.email, password: "wrong", returnUrl: "" });
     expect(connections(web)).toContain(new URL(supabase.url).host);
   });

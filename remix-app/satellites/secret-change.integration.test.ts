@@ -25,7 +25,7 @@ const secrets = Array.from({ length: 3 }, () => randomBytes(32).toString("base64
 const [first = "", second = "", third = ""] = secrets;
 let person: Person;
 let workspaceId: string;
-/** The platform before its secret is changed, after it, and with the one before left out. */
+/** The platform before and after its secret is changed, and without the earlier secret. */
 let before: WebProcess;
 let after: WebProcess;
 let without: WebProcess;
@@ -65,7 +65,7 @@ async function mintAt(web: WebProcess, app: TestApp): Promise<string> {
   return (body as { token: string }).token;
 }
 
-test("a session's refresh that is repeated after a new secret leads to the same next token", async () => {
+test("repeating a session's refresh after a secret change leads to the same next token", async () => {
   const app = await createApp({ scopes: ["profile"] });
   const { appSession } = (await ask(before, app, paths.validate, { token: await mintAt(before, app) })).body as Held;
   const refresh = (web: WebProcess, token: string) => ask(web, app, paths.refresh, { token });
@@ -74,13 +74,13 @@ test("a session's refresh that is repeated after a new secret leads to the same 
   expect(again.status).toBe(200);
   const { token } = again.body as Held["appSession"];
   expect(decodeJwt(token).jti).toBe(decodeJwt(next.token).jti);
-  // From here on it goes by the new secret, whichever of the two answers the app kept.
+  // From here on the new secret applies to both of the responses.
   for (const held of [next.token, token]) expect((await refresh(after, held)).status).toBe(200);
   const refused = await refresh(without, appSession.token);
   expect([refused.status, refused.body]).toMatchObject([401, { code: "REAUTH_REQUIRED", requiresReauth: true }]);
 });
 
-test("an app token's refresh that is repeated after a new secret answers the same pair", async () => {
+test("repeating an app token's refresh after a secret change returns the same pair", async () => {
   const app = await createApp({ kind: "external", scopes: ["ai:use"], workspaceId });
   const exchange = (web: WebProcess, body: object) => ask(web, app, paths.exchange, { workspaceId, ...body });
   const { refreshToken } = (await exchange(before, { token: await mintAt(before, app) })).body as IssuedAppToken;

@@ -6,18 +6,18 @@ import type { IssuedSession } from "./app-calls.ts";
 
 const secretBytes = 32;
 
-/** A new opaque text of 256 random bits behind a prefix. */
+/** Generates an opaque token: a prefix and 256 random bits. */
 export function newOpaqueToken(prefix: string): string {
   return prefix + randomBytes(secretBytes).toString("base64url");
 }
 
-/** SHA-256 of a text as the Data API takes a bytea. Texts of 256 random bits need no slow hash. */
+/** Returns a text's SHA-256 as a bytea for the Data API. Texts of 256 random bits need no slow hash. */
 export function hashOf(text: string): string {
   return `\\x${createHash("sha256").update(text).digest("hex")}`;
 }
 
 /**
- * Derives a token's successor with a secret key. Servers that refresh one token at the same time derive the same successor,
+ * Derives a token's successor with a secret key. Servers that refresh one token concurrently derive the same successor,
  * and the database accepts it once.
  */
 export function successorBytes(token: string, { key, part }: { key: Uint8Array; part: string }): Buffer {
@@ -25,9 +25,9 @@ export function successorBytes(token: string, { key, part }: { key: Uint8Array; 
 }
 
 /**
- * Refreshes by the successor that follows from the current key; where the token leads nowhere by it, by those of earlier
- * secrets. The database makes none of these new: it knows one only where the token was refreshed before our secret was
- * changed, and within that refresh's grace.
+ * Refreshes with the successor derived from the current key, then with those from earlier secrets if the first is
+ * rejected. An earlier secret never creates a new successor: the database knows it only if the token was refreshed
+ * before the secret was changed, and within that refresh's grace period.
  */
 export async function refreshByAnyKey<Refreshed extends { answer: object }>(
   { current, earlier }: KeyRing,
@@ -44,7 +44,7 @@ export async function refreshByAnyKey<Refreshed extends { answer: object }>(
 /** An app session as the database describes it (private.app_session_summary). */
 export const sessionSummary = z.object({
   id: z.uuid(),
-  /** The handoff that opened it: the `sid` by which the platform tells the app that its sessions have ended. */
+  /** The handoff that opened it: the `sid` in the logout tokens that notify the app. */
   handoff: z.uuid(),
   audience: z.enum(["app", "central"]),
   user: z.uuid(),
@@ -63,11 +63,11 @@ export interface IssueOptions {
   keys: KeyRing;
   issuer: string;
   app: string;
-  /** The token's own random part; the database has its SHA-256. */
+  /** The token's own random part; the database stores its SHA-256. */
   jti: string;
 }
 
-/** Makes the token of a session: who, in which app, by which factor, until when, signed. */
+/** Signs the token of a session: person, app, factor and expiry. */
 export async function issueSessionToken(session: SessionSummary, options: IssueOptions): Promise<IssuedSession> {
   const { keys, issuer, app, jti } = options;
   const claims = {
@@ -84,18 +84,18 @@ export async function issueSessionToken(session: SessionSummary, options: IssueO
   return { token: await signToken(claims, { type, keys }), expiresAt: new Date(session.expiresAt).toISOString() };
 }
 
-/** The random part of a token that we signed; null for any other text. */
+/** Returns the random part of a token that we signed, or null for any other text. */
 export async function readSessionToken(token: string, keys: KeyRing): Promise<string | null> {
   const claims = claimsSchema.safeParse(await verifyToken(token, { type, keys }));
   return claims.success ? claims.data.jti : null;
 }
 
-/** Whether a bearer names itself an app session, so that it is judged as one and as nothing else. */
+/** Returns whether a bearer token has the form of an app session, so that it is checked only as one. */
 export function isSessionToken(token: string): boolean {
   return typeOf(token) === type;
 }
 
-/** What a token of ours is for; it is part of what is signed (RFC 8725 §3.11), so that none passes for another. */
+/** A token's purpose, part of what is signed (RFC 8725 §3.11), so that no token passes for another kind. */
 export type TokenType = "mfa-proof+jwt" | "app-session+jwt";
 
 /** Signs claims with the ring's current key (JWS, HS256). The same claims give the same token. */
@@ -106,8 +106,8 @@ export function signToken(claims: object, { type, keys }: { type: TokenType; key
 }
 
 /**
- * The claims of a token that a key of the ring has signed for this purpose, else null. Its times are not looked at:
- * they are the database's to judge, which knows what has been revoked.
+ * Returns the claims of a token that a key of the ring signed for this purpose, or null. Does not check the times: the
+ * database does, because it knows what has been revoked.
  */
 export async function verifyToken(
   token: string,
@@ -129,7 +129,7 @@ export async function verifyToken(
   }
 }
 
-/** What a token says that it is for, before anybody has checked it. */
+/** Reads a token's declared purpose without verifying it. */
 function typeOf(token: string): string | undefined {
   try {
     return decodeProtectedHeader(token).typ;

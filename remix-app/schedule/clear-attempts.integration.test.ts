@@ -16,7 +16,7 @@ test("one run of the schedule clears more than one batch of expired attempts", a
     );
     const env = { SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY: supabase.secretKey };
     await upkeepTask(env, "clear-attempts").run(AbortSignal.timeout(10_000));
-    // The stack's own server may have been clearing at this moment, as completely.
+    // The stack's own server may be clearing concurrently; its result is the same.
     const left = async () => (await db.query("select from private.rate_limits where action = 'test.batches'")).length;
     await expect.poll(left, { timeout: 10_000 }).toBe(0);
   } finally {

@@ -1,8 +1,8 @@
-/** A piece of upkeep that may run on every server at once: the database lets one do it. */
+/** A maintenance task that all servers may run concurrently: the database lets one of them do it. */
 export interface ScheduledTask {
   name: string;
   intervalMs: number;
-  /** @throws when it could not be done; it is tried again at the next interval */
+  /** @throws on failure; the task is retried at the next interval */
   run: (signal: AbortSignal) => Promise<void>;
 }
 
@@ -12,9 +12,9 @@ export interface ScheduleOptions {
 }
 
 /**
- * Runs each task at its interval, never twice at once. A failure is logged when it begins and when it is over, so that
- * an outage of an hour is two lines.
- * @returns how to end it; a task under way is aborted
+ * Runs each task at its interval, never twice concurrently. Logs a failure when it begins and when it ends, so that an
+ * outage of an hour is two lines.
+ * @returns a function that stops the schedule and aborts a running task
  */
 export function startSchedule({ tasks, log }: ScheduleOptions): () => void {
   const ended = new AbortController();

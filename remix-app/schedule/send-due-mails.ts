@@ -9,7 +9,7 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import type { ScheduledTask } from "./schedule.ts";
 
 const intervalMs = 5_000;
-/** All are sent at the same time: within the four minutes that a claim lasts. */
+/** They are sent concurrently, within the four minutes that a claim lasts. */
 const maxMails = 10;
 
 const claimedMails = z.array(
@@ -18,7 +18,7 @@ const claimedMails = z.array(
     recipient: z.string(),
     subject: z.string().nullable(),
     body: z.string().nullable(),
-    /** What the mail tells, where it has no text yet. */
+    /** What the email is about, if it has no text yet. */
     event: z
       .object({
         kind: z.string(),
@@ -36,21 +36,21 @@ const claimedMails = z.array(
 );
 
 /**
- * Sends the mails that are due: those that did not go out before, and those about changes that were made without our
- * pages. Each is taken by one server at a time.
+ * Sends the emails that are due: those that failed before, and those about changes made without our pages. Each is
+ * claimed by one server at a time.
  */
 export function sendDueMails(env: Env): ScheduledTask {
   return {
     name: "send-due-mails",
     intervalMs,
     async run(signal) {
-      // A full batch may have left others waiting.
+      // After a full batch, more may be waiting.
       while ((await sendBatch(env, signal)) === maxMails && !signal.aborted);
     },
   };
 }
 
-/** @returns how many mails were due, at most {@link maxMails} */
+/** @returns how many emails were due, at most {@link maxMails} */
 async function sendBatch(env: Env, signal: AbortSignal): Promise<number> {
   const { data, error } = await createServiceClient(env)
     .schema("private")

@@ -33,7 +33,7 @@ interface Received {
   body: URLSearchParams;
 }
 
-/** What the app under test got, and what it answers; the last of the statuses stays. */
+/** What the app under test received, and its answers. The last status repeats. */
 let received: Received[] = [];
 let statuses: number[] = [200];
 const server = createServer(async (request, response) => {
@@ -70,7 +70,10 @@ afterAll(() => {
   server.closeAllConnections();
 });
 
-/** The tokens that the app got about a person, each verified as section 2.6 of Back-Channel Logout 1.0 asks. */
+/**
+ * Returns the logout tokens that the app received for a person, each verified as section 2.6 of Back-Channel Logout 1.0
+ * requires.
+ */
 async function logoutsOf({ id }: Person) {
   const tokens = received.map(({ body }) => body.get("logout_token") ?? "");
   const verified = await Promise.all(
@@ -86,7 +89,7 @@ const waiting = ({ id }: Person) =>
 const makeDue = ({ id }: Person) =>
   query("update private.logout_notices set next_attempt_at = now() where user_id = $1", [id]);
 
-/** Puts a proof of a second factor into a login, as if a factor had proved it. */
+/** Adds the proof of a second factor to a login. */
 async function proveByFactor({ sid }: Held): Promise<string> {
   const factorId = crypto.randomUUID();
   await query(
@@ -125,14 +128,14 @@ describe("an app gets a logout token within 5 seconds", () => {
     await expect.poll(() => waiting(person), soon).toEqual([]);
   });
 
-  test("of the removal of the factor that the login was proved by", async () => {
+  test("of the removal of the factor that proved the login", async () => {
     const held = await handOver(person, app);
     const factorId = await proveByFactor(held);
     await query("delete from auth.mfa_factors where id = $1", [factorId]);
     await expect.poll(() => sidsOf(person), soon).toEqual([held.sid]);
   });
 
-  test("and none when it signs the person out itself", async () => {
+  test("but none when it signs the person out itself", async () => {
     const held = await handOver(person, app);
     await asApp(app, paths.revoke, { token: held.appSession.token });
     const other = await handOver(person, app);
@@ -193,7 +196,7 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
     expect(new Set((await logoutsOf(person)).map(({ jti }) => jti)).size).toBe(2);
   });
 
-  test("section 2.5: the request is a form post of logout_token alone, without cookies", async () => {
+  test("section 2.5: the request is a form post of logout_token only, without cookies", async () => {
     const { method, contentType, cookie, body } = await signedOut();
     expect([method, contentType, cookie]).toEqual([
       "POST",
@@ -217,8 +220,8 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
   });
 });
 
-describe("a notice that was not acknowledged", () => {
-  test("is sent again after 503, with the same jti", async () => {
+describe("an unacknowledged notice", () => {
+  test("is resent after 503, with the same jti", async () => {
     statuses = [503, 200];
     const held = await handOver(person, app);
     await signOut(person);
@@ -240,7 +243,7 @@ describe("a notice that was not acknowledged", () => {
     expect(received.map(({ path }) => path)).toEqual(["/logout?tenant=a", "/logout?tenant=a"]);
   });
 
-  test("is given up at the first attempt after a day", async () => {
+  test("is abandoned at the first attempt after a day", async () => {
     statuses = [503];
     await handOver(person, app);
     await signOut(person);
@@ -254,7 +257,7 @@ describe("a notice that was not acknowledged", () => {
   });
 
   test("does not delay the notices to another app", async () => {
-    // No server listens there.
+    // This server accepts connections but never answers.
     const silent = createServer(() => {});
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
     try {
@@ -279,10 +282,10 @@ describe("a notice that was not acknowledged", () => {
     }
   }, 15_000);
 
-  test("is logged by the name of the app, at the first attempt and when it is given up", async () => {
+  test("is logged with the app's name at the first attempt and when it is abandoned", async () => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
     try {
-      // Without the secret, no token can be signed.
+      // Without a secret, no token can be signed.
       const task = sendLogoutNotices(mailEnv);
       const attempt = async (created: string) => {
         await query(
@@ -292,7 +295,7 @@ describe("a notice that was not acknowledged", () => {
         );
         await task.run(AbortSignal.timeout(5_000));
       };
-      // The stack's own server may be first.
+      // The stack's own server may claim it first.
       await expect
         .poll(
           async () => {

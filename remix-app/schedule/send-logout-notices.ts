@@ -21,14 +21,14 @@ const claimedNotice = z
 type ClaimedNotice = z.output<typeof claimedNotice>;
 
 /**
- * Notifies apps of logins that have ended. Each notice is claimed by one server at a time. A run ends when nothing more is
- * due; deliveries that an app keeps waiting continue, so that they do not delay others.
+ * Notifies apps of logins that have ended. Each notice is claimed by one server at a time. A run ends when nothing more
+ * is due; deliveries to slow apps continue in the background, so that they do not delay others.
  */
 export function sendLogoutNotices(env: Env): ScheduledTask {
   const deliveries = new Set<Promise<void>>();
   const database = createServiceClient(env).schema("private");
 
-  /** @returns how many notices were due, at most as many as there was room for */
+  /** @returns how many notices were due, up to the available capacity */
   async function claim(signal: AbortSignal): Promise<number> {
     const { data, error } = await database
       .rpc("claim_logout_notices", { max_notices: maxDeliveries - deliveries.size })
@@ -62,7 +62,7 @@ export function sendLogoutNotices(env: Env): ScheduledTask {
   };
 }
 
-/** An app that does not answer is logged at the first attempt and at the last, so that an outage is two lines a notice. */
+/** Returns a warning at an unresponsive app's first and last attempt, so that an outage is two lines per notice. */
 function warningOf({ attempts, isLast }: ClaimedNotice, delivery: Delivery): string | null {
   if (delivery.outcome === "acknowledged") return null;
   if (delivery.outcome === "refused") return `was refused, and is not sent again: ${delivery.reason}`;

@@ -6,7 +6,7 @@ import { upkeepTask } from "./upkeep.ts";
 
 const { supabase } = readStack();
 
-test("what was said is gone once its days are over, though nobody calls", async () => {
+test("run content is deleted once its retention ends, also without calls", async () => {
   const { db, close } = openPool(1);
   try {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -19,7 +19,7 @@ test("what was said is gone once its days are over, though nobody calls", async 
 
     const env = { SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY: supabase.secretKey };
     const kept = async () => {
-      // The stack's own server may be sweeping at this moment: then this one finds nothing to do.
+      // The stack's own server may be sweeping at this moment, and then this call has nothing to do.
       await upkeepTask(env, "sweep-content").run(AbortSignal.timeout(5_000));
       return (await db.query("select from ai.run_content where run_id = $1", [id])).length;
     };

@@ -8,7 +8,7 @@ const { supabase } = readStack();
 const sweep = (SUPABASE_SECRET_KEY: string) =>
   upkeepTask({ SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY }, "sweep-runs").run(AbortSignal.timeout(5_000));
 
-test("a run that its function left behind is closed, and its reservation given back, though nobody calls", async () => {
+test("an abandoned run is closed and its reservation released, also without calls", async () => {
   const { db, close } = openPool(1);
   try {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -32,6 +32,6 @@ test("a run that its function left behind is closed, and its reservation given b
   }
 });
 
-test("a key that may not is an error that says so", async () => {
+test("a key without permission fails with permission denied", async () => {
   await expect(sweep(supabase.publishableKey)).rejects.toThrow(/permission denied/);
 });

@@ -11,50 +11,53 @@ const second = 1_000;
 const minute = 60 * second;
 const hour = 60 * minute;
 
-/** Above what the Data API lets a statement take, and below the shortest interval. */
+/** Longer than the Data API's statement timeout, and shorter than the shortest interval. */
 const timeoutMs = 10 * second;
 
-/** How many rows of a kind one call removes. Each call commits, so that others wait for a few rows and not for all. */
+/**
+ * The maximum number of rows of a kind that one call removes. Each call commits, so that others wait for only a few
+ * rows.
+ */
 const batch = 1_000;
 
 /**
- * What keeps the database tidy, as often as pg_cron does it where that is present. One does it at a time: where another
- * server or pg_cron is at it, the database answers at once that there is nothing to do.
+ * Keeps the database tidy, as often as pg_cron does if it is installed. Only one runs at a time: if another server or
+ * pg_cron is running one, the database immediately answers that there is nothing to do.
  */
 export const upkeepFunctions = {
-  /** Removes attempts and blocks that have passed. */
+  /** Deletes expired attempts and blocks. */
   "clear-attempts": { schema: "private", name: "delete_expired_attempts", intervalMs: 5 * minute },
-  /** Closes the gateway's abandoned runs, which have said nothing for 45 s, even while nobody calls it. */
+  /** Closes the gateway's abandoned runs, which have been silent for 45 s, even without calls. */
   "sweep-runs": { schema: "ai", name: "sweep_runs", intervalMs: 15 * second },
-  /** Deletes what was said in runs once the days that a workspace keeps it are over. */
+  /** Deletes run content once the workspace's retention days have passed. */
   "sweep-content": { schema: "ai", name: "delete_expired_content", intervalMs: minute },
-  /** Clears away the gateway's expired idempotency keys and the minutes of subjects that call no more. */
+  /** Deletes the gateway's expired idempotency keys and the rate-limit windows of inactive subjects. */
   "forget-expired-gateway-state": { schema: "ai", name: "delete_expired", intervalMs: 5 * minute },
-  /** Clears away what apps held, a day after its end. */
+  /** Deletes the credentials of apps a day after they end. */
   "sweep-app-credentials": { schema: "private", name: "sweep_app_credentials", intervalMs: 10 * minute },
-  /** Forgets visits to providers that are over, and takes off identities whose link nobody came back to finish. */
+  /** Deletes expired visits to providers, and removes identities whose link was never completed. */
   "sweep-oauth-attempts": { schema: "private", name: "sweep_oauth_attempts", intervalMs: minute },
-  /** Forgets challenges that are over, and approvals that are no longer valid. */
+  /** Deletes expired challenges, and approvals that are no longer valid. */
   "sweep-login-challenges": { schema: "private", name: "sweep_login_challenges", intervalMs: 10 * minute },
   /**
-   * Sums the runs of days that are over. The usage report is right without it, and slower. Some days at once, so that
-   * each call is short.
+   * Sums up the runs of past days. Without it the usage report is correct but slower. Processes a few days per call, to
+   * keep each call short.
    */
   "roll-up-usage": { schema: "ai", name: "roll_up_usage", args: { max_days: 7 }, intervalMs: minute },
-  /** Ends sessions that lie idle in browsers' vaults, and forgets what nobody came back to. */
+  /** Ends sessions that are idle in browsers' vaults, and deletes what was abandoned. */
   "sweep-account-devices": { schema: "private", name: "sweep_account_devices", intervalMs: hour },
-  /** Removes what recovery mails and minted sessions leave behind. */
+  /** Deletes what recovery emails and minted sessions leave behind. */
   "sweep-recoveries": { schema: "private", name: "sweep_recoveries", intervalMs: hour },
 } as const satisfies Record<string, DatabaseFunction>;
 
 type UpkeepName = keyof typeof upkeepFunctions;
 
-/** All upkeep that is one function of the database each. */
+/** Returns all maintenance tasks that consist of one database function each. */
 export function upkeep(env: Env): ScheduledTask[] {
   return (Object.keys(upkeepFunctions) as UpkeepName[]).map((name) => upkeepTask(env, name));
 }
 
-/** One piece of {@link upkeep}. Calls again as long as the function removes whole batches. */
+/** Returns one task of {@link upkeep}. Repeats the call while the function removes whole batches. */
 export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">, name: UpkeepName): ScheduledTask {
   const { schema, name: functionName, args, intervalMs }: DatabaseFunction = upkeepFunctions[name];
   const database = createServiceClient(env, { timeoutMs }).schema(schema);
@@ -128,7 +131,7 @@ function warn<Alert>(
         if (signal.aborted) return;
         const { subject, text } = mailOf(alert, mailSite(env));
         const posted = await database.rpc(queue, { alert, subject, body: text }).abortSignal(signal);
-        // One that cannot be queued must not block the others.
+        // An email that cannot be queued must not block the others.
         if (posted.error) failures.push(`${posted.error.code} ${posted.error.message}`);
       }
       if (failures.length > 0) throw new Error(failures.join("; "));

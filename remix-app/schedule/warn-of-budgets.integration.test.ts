@@ -35,7 +35,7 @@ const resend = async (given = env) => {
   await db.query("update private.outgoing_mails set next_attempt_at = now() where recipient = $1", [admin.email]);
   await sendDueMails(given).run(soon());
 };
-/** The stack's own server sweeps, too: where it was at it, the next sweep is ours. */
+/** The stack's own server sweeps too; if it was sweeping, our next sweep counts. */
 async function warn(): Promise<void> {
   await expect
     .poll(
@@ -52,7 +52,7 @@ async function warn(): Promise<void> {
     .toBe(true);
 }
 
-test("many sweepers at once send one mail of a crossing, with its figures and the way to the budgets", async () => {
+test("concurrent sweepers send one email per crossing, with its figures and a link to the budgets", async () => {
   await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
   await spend("8.000000000001");
   await callAtOnce(() => warnOfBudgets(env).run(soon()));
@@ -67,7 +67,7 @@ test("many sweepers at once send one mail of a crossing, with its figures and th
   expect(mails[0]?.text).toContain(`${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/budgets`);
 });
 
-test("a budget that refuses calls before all of it is spent is told of once, with what is left", async () => {
+test("a budget that refuses calls before it is used up is reported once, with what is left", async () => {
   await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
   await spend("9.999999999999");
   const answers = await callAtOnce(() => begin(db, chatCall(tenant)));
@@ -84,7 +84,7 @@ test("a budget that refuses calls before all of it is spent is told of once, wit
   expect(mails[0]?.text).toContain("Left: $0.000000000001");
 });
 
-test("where the mail server is down a warning waits, and is sent once when it is back", async () => {
+test("a warning waits while the mail server is down, and is sent once afterwards", async () => {
   await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
   await spend("5");
   await warn();
@@ -93,7 +93,7 @@ test("where the mail server is down a warning waits, and is sent once when it is
   await whileOthersWait(admin.email, () => resend(down));
   expect(said.mock.calls.join()).not.toContain(admin.email);
   said.mockRestore();
-  // Neither lost nor noted anew while it waits.
+  // Neither lost nor recorded again while it waits.
   await warn();
   expect((await kept()).length + (await mailsTo(admin.email)).length).toBe(1);
   await resend();
@@ -102,7 +102,7 @@ test("where the mail server is down a warning waits, and is sent once when it is
   expect(await mailsTo(admin.email)).toHaveLength(1);
 });
 
-test("a workspace without budgets gets no mail", async () => {
+test("a workspace without budgets gets no email", async () => {
   await warnOfBudgets(env).run(soon());
   expect(await mailsTo(admin.email)).toEqual([]);
   expect(await db.query("select from ai.budget_alerts where workspace_id = $1", [tenant.workspaceId])).toEqual([]);

@@ -42,7 +42,7 @@ async function warn(): Promise<void> {
     .toBe(true);
 }
 
-/** Emails are due at once, and either server sends them. */
+/** Emails are due immediately, and either server sends them. */
 async function received() {
   const send = async () => {
     await sendDueMails(env).run(soon());

@@ -34,7 +34,7 @@ beforeEach(async () => {
 });
 afterEach(() => deletePerson(person));
 
-/** Signs in with the publishable key alone, as anybody can who knows the password. */
+/** Signs in with only the publishable key, as anyone who knows the password can. */
 async function signInDirectly({ email, password }: Pick<Person, "email" | "password"> = person) {
   const client = createClient(supabase.url, supabase.publishableKey, {
     auth: { persistSession: false, autoRefreshToken: false },
@@ -44,7 +44,7 @@ async function signInDirectly({ email, password }: Pick<Person, "email" | "passw
   return { client, token: data.session.access_token };
 }
 
-/** Links an account at Google with the session of somebody who knows the password, past our pages. */
+/** Links a Google account directly with the session of a person who knows the password, bypassing our pages. */
 async function linkDirectly(): Promise<string> {
   await signInDirectly();
   const { db, close } = openPool(1);
@@ -83,7 +83,6 @@ const kindsOf = async () =>
   ).map(({ kind }) => kind);
 const subjects = async () => (await mailsTo(person.email)).map(({ subject }) => subject);
 
-/** Opens the link of a mail to reset the password. */
 async function openResetMail() {
   const browser = openBrowser(base);
   const known = (await mailsTo(person.email)).length;
@@ -94,7 +93,7 @@ async function openResetMail() {
 }
 
 describe("the list of what can open an account", () => {
-  test("selects what was added, and not the session that asks", async () => {
+  test("preselects new additions, but not the current session", async () => {
     const browser = await enter(person);
     const identity = await linkDirectly();
     const passkey = await addPasskey();
@@ -109,7 +108,7 @@ describe("the list of what can open an account", () => {
       expect(page.words).toContain(words);
   });
 
-  test("removes what is selected, keeps and confirms the rest, and tells the owner", async () => {
+  test("removes what is selected, keeps and confirms the rest, and notifies the owner", async () => {
     const browser = await enter(person);
     const identity = await linkDirectly();
     const passkey = await addPasskey();
@@ -143,7 +142,7 @@ describe("the list of what can open an account", () => {
     expect(event).toMatchObject({ device: "Unknown browser", ip: expect.any(String) });
   });
 
-  test("confirms everything where nothing is selected", async () => {
+  test("confirms everything if nothing is selected", async () => {
     const browser = await enter(person);
     const passkey = await addPasskey();
     expect((await browser.get(security)).words).toMatch(/Laptop Unconfirmed/);
@@ -155,7 +154,7 @@ describe("the list of what can open an account", () => {
     expect(words).not.toContain("Unconfirmed");
   });
 
-  test("leads to where the owner was going, and never to another site", async () => {
+  test("continues to the destination, and never to another site", async () => {
     const browser = await enter(person);
     const { fields } = await list(browser, `${path}?returnUrl=%2Fworkspaces`);
     expect((await browser.post(path, fields)).location).toBe("/workspaces");
@@ -163,7 +162,7 @@ describe("the list of what can open an account", () => {
     expect((await browser.post(path, elsewhere)).location).toBe("/");
   });
 
-  test("keeps one way to sign in, and says so at the field and above it", async () => {
+  test("keeps one way to sign in, with errors at the field and above it", async () => {
     const browser = await enter(person);
     const { fields, boxes } = await list(browser);
     expect(checkedIn({ fields, boxes })).toEqual([]);
@@ -177,7 +176,7 @@ describe("the list of what can open an account", () => {
     expect((await signInDirectly()).token).toBeTruthy();
   });
 
-  test("keeps the last authenticator of an account that must have one", async () => {
+  test("keeps the last authenticator of an account that requires one", async () => {
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no authenticator");
     await requireMfa(person);
@@ -205,7 +204,7 @@ describe("the list of what can open an account", () => {
     }
   });
 
-  test("that is sent twice at once removes each thing once", async () => {
+  test("submitted twice concurrently removes each item once", async () => {
     const browser = await enter(person);
     await linkDirectly();
     const { fields } = await list(browser);
@@ -218,7 +217,7 @@ describe("the list of what can open an account", () => {
   test.each([
     [freshSignInMs / 1_000 - 30, 200],
     [freshSignInMs / 1_000 + 1, 302],
-  ])("with a sign-in of %s seconds ago is answered by %s", async (secondsAgo, status) => {
+  ])("with a sign-in %s seconds old returns %s", async (secondsAgo, status) => {
     const browser = await signedInLongAgo(person, { secondsAgo });
     const answer = await browser.get(path);
     expect(answer.status).toBe(status);
@@ -236,7 +235,7 @@ describe("the list of what can open an account", () => {
 describe("after a password reset", () => {
   const password = `quite another ${crypto.randomUUID()}`;
 
-  test("what somebody else added is shown and removed, and they are locked out", async () => {
+  test("an attacker's additions are shown and removed, and the attacker is locked out", async () => {
     const elsewhere = await enter(person);
     const app = await createApp({ scopes: ["profile"] });
     await handOver({ ...person, accessToken: (await signInDirectly()).token }, app);
@@ -263,7 +262,7 @@ describe("after a password reset", () => {
     await expect.poll(subjects).toContain("An account was unlinked from your Gatehouse account");
   });
 
-  test("an authenticator that somebody else enrolled does not lock the owner out", async () => {
+  test("an authenticator that an attacker enrolled does not lock the owner out", async () => {
     const { email, password: known } = person;
     const [app] = await enrollApps(supabase, { email, password: known, names: ["Theirs"] });
     const { browser, location } = await openResetMail();
@@ -280,7 +279,7 @@ describe("after a password reset", () => {
     expect((await signInDirectly({ email, password })).token).toBeTruthy();
   });
 
-  test("an authenticator that the owner confirmed is asked for as ever", async () => {
+  test("an authenticator that the owner confirmed is still asked for", async () => {
     await insertAuthenticators(person, ["Phone"]);
     const { browser, location } = await openResetMail();
     expect(location).toBe("/mfa?returnUrl=%2Freset-password");
@@ -293,7 +292,7 @@ describe("signing out everywhere", () => {
   const call = (token: string) =>
     fetch(new URL(everywhere, base), { method: "POST", headers: { authorization: `Bearer ${token}` } });
 
-  test("ends every session, app session and app token of the account, and tells its owner once", async () => {
+  test("ends every session, app session and app token of the account, and notifies its owner once", async () => {
     const browser = await enter(person);
     const { token } = await signInDirectly();
     const app = await createApp({ scopes: ["profile"] });
@@ -310,7 +309,7 @@ describe("signing out everywhere", () => {
     await expect.poll(subjects).toContain("You were signed out of Gatehouse everywhere");
   });
 
-  test("from a browser takes its session away", async () => {
+  test("from a browser clears its session", async () => {
     const browser = await enter(person);
     const { status, text } = await browser.postJson(everywhere, undefined);
     expect([status, JSON.parse(text)]).toEqual([200, { activeAccountId: null, redirectTo: "/login" }]);
@@ -320,12 +319,12 @@ describe("signing out everywhere", () => {
   test.each([
     [freshSignInMs / 1_000 - 30, 200],
     [freshSignInMs / 1_000 + 1, 403],
-  ])("with a sign-in of %s seconds ago is answered by %s", async (secondsAgo, status) => {
+  ])("with a sign-in %s seconds old returns %s", async (secondsAgo, status) => {
     const browser = await signedInLongAgo(person, { secondsAgo });
     expect((await browser.postJson(everywhere, undefined)).status).toBe(status);
   });
 
-  test("with a second step due is refused", async () => {
+  test("with a pending second step is refused", async () => {
     await insertAuthenticators(person, ["Phone"]);
     const answer = await call((await signInDirectly()).token);
     expect([answer.status, await answer.json()]).toEqual([403, expect.objectContaining({ code: "MFA_REQUIRED" })]);

@@ -9,24 +9,24 @@ import { callFunction } from "../supabase/data-api.ts";
 import { getUser, requireFreshUser, type User } from "./user.ts";
 
 const listedWay = z.object({
-  /** Names it in a form: its kind, and its id where it has one. */
+  /** Identifies it in a form: its kind, and its id if it has one. */
   key: z.string(),
   kind: z.enum(["password", "identity", "passkey", "authenticator", "session", "app"]),
   id: z.string().nullable(),
   name: z.string().nullable(),
   userAgent: z.string().nullable(),
-  /** Of an identity its provider, of a passkey its AAGUID. */
+  /** An identity's provider, or a passkey's AAGUID. */
   provider: z.string().nullable(),
   addedAt: utcText,
   lastUsedAt: utcText.nullable(),
-  /** From where it was added; null where no event says so. */
+  /** The device that added it, or null if no event recorded one. */
   device: z.string().nullable(),
   address: z.string().nullable(),
-  /** The session that added it, where that is known. */
+  /** The session that added it, if known. */
   bySession: z.uuid().nullable(),
   /** Added since the owner last confirmed the list, or since the account was created. */
   isNew: z.boolean(),
-  /** Added by a direct call of the identity backend that no step-up preceded. */
+  /** Added by a direct call to the identity backend without a step-up. */
   unconfirmed: z.boolean(),
 });
 
@@ -38,26 +38,29 @@ function nameOf({ kind, name, userAgent, provider, device }: z.output<typeof lis
 }
 
 const accountAccess = z.object({
-  /** When the list was read; a confirmation covers what was added until then. */
+  /** When the list was read. A confirmation covers what was added until then. */
   listedAt: z.string(),
   confirmedAt: utcText.nullable(),
   email: z.string().nullable(),
   ways: z.array(way),
-  /** Sessions that the list leaves out, counted to 1,001, and whether any of them is new. The key names all of them. */
+  /**
+   * Sessions that the list leaves out, counted up to 1,001, and whether any of them is new. The key stands for all of
+   * them.
+   */
   otherSessions: z.object({ key: z.string(), count: z.number().int(), isNew: z.boolean() }),
 });
 
-/** Something that can open an account. */
+/** One thing that can open an account. */
 export type AccessWay = z.output<typeof way>;
 /** Everything that can open an account. */
 export type AccountAccess = z.output<typeof accountAccess>;
 
-/** Of an account that is signed in at more places, the list has those seen last. */
+/** The maximum number of listed sessions, the most recently seen first. */
 const sessionsListed = 50;
 
 /**
  * Lists everything that can open a user's account.
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function listAccess(
   context: AppLoadContext,
@@ -73,8 +76,8 @@ export async function listAccess(
 const accessState = z.object({ confirmedAt: utcText.nullable(), unconfirmed: z.array(z.uuid()) });
 
 /**
- * When the owner last confirmed that list, and the ids of what was added without a confirmation of their identity.
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * Returns when the owner last confirmed the list, and the ids of what was added without confirming their identity.
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function readAccessState(
   context: AppLoadContext,
@@ -88,8 +91,8 @@ export async function readAccessState(
 }
 
 /**
- * The keys that the form selects at first: everything new or unconfirmed, except the session that asks, and except what
- * the account could not do without.
+ * Returns the keys that the form preselects: everything new or unconfirmed, except the current session and what the
+ * account needs to remain usable.
  */
 export function preselected(
   { env }: Pick<AppLoadContext, "env">,
@@ -103,7 +106,7 @@ export function preselected(
     kind === "passkey" ||
     (kind === "identity" && (env.OAUTH_PROVIDERS as readonly (string | null)[]).includes(provider));
   const needed = (way: AccessWay) =>
-    // A password can be changed instead; one that this session has set is the owner's choice.
+    // A password can be changed instead, and one that this session set is the owner's choice.
     (way.kind === "password" && (way.bySession === user.sessionId || !kept.some(signsIn))) ||
     (way.kind === "authenticator" &&
       user.mfa.policy !== "optional" &&
@@ -121,12 +124,12 @@ const confirmation = z.discriminatedUnion("outcome", [
   z.object({ outcome: z.enum(["last_method", "last_of_required", "insufficient_aal", "not_found"]) }),
 ]);
 
-/** What became of a confirmation; a refusal changed nothing. */
+/** The result of a confirmation. A refusal changed nothing. */
 export type AccessConfirmation =
   | { status: "confirmed"; removed: number }
   | { status: "last_method" | "last_of_required" };
 
-/** What an owner decided about the list that they saw. */
+/** The owner's decision about the list that they saw. */
 export interface AccessDecision {
   listedAt: string;
   /** Keys of the unconfirmed additions that were on the list. */
@@ -138,9 +141,9 @@ export interface AccessDecision {
 }
 
 /**
- * Whether a session may decide about authenticators that it cannot prove, because all of the account's were added by
- * direct calls and it began with a password reset or recovery just now.
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * Returns whether a session may decide about authenticators that it cannot prove: all of the account's were added by
+ * direct calls, and the session began with a recent password reset or recovery.
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function mayReviewAuthenticators(
   context: AppLoadContext,
@@ -151,8 +154,8 @@ export async function mayReviewAuthenticators(
 }
 
 /**
- * The user who may change what can open the account.
- * @throws Response as {@link requireFreshUser}, unless {@link mayReviewAuthenticators}
+ * Returns the user who may change what can open the account.
+ * @throws Response like {@link requireFreshUser}, unless {@link mayReviewAuthenticators}
  */
 export async function requireAccessOwner(context: AppLoadContext, request: Request): Promise<User> {
   const user = await getUser(context);
@@ -162,8 +165,8 @@ export async function requireAccessOwner(context: AppLoadContext, request: Reque
 
 /**
  * Removes what the owner selected, signs out what depends on it, and confirms the rest, all in one transaction.
- * @throws Response 401 REAUTH_REQUIRED where the session has ended; 403 MFA_REQUIRED where it has yet to prove the
- * account's authenticator; 503 UNAVAILABLE
+ * @throws Response 401 REAUTH_REQUIRED if the session has ended; 403 MFA_REQUIRED if it has yet to prove the account's
+ * authenticator; 503 UNAVAILABLE
  */
 export async function confirmAccess(
   context: AppLoadContext,
@@ -195,7 +198,7 @@ const removalEvents = {
   app: "app_disconnected",
 } as const;
 
-/** Adds this request's device and address to the events that the database recorded with the change. */
+/** Adds this request's device and IP address to the events that the database recorded with the change. */
 async function describeEvents(
   context: AppLoadContext,
   {

@@ -3,10 +3,10 @@ import type { Operation } from "#shared/operation.ts";
 import type { ProblemCode } from "../http/problem.ts";
 import { account } from "./vault.ts";
 
-/** What calls about a browser's accounts take and answer. */
+/** Requests and responses of the calls about a browser's accounts. */
 export const accountList = z.object({
   activeAccountId: z.uuid().nullable(),
-  /** The one that was active last first. */
+  /** The most recently active one first. */
   accounts: z.array(account).readonly(),
 });
 export type AccountList = z.output<typeof accountList>;
@@ -24,7 +24,6 @@ export const currentRouteRequest = z.strictObject({ route: z.string() });
 export const signedOut = z.object({ activeAccountId: z.uuid().nullable(), redirectTo: z.string() });
 export type SignedOutAnswer = z.output<typeof signedOut>;
 
-/** Who is signed in. */
 export const sessionAnswer = z.object({
   user: z.object({
     id: z.uuid(),
@@ -42,7 +41,7 @@ export type SessionAnswer = z.output<typeof sessionAnswer>;
 const tag = "Session and accounts";
 const accountId = "7c9e6679-7425-40de-944b-e07fc1f90ae7";
 
-/** Calls about a session, and about the accounts of a browser. */
+/** API operations about a session and about the accounts of a browser. */
 export const accountOperations: readonly Operation<ProblemCode>[] = [
   {
     id: "getSession",

@@ -18,48 +18,50 @@ const rows = z.array(
     place: z.string().nullable(),
     method: z.string().nullable(),
     aal: z.string().nullable(),
-    /** By which pages are ordered, to the microsecond. */
+    /** The sort key of the pages, to the microsecond. */
     refreshed_at: z.string(),
   }),
 );
 
 const listed = z.object({
   id: z.uuid(),
-  /** Whether it is the one that asks. */
+  /** Whether it is the requesting session. */
   current: z.boolean(),
   createdAt: z.iso.datetime(),
   lastSeenAt: z.iso.datetime(),
   ip: z.string().nullable(),
-  /** Where it was signed in, as a trusted proxy said: "Porto, Portugal". */
+  /** Where it was signed in, according to a trusted proxy: "Porto, Portugal". */
   place: z.string().nullable(),
   userAgent: z.string().nullable(),
   aal: z.string(),
 });
 
-/** A page of where an account is signed in, as the API lists it. */
+/** A page of an account's sessions, as returned by the API. */
 export const sessionList = z.object({
   sessions: z.array(listed),
-  /** Where the next page begins; null at the end. */
+  /** The cursor of the next page, or null at the end. */
   nextCursor: z.string().nullable(),
 });
 export type SessionList = z.output<typeof sessionList>;
 
-/** One place where an account is signed in. */
 export interface AccountSession extends z.output<typeof listed> {
-  /** As people know it: "Chrome on macOS". */
+  /** A readable name: "Chrome on macOS". */
   device: string;
-  /** By what it was signed in, where that is known. */
+  /** The sign-in method, if known. */
   method: string | null;
 }
 
-/** After the session that asks, which is the first of all: every other one, whenever it was seen. */
+/**
+ * The position after the requesting session, which always comes first: all others follow, regardless of when they were
+ * seen.
+ */
 const afterFirst: Position = { createdAt: "9999-12-31T23:59:59Z", id: "ffffffff-ffff-ffff-ffff-ffffffffffff" };
 
 /**
- * A page of the places where a user is signed in: this one first, then the one seen last.
- * @param options.limit how many, at most 100
- * @param options.cursor a `nextCursor` of before
- * @throws Response 400 INVALID_REQUEST where the cursor is none of ours, 503 UNAVAILABLE where the database did not answer
+ * Returns a page of a user's sessions: the current one first, then the most recently seen.
+ * @param options.limit page size, at most 100
+ * @param options.cursor an earlier `nextCursor`
+ * @throws Response 400 INVALID_REQUEST if the cursor is not ours, 503 UNAVAILABLE if the database did not answer
  */
 export async function listSessions(
   context: AppLoadContext,
@@ -92,14 +94,14 @@ export async function listSessions(
     method: session.method,
     aal: session.aal ?? "aal1",
   }));
-  // What its owner did with a session is not part of the pages' order.
+  // Pages are ordered by time of refresh; within a page, sessions are sorted by last use.
   sessions.sort((a, b) => Number(b.current) - Number(a.current) || b.lastSeenAt.localeCompare(a.lastSeenAt));
   return { sessions, nextCursor };
 }
 
 /**
- * How many places a user is signed in at, counted to 1,001.
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * Counts a user's sessions, up to 1,001.
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export function countSessions(context: AppLoadContext, user: Pick<User, "id">): Promise<number> {
   const args = { subject_id: user.id };
@@ -108,8 +110,8 @@ export function countSessions(context: AppLoadContext, user: Pick<User, "id">): 
 
 /**
  * Ends one session of a user.
- * @returns false where there is none of that id, or no longer
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * @returns false if there is no active session with that id
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function endSession(
   context: AppLoadContext,
@@ -133,8 +135,8 @@ export async function endSession(
 }
 
 /**
- * Ends every session of a user but the one that asks.
- * @throws Response 503 UNAVAILABLE where the database did not answer; nothing has ended then
+ * Ends every session of a user except the current one.
+ * @throws Response 503 UNAVAILABLE if the database did not answer; nothing has ended then
  */
 export async function endOtherSessions(context: AppLoadContext, user: User): Promise<void> {
   const args = { subject_id: user.id, actor_session_id: user.sessionId };
@@ -143,8 +145,8 @@ export async function endOtherSessions(context: AppLoadContext, user: User): Pro
 }
 
 /**
- * Signs a user out of every device and every app, this session included.
- * @throws Response 503 UNAVAILABLE where the database did not answer; nothing has ended then
+ * Signs a user out of every device and every app, including the current session.
+ * @throws Response 503 UNAVAILABLE if the database did not answer; nothing has ended then
  */
 export async function signOutEverywhere(context: AppLoadContext, user: User): Promise<void> {
   const args = { subject_id: user.id, actor_session_id: user.sessionId };

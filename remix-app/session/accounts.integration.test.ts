@@ -43,19 +43,19 @@ const switchTo = (browser: Browser, { id: accountId }: Person, where: object = {
 const sessionsOf = async ({ id }: Person) =>
   (await query<{ id: string }>("select id from auth.sessions where user_id = $1", [id])).map((row) => row.id);
 
-/** A browser in which all of them are signed in, the last one active. */
+/** Creates a browser in which all of them are signed in, the last one active. */
 async function browserWith(first: Person, ...others: Person[]): Promise<Browser> {
   const browser = await enter(first);
   for (const person of others) {
     expect((await add(browser, person)).location).toBe("/");
-    // The request that follows adds it to the vault.
+    // The next request adds it to the vault.
     expect((await whoIs(browser))?.user.id).toBe(person.id);
   }
   return browser;
 }
 
 describe("a sign-in", () => {
-  test("adds an account, and ends nobody's session", async () => {
+  test("adds an account and ends no session", async () => {
     const browser = await browserWith(ada, bob, cid);
     const { activeAccountId, accounts } = await list(browser);
     expect(activeAccountId).toBe(cid.id);
@@ -69,7 +69,7 @@ describe("a sign-in", () => {
     for (const person of [ada, bob, cid]) expect(await sessionsOf(person)).toHaveLength(1);
   });
 
-  test("of an account that is there takes the place of its session", async () => {
+  test("to an account that is already there replaces its session", async () => {
     const browser = await browserWith(ada, bob);
     const [before] = await sessionsOf(ada);
     await add(browser, ada);
@@ -80,7 +80,7 @@ describe("a sign-in", () => {
     expect((await list(browser)).accounts).toHaveLength(2);
   });
 
-  test("gives the browser another secret, and what was known before opens nothing", async () => {
+  test("gives the browser a new secret, and the old one opens nothing", async () => {
     const browser = await enter(ada);
     const planted = openBrowser(base, { cookie: browser.cookie() });
     expect((await whoIs(planted))?.user.id).toBe(ada.id);
@@ -91,7 +91,7 @@ describe("a sign-in", () => {
     expect((await planted.get(api)).status).toBe(401);
   });
 
-  test("adopts no device and no session that it brought", async () => {
+  test("adopts neither a device nor a session from the browser's cookies", async () => {
     const others = await enter(bob);
     const deviceOf = (browser: Browser) => /gh_device=([^;]+)/.exec(browser.cookie())?.[1] ?? "";
     const [id = "", , keyId = "", signature = ""] = deviceOf(others).split(".");
@@ -113,7 +113,7 @@ describe("a sign-in", () => {
 });
 
 describe("a switch", () => {
-  test("enters the account where it was left, or where the caller wants to go", async () => {
+  test("opens the account where it was left, or at the caller's target", async () => {
     const browser = await browserWith(ada, bob);
     const there = await switchTo(browser, ada, { currentRoute: "/settings/profile?x=1" });
     expect([there.status, JSON.parse(there.text)]).toEqual([200, { accountId: ada.id, redirectTo: "/" }]);
@@ -127,7 +127,7 @@ describe("a switch", () => {
     expect((await list(browser)).accounts.find(({ id }) => id === ada.id)?.lastRoute).toBeNull();
   });
 
-  test("to an account that is not here is 404, and without a device 401", async () => {
+  test("to an account that is not in this browser returns 404, and 401 without a device", async () => {
     const browser = await enter(ada);
     const unknown = await switchTo(browser, bob);
     expect([unknown.status, JSON.parse(unknown.text)]).toMatchObject([
@@ -135,19 +135,19 @@ describe("a switch", () => {
       { code: "NOT_FOUND", requiresReauth: true },
     ]);
     expect((await switchTo(openBrowser(base), ada)).status).toBe(401);
-    // Whoever is nobody hears nothing about what was sent.
+    // Callers without a device learn nothing about the validity of the body.
     expect((await openBrowser(base).postJson(`${api}/switch`, { nonsense: true })).status).toBe(401);
     expect((await openBrowser(base).sendJson("DELETE", `${api}/nonsense`)).status).toBe(401);
     expect((await whoIs(browser))?.user.id).toBe(ada.id);
   });
 
-  test("to no account at all is refused as such", async () => {
+  test("without an account is rejected as invalid", async () => {
     const browser = await enter(ada);
     expect((await browser.post("/accounts", { intent: "switch" })).status).toBe(400);
     expect((await whoIs(browser))?.user.id).toBe(ada.id);
   });
 
-  test("to a session that is over deletes the entry, and nobody else's", async () => {
+  test("to an ended session deletes only that entry", async () => {
     const browser = await browserWith(ada, bob, cid);
     await query("delete from auth.sessions where user_id = $1", [ada.id]);
     expect((await list(browser)).accounts.find(({ id }) => id === ada.id)).toMatchObject({ requiresReauth: true });
@@ -160,7 +160,7 @@ describe("a switch", () => {
     expect((await whoIs(browser))?.user.id).toBe(cid.id);
   });
 
-  test("to a session whose tokens the backend refuses deletes the entry", async () => {
+  test("to a session whose tokens the backend rejects deletes the entry", async () => {
     const browser = await browserWith(ada, bob);
     await query(
       "update auth.refresh_tokens set revoked = true, updated_at = now() - interval '1 hour' where user_id = $1",
@@ -183,7 +183,7 @@ describe("a switch", () => {
     expect((await switchTo(browser, ada)).status).toBe(status);
   });
 
-  test("whose answer was lost loses nothing: the old secret is good until the new one has arrived", async () => {
+  test("whose response was lost loses nothing: the old secret works until the new one has arrived", async () => {
     const browser = await browserWith(ada, bob);
     const lost = openBrowser(base, { cookie: browser.cookie() });
     expect((await switchTo(lost, ada)).status).toBe(200);
@@ -198,7 +198,7 @@ describe("a switch", () => {
   });
 });
 
-describe("a row that cannot be opened", () => {
+describe("an unreadable row", () => {
   const damage: [string, string][] = [
     ["with a bit flipped", "translate(sealed, 'abcdefghij', 'bcdefghija')"],
     ["that was cut", "substr(sealed, 1, 60)"],
@@ -226,7 +226,7 @@ describe("a row that cannot be opened", () => {
       [ada.id],
     );
     expect((await switchTo(browser, ada)).status).toBe(401);
-    // The active one's is looked at when the browser has lost its cookie.
+    // The active account's row is read only after the browser has lost its cookie.
     const device = /gh_device=[^;]+/.exec(other.cookie())?.[0] ?? "";
     const bare = openBrowser(base, { cookie: device });
     expect(await whoIs(bare)).toBeNull();
@@ -235,8 +235,8 @@ describe("a row that cannot be opened", () => {
   });
 });
 
-describe("what the cookies say", () => {
-  test("of who is active counts for nothing against the device: a late answer of A's stays B's", async () => {
+describe("the browser's cookies", () => {
+  test("cannot override the device's active account: a late response for A leaves B active", async () => {
     const browser = await browserWith(ada, bob);
     const late = openBrowser(base, { cookie: browser.cookie() }).cookie();
     await switchTo(browser, ada);
@@ -252,7 +252,7 @@ describe("what the cookies say", () => {
     expect((await whoIs(without))?.user.id).toBe(ada.id);
   });
 
-  test("of a stranger's session, planted on a browser that is signed out, is dropped", async () => {
+  test("cannot plant another person's session on a signed-out browser", async () => {
     const stranger = await enter(bob);
     const planted = stranger
       .cookie()
@@ -265,7 +265,7 @@ describe("what the cookies say", () => {
     expect((await whoIs(stranger))?.user.id).toBe(bob.id);
   });
 
-  test("stays below 8 KB with ten accounts, and an eleventh is refused and ended", async () => {
+  test("stay below 8 KB with ten accounts, and an eleventh is refused and its session ended", async () => {
     const people = await Promise.all(Array.from({ length: 8 }, createPerson));
     const [tenth, eleventh] = [people[6], people[7]];
     const browser = await browserWith(ada, bob, cid, ...people.slice(0, 7));
@@ -281,7 +281,7 @@ describe("what the cookies say", () => {
   }, 60_000);
 });
 
-test("PATCH current keeps where an account is, and refuses where none rests", async () => {
+test("PATCH current saves where an account is, and refuses paths such as the sign-in page", async () => {
   const browser = await enter(ada);
   const patch = async (route: string) => {
     const { status } = await browser.sendJson("PATCH", `${api}/current`, { route });
@@ -305,7 +305,7 @@ test("PATCH current keeps where an account is, and refuses where none rests", as
 });
 
 describe("signing out", () => {
-  test("of the active account moves to the one used last, and ends that session alone", async () => {
+  test("of the active account moves to the most recently used one, and ends only that session", async () => {
     const browser = await browserWith(ada, bob, cid);
     await switchTo(browser, ada);
     const answer = await browser.postJson(`${api}/logout`, {});
@@ -316,14 +316,14 @@ describe("signing out", () => {
     expect((await list(browser)).accounts.map(({ id }) => id)).toEqual([cid.id, bob.id]);
   });
 
-  test("of the last one leads to the sign-in page", async () => {
+  test("of the last account leads to the sign-in page", async () => {
     const browser = await enter(ada);
     const answer = await browser.postJson(`${api}/logout`, {});
     expect(JSON.parse(answer.text)).toEqual({ activeAccountId: null, redirectTo: "/login" });
     expect(await whoIs(browser)).toBeNull();
   });
 
-  test("of another one leaves the active one as it is", async () => {
+  test("of another account leaves the active one unchanged", async () => {
     const browser = await browserWith(ada, bob);
     const answer = await browser.sendJson("DELETE", `${api}/${ada.id}`);
     expect([answer.status, JSON.parse(answer.text)]).toMatchObject([200, { activeAccountId: bob.id }]);
@@ -336,7 +336,7 @@ describe("signing out", () => {
   test.each([
     ["logout-all", (browser: Browser) => browser.postJson(`${api}/logout-all`, {})],
     ["/logout", (browser: Browser) => browser.post("/logout", {})],
-  ])("of all by %s ends every session, and leaves no cookie of an account", async (_, signOut) => {
+  ])("of all accounts by %s ends every session and leaves no account cookie", async (_, signOut) => {
     const browser = await browserWith(ada, bob);
     const before = browser.cookie();
     await signOut(browser);
@@ -349,7 +349,7 @@ describe("signing out", () => {
     expect(rows).toEqual([]);
   });
 
-  test("of all expires what waits for an approval", async () => {
+  test("of all accounts expires pending approvals", async () => {
     const browser = await enter(ada);
     const response = await fetch(new URL(`${api}/logout-all`, base), {
       method: "POST",
@@ -372,7 +372,7 @@ describe("signing out", () => {
   });
 });
 
-test("the schedule ends what lay idle, with our server's key and no other", async () => {
+test("the scheduled sweep ends idle sessions, and runs only with our server's key", async () => {
   const browser = await browserWith(ada, bob);
   await query(
     "update private.account_vault_entries set last_active_at = now() - interval '31 days' where user_id = $1",
@@ -392,7 +392,7 @@ test("the schedule ends what lay idle, with our server's key and no other", asyn
   ]);
 });
 
-test("a bearer has its own account alone, and no other to go to", async () => {
+test("a bearer token sees only its own account and cannot switch", async () => {
   const { auth } = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
   const { data } = await auth.signInWithPassword(ada);
   const headers = { authorization: `Bearer ${data.session?.access_token}`, "content-type": "application/json" };

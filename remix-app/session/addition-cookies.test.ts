@@ -16,7 +16,7 @@ const headerOf = ({ jar }: ReturnType<typeof open>) =>
     .map(({ name, value }) => `${name}=${value}`)
     .join("; ");
 
-test("an addition is host-only, HttpOnly and Secure on https, and has a name of its own", () => {
+test("an addition's cookie is host-only, HttpOnly, Secure on https, and has its own name", () => {
   const context = open();
   const [one, other] = [addition(), addition()];
   for (const each of [one, other]) writeAddition(context, each);
@@ -28,7 +28,7 @@ test("an addition is host-only, HttpOnly and Secure on https, and has a name of 
   expect(readAdditions(open(headerOf(context)), device)).toEqual([one.secret, other.secret]);
 });
 
-test("an addition that was taken counts for earlier secrets alone, until a minute after the new one was shown", () => {
+test("a merged addition counts only for earlier secrets, until a minute after the new one was seen", () => {
   const shown = open();
   const one = addition();
   writeAddition(shown, one);
@@ -49,14 +49,14 @@ test("an addition that was taken counts for earlier secrets alone, until a minut
   for (const later of [taken, arrived]) {
     expect(readAdditions(open(headerOf(later)), next)).toEqual([]);
     expect(readAdditions(open(headerOf(later)), device)).toEqual([one.secret]);
-    // An earlier device cookie came back: the way is kept for as long as before.
+    // An earlier device cookie came back, so the path is kept for as long as before.
     const back = settle(later, { shown: device.secret, taken: [one.secret] });
     expect(readAdditions(open(headerOf(back)), next)).toEqual([]);
   }
   expect(settle(arrived, { shown: next.secret, taken: [] }).jar.setCookieHeaders()).toEqual([]);
 });
 
-test("what is another device's or not signed by us does not count, and is removed", async () => {
+test("an addition of another device or without our signature is ignored and removed", async () => {
   const foreign = await openAccountKeys({ SUPABASE_SECRET_KEY: "sb_secret_b" });
   const name = "__Host-gh_added_";
   const context = open(

@@ -4,11 +4,11 @@ import type { KeyRing } from "../keys/derived-key.ts";
 import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from "./cookies.ts";
 
 /**
- * The cookies of sign-ins that have yet to join the browser's accounts: one for each, so that responses to tabs that add
- * accounts at the same moment don't overwrite each other. A value is a device cookie's, with the addition's secret.
- *
- * Once taken, a cookie names the device secret that it led to, and stays until a minute after the browser has shown that
- * secret: a late response may put an earlier device cookie back, and the browser must find the way from there.
+ * The cookies of sign-ins that have yet to join the browser's accounts. Each has its own cookie, so that responses to
+ * tabs that add accounts concurrently don't overwrite each other. A value is a device cookie's, with the addition's
+ * secret. Once merged, a cookie names the device secret that it led to, and remains until a minute after the browser
+ * has sent that secret: a late response may restore an earlier device cookie, and the browser must then find the
+ * current one.
  */
 
 type Context = CookieContext & { cookie: KeyRing };
@@ -22,7 +22,9 @@ function markOf(device: Device): string {
   return secretHash(device).slice(0, markLength);
 }
 
-/** The secrets of the additions to this device that the browser shows, without those that led to its current secret. */
+/**
+ * Returns the secrets of this device's additions in the browser's cookies, except those that led to its current secret.
+ */
 export function readAdditions(context: Context, device: Device): string[] {
   const secrets = cookiesNamed(context, cookies.addition).flatMap((cookie) => {
     const value = readCookie(context, cookie);
@@ -34,7 +36,7 @@ export function readAdditions(context: Context, device: Device): string[] {
   return [...new Set(secrets)];
 }
 
-/** Has the browser keep an addition until it shows it. */
+/** Stores an addition in the browser until the browser sends it back. */
 export function writeAddition(context: Context, addition: Device): void {
   const name = cookies.addition.name + markOf(addition);
   writeCookie(context, { ...cookies.addition, name }, { value: deviceCookieValue(addition, context.cookie) });
@@ -42,7 +44,7 @@ export function writeAddition(context: Context, addition: Device): void {
 
 /**
  * Marks the additions that led to a device's secret, and removes all others from the browser.
- * @param options.shown the secret that the browser's own device cookie has shown
+ * @param options.shown the secret in the browser's own device cookie
  */
 export function settleAdditions(
   context: Context,

@@ -21,7 +21,7 @@ const add = (browser: Browser, { email, password }: Person) => browser.post("/ad
 const copyOf = (browser: Browser) => withCookies(browser.cookie());
 const withCookies = (...cookies: string[]) => openBrowser(base, { cookie: cookies.filter(Boolean).join("; ") });
 
-/** The cookies of a browser whose names begin so. */
+/** Returns the browser's cookies whose names start with `start`. */
 const cookiesOf = (browser: Browser, start: string) =>
   browser
     .cookie()
@@ -39,7 +39,7 @@ async function accountsOf(browser: Browser): Promise<string[]> {
 const sessionsOf = ({ id }: Person) => query("select from auth.sessions where user_id = $1", [id]);
 const idsOf = (...people: Person[]) => people.map(({ id }) => id).sort();
 
-describe("two tabs of one browser that add accounts at the same moment", () => {
+describe("two tabs of one browser that add accounts concurrently", () => {
   test("keep all of them", async () => {
     const browser = await enter(ada);
     await Promise.all([add(browser, bob), add(browser, cid)]);
@@ -62,7 +62,7 @@ describe("two tabs of one browser that add accounts at the same moment", () => {
     const [first, early] = [copyOf(browser), copyOf(browser)];
     await add(early, cid);
     const second = withCookies(browser.cookie(), cookiesOf(early, "gh_added_"));
-    // The second request was sent with the cookies of both, and is answered before the first one.
+    // The second request was sent with both cookies, and is answered before the first one.
     await accountsOf(first);
     await accountsOf(second);
     const late = withCookies(
@@ -76,7 +76,7 @@ describe("two tabs of one browser that add accounts at the same moment", () => {
     expect((await accountsOf(lost)).sort()).toEqual(idsOf(ada, bob, cid));
   });
 
-  test("keep all of them if one joins while the other form is on its way", async () => {
+  test("keep all of them if one joins while the other form is pending", async () => {
     const browser = await enter(ada);
     const tab = copyOf(browser);
     await add(browser, bob);
@@ -87,7 +87,7 @@ describe("two tabs of one browser that add accounts at the same moment", () => {
   });
 });
 
-test("requests at the same moment with the cookies of a sign-in all lead to one device secret", async () => {
+test("concurrent requests with a sign-in's cookies all lead to the same device secret", async () => {
   const browser = await enter(ada);
   await add(browser, bob);
   const tabs = Array.from({ length: 50 }, () => copyOf(browser));
@@ -102,7 +102,7 @@ test("requests at the same moment with the cookies of a sign-in all lead to one 
   expect(devices.size).toBe(1);
 });
 
-test("a form that was on its way while several accounts joined keeps all of them", async () => {
+test("a form that was pending while several accounts joined keeps all of them", async () => {
   const browser = await enter(ada);
   const tab = copyOf(browser);
   const before = cookiesOf(tab, "gh_device=");
@@ -117,13 +117,13 @@ test("a form that was on its way while several accounts joined keeps all of them
   expect((await accountsOf(both)).sort()).toEqual(idsOf(ada, bob, cid));
 });
 
-test("a switch whose response is lost, and every response before and after it, loses no account", async () => {
+test("a switch with a lost response, and every response before and after it, loses no account", async () => {
   const browser = await enter(ada);
   await add(browser, bob);
   await accountsOf(copyOf(browser));
   await copyOf(browser).postJson(`${api}/switch`, { accountId: ada.id });
   for (const _ of [1, 2]) expect((await accountsOf(copyOf(browser))).sort()).toEqual(idsOf(ada, bob));
-  // Half a minute later.
+  // Simulates that half a minute has passed.
   const [, id] = /gh_device=([^.]+)/.exec(browser.cookie()) ?? [];
   await query(
     "update private.account_devices set previous_until = now() where id = $1 and previous_until is not null",
@@ -132,7 +132,7 @@ test("a switch whose response is lost, and every response before and after it, l
   expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
 });
 
-test("two tabs without a device make one each, and the response that came last counts", async () => {
+test("two tabs without a device create one each, and the last response wins", async () => {
   const browser = openBrowser(base);
   await Promise.all([ada, bob].map(({ email, password }) => browser.post("/login", { email, password })));
   const [active, ...others] = await accountsOf(browser);
@@ -140,7 +140,7 @@ test("two tabs without a device make one each, and the response that came last c
 });
 
 describe("an account is not revealed", () => {
-  test("to a copy of the cookies from before, even if it adds an account itself", async () => {
+  test("to an earlier copy of the cookies, even if it adds an account itself", async () => {
     const browser = await enter(ada);
     const thief = copyOf(browser);
     await add(browser, bob);
@@ -149,7 +149,7 @@ describe("an account is not revealed", () => {
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
     expect(await accountsOf(copyOf(thief))).toEqual([]);
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
-    // The copy was first: what the owner adds then is not joined to it.
+    // The copy was first, so what the owner then adds does not join it.
     const [second, copy] = [copyOf(browser), copyOf(browser)];
     await add(second, cid);
     await add(copy, ada);
@@ -158,7 +158,7 @@ describe("an account is not revealed", () => {
     expect((await accountsOf(copy)).sort()).toEqual(idsOf(ada, bob));
   });
 
-  test("to copies of the cookies from before that ask, switch and add at the moment it joins", async () => {
+  test("to earlier copies of the cookies that read, switch and add while it joins", async () => {
     const browser = await enter(ada);
     await add(browser, cid);
     await accountsOf(browser);
@@ -175,7 +175,7 @@ describe("an account is not revealed", () => {
     for (const text of seen.slice(1)) expect(text).not.toContain(bob.id);
   });
 
-  test("to somebody who plants a device's cookie and an addition before a sign-in, or after it", async () => {
+  test("to an attacker who plants a device cookie and an addition before or after a sign-in", async () => {
     const mallory = await enter(ada);
     const own = copyOf(mallory);
     await add(own, cid);
@@ -183,7 +183,7 @@ describe("an account is not revealed", () => {
     const victim = withCookies(...planted);
     const held = [withCookies(...planted), mallory, own];
     await victim.post("/login", { email: bob.email, password: bob.password });
-    // Another one of mallory's own, planted between the response and the next request.
+    // Another of Mallory's own additions, planted between the response and the next request.
     const again = copyOf(own);
     await add(again, ada);
     const shown = withCookies(victim.cookie(), cookiesOf(again, "gh_added_"));
@@ -194,7 +194,7 @@ describe("an account is not revealed", () => {
     }
   });
 
-  test("to an addition's cookie alone, as a device's, or with another device's", async () => {
+  test("to an addition's cookie alone, used as a device cookie, or with another device's cookie", async () => {
     const [browser, other] = [await enter(ada), await enter(cid)];
     await add(browser, bob);
     const addition = cookiesOf(browser, "gh_added_");
@@ -210,7 +210,7 @@ describe("an account is not revealed", () => {
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
   });
 
-  test("to earlier cookies once the browser has signed out of all", async () => {
+  test("to earlier cookies once the browser has signed out of all accounts", async () => {
     const browser = await enter(ada);
     await add(browser, bob);
     const before = browser.cookie();

@@ -27,11 +27,11 @@ function written(): { value: string; header: string } {
 const held = (value: string, session = sessionId) =>
   heldApproval(contextOf(`ttr_mfa_mobile_approval=${value}`), session);
 
-test("it is for this host alone, closed to scripts, and lasts as long as the approval", () => {
+test("the approval cookie is host-only, HttpOnly, and lasts as long as the approval", () => {
   expect(written().header).toMatch(/; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
 });
 
-test("it is held by the session that it was made for, until its very end", () => {
+test("the approval is valid for its own session, until the exact expiry", () => {
   const { value } = written();
   expect(held(value)).toBe("held");
   vi.setSystemTime(now + 12 * 3_600_000 - 1);
@@ -41,28 +41,28 @@ test("it is held by the session that it was made for, until its very end", () =>
 });
 
 test.each([
-  ["another session's", (value: string) => held(value, "0c0c0c0c-0c0c-4c0c-8c0c-0c0c0c0c0c0c")],
-  ["one that was made to last", (value: string) => held(value.replace(/^\d+/, String(now + 99 * 3_600_000)))],
-  ["one with a character less", (value: string) => held(value.slice(0, -1))],
-  ["one with another signature", (value: string) => held(value.replace(/\..*/, `.${"A".repeat(43)}`))],
-  ["an empty one", () => held("")],
+  ["of another session", (value: string) => held(value, "0c0c0c0c-0c0c-4c0c-8c0c-0c0c0c0c0c0c")],
+  ["given a later expiry", (value: string) => held(value.replace(/^\d+/, String(now + 99 * 3_600_000)))],
+  ["one character short", (value: string) => held(value.slice(0, -1))],
+  ["signed differently", (value: string) => held(value.replace(/\..*/, `.${"A".repeat(43)}`))],
+  ["empty", () => held("")],
   [
-    "another server's",
+    "of another server",
     (value: string) =>
       heldApproval(
         { ...contextOf(`ttr_mfa_mobile_approval=${value}`), env: { ...env, SUPABASE_SECRET_KEY: "another" } },
         sessionId,
       ),
   ],
-])("%s is stale", (_, look) => {
+])("a stored approval that is %s is stale", (_, look) => {
   expect(look(written().value)).toBe("stale");
 });
 
-test("no cookie is none", () => {
+test("a missing cookie is not an approval", () => {
   expect(heldApproval(contextOf(null), sessionId)).toBe("none");
 });
 
-test("clearing it expires it for this host, and what a sibling set for the whole domain", () => {
+test("clearing expires the approval cookie for this host and one that a sibling set for the domain", () => {
   const context = contextOf(`ttr_mfa_mobile_approval=${written().value}`);
   clearApprovalCookie(context);
   const headers = context.jar.setCookieHeaders();

@@ -10,7 +10,7 @@ export function approvalProofKey(env: Pick<Env, "SUPABASE_SECRET_KEY">, sessionI
 }
 
 /**
- * Returns a proof that our server saw the approval's cookie: "<second>.<HMAC in hex>". The database takes it for 60 s
+ * Returns a proof that our server saw the approval's cookie: "<second>.<HMAC in hex>". The database accepts it for 60 s
  * (`private.is_approval_proven`).
  */
 export function proveApproval(env: Pick<Env, "SUPABASE_SECRET_KEY">, sessionId: string): string {
@@ -23,7 +23,7 @@ export function heldApprovalProof(context: ApprovalContext, sessionId: string): 
   return heldApproval(context, sessionId) === "held" ? proveApproval(context.env, sessionId) : null;
 }
 
-/** Returns what the database reads of the claims of this request's token, with the proof of its mobile approval. */
+/** Returns the claims of this request's token that the database reads, with the proof of its mobile approval. */
 export function claimsFor({ session }: AppLoadContext, { sub, session_id, aal, amr }: Claims) {
   return { sub, session_id, aal, amr, approval_proof: session.approvalProof() };
 }

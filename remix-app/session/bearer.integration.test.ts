@@ -10,7 +10,7 @@ let bearer: string;
 beforeAll(async () => {
   backend = await startIdentityBackend();
   web = await backend.startWeb();
-  // What it looks at once as it starts is no request's.
+  // The calls that the server makes at startup do not belong to a request.
   const probe = "POST /auth/v1/passkeys/authentication/options";
   await vi.waitFor(() => expect(backend.calls).toContain(probe), { timeout: 10_000 });
 });
@@ -43,11 +43,11 @@ async function post(path: string, fields: Record<string, string>, headers: Recor
   return { status: response.status, setCookies: response.headers.getSetCookie(), written: backend.calls.filter(acts) };
 }
 
-/** Everything that acts on an account goes to the identity backend; the server's schedule asks the Data API meanwhile. */
+/** Every change to an account goes to the identity backend. The server's scheduled tasks call only the Data API. */
 const acts = (call: string) => /^(?!GET )\w+ \/auth\/v1\//.test(call);
 
-describe("a form of ours", () => {
-  test.each(forms)("%s takes no bearer: nothing is done with the cookies, and none is set", async (path, fields) => {
+describe("one of our forms", () => {
+  test.each(forms)("%s refuses a bearer token, and neither uses nor sets cookies", async (path, fields) => {
     const brought: Record<string, string>[] = [{ authorization: bearer, cookie }, { authorization: bearer }];
     for (const headers of brought) {
       for (const site of ["same-origin", "cross-site"]) {
@@ -57,25 +57,22 @@ describe("a form of ours", () => {
     }
   });
 
-  test.each(["", "Basic YTpi", "Bearer", "Bearer x"])(
-    "is no exception with Authorization %j",
-    async (authorization) => {
-      for (const [path, fields] of forms) {
-        const headers = { authorization, cookie, origin: "https://evil.example", "sec-fetch-site": "cross-site" };
-        expect(await post(path, fields, headers)).toEqual({ status: 401, setCookies: [], written: [] });
-      }
-    },
-  );
+  test.each(["", "Basic YTpi", "Bearer", "Bearer x"])("is refused with Authorization %j too", async (authorization) => {
+    for (const [path, fields] of forms) {
+      const headers = { authorization, cookie, origin: "https://evil.example", "sec-fetch-site": "cross-site" };
+      expect(await post(path, fields, headers)).toEqual({ status: 401, setCookies: [], written: [] });
+    }
+  });
 });
 
-describe("a request with a bearer", () => {
-  test("is that account's alone: the cookies beside it are neither read, renewed nor taken away", async () => {
-    const beside = [
+describe("a request with a bearer token", () => {
+  test("uses only that account: its cookies are neither read, refreshed nor cleared", async () => {
+    const cookies = [
       await backend.cookieOf(await backend.session({ expiresIn: -10 })),
       "sb-127-auth-token=garbage",
       cookie,
     ];
-    for (const given of beside) {
+    for (const given of cookies) {
       for (const path of ["/", "/login", "/reset-password", "/api/v1/auth/session"]) {
         const response = await web.fetch(path, { headers: { authorization: bearer, cookie: given } });
         await response.text();

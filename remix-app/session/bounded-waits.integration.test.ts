@@ -15,7 +15,7 @@ import { openPhone, unlockedPhone } from "../testing/phone.ts";
 import { startWatchedWeb, type WatchedWeb } from "../testing/watched-web.ts";
 
 const { base, supabase } = readStack();
-/** Clients of their own accord try again for as long as half a minute. */
+/** The clients' own retries would take up to half a minute. */
 const boundMs = 5_000;
 let web: WatchedWeb;
 let person: Person;
@@ -32,14 +32,14 @@ afterEach(async () => {
 });
 afterAll(() => web.stop());
 
-/** @returns what was answered, and after how many milliseconds */
+/** @returns the answer, and the elapsed milliseconds */
 async function timed<Answer>(answer: Promise<Answer>): Promise<Answer & { ms: number }> {
   const startedMs = performance.now();
   const answered = await answer;
   return { ...answered, ms: performance.now() - startedMs };
 }
 
-test("a page whose data does not come says so at once", async () => {
+test("a page whose data does not arrive reports it within the bound", async () => {
   const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
   await web.trouble({ unreachable: "/rest/v1/rpc/list_workspaces" });
   const { status, words, ms } = await timed(browser.get("/workspaces"));
@@ -51,7 +51,7 @@ test.each([
   ["settings", { intent: "rename", name: "Orbit" }, "/rest/v1/rpc/list_workspace_members", 200],
   ["members", { intent: "remove" }, "/rest/v1/workspace_roles", 409],
 ] as const)(
-  "a page that cannot be shown after what its form came to has the status of that (%s)",
+  "a page that cannot be rendered after its form keeps the form's status (%s)",
   async (page, form, unreachable, status) => {
     const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
       person.id,
@@ -66,7 +66,7 @@ test.each([
   },
 );
 
-test("a handoff whose session is not renewed says so at once, and leaves no session", async () => {
+test("a handoff whose session cannot be refreshed reports it within the bound and leaves no session", async () => {
   const challenges = "/api/v1/auth/qr-login/challenges";
   const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
   const phone = await openPhone({ base, ...supabase }, person);
@@ -81,7 +81,7 @@ test("a handoff whose session is not renewed says so at once, and leaves no sess
   expect(await sessions()).toHaveLength(before.length);
 });
 
-test("an authenticator is removed, though the token of before stays for a while", async () => {
+test("an authenticator is removed, although the earlier token stays for a while", async () => {
   const [app] = await insertAuthenticators(person, ["Phone"]);
   if (!app) throw new Error("no app");
   const signedIn = await enter(person);

@@ -3,16 +3,16 @@ import type { Operation } from "#shared/operation.ts";
 import type { ProblemCode } from "../http/problem.ts";
 import { approvingDevice } from "./challenge.ts";
 
-/** What calls about challenges take and answer (docs/mobile.md). */
+/** Requests and responses of the calls about challenges (docs/mobile.md). */
 
-/** By what a challenge is asked for. */
+/** The query that authenticates a poll. */
 const challengeQuery = z.object({ secret: z.string() });
 
 const begun = { id: z.uuid(), secret: z.string(), expiresAt: z.iso.datetime() };
 /** `payload` is the text of the QR code: a link with the secret in its fragment. */
 export const handoffBegun = z.object({ ...begun, payload: z.url() });
 export type HandoffBegun = z.output<typeof handoffBegun>;
-/** `pairCode` is for the page that asked alone. */
+/** `pairCode` is only for the requesting page. */
 export const approvalBegun = z.object({ ...begun, pairCode: z.string().regex(/^\d{6}$/) });
 export type ApprovalBegun = z.output<typeof approvalBegun>;
 
@@ -22,14 +22,14 @@ export const handoffRejection = z.strictObject({ secret });
 const handoffApproved = z.object({ status: z.literal("approved") });
 const handoffRejected = z.object({ status: z.literal("rejected") });
 
-/** `session` is in the one answer that consumes the challenge, which also sets the cookies. */
+/** `session` is only in the response that consumes the challenge, which also sets the cookies. */
 export const handoffProgress = z.object({
   status: z.enum(["created", "approved", "consumed", "rejected", "expired"]),
   session: z.object({ userId: z.uuid(), expiresAt: z.iso.datetime() }).optional(),
 });
 export type HandoffProgress = z.output<typeof handoffProgress>;
 
-/** A request that waits for a phone: who asks, from where, since when. */
+/** A request that waits for a phone: who asks, from where and since when. */
 const phoneRequest = z.object({
   id: z.uuid(),
   device: z.string(),
@@ -37,12 +37,12 @@ const phoneRequest = z.object({
   createdAt: z.iso.datetime(),
   expiresAt: z.iso.datetime(),
 });
-/** A QR request as the phone that read the code sees it. */
+/** A QR request as shown to the phone that read the code. */
 const handoffRequest = phoneRequest.extend({ status: handoffProgress.shape.status });
 export type HandoffRequest = z.output<typeof handoffRequest>;
 
 const pairCode = z.string().regex(/^\d{6}$/);
-/** Who rejects needs no code: the page that shows it may be an attacker's. */
+/** Rejecting needs no code, because the page that shows it may be an attacker's. */
 export const approvalDecision = z.discriminatedUnion("decision", [
   z.strictObject({ decision: z.literal("approve"), pairCode, device: approvingDevice }),
   z.strictObject({
@@ -53,13 +53,13 @@ export const approvalDecision = z.discriminatedUnion("decision", [
 ]);
 const approvalDecided = z.object({ status: z.enum(["approved", "rejected"]) });
 
-/** `validUntil` says until when a bound approval counts. */
+/** `validUntil` is when a bound approval expires. */
 const approvalProgress = z.object({
   status: z.enum(["created", "approved", "bound", "rejected", "locked", "expired"]),
   validUntil: z.iso.datetime().optional(),
 });
 
-/** What waits for the phone. There are 20 at most, so one page holds them. */
+/** The requests that wait for the phone. There are at most 20, so one page holds them. */
 export const approvalList = z.object({ approvals: z.array(phoneRequest), nextCursor: z.null() });
 export type ApprovalList = z.output<typeof approvalList>;
 
@@ -68,7 +68,7 @@ const mobile = "Mobile MFA approval";
 const device = { name: "Ada's phone", platform: "ios", appLock: true, localAuthentication: "biometric" };
 const exampleSecret = "q4mvXr0y7GZ0m3Z1l0o9Wb8Qv2m7Yd4JkX9tF5sN1cE";
 
-/** Calls by which a browser and a phone of the same account work together. */
+/** API operations between a browser and a phone of the same account. */
 export const challengeOperations: readonly Operation<ProblemCode>[] = [
   {
     id: "beginHandoff",

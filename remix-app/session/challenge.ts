@@ -9,16 +9,16 @@ import { isReadable } from "../http/readable.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import type { User } from "./user.ts";
 
-/** Two minutes to hand a session over, five to approve a second factor. */
+/** A challenge expires after two minutes for a session handoff, and after five for the approval of a second factor. */
 export type ChallengeKind = "qr" | "mfa_mobile";
 
-/** What names a challenge, and what proves that one may ask for it. */
+/** A challenge's id, and the secret that proves access to it. */
 export interface ChallengeKey {
   id: string;
   secret: string;
 }
 
-/** How a challenge looks from outside; `consumed` is a handoff's end, `bound` and `locked` an approval's. */
+/** A challenge's public status. `consumed` ends a handoff, `bound` and `locked` end an approval. */
 const status = z.enum(["created", "approved", "consumed", "bound", "rejected", "locked", "expired"]);
 export type ChallengeStatus = z.infer<typeof status>;
 
@@ -34,30 +34,29 @@ const answer = z.discriminatedUnion("outcome", [
   z.object({ outcome: z.enum(["not_found", "forbidden"]) }),
 ]);
 
-/** The state of a challenge. */
 export interface ChallengeProgress {
   status: ChallengeStatus;
   /** RFC 3339. */
   expiresAt: string;
-  /** Until when a bound approval counts. */
+  /** When a bound approval expires. */
   validUntil: string | null;
   /** The session that a handoff ended with. */
   mintedSessionId: string | null;
 }
 
-/** Whether a text can name a challenge at all: no other one reaches the database. */
+/** Returns whether a text has the form of a challenge id. Other texts never reach the database. */
 export function isChallengeId(id: string): boolean {
   return z.uuid().safeParse(id).success;
 }
 
-/** Of a secret of 256 random bits, as the Data API takes a bytea; those need no slow hash. */
+/** Returns a secret's hash as a bytea for the Data API. Secrets of 256 random bits need no slow hash. */
 export function secretHashOf(secret: string): string {
   return `\\x${createHash("sha256").update(secret).digest("hex")}`;
 }
 
 /**
- * Reads a challenge for the session that began it, or that it ended with; changes nothing.
- * @returns why not, where it is not known by that id and secret, or is another session's
+ * Reads a challenge for the session that began it or that it minted. Changes nothing.
+ * @returns the refusal if the id or secret is unknown, or if the challenge belongs to another session
  * @throws Response 503 UNAVAILABLE
  */
 export async function readChallenge(
@@ -74,8 +73,8 @@ export async function readChallenge(
 }
 
 /**
- * As {@link readChallenge}, for APIs.
- * @throws Response 404 where id or secret is wrong, 403 where it is another session's, 503
+ * Like {@link readChallenge}, for APIs.
+ * @throws Response 404 if the id or secret is wrong, 403 if the challenge belongs to another session, 503
  */
 export async function requireChallenge(
   context: AppLoadContext,
@@ -86,7 +85,7 @@ export async function requireChallenge(
   return progress;
 }
 
-/** Where the database did not answer, or not as agreed: what was asked for is in the log. */
+/** Answers that the database did not respond, or not as expected, and logs the call. */
 export function unanswered(
   { requestId }: Pick<AppLoadContext, "requestId">,
   { asked, error }: { asked: string; error: { code: string } | null },
@@ -95,7 +94,7 @@ export function unanswered(
   return problem("UNAVAILABLE", { requestId });
 }
 
-/** What keeps a phone's answer, or a browser's poll, from counting. */
+/** Why a phone's answer or a browser's poll was refused. */
 export type ChallengeRefusal = "not_found" | "forbidden" | "mfa_required" | "expired" | "conflict";
 
 const refusals: Record<ChallengeRefusal, { code: ProblemCode; detail: string }> = {
@@ -106,7 +105,6 @@ const refusals: Record<ChallengeRefusal, { code: ProblemCode; detail: string }> 
   conflict: { code: "CONFLICT", detail: "This request was already answered, or is locked." },
 };
 
-/** A refusal as a problem. */
 export function refusalOf(refusal: ChallengeRefusal, { requestId }: Pick<AppLoadContext, "requestId">): Response {
   const { code, detail } = refusals[refusal];
   return problem(code, { requestId, detail });
@@ -114,7 +112,7 @@ export function refusalOf(refusal: ChallengeRefusal, { requestId }: Pick<AppLoad
 
 const part = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Keeps the challenge that a page's browser waits for, and what else the page shows. */
+/** Stores the challenge that a page's browser waits for, and what else the page shows. */
 export function keepChallenge(
   context: CookieContext,
   cookie: CookieDefinition,
@@ -123,7 +121,7 @@ export function keepChallenge(
   writeCookie(context, cookie, { value: [key.id, key.secret, ...(shown ? [shown] : [])].join(".") });
 }
 
-/** Reads what is kept, on the browser's word alone: the database says whose challenge it is. */
+/** Reads what the browser's cookie claims. The database checks whose challenge it is. */
 export function keptChallenge(
   context: CookieContext,
   cookie: CookieDefinition,
@@ -133,7 +131,7 @@ export function keptChallenge(
   return [id, secret, shown || "-"].every((text) => part.test(text)) ? { id, secret, shown } : null;
 }
 
-/** A challenge that was begun, as its browser gets to know it, once. */
+/** A new challenge, as returned once to its browser. */
 export interface BegunChallenge {
   id: string;
   secret: string;
@@ -148,9 +146,9 @@ const begunAnswer = z.discriminatedUnion("outcome", [
 ]);
 
 /**
- * Begins a challenge for the session of this request. What it waited for before, of the same kind, expires.
- * @param options.pairCodeHash makes the hash of the code that a phone has to enter, for the challenge's id
- * @throws Response 429 RATE_LIMITED after 20 of a kind in 15 minutes, 503 UNAVAILABLE where it cannot be kept
+ * Begins a challenge for this request's session. An earlier one of the same kind expires.
+ * @param options.pairCodeHash hashes the code that a phone has to enter, with the challenge's id
+ * @throws Response 429 RATE_LIMITED after 20 of a kind in 15 minutes, 503 UNAVAILABLE if it cannot be stored
  */
 export async function beginChallenge(
   context: AppLoadContext,
@@ -189,8 +187,8 @@ export const approvingDevice = z.object({
 const localAuthentications: readonly unknown[] = ["biometric", "passcode"];
 
 /**
- * A phone approves only behind its app lock, and after it has asked for a fingerprint, a face or the passcode
- * (docs/mobile.md). It is the app's own word: what makes it worth something is that the session is the app's.
+ * Requires the app lock and a local confirmation by fingerprint, face or passcode before a phone approves
+ * (docs/mobile.md). This is the app's own statement; it is trusted because the session is the app's.
  * @throws Response 403 FORBIDDEN
  */
 export function requireLocalAuthentication(

@@ -11,9 +11,9 @@ import type { User } from "./user.ts";
 
 export const changePasswordSchema = z.object({
   password: newPasswordSchema,
-  /** Where the backend asks for it: the password of now. */
+  /** The current password, if the backend requires it. */
   currentPassword: z.string().optional(),
-  /** Where the backend asks for it: the code that it mailed. */
+  /** The emailed code, if the backend requires it. */
   code: z
     .string()
     .transform((typed) => typed.replaceAll(/\s/g, ""))
@@ -21,18 +21,18 @@ export const changePasswordSchema = z.object({
     .optional(),
 });
 
-/** What the backend wants besides the new password. */
+/** The additional proof that the backend requires. */
 export type PasswordProof = "currentPassword" | "code";
 
 export type PasswordChange =
   | { status: "changed" }
   | {
       status: "refused";
-      /** Of the answer to the form. */
+      /** The status of the response to the form. */
       httpStatus: AuthFailure["status"];
       formErrors?: string[];
       fieldErrors?: Partial<Record<"password" | PasswordProof, string[]>>;
-      /** What to ask for from now on. */
+      /** The proof to ask for from now on. */
       ask: PasswordProof | null;
     };
 
@@ -49,13 +49,13 @@ const refusals: Record<string, FieldRefusal> = {
   },
 };
 
-/** By these the backend says that what was to prove the person was wrong. */
+/** The backend's error codes for a wrong proof. */
 const guesses = new Set(["current_password_invalid", "reauthentication_not_valid"]);
 
 /**
- * Gives the user of this request another password. The identity backend ends the account's other sessions with it; the
- * owner gets a mail.
- * @param change.first whether the account had none before
+ * Changes the password of this request's user, upon which the identity backend ends the account's other sessions.
+ * Notifies the owner by email.
+ * @param change.first whether the account had no password before
  */
 export async function changePassword(
   context: AppLoadContext,
@@ -81,7 +81,7 @@ export async function changePassword(
     ...(currentPassword ? { current_password: currentPassword } : {}),
     ...(code ? { nonce: code } : {}),
   });
-  // A password that is too weak proves nothing of a code beside it: such an attempt stays counted, and no more.
+  // A weak-password error says nothing about the code sent with it, so such an attempt just stays counted.
   if (!error || guesses.has(error.code ?? "") || generalFailure(error)) await attempt.settle(outcomeOf(error));
   if (!error) {
     await recordEvent(context, { userId, kind: first ? "password_added" : "password_changed" });
@@ -98,7 +98,7 @@ export async function changePassword(
   return { status: "refused", httpStatus: 400, fieldErrors: { [field]: [message] }, ask };
 }
 
-/** Has the backend mail its code; one that went out a moment ago still counts. */
+/** Has the backend email a code. A recently sent code remains valid. */
 async function mailCode(context: AppLoadContext): Promise<PasswordChange> {
   const { error } = await context.session.authClient().auth.reauthenticate();
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
@@ -108,8 +108,8 @@ async function mailCode(context: AppLoadContext): Promise<PasswordChange> {
 }
 
 /**
- * Whether an account has a password to sign in with.
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * Returns whether an account has a password to sign in with.
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function hasPassword({ env, requestId }: AppLoadContext, userId: string): Promise<boolean> {
   const { data, error } = await createServiceClient(env)

@@ -13,7 +13,7 @@ import { mfaFactsOf, replacePasswordPath, secondStepPath } from "./user.ts";
 import { type Vault, VaultUnavailable } from "./vault.ts";
 
 export interface CompletedSignIn {
-  /** By what they signed in, as the security log names it. */
+  /** The sign-in method, as named in the security log. */
   method:
     | "password"
     | "email_code"
@@ -24,20 +24,20 @@ export interface CompletedSignIn {
     | "passkey"
     | "qr"
     | `oauth:${string}`;
-  /** Where they were going: a path of ours, sanitised by the caller. */
+  /** Where to redirect: a path of ours, sanitized by the caller. */
   destination: string;
-  /** The password that they typed. One that is easy to guess leads to the page that replaces it first. */
+  /** The typed password. One that is easy to guess leads to the page that replaces it first. */
   password?: string;
   /** The session of this browser that the new one continues, without another sign-in ({@link keepSignIn}). */
   inPlaceOf?: string;
 }
 
 /**
- * Completes a sign-in once the backend's session is stored: adds the account to this browser as the active one, in the
- * place of its earlier session here, records the sign-in, and redirects the visitor, to the second step first if it is
+ * Completes a sign-in once the backend's session is stored: adds the account to this browser as the active one,
+ * replacing its earlier session here, records the sign-in, and redirects the visitor, to the second step first if it is
  * required.
  * @returns the redirect to answer with
- * @throws Response 403 FORBIDDEN where the session was too large for a cookie, and what {@link keepSignIn} throws
+ * @throws Response 403 FORBIDDEN if the session was too large for a cookie, and what {@link keepSignIn} throws
  */
 export async function completeSignIn(
   context: AppLoadContext,
@@ -51,7 +51,7 @@ export async function completeSignIn(
     context.session.issuedState(),
     recordEvent(context, { userId: sub, kind: "sign_in", method, sessionId: session_id }),
   ]);
-  // Where nothing is known of it, the page that they go to finds out.
+  // If the state is unknown, the destination page finds out.
   const facts = state.status === "alive" ? state.facts : null;
   const isListed =
     password !== undefined &&
@@ -69,23 +69,23 @@ const signInAnswer = z.object({ status: z.enum(["kept", "unknown", "full", "over
 
 interface SignIn {
   session: StoredSession;
-  /** Of the session, which the identity backend has handed to us in this very request. */
+  /** Claims of the session, which the identity backend has returned in this very request. */
   claims: Claims;
   /**
-   * The session of this browser that it continues without another sign-in: once the browser has signed out of that one,
-   * it is refused, and no new device is made for it.
+   * The session of this browser that it continues without another sign-in. If the browser has signed out of that one,
+   * the sign-in is refused and no new device is created for it.
    */
   inPlaceOf?: string | undefined;
 }
 
 /**
- * Keeps a fresh sign-in for this browser. A known browser gets a cookie for it, with which its next request adds the
- * account to the others (docs/accounts.md, A sign-in). A browser that is not known gets a new device: no identifier that
- * it brings is ever adopted. A session that continues another takes its place in the vault at once.
- * @throws Response a redirect to the accounts where the browser holds as many as it may; the new session is ended
- * @throws Response a redirect to the sign-in page, for APIs 401 UNAUTHENTICATED, where the session that it continues is
- * over in this browser; the new session is ended
- * @throws Response 503 AUTH_UNAVAILABLE if it could not be kept; the browser stays signed out of it
+ * Adds a fresh sign-in to this browser. A known browser gets a cookie for it, with which its next request adds the
+ * account to the others (docs/accounts.md, A sign-in). An unknown browser gets a new device: no identifier that it
+ * sends is ever adopted. A session that continues another replaces it in the vault immediately.
+ * @throws Response a redirect to the accounts if the browser holds the maximum number; the new session is ended
+ * @throws Response a redirect to the sign-in page, for APIs 401 UNAUTHENTICATED, if the session that it continues has
+ * ended in this browser; the new session is ended
+ * @throws Response 503 AUTH_UNAVAILABLE if it could not be stored; the browser stays signed out of it
  */
 async function keepSignIn(context: AppLoadContext, signIn: SignIn): Promise<void> {
   const { requestId, surface } = context;
@@ -149,7 +149,7 @@ async function sealFor(vault: Vault, { device, session, claims }: SignIn & { dev
   return { deviceId: device.id, userId, sessionId, ...(await vault.seal(device, { userId, session })) };
 }
 
-/** For an idempotent call, of which perhaps only the answer was lost. */
+/** Retries an idempotent call once, because only its response may have been lost. */
 async function askTwice<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   return ask().catch((error: unknown) => {
     if (error instanceof VaultUnavailable) return ask();
@@ -157,7 +157,7 @@ async function askTwice<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   });
 }
 
-/** Lets a session do nothing but replace its password. @throws Response 503 AUTH_UNAVAILABLE; the session is ended */
+/** Restricts a session to replacing its password. @throws Response 503 AUTH_UNAVAILABLE; the session is ended */
 async function restrictToNewPassword(
   context: AppLoadContext,
   { session, claims }: { session: StoredSession; claims: Claims },
@@ -172,7 +172,9 @@ async function restrictToNewPassword(
   throw problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
 }
 
-/** Ends the session that was just made, and takes it from the browser. Who was active comes back with the next request. */
+/**
+ * Ends the session that was just created and removes it from the browser. The next request restores the active account.
+ */
 async function drop(context: AppLoadContext, made: StoredSession): Promise<void> {
   await discardSession(context, made);
   context.session.clear();
@@ -183,7 +185,7 @@ const lastUsedMethod = z.union([
   z.templateLiteral(["oauth:", z.string().max(32)]),
 ]);
 
-/** A way to sign in, as the sign-in page marks it: `password`, `passkey`, `oauth:google`. */
+/** A sign-in method as marked on the sign-in page: `password`, `passkey`, `oauth:google`. */
 export type LastUsedMethod = z.infer<typeof lastUsedMethod>;
 
 /** The last sign-in method used in this browser, or null. A hint for the order of buttons. */
@@ -191,7 +193,7 @@ export function readLastUsedMethod(context: CookieContext): LastUsedMethod | nul
   return lastUsedMethod.safeParse(readCookie(context, cookies.lastMethod)).data ?? null;
 }
 
-/** Remembers the sign-in method of this browser. Links from mails have no button, so they change nothing. */
+/** Remembers the sign-in method of this browser. Emailed links have no button, so they change nothing. */
 export function rememberMethod(context: CookieContext, method: string): void {
   const remembered = lastUsedMethod.safeParse(
     method === "sign_up" || method === "password_reset" ? "password" : method,
@@ -199,7 +201,7 @@ export function rememberMethod(context: CookieContext, method: string): void {
   if (remembered.success) writeCookie(context, cookies.lastMethod, { value: remembered.data });
 }
 
-/** The list with what was used last in front; the rest stays as it was. */
+/** Moves the last used item to the front and keeps the order of the rest. */
 export function lastUsedFirst<Item>(items: readonly Item[], isLastUsed: (item: Item) => boolean): Item[] {
   return [...items.filter(isLastUsed), ...items.filter((item) => !isLastUsed(item))];
 }

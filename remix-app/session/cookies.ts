@@ -14,7 +14,7 @@ import {
 import { derivedKey, hmac, isSignature, type KeyRing } from "../keys/derived-key.ts";
 import type { AccountKeys } from "./vault.ts";
 
-/** The part of a session that the browser's cookie holds: tokens only, in the shape that auth-js stores. */
+/** The part of a session in the browser's cookie: only tokens, in the format that auth-js stores. */
 export const storedSession = z.object({
   access_token: z.string().min(1),
   refresh_token: z.string().min(1),
@@ -25,22 +25,22 @@ export const storedSession = z.object({
 
 export type StoredSession = z.infer<typeof storedSession>;
 
-/** How the canonical auth cookie of this project is named and scoped for one request. */
+/** The name and scope of this project's canonical auth cookie for one request. */
 export interface SessionCookieScope {
   name: string;
-  /** Present only where the request's host lies under the parent domain. */
+  /** Set only if the request's host is under the parent domain. */
   domain?: string;
   secure: boolean;
 }
 
 const encodingPrefix = "base64-";
 const encoded = /^base64-([\w-]+)$/;
-/** All cookies of ours together stay below 8 KB. */
+/** All of our cookies together stay below 8 KB. */
 export const maxSessionCookieBytes = 6 * 1024;
 
 /**
- * The canonical cookie's scope: one name per project; Domain only where the host is the parent domain or lies under it,
- * else host-only; Secure on https.
+ * Returns the canonical cookie's scope: one name per project; Domain only if the host is the parent domain or below it,
+ * otherwise host-only; Secure on https.
  */
 export function sessionCookieScope(options: {
   supabaseUrl: string;
@@ -80,15 +80,15 @@ export async function readSessionCookie(jar: CookieJar, { name }: SessionCookieS
   }
 }
 
-/** Whether the request brought any part of the auth cookie. */
+/** Returns whether the request has any part of the auth cookie. */
 export function hasSessionCookie(jar: CookieJar, { name }: SessionCookieScope): boolean {
   return jar.getAll().some((cookie) => isChunkLike(cookie.name, name));
 }
 
 /**
- * Writes the session and expires what an earlier, longer or host-only one left behind. A session that is too large is
- * cleared instead: the token contains its user's own metadata, and servers refuse requests with headers of that size.
- * @returns what the browser holds then
+ * Writes the session and expires parts of an earlier, longer or host-only cookie. If the session is too large, clears
+ * it instead: the token contains the user's own metadata, and servers refuse requests with headers of that size.
+ * @returns what the browser holds afterwards
  */
 export function writeSessionCookie(
   jar: CookieJar,
@@ -116,7 +116,7 @@ export function clearSessionCookie(jar: CookieJar, scope: SessionCookieScope): v
   for (const name of new Set([scope.name, ...staleNames(jar, scope)])) expire(jar, scope, name);
 }
 
-/** The auth cookie's parts, and the code verifiers that hang on its name. */
+/** Returns the names of the auth cookie's parts, and of the code verifiers derived from its name. */
 function staleNames(jar: CookieJar, { name }: SessionCookieScope): string[] {
   return jar
     .getAll()
@@ -129,35 +129,35 @@ function expire(jar: CookieJar, scope: SessionCookieScope, name: string): void {
   if (scope.domain) jar.set(name, "", { ...sessionCookieAttributes(scope), maxAge: 0 });
 }
 
-/** A browser, as its cookie names it: which one, and that it is that one. */
+/** A browser as identified by its signed cookie. */
 export interface Device {
   id: string;
-  /** 256 random bits as base64url. The database has its hash alone. */
+  /** 256 random bits as base64url. The database stores only the hash. */
   secret: string;
 }
 
 const shape =
   /^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.([\w-]{43})\.([\w-]{1,64})\.([\w-]{43})$/;
 
-/** A new device, for an unknown browser. */
+/** Creates a device for an unknown browser. */
 export function newDevice(): Device {
   return { id: randomUUID(), secret: newSecret() };
 }
 
-/** A secret for a device, which nothing that the browser has shown leads to. */
+/** Generates a device secret that cannot be derived from anything the browser has sent. */
 export function newSecret(): string {
   return randomBytes(32).toString("base64url");
 }
 
 /**
- * Derives the secret that replaces this one at the next switch. Only our servers can compute it, and all get
- * the same one, so a request that is repeated or answered late leaves the browser with the valid secret.
+ * Derives the secret that replaces this one at the next switch. Only our servers can compute it, and all of them get
+ * the same one, so a repeated or late request leaves the browser with the valid secret.
  */
 export function successorOf({ id, secret }: Device, { successor }: Pick<AccountKeys, "successor">): Device {
   return { id, secret: hmac(successor.current.key, `${id} ${secret}`).toString("base64url") };
 }
 
-/** The secret's hash as the database takes it: hex of SHA-256. */
+/** Returns the secret's hash as the database takes it: SHA-256 in hex. */
 export function secretHash({ secret }: Device): string {
   return createHash("sha256").update(secret).digest("hex");
 }
@@ -178,7 +178,7 @@ export function parseDeviceCookie(value: string, cookie: KeyRing): Device | null
   return key && isSignature(signature, sign({ id, secret }, key)) ? { id, secret } : null;
 }
 
-/** Has the browser keep the device. */
+/** Stores the device in the browser's cookie. */
 export function writeDeviceCookie(
   jar: CookieJar,
   { origin, cookie, device }: { origin: string; cookie: KeyRing; device: Device },
@@ -186,7 +186,7 @@ export function writeDeviceCookie(
   writeCookie({ jar, origin }, cookies.device, { value: deviceCookieValue(device, cookie) });
 }
 
-/** The signed value of a device's cookie. */
+/** Returns the signed value of a device's cookie. */
 export function deviceCookieValue(device: Device, cookie: KeyRing): string {
   const { id, key } = cookie.current;
   return [device.id, device.secret, id, sign(device, key).toString("base64url")].join(".");
@@ -198,10 +198,10 @@ function sign({ id, secret }: Device, key: Uint8Array): Buffer {
 
 export type ApprovalContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY" | "PARENT_DOMAIN"> };
 
-/** What the cookie of a request is worth. `stale`: it is another session's, too old or no cookie of ours. */
+/** The validity of a request's cookie. `stale`: it belongs to another session, has expired, or is not ours. */
 export type HeldApproval = "none" | "held" | "stale";
 
-/** Puts an approval into the browser, for one session and until it ends. It is not a remember-me token. */
+/** Stores an approval in the browser, for one session and until it expires. It is not a remember-me token. */
 export function writeApprovalCookie(
   context: ApprovalContext,
   { sessionId, validUntil }: { sessionId: string; validUntil: string },
@@ -213,7 +213,7 @@ export function writeApprovalCookie(
   });
 }
 
-/** Whether the browser holds the approval of this session. The database decides whether that still counts. */
+/** Returns whether the browser holds this session's approval. The database decides whether it is still valid. */
 export function heldApproval(context: ApprovalContext, sessionId: string): HeldApproval {
   if (context.jar.get(cookies.mobileApproval.name) === undefined) return "none";
   const value = readCookie(context, cookies.mobileApproval);
@@ -222,7 +222,7 @@ export function heldApproval(context: ApprovalContext, sessionId: string): HeldA
   return genuine && Number(until) > Date.now() ? "held" : "stale";
 }
 
-/** Removes it from the browser, and what a sibling may have set for the whole domain. */
+/** Removes the approval from the browser, including one that a sibling set for the whole domain. */
 export function clearApprovalCookie(context: ApprovalContext): void {
   clearCookie(context, cookies.mobileApproval, context.env.PARENT_DOMAIN);
 }

@@ -9,7 +9,7 @@ test.each([
   "who?what=#1!@example.com",
   ".ada.@example.com",
   `${"a".repeat(242)}@example.com`,
-])("an address that the identity backend takes is taken: %s", (email) => {
+])("accepts an email that the identity backend accepts: %s", (email) => {
   expect(emailSchema.parse(` ${email} `)).toBe(email);
 });
 
@@ -25,7 +25,7 @@ test.each([
   "Ada <ada@example.com>",
   "ada@exa\r\nmple.com",
   `${"a".repeat(243)}@example.com`,
-])("what is none is refused: %j", (text) => {
+])("refuses an invalid email: %j", (text) => {
   expect(emailSchema.safeParse(text).success).toBe(false);
 });
 
@@ -34,6 +34,6 @@ test.each([
   ["eight", "12345678", true],
   ["72 bytes", "é".repeat(36), true],
   ["73 bytes", `${"é".repeat(36)}a`, false],
-])("a new password of %s", (_, password, taken) => {
+])("checks the length of a new password: %s", (_, password, taken) => {
   expect(newPasswordSchema.safeParse(password).success).toBe(taken);
 });

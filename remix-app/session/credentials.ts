@@ -10,13 +10,13 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import { emailOfMailedLink, type MailedLink } from "./mailed-link.ts";
 import { discardSession } from "./request-session.ts";
 
-/** bcrypt reads no further, so the identity backend takes no longer one. */
+/** bcrypt ignores further bytes, so the identity backend accepts no longer password. */
 const maxPasswordBytes = 72;
 const minPasswordLength = 8;
 
 /**
- * As the identity backend and browsers have it (HTML, 4.10.5.1.5), but with a dot in the domain. Existing
- * accounts can have an `&` or a `#` in their address.
+ * The pattern of the identity backend and of browsers (HTML, 4.10.5.1.5), but with a required dot in the domain.
+ * Existing accounts can have an `&` or a `#` in their address.
  */
 const emailPattern =
   /^[a-z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)+$/i;
@@ -30,7 +30,7 @@ export const emailSchema = z
 
 const typedPassword = z.string({ error: "Enter your password." });
 
-/** Where a form leads once it has succeeded; sanitised where it is used. */
+/** Where a form continues on success. Sanitized where it is used. */
 const returnUrl = z.string().optional();
 
 export const signInSchema = z.object({ email: emailSchema, password: typedPassword, returnUrl });
@@ -44,21 +44,21 @@ export const newPasswordSchema = z
 
 export const signUpSchema = z.object({ email: emailSchema, password: newPasswordSchema, returnUrl });
 
-/** For what sends a mail to an address. */
+/** For forms that send an email. */
 export const mailSchema = z.object({ email: emailSchema, returnUrl });
 
 export const resetPasswordSchema = z.object({ password: newPasswordSchema });
 
 /**
- * Anybody may sign up with anybody's address, and the identity backend keeps the password of the first who did. So the
- * one that proves to read the mailbox gets in with that password only where it is known to be theirs: where this
- * browser typed it. A browser remembers that as long as the mail's link works, in a cookie that every sign-up gets and
- * that only we can read: its presence would tell which addresses are known.
+ * Anyone can sign up with anyone's email, and the identity backend keeps the first password. So a person who proves
+ * access to the mailbox is signed in with that password only if it is known to be theirs, because this browser typed
+ * it. The browser remembers that in a cookie for as long as the emailed link works. Every sign-up gets the cookie and
+ * only we can read it, because its presence would otherwise reveal which emails are registered.
  */
 
-/** Both times of a link that confirms are set at once; an account confirmed longer ago was in its owner's hands. */
+/** A confirming link sets both times together. An account confirmed earlier was already in its owner's hands. */
 const sameMomentMs = 2_000;
-/** The backend makes an account and its confirmation within one call. */
+/** The backend creates an account and its confirmation within one call. */
 const sameCallMs = 500;
 
 function proofOf(nonce: string, { env, email }: { env: AppLoadContext["env"]; email: string }): Buffer {
@@ -67,8 +67,8 @@ function proofOf(nonce: string, { env, email }: { env: AppLoadContext["env"]; em
 }
 
 /**
- * Remembers whether this browser knows the password of the unconfirmed account of this address; who looks at the cookie
- * cannot tell.
+ * Remembers whether this browser knows the password of the unconfirmed account with this email. The cookie does not
+ * reveal the answer.
  */
 export function rememberPassword(context: AppLoadContext, { email, own }: { email: string; own: boolean }): void {
   const nonce = randomBytes(16).toString("base64url");
@@ -82,8 +82,9 @@ function remembersPassword(context: AppLoadContext, email: string): boolean {
 }
 
 /**
- * After a sign-up: whether the password that the backend keeps for the unconfirmed account is the one just typed.
- * @param options.created what the sign-up answered; for a confirmed account it has no identities, and nothing is asked
+ * Returns after a sign-up whether the password that the backend keeps for the unconfirmed account is the one just
+ * typed.
+ * @param options.created the sign-up's response; for a confirmed account it has no identities, and nothing is checked
  */
 export async function keepsPassword(
   context: AppLoadContext,
@@ -96,8 +97,9 @@ export async function keepsPassword(
 }
 
 /**
- * Before a mailed link is used: where it would confirm an account whose password this browser did not choose, removes
- * that password. Somebody who keeps trying it would be signed in the moment the account is confirmed.
+ * Removes the password of an account that an emailed link is about to confirm, if this browser did not choose it.
+ * Otherwise an attacker who keeps trying it would be signed in the moment the account is confirmed. Call it before the
+ * link is used.
  * @throws Response 503 AUTH_UNAVAILABLE if the database does not answer; the link is not used
  */
 export async function removeForeignPassword(context: AppLoadContext, link: MailedLink): Promise<void> {
@@ -112,11 +114,11 @@ export async function removeForeignPassword(context: AppLoadContext, link: Maile
 }
 
 /**
- * After a link from a mail: where it was this link that confirmed the account, and this browser did not choose its
- * password, replaces that by one that nobody knows and leads to where a new one is chosen.
+ * Replaces an account's password with a random one if an emailed link has just confirmed the account and this browser
+ * did not choose the password. Then redirects to the page that sets a new one.
  * @param options.user the account, with its session in the request's cookies
  * @throws Response the redirect
- * @throws Response 503 AUTH_UNAVAILABLE where the password could not be replaced; nobody is signed in then
+ * @throws Response 503 AUTH_UNAVAILABLE if the password could not be replaced; the person is not signed in then
  */
 export async function replaceForeignPassword(
   context: AppLoadContext,
@@ -136,7 +138,7 @@ export async function replaceForeignPassword(
   throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
 }
 
-/** A mail for an account that was there before goes out minutes after the last one. */
+/** For an existing account, an email is sent only minutes after the last one. */
 function wasJustCreated({ created_at, confirmation_sent_at }: User): boolean {
   return Date.parse(confirmation_sent_at ?? "") - Date.parse(created_at) < sameCallMs;
 }

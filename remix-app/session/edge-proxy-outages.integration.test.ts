@@ -37,7 +37,7 @@ beforeEach(async () => {
 });
 afterEach(() => backend.close());
 
-/** A request's jar as a browser with this session would send it. */
+/** Returns a request's cookie jar as a browser with this session would send it. */
 const jarWith = async (session: StoredSession) => createCookieJar(await backend.cookieOf(session));
 
 function open(jar: CookieJar, authorization: string | null) {
@@ -56,7 +56,7 @@ async function withBearer(token: string, jar = createCookieJar(null)) {
 }
 
 describe("a live session", () => {
-  test("is known without a call to the identity backend once its keys are", async () => {
+  test("is verified without a call to the identity backend once its keys are cached", async () => {
     await withCookie(await backend.session());
     backend.calls.length = 0;
     const { auth, setCookies } = await withCookie(await backend.session());
@@ -65,7 +65,7 @@ describe("a live session", () => {
     expect(backend.calls).toEqual(["POST /rest/v1/rpc/device_session_state"]);
   });
 
-  test("is refreshed from 90 s before its end, not 91 s", async () => {
+  test("is refreshed from 90 s before its expiry, not at 91 s", async () => {
     expect((await withCookie(await backend.session({ expiresIn: 92 }))).setCookies).toEqual([]);
     const { auth, kept, jar } = await withCookie(await backend.session({ expiresIn: 90 }));
     expect(auth.status).toBe("authenticated");
@@ -81,7 +81,7 @@ describe("a live session", () => {
 });
 
 describe("an expired session", () => {
-  test("that comes late gets what the vault has, without another refresh", async () => {
+  test("in a late request gets what the vault has, without another refresh", async () => {
     const cookie = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
     await withJar(createCookieJar(cookie));
     clockOffsetMs = 31_000;
@@ -106,7 +106,7 @@ describe("an expired session", () => {
     ["a limit", { status: 429, code: "over_request_rate_limit" }],
     ["contention", { status: 409, code: "conflict" }],
     ["a key of ours that the gateway does not know", { status: 401, code: "invalid_api_key" }],
-  ])("outlives %s: nothing is concluded, and the cookie stays", async (_, refresh) => {
+  ])("survives %s: it is unavailable, and the cookie stays", async (_, refresh) => {
     backend.refresh = refresh;
     const session = await backend.session({ expiresIn: -10 });
     const { auth, setCookies } = await withCookie(session);
@@ -116,7 +116,7 @@ describe("an expired session", () => {
     expect((await withCookie(session)).auth.status).toBe("authenticated");
   });
 
-  test("that cannot be refreshed is still good until its end", async () => {
+  test("that cannot be refreshed works until its expiry", async () => {
     backend.refresh = "down";
     const { auth, setCookies } = await withCookie(await backend.session({ expiresIn: 60 }));
     expect(auth.status).toBe("authenticated");
@@ -133,7 +133,7 @@ describe("without the backend's keys", () => {
     expect(backend.headers.get("/auth/v1/user")).toMatchObject({ apikey: backend.env.SUPABASE_SECRET_KEY });
   });
 
-  test("and without an answer about the user, nothing is concluded within a bounded time", async () => {
+  test("and without an answer about the user, the session is unavailable within a bounded time", async () => {
     backend.jwks = "hang";
     backend.user = "hang";
     const started = Date.now();
@@ -143,13 +143,13 @@ describe("without the backend's keys", () => {
     expect(Date.now() - started).toBeLessThan(5_000);
   });
 
-  test("a token that the backend refuses is refused", async () => {
+  test("a token that the backend rejects is refused", async () => {
     backend.jwks = "down";
     backend.user = "refused";
     expect((await withBearer(await backend.accessToken())).auth.status).toBe("anonymous");
   });
 
-  test("the keys are asked for again only after a while", async () => {
+  test("the keys are fetched again only after a while", async () => {
     backend.jwks = "down";
     await withCookie(await backend.session());
     await withCookie(await backend.session());
@@ -162,8 +162,8 @@ describe("without the backend's keys", () => {
   });
 });
 
-describe("a bearer", () => {
-  test("is known by its token", async () => {
+describe("a bearer token", () => {
+  test("is identified by its claims", async () => {
     expect((await withBearer(await backend.accessToken())).auth).toMatchObject({
       status: "authenticated",
       via: "bearer",
@@ -178,7 +178,7 @@ describe("a bearer", () => {
     ["signed by another's key", { foreignKey: true }],
     ["that takes our public key for a secret", { algorithm: "HS256" }],
   ];
-  test.each(bad)("%s is refused, and its cookies are not looked at", async (_, options) => {
+  test.each(bad)("%s is refused, and its cookies are ignored", async (_, options) => {
     const jar = await jarWith(await backend.session());
     const { auth } = await withBearer(await backend.accessToken(options), jar);
     expect(auth.status).toBe("anonymous");
@@ -186,7 +186,7 @@ describe("a bearer", () => {
     expect(backend.count("GET /auth/v1/user")).toBe(0);
   });
 
-  test("without a signature is refused, also where the keys are not to be had", async () => {
+  test("without a signature is refused, even if the keys are unavailable", async () => {
     const [, payload] = (await backend.accessToken()).split(".");
     const header = Buffer.from(JSON.stringify({ alg: "none", kid: "k1" })).toString("base64url");
     expect((await withBearer(`${header}.${payload}.`)).auth.status).toBe("anonymous");
@@ -199,13 +199,13 @@ describe("a bearer", () => {
   });
 });
 
-test("a cookie that is not whole is none, and is taken away", async () => {
+test("an incomplete cookie is ignored and removed", async () => {
   const jar = createCookieJar("sb-127-auth-token.1=leftover");
   expect((await withJar(jar)).auth.status).toBe("anonymous");
   expect(jar.setCookieHeaders().join()).toContain("sb-127-auth-token.1=; Max-Age=0");
 });
 
-test("a session whose key is gone lives on by its refresh token", async () => {
+test("a session whose signing key was removed survives through its refresh token", async () => {
   const { auth, kept } = await withCookie(await backend.session({ kid: "retired" }));
   expect(auth.status).toBe("authenticated");
   expect(kept?.refresh_token).toMatch(/^refresh-1 /);

@@ -34,7 +34,7 @@ beforeEach(async () => {
 });
 afterEach(() => deletePerson({ id: userId }));
 
-/** Signs in as a form of ours does. @returns the session that the client stored */
+/** Signs in like one of our forms. @returns the session that the client stored */
 async function signIn(): Promise<StoredSession> {
   let stored: StoredSession | null = null;
   const session = {
@@ -51,12 +51,11 @@ async function signIn(): Promise<StoredSession> {
   return signedIn;
 }
 
-/** Visitors of these tests do not share one address's limits. */
+/** Returns a random address, so that these tests' visitors do not share the limits of one address. */
 function randomAddress(): string {
   return `198.51.100.${Math.floor(Math.random() * 254) + 1}`;
 }
 
-/** A proxy in a process of its own. */
 async function startProxy() {
   const calls: string[] = [];
   const countingFetch: typeof fetch = (input, init) => {
@@ -96,7 +95,7 @@ const stateOf = (accessToken: string) =>
   fetchSessionState(accessToken, { supabaseUrl: url, publishableKey, approvalProof: null });
 
 describe("against the running backend", () => {
-  test("a sign-in is known by its claims, and alive in the database", async () => {
+  test("a sign-in is identified by its claims and active in the database", async () => {
     const session = await signIn();
     const { auth } = await (await startProxy()).visit(await keepSession(session));
     expect(auth).toMatchObject({ status: "authenticated", claims: { sub: userId, aal: "aal1" } });
@@ -106,7 +105,7 @@ describe("against the running backend", () => {
     });
   });
 
-  test("20 requests with one expired token make one refresh, and its result works", async () => {
+  test("20 requests with one expired token trigger one refresh, and its result works", async () => {
     const session = await signIn();
     const cookie = await keepSession(await expired(session));
     const { visit, calls } = await startProxy();
@@ -126,7 +125,7 @@ describe("against the running backend", () => {
     expect(data).toEqual([{ id: userId }]);
   });
 
-  test("two servers that refresh one token at once come to the same session", async () => {
+  test("two servers that refresh one token concurrently get the same session", async () => {
     const cookie = await keepSession(await expired(await signIn()));
     const visits = await Promise.all([0, 1].map(async () => (await startProxy()).visit(cookie)));
     for (const { auth } of visits) expect(auth.status).toBe("authenticated");
@@ -142,7 +141,7 @@ describe("against the running backend", () => {
     ["that was signed out elsewhere", (token: string) => admin.signOut(token, "local")],
     ["of a banned user", () => admin.updateUserById(userId, { ban_duration: "1h" })],
     ["of a deleted user", () => admin.deleteUser(userId)],
-  ])("a session %s is over at once, and no refresh brings it back", async (_, end) => {
+  ])("a session %s ends at once, and a refresh can't restore it", async (_, end) => {
     const session = await signIn();
     const cookies = [await keepSession(session), await keepSession(await expired(session))];
     await end(session.access_token);
@@ -153,7 +152,7 @@ describe("against the running backend", () => {
     }
   });
 
-  test("a token that is none of the backend's is refused by the Data API", async () => {
+  test("a token that the backend did not sign is refused by the Data API", async () => {
     expect(await stateOf("x.y.z")).toEqual({ status: "refused" });
   });
 });

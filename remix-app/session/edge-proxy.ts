@@ -7,12 +7,10 @@ import type { SessionServices } from "./request-session.ts";
 import { type DeviceSessionState, fetchDeviceSessionState, type SessionState } from "./session-state.ts";
 import { type DeviceView, openVault, tagOf, type Vault, type VaultEntry, VaultUnavailable } from "./vault.ts";
 
-/** How often a request that loses a race for its session looks again before it gives up. */
+/** How often a request that loses a race for its session checks again before it gives up. */
 const maxVerdicts = 4;
 
-/**
- * Who a request comes from. `unavailable`: it brought a session that nobody could judge; its cookies stay.
- */
+/** The origin of a request. `unavailable`: its session could not be verified; its cookies stay. */
 export type RequestAuth =
   | { status: "anonymous" }
   | { status: "authenticated"; via: "cookie" | "bearer"; accessToken: string; claims: Claims }
@@ -26,7 +24,6 @@ interface Judgement {
   device: { device: Device; view: DeviceView } | null;
 }
 
-/** The edge proxy's verdict on a request. */
 export interface Verdict extends Judgement {
   /** The session that the browser holds from now on. */
   session: StoredSession | null;
@@ -40,7 +37,7 @@ export interface EdgeProxyOptions {
   verifyClaims: ClaimsVerifier;
   refreshSession: SessionRefresher;
   vault: Vault;
-  /** Asks for a session's state and its browser's at once. */
+  /** Fetches the state of a session and of its browser in one call. */
   fetchState: (
     accessToken: string,
     options: { device: Device; approvalProof: string | null },
@@ -50,10 +47,10 @@ export interface EdgeProxyOptions {
 
 export interface RequestCredentials {
   authorization: string | null;
-  /** What the cookies bring. */
+  /** The contents of the cookies. */
   session: StoredSession | null;
   device: Device | null;
-  /** Proves that the browser holds the mobile approval of a session; null if it does not. */
+  /** Returns a proof that the browser holds the mobile approval of a session, or null if it does not. */
   approvalProof: (sessionId: string) => string | null;
   /** The secrets of accounts that were added to the device and have yet to join the others. */
   additions: readonly string[];
@@ -72,11 +69,10 @@ function unanswered(error: unknown): "unavailable" {
 }
 
 /**
- * Makes the edge proxy: judges a request's session once, refreshes it in time, and says what the browser holds from then
- * on. A request with an Authorization header never falls back to its cookies.
- *
- * A cookie's session counts where the browser's device says so, and no other does: one that is late, older than what
- * the vault has, or planted is put right from the vault, or dropped.
+ * Creates the edge proxy, which judges a request's session once, refreshes it in time, and decides what the browser
+ * holds afterwards. A request with an Authorization header never falls back to its cookies. A cookie's session is valid
+ * only if the browser's device says so. Any other session, be it late, older than the one in the vault, or planted, is
+ * replaced from the vault or dropped.
  */
 export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   const { verifyClaims, refreshSession, vault, fetchState, now = Date.now } = options;
@@ -91,7 +87,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     return { auth: result.status === "refused" ? anonymous : unavailable, device: null };
   }
 
-  /** Adds the sign-ins that the browser shows to its accounts. Without any it makes no call. */
+  /** Adds the sign-ins in the browser's cookies to its accounts. Makes no call if there are none. */
   async function take({ device, additions }: RequestCredentials): Promise<Device | null | "unavailable"> {
     if (!device || additions.length === 0) return device;
     return vault.takeAdditions(device, additions).catch(unanswered);
@@ -105,16 +101,16 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     }
     const device = taken ?? credentials.device;
     let held = brought;
-    /** Tokens that were refused before their end: the backend decides whether their session lives on. */
+    /** Tokens refused before their expiry. The backend decides whether their sessions are still active. */
     const refused = new Set<string>();
     let renewed = false;
 
-    function nobody(view: DeviceView | null): Judgement {
+    function signedOut(view: DeviceView | null): Judgement {
       held = null;
       return { auth: anonymous, device: device && view ? { device, view } : null, state: { status: "over" } };
     }
 
-    /** @returns null where the vault has to say more */
+    /** @returns null if the vault has to decide */
     async function judge(session: StoredSession, owner: Device): Promise<Judgement | null> {
       const { access_token: accessToken } = session;
       const result = await verifyClaims(accessToken, { identityHeaders });
@@ -131,25 +127,25 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
       const auth = { status: "authenticated", via: "cookie", accessToken, claims } as const;
       if (state.status === "refused") refused.add(accessToken);
       if (view === undefined) return state.status === "refused" ? null : { auth, device: null, state };
-      if (!view?.active) return nobody(view);
+      if (!view?.active) return signedOut(view);
       const { active } = view;
       const agrees =
         active.userId === claims.sub &&
         active.sessionId === claims.session_id &&
         active.tag === tagOf(session, vault.keys);
       if (!agrees || state.status === "refused") return null;
-      if (state.status === "over") return nobody(view);
+      if (state.status === "over") return signedOut(view);
       return { auth, device: { device: owner, view }, state };
     }
 
-    /** The active account's session as the vault has it, fresh enough to use. @returns a verdict where there is none */
+    /** Returns the active account's session from the vault, fresh enough to use. @returns a verdict if there is none */
     async function fromVault(owner: Device): Promise<StoredSession | Judgement | "again"> {
       const opened = await vault.open(owner);
-      if (!opened?.active || !opened.vault) return nobody(opened);
+      if (!opened?.active || !opened.vault) return signedOut(opened);
       const entry = opened.vault;
       const session = await vault.unseal(owner, entry);
       if (!session) {
-        return (await vault.lose(owner, { entry, listed: false })) ? nobody(opened) : "again";
+        return (await vault.lose(owner, { entry, listed: false })) ? signedOut(opened) : "again";
       }
       const secondsLeft = (expiryOf(session.access_token) ?? 0) - now() / 1000;
       if (secondsLeft > refreshMarginSeconds && !refused.has(session.access_token)) {
@@ -158,10 +154,10 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
       }
       const result = await refreshSession(session.refresh_token, { identityHeaders });
       if (result.status === "refused") {
-        return (await vault.lose(owner, { entry, listed: true })) ? nobody(opened) : "again";
+        return (await vault.lose(owner, { entry, listed: true })) ? signedOut(opened) : "again";
       }
       if (result.status === "refreshed") {
-        // Written before anybody has it: a rotation that is not in the vault is in no browser either.
+        // Written before it is used: a rotation that is not in the vault is not in any browser either.
         renewed = (await vault.keep({ device: owner, entry, session: result.session })).kept;
         return renewed ? result.session : "again";
       }
@@ -170,14 +166,14 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         : { auth: unavailable, device: { device: owner, view: opened } };
     }
 
-    /** Brings an entry of an earlier key under the current one. */
+    /** Re-encrypts an entry of an earlier key with the current one. */
     async function reseal(owner: Device, { entry, session }: { entry: VaultEntry; session: StoredSession }) {
       const { current } = vault.keys.vault;
       if (entry.keyId !== current.id) await vault.keep({ device: owner, entry, session });
     }
 
     async function judgement(): Promise<Judgement> {
-      if (!device) return nobody(null);
+      if (!device) return signedOut(null);
       const expiry = brought && expiryOf(brought.access_token);
       const usable = brought && expiry !== null && expiry - now() / 1000 > refreshMarginSeconds ? brought : null;
       let judged = usable && (await judge(usable, device));
@@ -192,7 +188,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
       return judged ?? { auth: unavailable, device: null };
     }
 
-    /** What the browser has yet to get; notes a newest secret that it has shown for the first time. */
+    /** Returns the device cookie that the browser still needs. Records the first arrival of the newest secret. */
     function deviceCookieFor({ device: known }: Judgement): Device | null {
       if (!known) return null;
       const { view } = known;
@@ -200,10 +196,10 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         known.device = successorOf(known.device, vault.keys);
         return known.device;
       }
-      // A secret that additions led to has yet to arrive.
+      // The browser has yet to receive a secret that additions led to.
       const shown = known.device.secret === credentials.device?.secret;
       if (shown && !view.arrived) void vault.noteArrival(known.device);
-      // The expiry slides, but seldom: a late response that sets an earlier secret would undo a sign-in's.
+      // Extends the expiry, but rarely: a late response with an earlier secret would undo a sign-in.
       return renewed && view.old ? known.device : null;
     }
 
@@ -222,7 +218,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   };
 }
 
-/** What judges sessions in this process; its refresher lets requests at the same moment share one refresh. */
+/** Opens this process's session services. Concurrent requests share one refresh. */
 export async function openSessionServices(env: Env): Promise<SessionServices> {
   const { SUPABASE_URL: supabaseUrl, SUPABASE_PUBLISHABLE_KEY: publishableKey } = env;
   const vault = await openVault(env);

@@ -7,7 +7,7 @@ import { Notice } from "../ui/notice.tsx";
 import type { LinkedEmailChange } from "./email-change.ts";
 import { maskEmail } from "./mailed-link.ts";
 
-/** A change as these pages show it to anyone who has the link: the account's own email is masked. */
+/** A change as shown to anyone who has the link, with the account's own email masked. */
 export type ShownEmailChange = Omit<LinkedEmailChange, "userId">;
 
 export function shownEmailChange({ userId: _, email, ...change }: LinkedEmailChange): ShownEmailChange {
@@ -18,7 +18,7 @@ const Address = ({ children }: { children: string | null }) => (
   <strong className="font-semibold text-ink">{children}</strong>
 );
 
-/** Asks one mailbox to confirm a change of address. */
+/** Asks one mailbox to confirm a change of email. */
 export function ConfirmEmailChange({
   change,
   fields,
@@ -71,7 +71,7 @@ export function ConfirmEmailChange({
   );
 }
 
-/** Says what is still missing, or that the change is complete. */
+/** Shows which confirmation is missing, or that the change is complete. */
 export function EmailChangeConfirmed({
   change,
   complete,

@@ -24,7 +24,7 @@ async function signIn(email = account.email) {
   return { browser, signedIn: location === "/" };
 }
 
-/** Asks for the change. @returns the browser that did */
+/** Requests the change. @returns the browser that requested it */
 async function ask(to = newEmail) {
   const { browser } = await signIn();
   const answer = await browser.post("/settings/profile/email", { email: to });
@@ -37,11 +37,11 @@ const profile = async (browser: ReturnType<typeof openBrowser>) => (await browse
 const noticesTo = async (address: string) =>
   (await mailsTo(address)).filter((mail) => mail.subject === "Your Gatehouse email was changed");
 
-describe("a change of address", () => {
+describe("a change of email", () => {
   test.each([
     ["the new mailbox first", (current: string, next: string) => [next, current]],
     ["the old mailbox first", (current: string, next: string) => [current, next]],
-  ] as const)("counts once both have confirmed, %s, and is told to both", async (_, order) => {
+  ] as const)("takes effect after both addresses confirm, %s, and both are notified", async (_, order) => {
     const { browser, answer } = await ask();
     expect(answer.location).toBe("/settings/profile#email");
     expect(await profile(browser)).toContain("We sent a link to both addresses.");
@@ -53,7 +53,7 @@ describe("a change of address", () => {
     expect((await signIn(newEmail)).signedIn).toBe(false);
     const asked = await openBrowser(base).get(new URL(second).pathname + new URL(second).search);
     expect(asked.words).toContain("This is the last step");
-    // The link's page shows the new address, and only the first letter of the account's own.
+    // The link's page shows the new email, and only the first letter of the account's own.
     expect(asked.words).toContain(`${maskEmail(account.email)} to ${newEmail}`);
     expect(asked.text.replaceAll(newEmail, "")).not.toContain(account.email);
 
@@ -74,7 +74,7 @@ describe("a change of address", () => {
     expect(rows.map(({ kind }) => kind).sort()).toEqual(["email_change_requested", "email_changed"]);
   });
 
-  test("counts once, however often its links are sent at the same moment", async () => {
+  test("is confirmed once, also when its links are submitted concurrently", async () => {
     await ask();
     const links = [await confirmationLink(account.email), await confirmationLink(newEmail)];
     const answers = await callAtOnce((nth) => confirm(links[nth % 2] ?? ""));
@@ -84,7 +84,7 @@ describe("a change of address", () => {
     await expect.poll(() => noticesTo(newEmail)).toHaveLength(1);
   });
 
-  test("of an account that has none yet counts once the new mailbox has confirmed", async () => {
+  test("of an account without an email is complete once the new mailbox has confirmed", async () => {
     const { browser } = await signIn();
     await query("update auth.users set email = null where id = $1", [account.id]);
     expect((await browser.post("/settings/profile/email", { email: newEmail })).status).toBe(303);
@@ -98,7 +98,7 @@ describe("a change of address", () => {
     expect((await signIn(newEmail)).signedIn).toBe(true);
   });
 
-  test("is neither made nor begun by a mail scanner", async () => {
+  test("is not affected by a mail scanner", async () => {
     const { browser } = await ask();
     for (const address of [account.email, newEmail]) {
       const link = await confirmationLink(address);
@@ -107,7 +107,7 @@ describe("a change of address", () => {
     expect(await profile(browser)).not.toContain("Confirmed");
   });
 
-  test("taken back leaves both links dead and the address as it was", async () => {
+  test("that is canceled invalidates both links and keeps the old email", async () => {
     const { browser } = await ask();
     const links = [await confirmationLink(account.email), await confirmationLink(newEmail)];
     expect((await browser.post("/settings/profile/email-change", { do: "cancel" })).status).toBe(303);
@@ -124,7 +124,7 @@ describe("a change of address", () => {
     expect(await profile(browser)).toContain("There’s no pending email change.");
   });
 
-  test("sent again asks both anew, and the links of before are dead", async () => {
+  test("that is resent asks both mailboxes again and invalidates the earlier links", async () => {
     const { browser } = await ask();
     const first = await confirmationLink(account.email);
     await confirm(first);
@@ -137,7 +137,7 @@ describe("a change of address", () => {
     expect((await confirm(link)).words).toContain("One more confirmation");
   });
 
-  test("is not sent again in its first three minutes, so that its links keep working", async () => {
+  test("is not resent within three minutes, so that its links keep working", async () => {
     const { browser } = await ask();
     const link = await confirmationLink(account.email);
     expect((await browser.post("/settings/profile/email-change", { do: "resend" })).status).toBe(303);
@@ -153,7 +153,7 @@ describe("a change of address", () => {
     ["nonsense", "Enter an email address"],
     ["same", "This is already your email"],
     ["taken", "This email can’t be used"],
-  ])("is refused at its field: %s", async (what, message) => {
+  ])("is rejected at its field: %s", async (what, message) => {
     const other = await createAccount();
     try {
       const to = { nonsense: "nonsense", same: account.email.toUpperCase(), taken: other.email }[what];
@@ -170,7 +170,7 @@ describe("a change of address", () => {
     expect(browser.cookie()).not.toContain("verifier");
   });
 
-  test("by another's link changes no session of who opens it", async () => {
+  test("confirmed through another account's link leaves the visitor's session unchanged", async () => {
     const other = await createAccount();
     try {
       await ask();
@@ -189,7 +189,7 @@ describe("a change of address", () => {
   });
 });
 
-test("a link of another kind leads on to what replaces it", async () => {
+test("a link of another kind leads to its replacement", async () => {
   const hash = "a".repeat(56);
   const page = async (type: string) => (await openBrowser(base).post("/auth/confirm", { token_hash: hash, type })).text;
   expect(await page("recovery")).toContain('href="/forgot-password"');

@@ -10,7 +10,7 @@ import { takeMintLease } from "./mint-session.ts";
 import { discardSession } from "./request-session.ts";
 import type { User } from "./user.ts";
 
-/** How long a link waits for others of its account, in milliseconds, and between two tries. */
+/** How long a link waits for others of its account, and the interval between two tries, in milliseconds. */
 const patienceMs = 5_000;
 const retryMs = 100;
 const pause = () => new Promise((resolve) => setTimeout(resolve, retryMs));
@@ -19,19 +19,19 @@ const busy = "We can’t open this link right now. Nothing has changed. Try agai
 export const changeEmailSchema = z.object({ email: emailSchema });
 
 const pending = z.object({
-  /** Null where the account has none yet: then the new mailbox alone has to confirm. */
+  /** Null if the account has no email yet: then only the new mailbox has to confirm. */
   email: z.string().nullable(),
   newEmail: z.string(),
   sentAt: z.string(),
-  /** The mailbox that has confirmed already. */
+  /** The mailbox that has already confirmed. */
   agreed: z.enum(["current", "new"]).nullable(),
 });
 const ofLink = pending.extend({ userId: z.uuid(), mailbox: z.enum(["current", "new"]) });
 
-/** A change of address that waits for one or both of its mailboxes. */
+/** A change of email that waits for one or both of its mailboxes. */
 export type PendingEmailChange = z.infer<typeof pending>;
 
-/** As {@link PendingEmailChange}, found by the link from one of its mails. */
+/** A {@link PendingEmailChange} found by the link from one of its emails. */
 export type LinkedEmailChange = z.infer<typeof ofLink>;
 
 export type EmailChangeAnswer =
@@ -39,22 +39,22 @@ export type EmailChangeAnswer =
   | { status: "refused"; httpStatus: AuthFailure["status"]; formErrors?: string[]; fieldErrors?: { email: string[] } };
 
 /**
- * The change that an account waits for, or null.
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * Returns an account's pending change, or null.
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function pendingEmailChange(context: AppLoadContext, userId: string): Promise<PendingEmailChange | null> {
   return pending.nullable().parse(await ask(context, "pending_email_change", { subject_id: userId }));
 }
 
 /**
- * The change that a link from a mail would confirm; null where the link is used, replaced or none of ours.
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * Returns the change that an emailed link would confirm, or null if the link was used, was replaced or is not ours.
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function emailChangeOfLink(context: AppLoadContext, tokenHash: string): Promise<LinkedEmailChange | null> {
   return ofLink.nullable().parse(await ask(context, "email_change_of_link", { token_hash: tokenHash }));
 }
 
-/** Has the identity backend mail both mailboxes, each of which has to confirm. */
+/** Has the identity backend email both mailboxes, each of which has to confirm. */
 export async function requestEmailChange(
   context: AppLoadContext,
   { user, email }: { user: User; email: string },
@@ -71,7 +71,7 @@ export async function requestEmailChange(
   }
   const { stored } = context.session;
   if (!stored) throw problem("UNAUTHENTICATED", { requestId: context.requestId });
-  // The client of mails sends no PKCE challenge: no verifier stays in the browser.
+  // This client sends no PKCE challenge, so no verifier stays in the browser.
   const { auth } = context.session.mailClient();
   const opened = await auth.setSession(stored);
   const { error } = opened.error
@@ -103,38 +103,38 @@ function tooSoon(seconds: number): string {
 }
 
 /**
- * Has both mails sent again; the links in the ones before no longer work, and both mailboxes have to confirm anew.
- * @returns null where no change is pending
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * Has both emails sent again. The links in the earlier ones stop working, and both mailboxes have to confirm again.
+ * @returns null if no change is pending
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function resendEmailChange(
   context: AppLoadContext,
   { user }: { user: User },
 ): Promise<EmailChangeAnswer | null> {
-  // The backend's own call for it would ask for a bot challenge; asking for the same change again does the same.
+  // Requests the same change again, because the backend's own call for resending requires a bot challenge.
   const change = await pendingEmailChange(context, user.id);
   return change && requestEmailChange(context, { user, email: change.newEmail });
 }
 
 /**
- * Takes a pending change back: neither link works any more.
- * @returns false where there was none
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * Cancels a pending change. Both links stop working.
+ * @returns false if there was none
+ * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function cancelEmailChange(context: AppLoadContext, { user }: { user: User }): Promise<boolean> {
   return z.boolean().parse(await ask(context, "cancel_email_change", { subject_id: user.id }));
 }
 
 export type ConfirmedEmailChange =
-  /** One mailbox has confirmed, the other has yet to. */
+  /** One mailbox has confirmed; the other has not yet. */
   | { status: "half"; change: LinkedEmailChange }
   | { status: "changed"; change: LinkedEmailChange }
   | { status: "void" }
   | { status: "refused"; httpStatus: AuthFailure["status"]; message: string };
 
 /**
- * Confirms one mailbox's part of a change. It signs nobody in: whoever opens the mail stays who they are in this
- * browser. Once both have confirmed, the owner is told at the old and at the new address.
+ * Confirms one mailbox's part of a change. Signs no one in: opening the email does not change the session in this
+ * browser. Once both have confirmed, notifies the owner at the old and the new address.
  */
 export async function confirmEmailChange(
   context: AppLoadContext,
@@ -157,7 +157,7 @@ export async function confirmEmailChange(
     const failure = generalFailure(error);
     return failure ? { status: "refused", httpStatus: failure.status, message: failure.message } : { status: "void" };
   }
-  // Somebody took it back in between; or it was confirmed by a link that only the backend knows.
+  // The change was canceled in the meantime, or confirmed by a link that only the backend knows.
   if (!change) return { status: "void" };
   if (!data.session) return { status: "half", change };
   await discardSession(context, data.session);
@@ -171,9 +171,9 @@ export async function confirmEmailChange(
 }
 
 /**
- * Redeems a link while nobody else redeems one of its account: of two at once the backend would take both for the first
- * mailbox, and void both. An account without an email has but one link.
- * @returns the change that it confirms, if any, and the backend's answer; null where its turn did not come in time
+ * Redeems a link while no other link of its account is being redeemed: the backend would take two concurrent ones for
+ * the first mailbox and invalidate both. An account without an email has only one link.
+ * @returns the change that it confirms, if any, and the backend's answer; null if its turn did not come in time
  */
 async function redeemAlone<Answer>(context: AppLoadContext, tokenHash: string, redeem: () => Promise<Answer>) {
   for (const deadline = Date.now() + patienceMs; Date.now() < deadline; await pause()) {
@@ -182,7 +182,7 @@ async function redeemAlone<Answer>(context: AppLoadContext, tokenHash: string, r
     const lease = await takeMintLease(context, change.userId);
     if (typeof lease === "string") continue;
     try {
-      // It may have been used before the lease was ours.
+      // It may have been used before we acquired the lease.
       return { change: await emailChangeOfLink(context, tokenHash), answer: await redeem() };
     } finally {
       await lease.release();

@@ -11,9 +11,9 @@ import { Field } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
 
 export interface EnterCodeProps {
-  /** Where the code was sent, masked. */
+  /** The masked email that the code was sent to. */
   masked: string;
-  /** True where the page's visitor is known to have the account; others must not learn whether it exists. */
+  /** True if the visitor is known to own the account. Others must not learn whether it exists. */
   exists: boolean;
   resent: boolean;
   returnUrl: string;
@@ -26,7 +26,7 @@ export interface EnterCodeProps {
   children: ReactNode;
 }
 
-/** Takes an emailed code, in the browser that asked for it. */
+/** Renders the form for an emailed code, in the browser that requested it. */
 export function EnterCode(props: EnterCodeProps) {
   const { masked, exists, resent, returnUrl, mailboxUrl, challenge, lastResult, hidden, children } = props;
   const [form, { code }] = useForm<{ code: string }>({ id: "email-code", lastResult });

@@ -28,14 +28,16 @@ beforeEach(async () => {
   return () => deletePerson(person);
 });
 
-/** An account that was confirmed long ago: a mail that has just confirmed one replaces its password. */
+/**
+ * Creates an account that was confirmed long ago, because an email that has just confirmed one replaces its password.
+ */
 async function createAccount(): Promise<Person> {
   const created = await createPerson();
   await query("update auth.users set email_confirmed_at = now() - interval '1 day' where id = $1", [created.id]);
   return created;
 }
 
-/** The code of the newest of so many mails. */
+/** Waits for `mails` emails. @returns the code in the newest one */
 async function codeOf(email: string, { mails = 1 } = {}): Promise<string> {
   await expect.poll(async () => (await mailsTo(email)).length).toBeGreaterThanOrEqual(mails);
   const [, code] = /(\d{10})/.exec((await mailsTo(email)).at(-1)?.text ?? "") ?? [];
@@ -55,7 +57,7 @@ const sessionsOf = ({ id }: Person) =>
   query<{ aal: string; id: string }>("select id, aal::text from auth.sessions where user_id = $1", [id]);
 const sessionOf = async (browser: Browser) => JSON.parse((await browser.get("/api/v1/auth/session")).text);
 
-test("a mailed code signs in at AAL1 and keeps the destination, without a script", async () => {
+test("an emailed code signs in at AAL1 and keeps the destination, without JavaScript", async () => {
   const browser = openBrowser(base);
   expect((await browser.get("/login?returnUrl=%2Fworkspaces")).text).toContain(
     'formAction="/login/code?returnUrl=%2Fworkspaces"'.replace("formAction", "formaction"),
@@ -81,11 +83,11 @@ test("a mailed code signs in at AAL1 and keeps the destination, without a script
   expect((await browser.get("/settings/security/activity")).words).toContain("Code by email");
 });
 
-test("the password that was typed on the sign-in page is in no answer", async () => {
+test("no response contains the password typed on the sign-in page", async () => {
   const address = newAddress();
   const browser = openBrowser(base, { address });
   const password = "typed before the button";
-  const invalid = await browser.post("/login/code", { email: "nobody", password });
+  const invalid = await browser.post("/login/code", { email: "not-an-email", password });
   expect([invalid.status, invalid.text.includes(password)]).toEqual([400, false]);
   for (let made = 0; made < 5; made += 1) {
     await query("select private.begin_attempt($1)", [JSON.stringify({ action: "mail", address, email: person.email })]);
@@ -94,7 +96,7 @@ test("the password that was typed on the sign-in page is in no answer", async ()
   expect([limited.status, limited.text.includes(password)]).toEqual([429, false]);
 });
 
-test("another code that is refused shows the email masked", async () => {
+test("a refused resend shows the email masked", async () => {
   const address = newAddress();
   const browser = openBrowser(base, { address });
   await askForCode(browser);
@@ -105,7 +107,7 @@ test("another code that is refused shows the email masked", async () => {
   expect([refused.status, refused.text.includes(person.email)]).toEqual([429, false]);
 });
 
-test("the mail holds the code and no link", async () => {
+test("the email contains the code and no link", async () => {
   await askForCode(openBrowser(base));
   await codeOf(person.email);
   const [mail] = await mailsTo(person.email);
@@ -125,13 +127,13 @@ describe("a code is refused", () => {
     expect(answer.words).toContain(wrong);
   };
 
-  test("where it is wrong; the right one still works", async () => {
+  test("if it is wrong, and the right one still works", async () => {
     const code = await codeOf(person.email);
     await expectWrong(code === "0000000000" ? "0000000001" : "0000000000");
     expect((await enter(browser, code)).status).toBe(302);
   });
 
-  test("where it was used, by the same browser and by another", async () => {
+  test("if it was used, by the same browser or by another", async () => {
     const other = openBrowser(base);
     await askForCode(other);
     const code = await codeOf(person.email);
@@ -140,12 +142,12 @@ describe("a code is refused", () => {
     expect(await sessionsOf(person)).toHaveLength(1);
   });
 
-  test("where it expired at the identity backend", async () => {
+  test("if it has expired at the identity backend", async () => {
     await query("update auth.users set recovery_sent_at = now() - interval '61 minutes' where id = $1", [person.id]);
     await expectWrong(await codeOf(person.email));
   });
 
-  test("where another one replaced it", async () => {
+  test("if another one replaced it", async () => {
     const first = await codeOf(person.email);
     await passMailPause(person.email);
     expect((await browser.post("/login/code", { intent: "resend" })).location).toBe("/login/code?resent=");
@@ -154,7 +156,7 @@ describe("a code is refused", () => {
     expect((await enter(browser, second)).status).toBe(302);
   });
 
-  test("where it belongs to another account", async () => {
+  test("if it belongs to another account", async () => {
     const other = await createAccount();
     try {
       const theirs = openBrowser(base);
@@ -171,7 +173,7 @@ describe("a code is refused", () => {
     expect(await sessionsOf(person)).toEqual([]);
   });
 
-  test("in a browser that did not ask for it", async () => {
+  test("in a browser that did not request it", async () => {
     const code = await codeOf(person.email);
     const [name = "", value = ""] = browser.cookie().split("=");
     const [text = "", signature = ""] = value.split(".");
@@ -188,13 +190,13 @@ describe("a code is refused", () => {
     expect(await sessionsOf(person)).toEqual([]);
   });
 
-  test("for a banned account, in the words for a wrong one", async () => {
+  test("for a banned account, with the same message as a wrong one", async () => {
     const code = await codeOf(person.email);
     await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [person.id]);
     await expectWrong(code);
   });
 
-  test("from a program that names an attack tool", async () => {
+  test("from a client that names an attack tool", async () => {
     const code = await codeOf(person.email);
     const tool = openBrowser(base, { cookie: browser.cookie(), userAgent: "sqlmap/1.8" });
     expect((await enter(tool, code)).status).toBe(403);
@@ -206,7 +208,7 @@ test("50 concurrent redemptions of one code start one session", async () => {
   const asked = openBrowser(base);
   await askForCode(asked);
   const code = await codeOf(person.email);
-  // Each from an address of its own, so that no limit is in the way.
+  // Each uses its own address, so that no rate limit applies.
   const answers = await callAtOnce(() => enter(openBrowser(base, { cookie: asked.cookie() }), code), { times: 50 });
   expect(answers.filter(({ status }) => status === 302)).toHaveLength(1);
   expect(answers.filter(({ status }) => status === 400)).toHaveLength(49);
@@ -214,7 +216,7 @@ test("50 concurrent redemptions of one code start one session", async () => {
   expect(await mailsTo(person.email)).toHaveLength(1);
 }, 60_000);
 
-test("a code that another request has just tried never reaches the identity backend", async () => {
+test("a code that a concurrent request has just tried never reaches the identity backend", async () => {
   // Supabase Auth starts a session for each of 50 concurrent requests with one code.
   const backend = await startIdentityBackend();
   const web = await backend.startWeb();
@@ -241,7 +243,7 @@ describe("limits", () => {
       await query("select private.begin_attempt($1)", [JSON.stringify(attempt)]);
   };
 
-  test("five wrong codes from one address are tried, and then not even the right one", async () => {
+  test("an address can try five wrong codes, and then not even the right one", async () => {
     const address = newAddress();
     const { email } = person;
     const browser = openBrowser(base, { address });
@@ -252,7 +254,7 @@ describe("limits", () => {
     const refused = await enter(browser, code);
     expect(refused.status).toBe(429);
     expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
-    // The owner, elsewhere, is not locked out.
+    // The owner, at another address, is not locked out.
     const elsewhere = openBrowser(base, { cookie: browser.cookie() });
     expect((await enter(elsewhere, code)).status).toBe(302);
   });
@@ -265,8 +267,8 @@ describe("limits", () => {
     expect((await enter(browser, await codeOf(person.email))).status).toBe(302);
   });
 
-  test("five mails in a row are asked for from one address, for known and unknown emails alike", async () => {
-    for (const email of [person.email, `nobody-${person.email}`]) {
+  test("an address can request five emails in a row, for known and unknown emails alike", async () => {
+    for (const email of [person.email, `unknown-${person.email}`]) {
       const address = newAddress();
       await exhaust({ action: "mail", address, email }, 4);
       const browser = openBrowser(base, { address });
@@ -275,7 +277,7 @@ describe("limits", () => {
     }
   });
 
-  test("a blocked address neither asks for a code nor enters one", async () => {
+  test("a blocked address can neither request nor enter a code", async () => {
     const address = newAddress();
     const browser = openBrowser(base, { address });
     await askForCode(browser);
@@ -311,7 +313,7 @@ describe("limits", () => {
     ]);
   });
 
-  test("an override lifts no ban for a code", async () => {
+  test("an override does not lift a ban for a code", async () => {
     const browser = openBrowser(base);
     await askForCode(browser);
     const code = await codeOf(person.email);
@@ -326,7 +328,7 @@ describe("limits", () => {
   });
 });
 
-test("a wrong code is answered alike for known, banned and unknown addresses, in the same time", async () => {
+test("a wrong code gets the same answer in the same time for known, banned and unknown emails", async () => {
   const banned = await createAccount();
   try {
     await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [banned.id]);
@@ -347,12 +349,12 @@ test("a wrong code is answered alike for known, banned and unknown addresses, in
   }
 });
 
-test("within 3 minutes of a reset mail nothing is sent, and its link still works", async () => {
+test("within 3 minutes of a reset email none is sent, and its link still works", async () => {
   const browser = openBrowser(base);
   await browser.post("/forgot-password", { email: person.email });
   const link = await confirmationLink(person.email);
   await endMailTurns(person.email);
-  // The tests' identity backend lets one mail a second through to an account.
+  // The tests' identity backend allows one email per second to an account.
   await new Promise((resolve) => setTimeout(resolve, 1_100));
   await askForCode(browser);
   await browser.post("/login/code", { intent: "resend" });
@@ -361,7 +363,7 @@ test("within 3 minutes of a reset mail nothing is sent, and its link still works
   expect(answer.location).toBe("/reset-password");
 });
 
-test("once a code was used, another is mailed at once", async () => {
+test("after a code was used, another one is emailed immediately", async () => {
   const [browser, other] = [openBrowser(base), openBrowser(base)];
   await askForCode(browser);
   expect((await enter(browser, await codeOf(person.email))).location).toBe("/");
@@ -370,18 +372,18 @@ test("once a code was used, another is mailed at once", async () => {
   expect((await enter(other, await codeOf(person.email, { mails: 2 }))).location).toBe("/");
 });
 
-test("an unconfirmed account gets its confirmation instead, and no code opens it", async () => {
+test("an unconfirmed account gets its confirmation email instead, and no code opens it", async () => {
   await query("update auth.users set email_confirmed_at = null, raw_user_meta_data = '{}' where id = $1", [person.id]);
   const browser = openBrowser(base);
   await askForCode(browser);
   const link = await confirmationLink(person.email);
   expect((await mailsTo(person.email)).map(({ subject }) => subject)).toEqual(["Confirm your email for Gatehouse"]);
   const answer = await browser.post("/auth/confirm", Object.fromEntries(new URL(link).searchParams));
-  // Somebody else may have signed up with the address and chosen its password.
+  // An attacker may have signed up with the email and chosen its password.
   expect(answer.location).toMatch(/^\/reset-password\?first=/);
 });
 
-test("an unknown address gets no account and no mail", async () => {
+test("an unknown email gets no account and no email", async () => {
   const email = `unknown-${person.email}`;
   const browser = openBrowser(base);
   await askForCode(browser, email);
@@ -391,7 +393,7 @@ test("an unknown address gets no account and no mail", async () => {
   expect(await query("select from auth.users where email = $1", [email])).toEqual([]);
 });
 
-test("sends an account with an authenticator to the second step", async () => {
+test("a code sends an account with an authenticator to the second step", async () => {
   await insertAuthenticators(person, ["Phone"]);
   const browser = openBrowser(base);
   await askForCode(browser);
@@ -400,7 +402,7 @@ test("sends an account with an authenticator to the second step", async () => {
   expect(await sessionOf(browser)).toMatchObject({ mfa: { satisfied: false } });
 });
 
-test("a code adds an account to those of the browser", async () => {
+test("a code adds an account to the browser's other accounts", async () => {
   const other = await createAccount();
   try {
     const browser = await signIn(other);
@@ -416,7 +418,7 @@ test("a code adds an account to those of the browser", async () => {
 });
 
 describe("step-up", () => {
-  test("takes a mailed code from people without a password", async () => {
+  test("accepts an emailed code from people without a password", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: 900 });
     await query("update auth.users set encrypted_password = '' where id = $1", [person.id]);
     const page = await browser.get("/step-up?returnUrl=%2Fsettings%2Fsecurity%2Faccess");
@@ -432,7 +434,7 @@ describe("step-up", () => {
     expect(await sessionsOf(person)).toHaveLength(1);
   });
 
-  test("does not take one where the account has an authenticator", async () => {
+  test("refuses an emailed code if the account has an authenticator", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: 900 });
     await insertAuthenticators(person, ["Phone"]);
     expect((await browser.get("/step-up/code")).location).toMatch(/^\/mfa/);
@@ -440,7 +442,7 @@ describe("step-up", () => {
     expect(await mailsTo(person.email)).toEqual([]);
   });
 
-  test("takes no code that was asked for another address", async () => {
+  test("refuses a code that was requested for another email", async () => {
     const other = await createAccount();
     try {
       const browser = await signedInLongAgo(person, { secondsAgo: 900 });
@@ -452,7 +454,7 @@ describe("step-up", () => {
   });
 });
 
-test("a phone signs in by a mailed code, and the activity says how", async () => {
+test("a phone signs in with an emailed code, and the activity log names the method", async () => {
   const { auth } = createClient(supabase.url, supabase.publishableKey, {
     auth: { persistSession: false, autoRefreshToken: false },
   });

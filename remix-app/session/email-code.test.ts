@@ -6,7 +6,7 @@ const env = { SUPABASE_SECRET_KEY: "a secret key" };
 const origin = "https://app.example.com";
 const contextOf = (cookie: string | null) => ({ env, origin, jar: createCookieJar(cookie) });
 
-describe("the address that a browser had a code mailed to", () => {
+describe("the email that a browser requested a code for", () => {
   let cookie: string;
   beforeEach(() => {
     vi.useFakeTimers();
@@ -18,7 +18,7 @@ describe("the address that a browser had a code mailed to", () => {
     vi.useRealTimers();
   });
 
-  test("is in a cookie of the host alone, which scripts do not read", () => {
+  test("is in a host-only, HttpOnly cookie", () => {
     const context = contextOf(null);
     rememberRequest(context, "ada@example.com");
     expect(context.jar.setCookieHeaders()).toEqual([
@@ -29,12 +29,12 @@ describe("the address that a browser had a code mailed to", () => {
   test.each([
     [15 * 60_000 - 1, "ada@example.com"],
     [15 * 60_000, null],
-  ])("counts for 15 minutes: after %d ms it is %s", (elapsedMs, expected) => {
+  ])("is valid for 15 minutes: after %d ms it is %s", (elapsedMs, expected) => {
     vi.advanceTimersByTime(elapsedMs);
     expect(requestedFor(contextOf(cookie))).toBe(expected);
   });
 
-  test("is not taken from a cookie that we did not sign", () => {
+  test("is not read from a cookie that we did not sign", () => {
     const [name = "", value = ""] = cookie.split("=");
     const [, signature = ""] = value.split(".");
     const until = Date.now() + 60_000;

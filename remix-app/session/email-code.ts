@@ -9,10 +9,11 @@ import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { holdMailBack, startEvenTiming } from "./even-answers.ts";
 
-// Signing in by a code that the identity backend mails (its OTP). Existing accounts only; nothing here tells whether an
-// account exists. The backend keeps one token for this mail and the reset mail, so both are one kind: `recovery_mail`.
+// Sign-in with a code that the identity backend emails (its OTP). Only for existing accounts; no answer reveals whether
+// an account exists. The backend keeps one token for this email and the reset email, so both are one kind:
+// `recovery_mail`.
 
-/** The identity backend's codes have 6 to 10 digits (`otp_length`); mail programs may add spaces. */
+/** The identity backend's codes have 6 to 10 digits (`otp_length`); mail clients may add spaces. */
 export const emailCodeSchema = z.object({
   code: z
     .string({ error: "Enter the code from the email" })
@@ -27,16 +28,16 @@ const wrongCode: AuthFailure = {
 
 export interface CodeRequest {
   email: string;
-  /** Whether a recovery override lets the email past its own limits; left out if the page knows none. */
+  /** Whether a recovery override lets the email past its own limits. Omitted if the page has no overrides. */
   isOverridden?: () => Promise<boolean>;
   /** Called with the identity backend's answer to a code that an override let past limits. */
   recordOverride?: (answer: { error: AuthError | null; userId: string | undefined }) => Promise<void>;
 }
 
 /**
- * Mails a sign-in code to an address that has an account, unless a link or code was mailed to it minutes ago, and lets
- * this browser enter it.
- * @returns what to say where that failed, or null; the same for known and unknown addresses, in the same time
+ * Emails a sign-in code to an address that has an account, unless a link or code was emailed to it minutes ago, and
+ * lets this browser enter it.
+ * @returns the error to show, or null; the same for known and unknown emails, in the same time
  */
 export async function mailCode(
   context: AppLoadContext,
@@ -61,7 +62,7 @@ export async function mailCode(
     attempt.mailWaitSeconds === null
       ? await context.session.mailClient().auth.signInWithOtp({ email, options })
       : await holdMailBack(context, attempt);
-  // Only known addresses meet a limit of their own, and only unknown ones are refused.
+  // Only known emails can reach their own limit, and only unknown ones are rejected.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();
@@ -70,8 +71,9 @@ export async function mailCode(
 }
 
 /**
- * Redeems a mailed code: leaves a session at AAL1 in the cookie of the answer. A code works once, however many send it.
- * @returns the account, or what to say; the same for unknown addresses and for wrong, used and expired codes
+ * Redeems an emailed code and stores a session at AAL1 in the response's cookie. A code works once, also with
+ * concurrent requests.
+ * @returns the account, or the error to show: the same for unknown emails and for wrong, used and expired codes
  */
 export async function redeemCode(
   context: AppLoadContext,
@@ -100,7 +102,7 @@ export async function redeemCode(
 const remembered = z.object({ email: z.string(), until: z.number() });
 
 /**
- * Remembers the address that this browser asked for a code for. Another browser cannot enter the code, so an attacker
+ * Remembers the email that this browser requested a code for. Another browser cannot enter the code, so an attacker
  * cannot sign it in to the attacker's account.
  */
 export function rememberRequest(context: CookieContext & KeyContext, email: string): void {
@@ -109,7 +111,9 @@ export function rememberRequest(context: CookieContext & KeyContext, email: stri
   writeCookie(context, cookies.codeRequest, { value: `${text}.${signatureOf(context, text).toString("base64url")}` });
 }
 
-/** Returns the address that this browser had a code mailed to; null if it did not, or longer than 15 minutes ago. */
+/**
+ * Returns the email that this browser requested a code for, or null if it did not, or did so more than 15 minutes ago.
+ */
 export function requestedFor(context: CookieContext & KeyContext): string | null {
   const [text = "", signature = ""] = readCookie(context, cookies.codeRequest).split(".");
   if (!isSignature(signature, signatureOf(context, text))) return null;

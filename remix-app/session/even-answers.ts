@@ -4,12 +4,12 @@ import type { AdmittedAttempt } from "../abuse/attempts.ts";
 import { generalFailure } from "../supabase/auth-errors.ts";
 
 /**
- * What an answer about an address takes at least, whether the address is known or not. It lies above the slowest of
- * the cases with a local backend: a new account's sign-up, which hashes a password and hands over a mail, measured at
- * up to 400 ms. Slower ones wait for the next multiple, so that a slow mail server shows as a step, not as a figure.
+ * The minimum time of an answer about an email, known or not. It is longer than the slowest case with a local backend:
+ * a sign-up, which hashes a password and sends an email, measured at up to 400 ms. Slower answers wait for the next
+ * multiple, so that a slow mail server shows only as a step.
  */
 export const answerStepMs = 750;
-/** Drawn anew for each answer and added, to drown what differs by a few milliseconds after the wait. */
+/** A random delay added to each answer, to hide the few milliseconds that still differ after the wait. */
 export const answerJitterMs = 100;
 
 export interface Clock {
@@ -27,9 +27,9 @@ const systemClock: Clock = {
 };
 
 /**
- * Starts to time an answer which must not tell by its speed whether an address is known: the identity backend hashes
- * passwords and sends mails for known addresses alone.
- * @returns to be awaited before answering: waits until the answer is due
+ * Times an answer that must not reveal by its speed whether an email is known: the identity backend hashes passwords
+ * and sends emails only for known ones.
+ * @returns a function to await before answering, which waits until the answer is due
  */
 export function startEvenTiming({ now, sleep, random }: Clock = systemClock): () => Promise<void> {
   const startedMs = now();
@@ -40,17 +40,17 @@ export function startEvenTiming({ now, sleep, random }: Clock = systemClock): ()
   };
 }
 
-/** No account has it: no mail reaches a name below `.invalid` (RFC 2606). */
-const nobody = "nobody@gatehouse.invalid";
+/** No account has this email, and no message reaches a name below `.invalid` (RFC 2606). */
+const unknownEmail = "unknown@gatehouse.invalid";
 
 /**
- * Answers an attempt whose mail is held back as the identity backend answers an unknown address: it judges the bot
- * challenge, limits requests, or fails. Without that, a wrong challenge would tell which addresses are known.
+ * Handles an attempt whose email is held back like an attempt for an unknown email: the identity backend checks the bot
+ * challenge, applies rate limits, or fails. Otherwise a wrong challenge would reveal which emails are known.
  */
 export async function holdMailBack(
   { session }: Pick<AppLoadContext, "session">,
   { challenge }: Pick<AdmittedAttempt, "challenge">,
 ): Promise<{ error: AuthError | null }> {
-  const { error } = await session.mailClient().auth.resetPasswordForEmail(nobody, challenge);
+  const { error } = await session.mailClient().auth.resetPasswordForEmail(unknownEmail, challenge);
   return { error: error && generalFailure(error) ? error : null };
 }

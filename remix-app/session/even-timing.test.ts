@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { answerJitterMs, answerStepMs, startEvenTiming } from "./even-answers.ts";
 
-/** When an answer is given whose work took so long. */
+/** @returns when an answer is sent whose work took `workMs` */
 async function answeredAfter(workMs: number, random = 0): Promise<number> {
   let clockMs = 1_000;
   const answer = startEvenTiming({
@@ -18,7 +18,7 @@ async function answeredAfter(workMs: number, random = 0): Promise<number> {
 }
 
 test.each([0, 5, 73, 208, 395, answerStepMs - 1, answerStepMs])(
-  "work of %d ms is answered at the floor",
+  "work of %d ms is answered at the minimum time",
   async (ms) => {
     expect(await answeredAfter(ms)).toBe(answerStepMs);
   },

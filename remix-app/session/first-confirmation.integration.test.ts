@@ -33,7 +33,7 @@ const accountOf = async () => {
 
 beforeEach(async () => {
   email = journey.newEmail();
-  // Straight at the identity backend, as anybody may.
+  // A direct call to the identity backend, as anyone can make.
   const { error } = await direct().signUp({ email, password: "the squatter's password", options: { data: squatter } });
   expect(error).toBeNull();
   expect(await accountOf()).toMatchObject({ display_name: "Squatter", workspace: "Squatter's workspace" });
@@ -65,8 +65,8 @@ const ways: [string, () => Promise<unknown>][] = [
   ],
 ];
 
-describe("an account that somebody else signed up for", () => {
-  test.each(ways)("has nothing of that once it is confirmed by %s", async (_, confirm) => {
+describe("an account that an attacker signed up for", () => {
+  test.each(ways)("keeps nothing of the attacker's once it is confirmed by %s", async (_, confirm) => {
     await confirm();
     const account = await accountOf();
     const name = email.split("@")[0];
@@ -74,7 +74,7 @@ describe("an account that somebody else signed up for", () => {
     expect(JSON.stringify(account)).not.toMatch(/squatter|evil/i);
   });
 
-  test("refuses a squatter who keeps trying the password while the owner confirms", async () => {
+  test("rejects an attacker who keeps trying the password while the owner confirms", async () => {
     const fields = await linkFields(0);
     let confirmed = false;
     const codes: (string | undefined)[] = [];
@@ -93,7 +93,7 @@ describe("an account that somebody else signed up for", () => {
     expect(codes.filter((code) => code !== "email_not_confirmed" && code !== "invalid_credentials")).toEqual([]);
   });
 
-  test("has what the provider says once its owner signs in there", async () => {
+  test("gets the provider's data once its owner signs in there", async () => {
     expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
     expect(await mailsTo(email)).toHaveLength(1);
     const account = await accountOf();
@@ -103,7 +103,7 @@ describe("an account that somebody else signed up for", () => {
   });
 });
 
-test("an identity whose email no provider has verified opens nothing once the mailbox has confirmed", async () => {
+test("an identity with an email that its provider never verified opens nothing after the mailbox is confirmed", async () => {
   email = journey.newEmail();
   const { location } = await journey.signIn(openBrowser(base), { email, verified: false });
   expect(location).toContain("/login?oauth=");
@@ -115,7 +115,7 @@ test("an identity whose email no provider has verified opens nothing once the ma
   expect(again.location).toContain("/login?oauth=");
 });
 
-test("a name that is set after the confirmation stays", async () => {
+test("a name set after the confirmation stays", async () => {
   const { token_hash = "" } = await linkFields(0);
   const auth = direct();
   await auth.verifyOtp({ token_hash, type: "signup" });

@@ -15,7 +15,7 @@ const contextOf = (cookie: string) => ({
 const formOf = (fields: Record<string, string> | string) =>
   new Request(new URL(page, origin), { method: "POST", body: new URLSearchParams(fields) });
 
-/** What the browser holds of a form that came too late, as its Cookie header has it. */
+/** Returns the Cookie header of a browser whose late form was kept. */
 async function keep(fields: Record<string, string>, at = page): Promise<{ cookie: string; header: string }> {
   const context = contextOf("");
   await keepForm(context, { request: formOf(fields), userId: "ann", page: at });
@@ -29,15 +29,15 @@ function take(cookie: string, { userId = "ann", at = page, method = "GET" } = {}
   return { typed, set: context.jar.setCookieHeaders() };
 }
 
-describe("a form that is kept", () => {
+describe("a stored form", () => {
   afterEach(() => void vi.useRealTimers());
 
-  test("is this host's alone, out of reach of scripts, for ten minutes", async () => {
+  test("is in a host-only, HttpOnly cookie, for ten minutes", async () => {
     const { header } = await keep({ email: "new@gatehouse.test" });
     expect(header).toMatch(/; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
   });
 
-  test("is given back as it was typed, and taken away", async () => {
+  test("is restored as typed, and removed", async () => {
     const typed = { name: "Zoë’s “key” 🔑 & <b>", environment: "", lines: "a\r\nb" };
     const { cookie } = await keep(typed);
     const given = take(cookie);
@@ -46,20 +46,20 @@ describe("a form that is kept", () => {
     expect(take("").set).toEqual([]);
   });
 
-  test("stays where its page was asked for by HEAD, which changes nothing", async () => {
+  test("remains after a HEAD request, which changes nothing", async () => {
     const typed = { email: "new@gatehouse.test" };
     const { cookie } = await keep(typed);
     expect(take(cookie, { method: "HEAD" })).toEqual({ typed, set: [] });
   });
 
-  test("is its page's however the page's query is spelled, and no other query's", async () => {
+  test("belongs to its page in any spelling of the query, and to no other query", async () => {
     const typed = { reason: "They called" };
     const { cookie } = await keep(typed, `${page}?email=a+b@gatehouse.test`);
     expect(take(cookie, { at: `${page}?email=a%20b%40gatehouse.test` }).typed).toEqual(typed);
     for (const at of [page, `${page}?email=b@gatehouse.test`]) expect(take(cookie, { at }).typed).toEqual({});
   });
 
-  test("is nothing to others, on other pages, or where anything of it was changed", async () => {
+  test("is ignored for other people, on other pages, or if it was modified", async () => {
     const { cookie } = await keep({ email: "new@gatehouse.test" });
     expect(take(cookie, { userId: "bob" }).typed).toEqual({});
     for (const at of ["/settings/profile/name", `${page}?email=bob@gatehouse.test`])
@@ -70,7 +70,7 @@ describe("a form that is kept", () => {
       expect(take(`gh_kept_form=${value}`).typed, value).toEqual({});
   });
 
-  test("is over after ten minutes, whatever the browser still holds", async () => {
+  test("expires after ten minutes, even if the browser still has it", async () => {
     vi.useFakeTimers();
     const { cookie } = await keep({ email: "new@gatehouse.test" });
     vi.advanceTimersByTime(599_999);
@@ -79,7 +79,7 @@ describe("a form that is kept", () => {
     expect(take(cookie).typed).toEqual({});
   });
 
-  test("is not, where it would take up too much of what a browser sends, or is none", async () => {
+  test("is not stored if it is too large for the browser's cookies or empty", async () => {
     const longest = 1_455;
     expect((await keep({ reason: "a".repeat(longest) })).cookie).not.toBe("");
     expect((await keep({ reason: "a".repeat(longest + 1) })).cookie).toBe("");

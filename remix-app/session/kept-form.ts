@@ -5,7 +5,7 @@ import { type CookieContext, clearCookie, readCookie, writeCookie } from "../htt
 import { isForm, readForm } from "../http/form.ts";
 import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
 
-/** With the other cookies of a browser that has ten accounts below what servers take. */
+/** Together with the other cookies of a browser with ten accounts, this stays below what servers accept. */
 const maxTextLength = 2_000;
 
 type KeptContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
@@ -14,9 +14,9 @@ type FormContext = Parameters<typeof readForm>[1];
 const kept = z.object({ until: z.number(), typed: z.record(z.string(), z.string()) });
 
 /**
- * Keeps what a form brought that came too late for its sender's proof, in their browser and for its page, until they
- * are back from proving it again. For forms without secrets; one that is too long, or none, is not kept.
- * @param page the path of the page that holds the form, with its query, which may say whom it is about
+ * Stores a form that arrived after its sender's step-up expired, in their browser and for its page, until they return
+ * from the next step-up. For forms without secrets. A form that is empty or too long is not stored.
+ * @param page the path of the form's page with its query, which may name the account it is about
  */
 export async function keepForm(
   context: KeptContext & FormContext,
@@ -34,14 +34,15 @@ export async function keepForm(
   writeCookie(context, cookies.keptForm, { value: `${text}.${signature}` });
 }
 
-/** Takes what was kept of a page's form, once, for whoever sent it; where that is nothing, an empty record. */
+/** Returns a page's stored form, once, to the person who sent it, or an empty record. */
 export function takeForm(
   context: KeptContext,
   { request, userId }: { request: Request; userId: string },
 ): Record<string, string> {
   const [text = "", signature = ""] = readCookie(context, cookies.keptForm).split(".");
   const expected = signatureOf(context, { text, userId, page: request.url });
-  // Of another page or person, or set by a sibling, which would have somebody send what they never typed.
+  // It belongs to another page or person, or a sibling host set it, so that a person would submit what they never
+  // typed.
   if (!isSignature(signature, expected)) return {};
   // HEAD changes nothing.
   if (request.method !== "HEAD") clearCookie(context, cookies.keptForm);
@@ -53,7 +54,7 @@ function signatureOf(
   { env, origin }: KeptContext,
   { text, userId, page }: { text: string; userId: string; page: string },
 ): Buffer {
-  // In one spelling: Remix writes the query of an address anew.
+  // Normalized, because Remix rewrites the query of a URL.
   const { pathname, searchParams } = new URL(page, origin);
   return hmac(derivedKey(env, "kept form"), `${userId} ${pathname}?${searchParams} ${text}`);
 }

@@ -12,7 +12,7 @@ test.each([
   "/settings/security",
   "/settings/100%",
   "/x?next=/login.data",
-])("%s is a place to come back to", (path) => {
+])("%s is a page to return to", (path) => {
   expect(lastRoute(path, context)).toBe(path);
 });
 
@@ -36,10 +36,10 @@ test.each([
   "",
   null,
   7,
-])("%j is none", (input) => {
+])("%j is not a valid last route", (input) => {
   expect(lastRoute(input, context)).toBeNull();
 });
 
-test("an address that is not a page is none", () => {
+test("a URL that is not a page cannot be returned to", () => {
   expect(lastRoute("/logout", { ...context, isPage: (pathname) => pathname !== "/logout" })).toBeNull();
 });

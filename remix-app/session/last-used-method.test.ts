@@ -10,7 +10,7 @@ function remember(...methods: string[]) {
   return { jar, last: readLastUsedMethod({ jar, origin: https }) };
 }
 
-describe("the method that was used last", () => {
+describe("the last used method", () => {
   test.each([
     [["password"], "password"],
     [["passkey"], "passkey"],
@@ -25,20 +25,20 @@ describe("the method that was used last", () => {
     expect(remember(...methods).last).toBe(last);
   });
 
-  test("is a name in a cookie of the host alone, which scripts do not read", () => {
+  test("is in a host-only, HttpOnly cookie", () => {
     const { jar } = remember("oauth:google");
     expect(jar.setCookieHeaders()).toEqual([
       "__Host-gh_last_method=oauth%3Agoogle; Max-Age=31536000; Path=/; HttpOnly; Secure; SameSite=Lax",
     ]);
   });
 
-  test.each(["ada@example.com", "<script>", "", `oauth:${"x".repeat(33)}`])("is not read from %j", (value) => {
+  test.each(["ada@example.com", "<script>", "", `oauth:${"x".repeat(33)}`])("ignores the stored value %j", (value) => {
     const jar = createCookieJar(null);
     jar.set("__Host-gh_last_method", value);
     expect(readLastUsedMethod({ jar, origin: https })).toBeNull();
   });
 
-  test("comes first, and nothing else moves", () => {
+  test("moves to the front, and the others keep their order", () => {
     expect(lastUsedFirst(["a", "b", "c"], (item) => item === "c")).toEqual(["c", "a", "b"]);
     expect(lastUsedFirst(["a", "b", "c"], () => false)).toEqual(["a", "b", "c"]);
   });

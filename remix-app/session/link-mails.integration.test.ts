@@ -18,16 +18,16 @@ afterEach(async () => {
   if (account) await deletePerson(account);
 });
 
-/** The tests' identity backend lets one mail a second through to an account. */
+/** The tests' identity backend allows one email per second to an account. */
 const backendPause = () => new Promise((resolve) => setTimeout(resolve, 1_100));
-/** From a browser, and an address, of its own. */
+/** From a new browser and address. */
 const post = (path: string) => openBrowser(base).post(path, { email, password });
 const open = (link: string) => openBrowser(base).post("/auth/confirm", Object.fromEntries(new URL(link).searchParams));
 const direct = () =>
   createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false, autoRefreshToken: false } })
     .auth;
 
-/** Asks for a mail. @returns its link */
+/** Requests an email. @returns its link */
 async function ask(path: string): Promise<string> {
   const known = (await mailsTo(email)).length;
   const { status } = await post(path);
@@ -42,7 +42,7 @@ const flows = [
   { name: "a confirmation", first: "/signup/check-mail", again: "/signup", confirmed: false },
 ] as const;
 
-describe("a link that the owner just got", () => {
+describe("a link that the owner has just received", () => {
   beforeEach(async () => {
     const id = await insertAccount({ email, password });
     return () => deletePerson({ id });
@@ -51,7 +51,7 @@ describe("a link that the owner just got", () => {
     query("update auth.users set email_confirmed_at = null, raw_user_meta_data = '{}' where email = $1", [email]);
 
   test.each(flows)(
-    "by $name works on after a stranger asked for another at $again",
+    "by $name still works after a stranger requests another at $again",
     async ({ first, again, confirmed }) => {
       if (!confirmed) await unconfirm();
       const link = await ask(first);
@@ -65,7 +65,7 @@ describe("a link that the owner just got", () => {
   );
 
   test.each(flows)(
-    "by $name is replaced by one that is asked for at $again after three minutes",
+    "by $name is replaced by one requested at $again after three minutes",
     async ({ first, again, confirmed }) => {
       if (!confirmed) await unconfirm();
       const link = await ask(first);
@@ -76,7 +76,7 @@ describe("a link that the owner just got", () => {
     },
   );
 
-  test("works on where a phone had asked for it, and a stranger asks on our page", async () => {
+  test("requested by a phone still works after a stranger's request on our page", async () => {
     expect((await direct().resetPasswordForEmail(email)).error).toBeNull();
     const link = await confirmationLink(email);
     await backendPause();
@@ -85,7 +85,7 @@ describe("a link that the owner just got", () => {
     expect((await open(link)).status).toBe(302);
   });
 
-  test("is the only one, of many requests at once", async () => {
+  test("is the only one for many concurrent requests", async () => {
     await callAtOnce(() => post("/forgot-password"));
     const link = await confirmationLink(email);
     expect(await mailsTo(email)).toHaveLength(1);
@@ -93,7 +93,7 @@ describe("a link that the owner just got", () => {
   });
 });
 
-test("the pages say when to ask again, to unknown addresses too", async () => {
+test("the pages say when to request again, also for unknown emails", async () => {
   for (const path of ["/forgot-password", "/signup/check-mail"]) {
     for (const { words } of [await post(path), await post(path)]) {
       expect(words).toContain("in the last 3 minutes");

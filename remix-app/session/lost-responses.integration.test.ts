@@ -42,7 +42,7 @@ async function person(): Promise<Person> {
   return one;
 }
 
-/** The browser as it was: what becomes of the copy's cookies stays unknown to it. */
+/** Copies the browser with its current cookies. The original does not see later changes to the copy's. */
 const copyOf = (browser: Browser) => openBrowser(base, { cookie: browser.cookie() });
 
 async function accountsOf(browser: Browser): Promise<string[]> {
@@ -53,10 +53,10 @@ async function accountsOf(browser: Browser): Promise<string[]> {
 }
 
 interface Operation {
-  /** With what the browser holds before it. */
+  /** The browser as it is before the operation. */
   browser: Browser;
   send(browser: Browser): Promise<{ status: number; words: string; text: string }>;
-  /** Whose account the response gives. */
+  /** The account that the response signs in. */
   gives: string;
 }
 
@@ -96,13 +96,13 @@ const operations: Record<string, () => Promise<Operation>> = {
   },
 };
 
-/** Of which the credential is used up: the page says what to do, and the way begins again. */
+/** Operations that use up their credential: the page says what to do, and the person starts again. */
 const onceOnly: Record<string, () => Promise<Omit<Operation, "gives">>> = {
   async "a sign-in by a provider"() {
     const browser = await enter(await person());
     const email = journey.newEmail();
     const address = new URL(await journey.comeBack(await journey.setOut(browser, { intent: "add" }), { email }));
-    // As the page does that asks first, since somebody else is signed in.
+    // Posts like the page that asks first, because another account is signed in.
     const send = (copy: Browser) => copy.post(address.pathname, Object.fromEntries(address.searchParams));
     return { browser, send };
   },
@@ -122,7 +122,9 @@ const onceOnly: Record<string, () => Promise<Omit<Operation, "gives">>> = {
   "a password reset": () => withMail("/forgot-password", { confirmed: true }),
 };
 
-/** Which change the browser's own session or its active account: a reload has what the response would have given. */
+/**
+ * Operations that change the browser's own session or its active account: a reload shows what the response would have.
+ */
 const inPlace: Record<string, () => Promise<Omit<Operation, "gives"> & { done(browser: Browser): Promise<boolean> }>> =
   {
     async "a switch"() {
@@ -183,7 +185,7 @@ describe("after a lost response,", () => {
     expect(await accountsOf(old)).toEqual([]);
   });
 
-  test.each(Object.entries(onceOnly))("%s is refused, and no account is lost", async (_, begin) => {
+  test.each(Object.entries(onceOnly))("%s is refused without losing an account", async (_, begin) => {
     const { browser, send } = await begin();
     const before = await accountsOf(copyOf(browser));
     const old = copyOf(browser);
@@ -197,7 +199,7 @@ describe("after a lost response,", () => {
     for (const one of [browser, old]) expect(await accountsOf(one)).toEqual(before);
   });
 
-  test.each(Object.entries(inPlace))("%s has its effect at the next request", async (_, begin) => {
+  test.each(Object.entries(inPlace))("%s takes effect on the next request", async (_, begin) => {
     const { browser, send, done } = await begin();
     const before = (await accountsOf(copyOf(browser))).toSorted();
     expect((await send(copyOf(browser))).status).toBeLessThan(400);
@@ -208,7 +210,7 @@ describe("after a lost response,", () => {
   });
 });
 
-test("a recovery is repeated by the browser that lost the response alone, and not after it has received it", async () => {
+test("a recovery can be repeated only by the browser that lost the response, until it receives one", async () => {
   const { browser, send } = await withRecovery("link");
   const [, mark] = /gh_recovery=([^;]+)/.exec(browser.cookie()) ?? [];
   // It lasts from the latest visit to the page.
@@ -221,12 +223,12 @@ test("a recovery is repeated by the browser that lost the response alone, and no
   expect((await send(browser)).status).toBe(302);
   expect(browser.cookie()).not.toContain("gh_recovery");
   expect((await send(browser)).status).toBe(410);
-  // A copy of its cookies is of no use either once the browser has shown what it received.
+  // A copy of its cookies stops working once the browser has sent what it received.
   await accountsOf(browser);
   expect((await send(old)).status).toBe(410);
 });
 
-test("a repeated recovery of an unconfirmed account asks for a new password as well", async () => {
+test("a repeated recovery of an unconfirmed account requires a new password too", async () => {
   const { id, email } = await person();
   await query("update auth.users set email_confirmed_at = null where id = $1", [id]);
   const { token, path } = await helper.send(email, await helper.override(email));

@@ -21,7 +21,7 @@ afterEach(async () => {
   if (account) await deletePerson(account);
 });
 
-/** Makes a link as the backend does for its mails. */
+/** Creates a link as the backend does for its emails. */
 async function linkOf(type: "signup" | "invite" | "recovery" | "magiclink") {
   if (type === "recovery" || type === "magiclink") await insertAccount({ email, password });
   const { data, error } = await admin.generateLink(type === "signup" ? { type, email, password } : { type, email });
@@ -31,7 +31,7 @@ async function linkOf(type: "signup" | "invite" | "recovery" | "magiclink") {
 const pathOf = (link: Record<string, string>) => `/auth/confirm?${new URLSearchParams(link)}`;
 
 describe.each(["signup", "invite", "recovery"] as const)("the page of a link of type %s", (type) => {
-  test("names the account before the button, masked, and uses nothing up", async () => {
+  test("names the masked account before the button, and does not use the link up", async () => {
     const link = await linkOf(type);
     for (const method of ["GET", "HEAD", "GET"]) {
       expect((await fetch(new URL(pathOf(link), base), { method })).status).toBe(200);
@@ -46,7 +46,7 @@ describe.each(["signup", "invite", "recovery"] as const)("the page of a link of 
     expect(dead.text).not.toContain(masked);
   });
 
-  test("says which other account is active in this browser, and does not where it is the same one", async () => {
+  test("names the browser's active account if it is another one", async () => {
     const link = await linkOf(type);
     const other = await createPerson();
     const { words } = await (await enter(other)).get(pathOf(link));
@@ -60,7 +60,7 @@ describe.each(["signup", "invite", "recovery"] as const)("the page of a link of 
 
 // The types of Supabase Auth's POST /verify for emails: https://supabase.com/docs/reference/javascript/auth-verifyotp
 describe.each(["magiclink", "email"])("a link of type %s", (type) => {
-  test("is refused, says what to do, and stays unused", async () => {
+  test("is refused with instructions and stays unused", async () => {
     const link = { ...(await linkOf("magiclink")), type };
     for (const answer of [
       await openBrowser(base).get(pathOf(link)),
@@ -89,27 +89,27 @@ test.each([
   ["invite", "/signup"],
   ["recovery", "/forgot-password"],
   ["email_change", "/settings/profile#email"],
-])("a dead link of type %s leads on to %s", async (type, way) => {
+])("a dead link of type %s leads to %s", async (type, way) => {
   const { status, text } = await openBrowser(base).get(pathOf({ token_hash: unknown, type }));
   expect(status).toBe(410);
   expect(text).toContain(`href="${way}"`);
 });
 
-test("a link of one type does not name its account as another type", async () => {
+test("a link of one type does not reveal its account as another type", async () => {
   const { token_hash } = await linkOf("signup");
   for (const type of ["recovery", "email_change"]) {
     expect((await openBrowser(base).get(pathOf({ token_hash, type }))).status).toBe(410);
   }
 });
 
-test("guesses at links are counted when the page is opened: 60 from an address, then 429 without a name", async () => {
+test("opening a link counts as an attempt: 60 from an address, then 429 without a name", async () => {
   const link = await linkOf("signup");
   const address = newAddress();
   const browser = openBrowser(base, { address });
   for (let made = 0; made < 58; made += 1) {
     await query("select private.begin_attempt($1)", [JSON.stringify({ address, action: "code" })]);
   }
-  // An open that finds its link gives its attempt back.
+  // Opening a valid link does not count.
   for (let opened = 0; opened < 3; opened += 1) expect((await browser.get(pathOf(link))).status).toBe(200);
   const guess = pathOf({ token_hash: unknown, type: "signup" });
   expect([(await browser.get(guess)).status, (await browser.get(guess)).status]).toEqual([410, 410]);

@@ -4,8 +4,8 @@ import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 
 /**
- * The links that our mails carry. Supabase Auth also knows `magiclink` and `email`, which would sign people in by a link;
- * that is not one of our ways to sign in.
+ * The types of links in our emails. Supabase Auth also has `magiclink` and `email`, which sign people in; that is not
+ * one of our ways to sign in.
  */
 export const linkSchema = z.object({
   token_hash: z.string().regex(/^[A-Za-z0-9_-]{16,256}$/),
@@ -16,7 +16,7 @@ export const linkSchema = z.object({
 export type MailedLink = z.infer<typeof linkSchema>;
 
 /**
- * Returns the email of the account that a link would sign in to, or null if the link was used or replaced. It does not use
+ * Returns the email of the account that a link would sign in to, or null if the link was used or replaced. Does not use
  * the link up.
  * @throws Response 503 AUTH_UNAVAILABLE if the database does not answer
  */
@@ -31,7 +31,7 @@ export async function emailOfMailedLink(
   return z.string().nullable().parse(data);
 }
 
-/** Returns an email as pages show it that anyone with a link can open: `a•••@example.com`. */
+/** Masks an email for pages that anyone with a link can open: `a•••@example.com`. */
 export function maskEmail(email: string): string {
   const at = email.lastIndexOf("@");
   const [first = ""] = email.slice(0, Math.max(at, 0));

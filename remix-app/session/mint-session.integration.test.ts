@@ -16,7 +16,7 @@ afterEach(() => deletePerson(person));
 
 const mint = async (userId = person.id) => mintSession(await openContext(stack), { userId });
 
-test("a minted session is the account's own, at AAL1, by a one-time code of this moment", async () => {
+test("a minted session belongs to the account, at AAL1, by a one-time code used just now", async () => {
   const minted = await mint();
   if (minted.status !== "minted") throw new Error(minted.status);
   const { sub, aal, amr } = minted.claims;
@@ -30,10 +30,10 @@ test("a minted session is the account's own, at AAL1, by a one-time code of this
   expect(await kept.session.state()).toMatchObject({ status: "alive" });
 });
 
-test("of many at once each gets a session or is told that one is under way, and no two share one", async () => {
+test("concurrent requests each get their own session or learn that one is under way", async () => {
   const answers = await callAtOnce(() => mint());
   const statuses = new Set(answers.map(({ status }) => status));
-  // On a busy machine some are not answered in time, and say so.
+  // On a busy machine some time out and report it.
   expect([...statuses].filter((status) => !["minted", "busy", "unavailable"].includes(status))).toEqual([]);
   expect(statuses).toContain("minted");
   const sessions = answers.flatMap((answer) => (answer.status === "minted" ? [answer.claims.session_id] : []));
@@ -41,7 +41,7 @@ test("of many at once each gets a session or is told that one is under way, and 
   expect(await query("select from auth.sessions where user_id = $1", [person.id])).toHaveLength(sessions.length);
 });
 
-test("a lease is given back, and one of a server that died runs out", async () => {
+test("a lease is released, and one of a crashed server expires", async () => {
   await mint();
   expect(await query("select from private.mint_leases where user_id = $1", [person.id])).toEqual([]);
   const holdUntil = (moment: string) =>
@@ -56,20 +56,20 @@ test("a lease is given back, and one of a server that died runs out", async () =
   expect(await mint()).toMatchObject({ status: "minted" });
 });
 
-test("no account is made for an id that nobody has", async () => {
+test("no account is created for an unknown id", async () => {
   const id = crypto.randomUUID();
   expect(await mint(id)).toEqual({ status: "no_account" });
   expect(await query("select from auth.users where id = $1", [id])).toEqual([]);
 });
 
-test("an account without an email is told apart, and a banned one gets no session", async () => {
+test("an account without an email has its own status, and a banned one gets no session", async () => {
   await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [person.id]);
   expect(await mint()).toEqual({ status: "refused" });
   await query("update auth.users set banned_until = null, email = null where id = $1", [person.id]);
   expect(await mint()).toEqual({ status: "no_email" });
 });
 
-test("where the backend does not answer, nothing is said to be minted", async () => {
+test("no session counts as minted if the backend does not answer", async () => {
   const context = await openContext({ ...stack, supabase: { ...stack.supabase, url: "http://127.0.0.1:9" } });
   expect(await mintSession(context, { userId: person.id })).toEqual({ status: "unavailable" });
 });

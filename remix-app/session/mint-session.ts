@@ -6,18 +6,18 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import { type StoredSession, storedSession } from "./cookies.ts";
 
 /**
- * What became of it. `busy`: another session of the account is being minted. `no_email`, `no_account`: there is nothing
- * to mint with. `refused`: the backend said no, as for a banned account. `unavailable`: somebody did not answer. After
- * each of these surely nothing was minted. `unknown`: the last call was sent and not answered, so a session may be there.
+ * The outcome. `busy`: another session of the account is being minted. `no_email`, `no_account`: there is nothing to
+ * mint with. `refused`: the backend refused, for example for a banned account. `unavailable`: a backend did not answer.
+ * In all of these cases nothing was minted. `unknown`: the last call was sent and not answered, so a session may exist.
  */
 export type Minted =
   | { status: "minted"; session: StoredSession; claims: Claims }
   | { status: "busy" | "no_email" | "no_account" | "refused" | "unavailable" | "unknown" };
 
 /**
- * Mints a session of an account without its credentials: a link of the admin API, redeemed by a client that keeps
- * nothing. For QR handoff and recovery alone, which have proved first that it is due. The session is at AAL1, by `otp`
- * at this moment. It voids the account's pending reset mail, since both are one token.
+ * Mints a session of an account without its credentials: requests a link from the admin API and redeems it with a
+ * client that stores nothing. Only for QR handoff and recovery, which have verified the request first. The session is
+ * at AAL1, by `otp` at this moment. Invalidates the account's pending reset email, because both use one token.
  */
 export async function mintSession(context: AppLoadContext, { userId }: { userId: string }): Promise<Minted> {
   const lease = await takeMintLease(context, userId);
@@ -33,10 +33,10 @@ async function generateAndVerify(
   { session }: AppLoadContext,
   { service, userId, email }: { service: SupabaseClient; userId: string; email: string },
 ): Promise<Minted> {
-  // Of this type, since for one that an unknown email signs up with the backend would make an account.
+  // This type, because the backend would create an account for an unknown email with a sign-up link.
   const { data: link, error } = await service.auth.admin.generateLink({ type: "recovery", email });
   if (error) return { status: isAnswer(error.status) ? "refused" : "unavailable" };
-  // The address moved to another account in between.
+  // The email has moved to another account in the meantime.
   if (link.user.id !== userId) return { status: "refused" };
   const { data, error: unverified } = await session
     .mailClient()
@@ -53,15 +53,15 @@ async function generateAndVerify(
   };
 }
 
-/** Whether the backend decided, rather than failed. */
+/** Returns whether the backend decided, rather than failed. */
 function isAnswer(status: number | undefined): boolean {
   return status !== undefined && status >= 400 && status < 500;
 }
 
 export interface MintLease {
-  /** The account's own. */
+  /** The account's own email. */
   email: string;
-  /** To be called once. A lease that is not given back runs out by itself. It never throws. */
+  /** Releases the lease. Call it once. An unreleased lease expires by itself. Never throws. */
   release(): Promise<void>;
 }
 
@@ -71,8 +71,8 @@ const answer = z.discriminatedUnion("outcome", [
 ]);
 
 /**
- * Takes the right to redeem an account's links at the identity backend, which one caller has at a time.
- * @returns the lease, or why there is none
+ * Acquires the exclusive right to redeem an account's links at the identity backend.
+ * @returns the lease, or why it could not be acquired
  */
 export async function takeMintLease(
   { env, requestId }: AppLoadContext,

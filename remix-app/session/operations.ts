@@ -6,18 +6,18 @@ import type { ProblemCode } from "../http/problem.ts";
 import { sessionList } from "./account-sessions.ts";
 import { identityList } from "./sign-in-methods.ts";
 
-/** What linking an account at a provider takes and answers. */
+/** The request to link an account at a provider. */
 export const linkRequest = z.strictObject({ returnTo: z.string().max(2_048).optional() });
-/** `state` is for the phone that began the link, which finishes it by the same state. */
+/** `state` is for a phone, which completes the link that it began with the same state. */
 const linkBegun = z.object({ url: z.url(), state: z.string().optional() });
 export type LinkBegun = z.output<typeof linkBegun>;
 
-/** How a phone finishes a link: with its state, and the code that the identity backend sent it. */
+/** A phone completes a link with its state and the code that the identity backend sent it. */
 export const linkCompletion = z.strictObject({ state: z.string().max(2_048), code: z.string().min(1).max(512) });
 
 const tag = "Account security";
 
-/** Calls about the signed-in user's own ways in, sessions and activity. */
+/** API operations about the signed-in user's sign-in methods, sessions and activity. */
 export const identityOperations: readonly Operation<ProblemCode>[] = [
   {
     id: "listIdentities",

@@ -20,7 +20,7 @@ afterEach(async () => {
   if (user) await admin.deleteUser(user.id);
 });
 
-/** A browser without scripts: it keeps cookies and posts forms. */
+/** Opens a browser without JavaScript that stores cookies and posts forms. */
 function openBrowser() {
   const cookies = new Map<string, string>();
   const headers = visitorHeaders();
@@ -59,13 +59,13 @@ async function signsIn(password: string): Promise<boolean> {
 
 const choosePassword = /^\/reset-password\?first=&/;
 
-describe("an account that another had signed up for", () => {
+describe("an account that an attacker had signed up for", () => {
   beforeEach(async () => {
     await openBrowser().post("/signup", { email, password: theirs });
     await passMailPause(email);
   });
 
-  test("is its mailbox owner's alone once confirmed, though both signed up", async () => {
+  test("belongs only to the mailbox's owner once confirmed, although both signed up", async () => {
     const browser = openBrowser();
     await browser.post("/signup", { email, password: own });
     const { location } = await openMail(browser, { after: 1 });
@@ -75,7 +75,7 @@ describe("an account that another had signed up for", () => {
     expect([await signsIn(own), await signsIn(theirs)]).toEqual([true, false]);
   });
 
-  test("is so by the link to reset its password too, before a new one is chosen", async () => {
+  test("belongs only to its owner after a password reset link too, before a new password is chosen", async () => {
     const browser = openBrowser();
     await browser.post("/forgot-password", { email });
     expect((await openMail(browser, { after: 1 })).location).toMatch(choosePassword);
@@ -83,7 +83,7 @@ describe("an account that another had signed up for", () => {
   });
 });
 
-test("no sign-up tells by its cookies whether the address is known", async () => {
+test("sign-up cookies do not reveal whether the email is registered", async () => {
   const signUp = (password: string) => openBrowser().post("/signup", { email, password });
   const answers = [await signUp(own), await signUp(theirs)];
   await openMail(openBrowser());
@@ -93,7 +93,7 @@ test("no sign-up tells by its cookies whether the address is known", async () =>
 });
 
 describe("an account that its owner signed up for", () => {
-  test("is confirmed by one click where that was, whoever signs up for it after", async () => {
+  test("is confirmed with one click in the browser that signed up, even if others sign up for it later", async () => {
     const browser = openBrowser();
     await browser.post("/signup", { email, password: own, returnUrl: "/workspaces" });
     await passMailPause(email);
@@ -102,14 +102,14 @@ describe("an account that its owner signed up for", () => {
     expect([await signsIn(own), await signsIn(theirs)]).toEqual([true, false]);
   });
 
-  test("is confirmed by one click too where its password was typed to sign in", async () => {
+  test("is confirmed with one click too in a browser where its password was typed to sign in", async () => {
     await openBrowser().post("/signup", { email, password: own });
     const browser = openBrowser();
     await browser.post("/login", { email, password: own });
     expect((await openMail(browser)).location).toBe("/");
   });
 
-  test("has its password chosen again where another browser confirms it", async () => {
+  test("requires a new password if another browser confirms it", async () => {
     await openBrowser().post("/signup", { email, password: own });
     expect((await openMail(openBrowser())).location).toMatch(choosePassword);
     expect(await signsIn(own)).toBe(false);

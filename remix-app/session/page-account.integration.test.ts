@@ -12,7 +12,7 @@ import { visitorHeaders } from "../testing/visitor.ts";
 
 const { base } = readStack();
 
-/** They name whom they enter, or whom they sign out, or are about nobody. */
+/** Pages whose forms name their account themselves, or do not depend on one. */
 const anybodys = ["/accounts", "/logout", "/theme"];
 
 let ada: Person;
@@ -35,7 +35,7 @@ interface PageForm {
   fields: Record<string, string>;
 }
 
-/** The forms of a page that change something, with what they send of themselves. */
+/** Returns a page's state-changing forms with their default fields. */
 async function formsOf(page: string): Promise<PageForm[]> {
   const { status, text } = await browser.get(page);
   expect(status, page).toBe(200);
@@ -48,7 +48,7 @@ async function formsOf(page: string): Promise<PageForm[]> {
     });
 }
 
-describe("each form of an account's page", () => {
+describe("each form on an account's page", () => {
   test.each([
     "/settings/profile",
     "/settings/profile/email",
@@ -59,7 +59,7 @@ describe("each form of an account's page", () => {
     "/mfa/enroll",
     "/qr",
     "/workspaces",
-  ])("of %s says whose it is", async (page) => {
+  ])("on %s states its account", async (page) => {
     const forms = (await formsOf(page)).filter(({ action }) => !anybodys.includes(action));
     expect(forms).not.toEqual([]);
     for (const { fields } of forms) expect(fields).toMatchObject({ pageAccount: ada.id });
@@ -71,7 +71,7 @@ describe("each form of an account's page", () => {
     ["/settings/security/password", { password: "three unrelated words" }],
     ["/mfa/enroll", { step: "start", name: "" }],
     ["/workspaces", { name: "Of Ada" }],
-  ])("of %s does nothing to another account, to which another tab has switched since", async (page, typed) => {
+  ])("on %s does not affect the account that another tab has switched to", async (page, typed) => {
     const form = (await formsOf(page)).find(({ action }) => action.split("?")[0] === page);
     await switchTo(bob);
     const before = await stateOf(bob);
@@ -79,7 +79,7 @@ describe("each form of an account's page", () => {
     expect(await stateOf(bob)).toEqual(before);
   });
 
-  test("leads to no provider, signs out nowhere and gives nothing away, either", async () => {
+  test("does nothing on the security page either", async () => {
     const forms = (await formsOf("/settings/security")).filter(({ action }) => !anybodys.includes(action));
     await switchTo(bob);
     for (const { action, fields } of forms) {
@@ -87,7 +87,7 @@ describe("each form of an account's page", () => {
     }
   });
 
-  test("that is refused says who is signed in, and leads back to its page and to the accounts", async () => {
+  test("that is refused names the active account and links to its page and the accounts", async () => {
     const forms = await formsOf("/settings/security");
     const form = forms.find(({ fields }) => fields.intent === "sign_out");
     await switchTo(bob);
@@ -107,7 +107,7 @@ describe("each form of an account's page", () => {
     expect(page).toContain('href="/accounts?returnUrl=%2Fsettings%2Fsecurity%3Fat%3Dsessions"');
   });
 
-  test("says so too where the page is not for who is signed in now", async () => {
+  test("says so too if the active account cannot open the page", async () => {
     const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
       ada.id,
     ]);
@@ -129,7 +129,7 @@ describe("each form of an account's page", () => {
     expect(await browser.postJson(options, { pageAccount: bob.id })).toMatchObject({ status: 200 });
   });
 
-  test("signs nobody else out of the browser", async () => {
+  test("does not sign another account out of the browser", async () => {
     const forms = await formsOf("/settings/security");
     const signOut = forms.find(({ action, fields }) => action === "/accounts" && fields.intent === "sign_out");
     await switchTo(bob);
@@ -138,7 +138,7 @@ describe("each form of an account's page", () => {
   });
 });
 
-/** What such forms change. */
+/** Returns the state that such forms change. */
 async function stateOf({ id }: Person) {
   return query(
     `select encrypted_password, email_change, raw_user_meta_data,

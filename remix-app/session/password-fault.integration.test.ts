@@ -24,7 +24,7 @@ async function createOwner(password: string) {
 }
 
 test.each(["12345678", "password", "        ", "Gatehouse1"])(
-  "a sign-up with %j is refused at the field",
+  "a sign-up with %j is rejected at its field",
   async (password) => {
     const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
     const answer = await openBrowser(base).post("/signup", { email, password });
@@ -33,7 +33,7 @@ test.each(["12345678", "password", "        ", "Gatehouse1"])(
   },
 );
 
-test("a sign-in with a listed password leads to another one, and from there to where the person was going", async () => {
+test("a sign-in with a common password requires a new one, and then continues to the destination", async () => {
   const { email, password } = await createOwner("12345678");
   const browser = openBrowser(base);
   const { location } = await browser.post("/login", { email, password, returnUrl: "/settings/profile" });
@@ -47,7 +47,7 @@ test("a sign-in with a listed password leads to another one, and from there to w
   expect(again.location).toBe("/");
 });
 
-describe("a session that began with a listed password", () => {
+describe("a session that began with a common password", () => {
   async function signIn() {
     const owner = await createOwner("12345678");
     const browser = openBrowser(base);
@@ -56,7 +56,7 @@ describe("a session that began with a listed password", () => {
   }
   const leadsBack = "/reset-password?listed=&returnUrl=";
 
-  test("uses nothing of the app until the password is another one", async () => {
+  test("cannot use the app until the password is replaced", async () => {
     const { email, browser, page } = await signIn();
     for (const path of ["/", "/workspaces", "/settings/profile", "/settings/security/access"]) {
       expect((await browser.get(path)).location).toBe(`${leadsBack}${encodeURIComponent(path)}`);
@@ -70,7 +70,7 @@ describe("a session that began with a listed password", () => {
     });
     expect([bearer.status, (await bearer.json()).code]).toEqual([403, "FORBIDDEN"]);
 
-    // Without its query, too.
+    // The same without the query.
     expect((await browser.get("/reset-password")).words).toContain("Your password is too common");
     expect((await browser.post(page, { password: email })).status).toBe(400);
     expect((await browser.get("/workspaces")).location).toContain(leadsBack);
@@ -79,14 +79,14 @@ describe("a session that began with a listed password", () => {
     expect((await browser.sendJson("GET", "/api/v1/users/me/sessions")).status).toBe(200);
   });
 
-  test("may sign out, and its page says how", async () => {
+  test("may sign out, and its page links to that", async () => {
     const { browser, page } = await signIn();
     expect((await browser.get(page)).text).toContain('value="sign_out"');
     expect((await browser.post("/accounts", { intent: "sign_out" })).status).toBe(303);
     expect((await browser.get("/workspaces")).location).toContain("/login");
   });
 
-  test("is not set free by signing in again with that password, nor by another browser's sign-in", async () => {
+  test("stays restricted after signing in again with that password, or in another browser", async () => {
     const { email, password, browser, page } = await signIn();
     const other = openBrowser(base);
     await other.post("/login", { email, password });
@@ -98,7 +98,7 @@ describe("a session that began with a listed password", () => {
     expect((await browser.get(page)).status).toBe(200);
   });
 
-  test("is one that proved it again for a step-up", async () => {
+  test("includes one that used the password for a step-up", async () => {
     const { email, password } = await createOwner("12345678");
     const browser = await signedInLongAgo({ email, password }, { secondsAgo: 3_600 });
     expect((await browser.get("/workspaces")).status).toBe(200);
@@ -108,7 +108,7 @@ describe("a session that began with a listed password", () => {
     expect((await browser.get(location ?? "")).status).toBe(200);
   });
 
-  test("replaces the password with the code that the backend asks for after a day", async () => {
+  test("replaces the password with the code that the backend requires after a day", async () => {
     const { id, email, browser, page } = await signIn();
     await query("update auth.sessions set created_at = now() - interval '25 hours' where user_id = $1", [id]);
     const password = "three unrelated words";
@@ -126,7 +126,7 @@ describe("a session that began with a listed password", () => {
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
-  test("is free once the password was changed elsewhere", async () => {
+  test("is no longer restricted once the password was changed elsewhere", async () => {
     const { id, email, password, browser } = await signIn();
     const { auth } = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
     await auth.signInWithPassword({ email, password });
@@ -137,14 +137,14 @@ describe("a session that began with a listed password", () => {
   });
 });
 
-test("a sign-in with the person's own name asks for another password", async () => {
+test("a sign-in with the person's own name as the password requires a new one", async () => {
   const { id, email, password } = await createOwner("hopper1906");
   await query("update public.profiles set display_name = 'Grace Hopper' where id = $1", [id]);
   const { location } = await openBrowser(base).post("/login", { email, password });
   expect(location).toBe("/reset-password?listed=&returnUrl=%2F");
 });
 
-test("the second step comes before the page that replaces a listed password", async () => {
+test("the second step comes before the page that replaces a common password", async () => {
   const { id, email, password } = await createOwner("12345678");
   const [app] = await insertAuthenticators({ id }, ["Phone"]);
   if (!app) throw new Error("no app");

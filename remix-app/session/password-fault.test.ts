@@ -58,20 +58,20 @@ describe("a password that is easy to guess", () => {
     expect(isEasyToGuess({ email: "al@example.com", name: "Al", password: "alalalal7x" }, { product })).toBe(false);
   });
 
-  test("is judged without an email or a name", () => {
+  test("is detected without an email or a name", () => {
     expect(isEasyToGuess({ email: null, password: "purple-mango-88" }, { product })).toBe(false);
   });
 });
 
-describe("a stolen password", () => {
+describe("a breached password", () => {
   const stolen = "purple-mango-88";
   const padded = "green-mango-88";
   const hashOf = (password: string) => createHash("sha1").update(password).digest("hex").toUpperCase();
   const asked: { path: string; padding: string | undefined }[] = [];
   let url = "";
   let status = 200;
-  // As https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange answers: suffix, colon, count, CRLF; padding
-  // has a count of 0.
+  // In the format of https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange: suffix, colon, count, CRLF;
+  // padding has a count of 0.
   const server = createServer((request, response) => {
     asked.push({ path: request.url ?? "", padding: request.headers["add-padding"] as string | undefined });
     const lines = [`${"0".repeat(34)}1:3`, `${hashOf(stolen).slice(5)}:42`, `${hashOf(padded).slice(5)}:0`];
@@ -89,19 +89,19 @@ describe("a stolen password", () => {
       password,
     });
 
-  test("is refused, and only the first five digits of its hash leave the server", async () => {
+  test("is rejected, and only the first five digits of its hash leave the server", async () => {
     expect(await fault(stolen)).toContain("stolen passwords");
     expect(asked).toEqual([{ path: `/range/${hashOf(stolen).slice(0, 5)}`, padding: "true" }]);
   });
 
-  test("is not one that pads the answer", async () => {
+  test("is not matched by a padding entry", async () => {
     expect(await fault(padded)).toBe(null);
   });
 
   test.each([
     ["answers an error", () => url, 503],
     ["cannot be reached", () => "http://127.0.0.1:1", 200],
-  ])("is accepted and logged where the list %s", async (_, at, answered) => {
+  ])("is accepted and logged if the list %s", async (_, at, answered) => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
     status = answered;
     expect(await fault(stolen, at())).toBe(null);
@@ -110,7 +110,7 @@ describe("a stolen password", () => {
     status = 200;
   });
 
-  test("is not looked for where that is turned off", async () => {
+  test("is not looked up if the check is turned off", async () => {
     asked.length = 0;
     const off = { env: { BRAND_NAME: product }, requestId: "r" } as AppLoadContext;
     expect(await findPasswordFault(off, { ...person, password: stolen })).toBe(null);

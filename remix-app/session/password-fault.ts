@@ -3,7 +3,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { dictionary } from "@zxcvbn-ts/language-common";
 
 const commonPasswords = new Set(dictionary["passwords-common"]);
-/** Shorter parts of an email or a name are part of too many good passwords. */
+/** Shorter parts of an email or name appear in too many good passwords. */
 const minWordLength = 4;
 const breachTimeoutMs = 1_500;
 
@@ -19,15 +19,15 @@ export interface NewPassword {
 
 /**
  * Returns what is wrong with a new password, as one sentence for its field, or null: it is common, it is the product's
- * name or the person's own email or name, or it has been stolen elsewhere (NIST SP 800-63B, section 3.1.1.2). While the
- * list of stolen passwords cannot be reached, the password is accepted and the failure is logged.
+ * name or the person's own email or name, or it is known from a breach (NIST SP 800-63B, section 3.1.1.2). If the list
+ * of breached passwords is unreachable, the password is accepted and the failure is logged.
  */
 export async function findPasswordFault(context: AppLoadContext, given: NewPassword): Promise<string | null> {
   if (isEasyToGuess(given, { product: context.env.BRAND_NAME })) return easyToGuess;
   return (await isBreached(context, given.password)) ? breached : null;
 }
 
-/** Returns whether a password is a common one, or little more than words that everyone knows about this person. */
+/** Returns whether a password is common, or little more than well-known words about this person. */
 export function isEasyToGuess({ password, email, name }: NewPassword, { product }: { product: string }): boolean {
   const compact = normalize(password).replaceAll(/\s/g, "");
   const bare = compact.replaceAll(/[^\p{L}\p{N}]/gu, "");
@@ -40,7 +40,7 @@ export function isEasyToGuess({ password, email, name }: NewPassword, { product 
     .map(lettersOf)
     .filter((word) => word !== "")
     .sort((one, other) => other.length - one.length);
-  // Digits, signs, another order and repetition do not make it another word.
+  // Digits, symbols, another order and repetition do not make it a different word.
   return (
     words.some((word) => word.length >= minWordLength && letters.includes(word)) &&
     words.reduce((rest, word) => rest.replaceAll(word, ""), letters) === ""
@@ -56,8 +56,8 @@ function lettersOf(text: string): string {
 }
 
 /**
- * Asks for the hashes that begin as this one's does, so that the list learns neither the password nor its hash
- * (k-anonymity): https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange
+ * Requests the hashes with the same prefix, so that the service learns neither the password nor its hash (k-anonymity):
+ * https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange
  */
 async function isBreached({ env, requestId }: AppLoadContext, password: string): Promise<boolean> {
   const { BREACHED_PASSWORDS_URL: url } = env;
@@ -65,7 +65,7 @@ async function isBreached({ env, requestId }: AppLoadContext, password: string):
   const hash = createHash("sha1").update(password).digest("hex").toUpperCase();
   try {
     const response = await fetch(`${url}/range/${hash.slice(0, 5)}`, {
-      // Without it the size of the answer would tell the range.
+      // Without padding, the size of the response would reveal the range.
       headers: { "Add-Padding": "true" },
       signal: AbortSignal.timeout(breachTimeoutMs),
     });

@@ -22,6 +22,6 @@ test.each([
   { what: "no code yet, where an authenticator is enrolled", amr: [password], enrolled: true, second: 0 },
   { what: "a code of an authenticator that is gone", amr: [totp, password], enrolled: false, second: 1_000 },
   { what: "nothing", amr: [], enrolled: false, second: 0 },
-])("$what proves who it is at second $second", ({ amr, enrolled, second }) => {
+])("$what confirms the identity at second $second", ({ amr, enrolled, second }) => {
   expect(provenAt(amr, { enrolled }).getTime()).toBe(second * 1_000);
 });

@@ -1,14 +1,14 @@
 import { z } from "zod";
 import type { StoredSession } from "./cookies.ts";
 
-/** A session this close to its expiry is refreshed first. */
+/** A session this close to its expiry is refreshed before use. */
 export const refreshMarginSeconds = 90;
-/** How long a refresh's result answers for the token it replaced. */
+/** How long the result of a refresh is reused for the token it replaced. */
 const refreshResultKeptMs = 30_000;
-/** With the other bounds on what one request waits for, and those of #shared/claims.ts, it stays below 10 s. */
+/** Keeps a request's total wait below 10 s, together with its other timeouts and those of #shared/claims.ts. */
 const refreshTimeoutMs = 4_000;
 
-/** `refused` is the backend's last word on a session; `unavailable` says nothing about it. */
+/** `refused` is the backend's final answer about a session; `unavailable` says nothing about it. */
 export type RefreshResult =
   | { status: "refreshed"; session: StoredSession }
   | { status: "refused" }
@@ -33,7 +33,7 @@ const tokenResponse = z.object({
 });
 const errorResponse = z.object({ code: z.string() });
 
-/** The codes by which the backend says that a session is over. Any other failure passes. */
+/** The backend's error codes for a session that has ended. Any other failure is temporary. */
 const definitiveCodes = new Set([
   "refresh_token_not_found",
   "refresh_token_already_used",
@@ -45,8 +45,8 @@ const definitiveCodes = new Set([
 ]);
 
 /**
- * Makes the refresher of sessions: one call to the backend for one old token, however many ask at once, and its
- * result answers for that token 30 s longer, so that requests already under way with it do not rotate it again.
+ * Creates the session refresher. It makes one call per old token for concurrent requests, and reuses the result for
+ * that token for 30 s, so that pending requests with it do not rotate it again.
  */
 export function createSessionRefresher(options: SessionRefresherOptions): SessionRefresher {
   const { supabaseUrl, fetch = globalThis.fetch, now = Date.now } = options;

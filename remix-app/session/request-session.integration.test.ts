@@ -19,28 +19,28 @@ beforeEach(async () => {
 });
 afterEach(() => backend.close());
 
-describe("a second factor that was proved is in the vault", () => {
-  /** Another tab renews the session while the code is looked at. */
+describe("a proven second factor is stored in the vault", () => {
+  /** Refreshes the session in another tab while the code is being verified. */
   async function renewElsewhere(cookie: string): Promise<void> {
     const { vault } = services;
     const device = readDeviceCookie(createCookieJar(cookie), { origin: env.BASE_URL, cookie: vault.keys.cookie });
     const opened = device && (await vault.open(device));
-    if (!device || !opened?.vault) throw new Error("nobody is active");
+    if (!device || !opened?.vault) throw new Error("no account is active");
     const session = await backend.session({ sessionId: opened.vault.sessionId });
     expect(await vault.keep({ device, entry: opened.vault, session })).toEqual({ kept: true });
   }
 
   test.each([
-    ["where nothing is in the way", async () => {}],
+    ["without interference", async () => {}],
     [
-      "where it does not answer once",
+      "if the vault once does not answer",
       async () => {
         backend.vaultMisses = 1;
       },
     ],
-    ["where another tab has renewed the session", renewElsewhere],
+    ["if another tab has renewed the session", renewElsewhere],
     [
-      "where both happen",
+      "if both happen",
       async (cookie: string) => {
         await renewElsewhere(cookie);
         backend.vaultMisses = 1;

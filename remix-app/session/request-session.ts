@@ -28,46 +28,49 @@ import { type Account, type DeviceView, tagOf, type Vault, VaultUnavailable } fr
 
 export const authCallTimeoutMs = 8_000;
 
-/** The session of one request. Read once; routes get it through the load context. */
+/** The session of one request. It is read once; routes get it through the load context. */
 export interface RequestSession {
   readonly auth: RequestAuth;
-  /** The browser, where it is known; what it holds as of this request's beginning. */
+  /** The browser, if it is known, and its accounts at the beginning of this request. */
   readonly device: { device: Device; view: DeviceView } | null;
   /** The accounts of this browser, the active one first. For display only. */
   readonly accounts: readonly Account[];
-  /** The session's state in the database; read at most once a request, never cached longer. */
+  /** Returns the session's state in the database. Read at most once per request, and never cached longer. */
   state(): Promise<SessionState>;
-  /** The state of the session that this response leaves in the browser; read again. */
+  /** Reads the state of the session that this response leaves in the browser. */
   issuedState(): Promise<SessionState>;
-  /** A proof of this moment that the browser holds the session's mobile approval; null without, and for a bearer. */
+  /**
+   * Returns a fresh proof that the browser holds the session's mobile approval, or null without one and for a bearer
+   * token.
+   */
   approvalProof(): string | null;
-  /** Takes the session from the browser, in every variant of its cookie, and the approval that it may hold. */
+  /** Removes the session from the browser, in every variant of its cookie, together with its approval. */
   clear(): void;
-  /** The session that the browser holds from now on; null also where it was too large for a cookie. */
+  /** The session that the browser holds after this response; also null if it was too large for a cookie. */
   readonly stored: StoredSession | null;
-  /** The browser's device by its cookie alone, whether the database knows it or not. */
+  /** The browser's device according to its cookie, whether or not the database knows it. */
   readonly deviceCookie: Device | null;
-  /** Puts a session of the identity backend into the browser. */
+  /** Stores a session of the identity backend in the browser. */
   store(session: StoredSession): void;
-  /** Puts the browser's own cookie into it: the secret that holds from now on. */
+  /** Stores the device in the browser's cookie, with its current secret. */
   storeDevice(device: Device): void;
-  /** Has the browser keep an account that was added, until it shows it. */
+  /** Stores an added account in the browser until the browser sends it back. */
   storeAddition(addition: Device): void;
-  /** Renews a session at the identity backend, once however many ask. */
+  /** Refreshes a session at the identity backend, once for concurrent calls. */
   refresh: (refreshToken: string) => ReturnType<SessionRefresher>;
   readonly vault: Vault;
   /**
-   * Ends what the request did with its session: one that the identity backend rotated on the way, as by a second
-   * factor, is kept in the vault before the browser gets it.
+   * Completes the request's changes to its session: a session that the identity backend rotated meanwhile, for example
+   * for a second factor, is stored in the vault before the browser gets it.
    */
   settle(): Promise<void>;
-  /** For the identity backend, with the request's session. */
+  /** Returns a client of the identity backend with the request's session. */
   authClient(): SupabaseClient;
-  /** For the identity backend, without a session: for what asks for a mail. */
+  /** Returns a client of the identity backend without a session, for calls that send an email. */
   mailClient(): SupabaseClient;
 }
 
-/** What a process judges every request's session with. */
+/** The services with which a process judges every request's session. */
 export interface SessionServices {
   proxy: EdgeProxy;
   refreshSession: SessionRefresher;
@@ -84,7 +87,7 @@ export interface OpenRequestSessionOptions {
   clientAddress: string;
 }
 
-/** Reads the session of one request: the edge proxy's verdict, and the means to act on it. */
+/** Reads the session of one request: the edge proxy's verdict, and the methods to act on it. */
 export async function openRequestSession(options: OpenRequestSessionOptions): Promise<RequestSession> {
   const { env, services, jar, origin, authorization, clientAddress } = options;
   const { proxy, refreshSession, vault } = services;
@@ -114,11 +117,11 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   let stored = judged;
   if (stored && stored !== brought) setSession(stored);
   if (verdict.deviceCookie) storeDevice(verdict.deviceCookie);
-  // Those of an unknown secret stay: the response with the one that they lead to may be on its way.
+  // Additions of an unknown secret stay, because the response with their successor may still be on its way.
   if (verdict.taken || (byCookie && !deviceCookie)) {
     settleAdditions(additionContext, { device: verdict.taken, shown, taken: additions });
   }
-  // Also clears chunks of a cookie that do not form a session.
+  // Also clears cookie chunks that do not form a session.
   if (byCookie && auth.status === "anonymous" && hasSessionCookie(jar, scope)) setSession(null);
   const ask = (accessToken: string) =>
     fetchSessionState(accessToken, {
@@ -145,7 +148,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     const kept = stored;
     if (!judged || !kept || auth.status !== "authenticated" || !device) return;
     if (kept.refresh_token === judged.refresh_token && kept.access_token === judged.access_token) return;
-    // A new sign-in has its own way into the vault; what went neither way counts for nothing on the next request.
+    // A new sign-in is added to the vault elsewhere. A session that is not in the vault is ignored by the next request.
     if (claimsOfIssued(kept.access_token).session_id !== auth.claims.session_id) return;
     const { sub: userId, session_id: sessionId } = auth.claims;
     const keepInPlaceOf = (tag: string) => {
@@ -158,7 +161,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     };
     try {
       const answer = await keepInPlaceOf(tagOf(judged, vault.keys));
-      // Another tab has renewed the same session meanwhile, which knows less than this request has proved.
+      // Another tab has refreshed the same session meanwhile, without the factor that this request has proven.
       const current = answer.kept ? null : answer.current;
       if (current?.sessionId === sessionId && current.tag !== null) await keepInPlaceOf(current.tag);
     } catch (error) {
@@ -200,8 +203,8 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
 }
 
 /**
- * After a sign-in: returns its session and its token's claims.
- * @throws Response 403 FORBIDDEN where the session was too large for a cookie
+ * Returns the session of a completed sign-in and its token's claims.
+ * @throws Response 403 FORBIDDEN if the session was too large for a cookie
  */
 export function requireKeptSession({ session, requestId }: AppLoadContext): { session: StoredSession; claims: Claims } {
   const { stored } = session;
@@ -211,9 +214,9 @@ export function requireKeptSession({ session, requestId }: AppLoadContext): { se
 }
 
 /**
- * Headers of a call to the identity backend for one visitor: their address, so that visitors do not share our server's
- * limits, which the gateway in front believes only with the secret key as `apikey`. Authorization stays the
- * publishable key or the user's token: a secret one would skip the bot challenge.
+ * Returns the headers of a call to the identity backend for one visitor. They contain the visitor's address, so that
+ * visitors do not share our server's limits; the gateway in front trusts it only with the secret key as `apikey`.
+ * Authorization stays the publishable key or the user's token, because a secret key would skip the bot challenge.
  */
 export function identityHeaders(env: Env, clientAddress: string): Record<string, string> {
   return {
@@ -226,13 +229,13 @@ export function identityHeaders(env: Env, clientAddress: string): Record<string,
 export interface AuthClientOptions {
   env: Env;
   clientAddress: string;
-  /** Reads and replaces the session of the request; null signs it out. */
+  /** Reads and replaces the request's session; null signs it out. */
   session: { get: () => StoredSession | null; set: (session: StoredSession | null) => void };
 }
 
 /**
- * The client for what asks for a mail: sign-up, resend, recovery. It keeps nothing, and sends no PKCE challenge, since
- * our mails carry a token that the server redeems itself: no verifier stays in the browser, no window runs out.
+ * Creates the client for calls that send an email: sign-up, resend, recovery. It stores nothing and sends no PKCE
+ * challenge, because our emails carry a token that the server redeems itself. So the browser needs no verifier.
  */
 function createMailClient({ env, clientAddress }: Pick<AuthClientOptions, "env" | "clientAddress">): SupabaseClient {
   const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
@@ -244,13 +247,13 @@ function createMailClient({ env, clientAddress }: Pick<AuthClientOptions, "env" 
 
 const sessionKey = "session";
 
-/** The client for sign-in, confirmation and sign-out of one request, with the request's session. */
+/** Creates the client for sign-in, confirmation and sign-out, with the request's session. */
 export function createAuthClient({ env, clientAddress, session }: AuthClientOptions): SupabaseClient {
   const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
   const storage = {
     isServer: true,
     getItem: (key: string) => (key === sessionKey && session.get() ? JSON.stringify(session.get()) : null),
-    // auth-js stores all that the backend answered, including an identity provider's own tokens.
+    // auth-js stores everything that the backend returned, including an identity provider's own tokens.
     setItem: (key: string, value: string) => {
       if (key === sessionKey) session.set(storedSession.parse(JSON.parse(value)));
     },
@@ -266,7 +269,7 @@ export function createAuthClient({ env, clientAddress, session }: AuthClientOpti
       autoRefreshToken: false,
       detectSessionInUrl: false,
       skipAutoInitialize: true,
-      // Versions that know passkeys by default ignore it.
+      // Versions that support passkeys by default ignore this option.
       experimental: { passkey: true },
     },
     global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
@@ -274,8 +277,8 @@ export function createAuthClient({ env, clientAddress, session }: AuthClientOpti
 }
 
 /**
- * Ends a session that this server made and never handed out, such as one that checks a password. It is not a sign-in of
- * the account's activity. It never fails: a session that may live on is logged.
+ * Ends a session that this server created and never handed out, for example to check a password. It does not appear as
+ * a sign-in in the account's activity. Never throws: a session that may still be active is logged.
  */
 export async function discardSession(
   { env, requestId, session }: AppLoadContext,

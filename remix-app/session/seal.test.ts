@@ -12,7 +12,7 @@ const session = {
   token_type: "bearer",
 } as const;
 
-/** Each with keys of its own derivation, as another process has them. */
+/** Each derives its own keys, as separate processes do. */
 const keysOf = (current: string, ...earlier: string[]) =>
   openAccountKeys({
     SUPABASE_SECRET_KEY: "sb_secret_x",
@@ -32,14 +32,14 @@ function flip(text: string, at: number): string {
 }
 
 describe("a sealed session", () => {
-  test("opens for its own browser and account, on every server, and shows nothing of itself", async () => {
+  test("opens for its own browser and account on every server, and reveals no content", async () => {
     const { sealed } = await seal();
     expect(await openSession(sealed, { keys: await keysOf(secret), deviceId, userId })).toEqual(session);
     expect(Buffer.from(sealed.sealed, "base64url").toString("latin1")).not.toContain("refresh-token");
     expect(sealed.tag).not.toContain("refresh-token");
   });
 
-  test("is another text each time, with the same tag", async () => {
+  test("has a different text each time, with the same tag", async () => {
     const [one, other] = [await seal(), await seal()];
     expect(one.sealed.sealed).not.toBe(other.sealed.sealed);
     expect(one.sealed.tag).toBe(other.sealed.tag);
@@ -55,14 +55,14 @@ describe("a sealed session", () => {
     }
   });
 
-  test("does not open when cut, empty or nonsense", async () => {
+  test("does not open if truncated, empty or malformed", async () => {
     const { keys, sealed } = await seal();
     for (const cut of [sealed.sealed.slice(0, -4), sealed.sealed.slice(0, 16), sealed.sealed.slice(0, 8), "", "§"]) {
       expect(await openSession({ ...sealed, sealed: cut }, { keys, deviceId, userId })).toBeNull();
     }
   });
 
-  test("does not open for another device, another user, or as of another key", async () => {
+  test("does not open for another device, another user, or with another key's id", async () => {
     const { keys, sealed } = await seal();
     const stranger = crypto.randomUUID();
     expect(await openSession(sealed, { keys, deviceId: stranger, userId })).toBeNull();
@@ -70,7 +70,7 @@ describe("a sealed session", () => {
     expect(await openSession({ ...sealed, keyId: "other" }, { keys, deviceId, userId })).toBeNull();
   });
 
-  test("opens under a new secret as long as the old one is listed, and is sealed anew with the new one", async () => {
+  test("opens under a new secret while the old one is listed, and is sealed again with the new one", async () => {
     const { sealed } = await seal();
     const rotated = await keysOf(`another ${secret}`, secret);
     expect(await openSession(sealed, { keys: rotated, deviceId, userId })).toEqual(session);
@@ -79,7 +79,7 @@ describe("a sealed session", () => {
     expect(await openSession(sealed, { keys: await keysOf(`another ${secret}`), deviceId, userId })).toBeNull();
   });
 
-  test("falls back to the project's own secret, and never to another purpose's key", async () => {
+  test("falls back to the project's own secret, and never to a key for another purpose", async () => {
     const fallback = await openAccountKeys({ SUPABASE_SECRET_KEY: secret });
     const { sealed } = await seal();
     expect(await openSession(sealed, { keys: fallback, deviceId, userId })).toEqual(session);

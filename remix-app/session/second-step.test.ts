@@ -12,27 +12,27 @@ const facts = (changes: Partial<MfaFacts>): MfaFacts => ({
 test.each([
   { what: "an authenticator", mfa: facts({}), path: "/mfa?returnUrl=%2Fa" },
   {
-    what: "a demand and no authenticator",
+    what: "required MFA and no authenticator",
     mfa: facts({ enrolled: false, policy: "required" }),
     path: "/mfa/enroll?returnUrl=%2Fa",
   },
   {
-    what: "a reset under way",
+    what: "an MFA recovery in progress",
     mfa: facts({ enrolled: false, policy: "recovery_in_progress" }),
     path: "/mfa?returnUrl=%2Fa",
   },
-])("with $what the way leads over $path", ({ mfa, path }) => {
+])("with $what the second step leads to $path", ({ mfa, path }) => {
   expect(secondStepPath(mfa, "/a")).toBe(path);
 });
 
 test.each(["/mfa", "/mfa/app", "/mfa/enroll?returnUrl=%2Fa", "/mfa?returnUrl=%2Fa"])(
-  "a way over %s is no detour",
+  "a path through %s is not a detour",
   (destination) => {
     expect(secondStepPath(facts({}), destination)).toBe(destination);
   },
 );
 
-test.each(["/mfas", "/mfa/remove?factorId=a", "/mfa/recovery-codes"])("a way to %s is one", (destination) => {
+test.each(["/mfas", "/mfa/remove?factorId=a", "/mfa/recovery-codes"])("a path to %s is a detour", (destination) => {
   expect(secondStepPath(facts({}), destination)).toBe(`/mfa?${new URLSearchParams({ returnUrl: destination })}`);
 });
 

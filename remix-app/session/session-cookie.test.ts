@@ -23,7 +23,7 @@ const session = (tokenLength = 900): StoredSession => ({
 const hostOnly: SessionCookieScope = { name: "sb-ref-auth-token", secure: true };
 const shared: SessionCookieScope = { ...hostOnly, domain: "example.com" };
 
-/** The Cookie header of a browser that took these Set-Cookie values. */
+/** Returns the Cookie header of a browser that received these Set-Cookie values. */
 const sentBack = (setCookies: string[]) =>
   setCookies
     .filter((value) => !value.includes("Max-Age=0"))
@@ -52,7 +52,7 @@ describe("the auth cookie's scope", () => {
 
 describe("the auth cookie", () => {
   test.each([100, 900, 2_300, 2_400, 4_300])(
-    "comes back as it was written, with a token of %i characters",
+    "is read back as written, with a token of %i characters",
     async (length) => {
       const jar = createCookieJar(null);
       writeSessionCookie(jar, hostOnly, session(length));
@@ -65,7 +65,7 @@ describe("the auth cookie", () => {
     },
   );
 
-  test("is what @supabase/ssr reads, too", async () => {
+  test("can also be read by @supabase/ssr", async () => {
     const jar = createCookieJar(null);
     writeSessionCookie(jar, hostOnly, session());
     const client = createServerClient(supabaseUrl, "sb_publishable_x", {
@@ -76,7 +76,7 @@ describe("the auth cookie", () => {
     expect(data.session?.refresh_token).toBe("refresh");
   });
 
-  test("leaves no stale parts, and no host-only twin beside the shared one", () => {
+  test("leaves no stale parts, and no host-only duplicate next to the shared one", () => {
     const jar = createCookieJar("sb-ref-auth-token.0=x; sb-ref-auth-token.1=y; sb-ref-auth-token=z");
     writeSessionCookie(jar, shared, session());
     const expired = jar.setCookieHeaders().filter((value) => value.includes("Max-Age=0"));
@@ -104,12 +104,12 @@ describe("the auth cookie", () => {
     ["no tokens", `base64-${Buffer.from("{}").toString("base64url")}`],
     ["no prefix", "plain"],
     ["nothing", ""],
-  ])("is none where it holds %s", async (_, value) => {
+  ])("is ignored if it holds %s", async (_, value) => {
     expect(await readSessionCookie(createCookieJar(`sb-ref-auth-token=${value}`), hostOnly)).toBeNull();
   });
 });
 
-test("a session that is too large is not written, and what was there is taken away", async () => {
+test("a session that is too large is not written, and the existing cookie is cleared", async () => {
   const bytesOf = (tokenLength: number) => {
     const jar = createCookieJar(null);
     writeSessionCookie(jar, hostOnly, session(tokenLength));

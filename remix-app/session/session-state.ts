@@ -19,24 +19,29 @@ const facts = z.object({
     state: z.enum(["optional", "required", "recovery_in_progress", "malformed"]),
     required: z.boolean(),
     satisfied: z.boolean(),
-    /** By a mobile approval alone. One that release 0.1.0 bound has no key: we check its cookie. */
+    /**
+     * Whether the second step was passed by mobile approval only. Approvals bound by release 0.1.0 have no key, so we
+     * check their cookie.
+     */
     byApproval: z.boolean(),
   }),
-  /** Whether the session began with a password that is easy to guess. Absent where the database is older than this server. */
+  /**
+   * Whether the session began with a password that is easy to guess. Absent if the database is older than this server.
+   */
   mustReplacePassword: z.boolean().default(false),
   infrastructureAdmin: z.boolean(),
 });
-/** Made once: a schema compiles itself when it first parses. */
+/** Defined once, because a schema compiles itself when it first parses. */
 const reply = z.looseObject({});
 const deviceReply = z.object({ device: deviceView.nullable() });
 const answer = z.union([z.object({ alive: z.literal(false) }), facts.extend({ alive: z.literal(true) })]);
 
-/** The answer of `public.session_state` about a session that is alive. */
+/** The result of `public.session_state` for an active session. */
 export type SessionFacts = z.infer<typeof facts>;
 
 /**
- * What the database says of a session at this moment. `over`: the session has ended or its user may not be here.
- * `refused`: the token itself was not taken. `unavailable`: it could not be asked; nothing is concluded.
+ * A session's current state in the database. `over`: the session has ended or its user is not allowed. `refused`: the
+ * token itself was rejected. `unavailable`: the database did not answer, so nothing is known.
  */
 export type SessionState =
   | { status: "alive"; facts: SessionFacts }
@@ -44,31 +49,31 @@ export type SessionState =
   | { status: "refused" }
   | { status: "unavailable" };
 
-/** A session's state, and what its browser's device says; `undefined` where that could not be asked. */
+/** A session's state, and that of its browser's device; `undefined` if the latter could not be read. */
 export interface DeviceSessionState {
   state: SessionState;
-  /** Null where the device is not known. */
+  /** Null if the device is unknown. */
   device?: DeviceView | null;
 }
 
 export interface SessionStateOptions {
   supabaseUrl: string;
   publishableKey: string;
-  /** Of the session's mobile approval; null if the browser does not hold its cookie. */
+  /** A proof of the session's mobile approval; null if the browser does not hold its cookie. */
   approvalProof: string | null;
   fetch?: typeof globalThis.fetch;
 }
 
 /**
- * Asks `public.session_state` through the Data API with the user's own token: the authority on whether the session's
- * row is alive and the user not banned, which a token cannot tell.
+ * Calls `public.session_state` through the Data API with the user's own token. Only the database knows whether the
+ * session's row exists and the user is not banned; a token does not say.
  */
 export async function fetchSessionState(accessToken: string, options: SessionStateOptions): Promise<SessionState> {
   const answered = await ask(accessToken, { ...options, name: "session_state", args: {} });
   return typeof answered === "string" ? { status: answered } : stateOf(answered);
 }
 
-/** Asks for the session's state and the browser's in one call, `public.device_session_state`. */
+/** Fetches the session's state and the browser's in one call, `public.device_session_state`. */
 export async function fetchDeviceSessionState(
   accessToken: string,
   { device, ...options }: SessionStateOptions & { device: Device },
@@ -111,6 +116,6 @@ function stateOf(answered: object): SessionState {
   const { data: state } = answer.safeParse(answered);
   if (!state) return { status: "unavailable" };
   if (!state.alive || state.user.banned || state.user.deleted) return { status: "over" };
-  // A policy that nobody can read is never satisfied and never optional.
+  // An unreadable policy is never satisfied and never optional.
   return state.policy.state === "malformed" ? { status: "unavailable" } : { status: "alive", facts: state };
 }

@@ -15,11 +15,11 @@ export interface SignInAgainProps {
   email: string;
   field: FormField;
   challenge: BotChallengeSettings | null;
-  /** Where to go then. */
+  /** Where to continue. */
   returnUrl: string;
 }
 
-/** A sign-in by who is signed in: by the ways that their account has, and by a mailed code. */
+/** Renders the forms with which a signed-in person signs in again: the account's own methods and an emailed code. */
 export function SignInAgain(props: SignInAgainProps) {
   const { password, offered, passkeyButton, formId, email, field, challenge, returnUrl } = props;
   return (
@@ -28,7 +28,7 @@ export function SignInAgain(props: SignInAgainProps) {
         <WaysIn {...offered} returnUrl={returnUrl} intent="prove">
           {password ? (
             <AccountForm id={formId} noValidate data-once className="space-y-5">
-              {/* Password managers look the password up under this name. */}
+              {/* Password managers look up the password under this name. */}
               <input type="text" autoComplete="username" value={email} readOnly hidden />
               <PasswordField field={field} label="Password" autoComplete="current-password" />
               <BotChallenge challenge={challenge} />

@@ -10,7 +10,7 @@ const contextOf = (cookie: string, key = "sb_secret_test") => ({
   origin: "https://gatehouse.test",
 });
 
-/** What the browser holds of a demand, as its Cookie header has it. */
+/** Returns the Cookie header of a browser with a demand. */
 function demand({ since = now, key = "sb_secret_test" } = {}): string {
   const context = contextOf("", key);
   demandSignIn(context, { page, since });
@@ -21,7 +21,7 @@ const sinceOf = (cookie: string, at = page) => demandedSince(contextOf(cookie), 
 
 afterEach(() => void vi.useRealTimers());
 
-test("a demand is its page's, however the query is spelled, and of no other page", () => {
+test("a demand applies to its page in any spelling of the query, and to no other page", () => {
   vi.useFakeTimers({ now: now * 1_000 });
   expect(sinceOf(demand())).toBe(now);
   expect(sinceOf(demand(), "/oauth/authorize?client_id=%61&prompt=login")).toBe(now);
@@ -29,7 +29,7 @@ test("a demand is its page's, however the query is spelled, and of no other page
   expect(sinceOf("")).toBeNull();
 });
 
-test("a demand cannot be moved to an earlier second, and only our key makes one", () => {
+test("a demand cannot be moved to an earlier second or forged without our key", () => {
   vi.useFakeTimers({ now: now * 1_000 });
   const [name = "", value = ""] = demand().split("=");
   const moved = `${name}=${value.replace(String(now), String(now - 60))}`;
@@ -46,7 +46,7 @@ test.each([
   expect(sinceOf(cookie)).toBe(expected);
 });
 
-test("a demand that was met is forgotten", () => {
+test("a satisfied demand is removed", () => {
   vi.useFakeTimers({ now: now * 1_000 });
   const context = contextOf(demand());
   forgetSignInDemand(context);

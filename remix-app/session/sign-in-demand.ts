@@ -6,8 +6,8 @@ import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
 type DemandContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
 
 /**
- * Records in this browser that a page accepts only a sign-in or step-up made at or after a second, as when an app
- * requires a new one. The record is signed and names the page, so a changed address starts a new demand.
+ * Records in this browser that a page accepts only a sign-in or step-up made at or after a second, for example when an
+ * app requires a new one. The record is signed and names the page, so a changed URL starts a new demand.
  * @param page a path of ours, with its query
  */
 export function demandSignIn(context: DemandContext, { page, since }: { page: string; since: number }): void {
@@ -25,13 +25,13 @@ export function demandedSince(context: DemandContext, page: string): number | nu
   return isCurrent ? second : null;
 }
 
-/** Removes a demand that was met, so that the same address starts a new one. */
+/** Removes a satisfied demand, so that the same URL starts a new one. */
 export function forgetSignInDemand(context: DemandContext): void {
   clearCookie(context, cookies.signInDemand);
 }
 
 function signatureOf({ env, origin }: DemandContext, { page, since }: { page: string; since: number }): Buffer {
-  // In canonical form: Remix re-encodes the query of an address.
+  // In canonical form, because Remix re-encodes the query of a URL.
   const { pathname, searchParams } = new URL(page, origin);
   return hmac(derivedKey(env, "sign-in demand"), `${since} ${pathname}?${searchParams}`);
 }

@@ -15,11 +15,11 @@ const identity = z.object({
   lastSignInAt: utcText.nullable(),
 });
 const foundIdentity = identity.extend({
-  /** Added by a direct call of the identity backend: our pages do not accept it until the owner keeps it. */
+  /** Added by a direct call to the identity backend. Our pages do not accept it until the owner keeps it. */
   unconfirmed: z.boolean(),
 });
 
-/** The accounts at providers that an account is linked to. */
+/** The provider accounts that an account is linked to. */
 export const identityList = z.object({ identities: z.array(identity), canUnlink: z.boolean() });
 export type IdentityList = z.output<typeof identityList>;
 
@@ -29,19 +29,19 @@ const signInMethods = z.object({
   identities: z.array(foundIdentity),
 });
 
-/** An account at a provider that the user's account is linked to, or its own email (provider `email`). */
+/** A provider account that the user's account is linked to, or its own email (provider `email`). */
 export interface LinkedIdentity extends z.infer<typeof foundIdentity> {
-  /** Whether another way to sign in would be left without it. */
+  /** Whether another way to sign in would remain without it. */
   unlinkable: boolean;
 }
 
-/** How an account can be signed in to. */
 export type SignInMethods = z.infer<typeof signInMethods>;
 
 const ownProviders = ["email", "phone"];
 
 /**
- * The ways into an account: a password, passkeys, and identities, whether or not their provider is on.
+ * Returns the ways to sign in to an account: a password, passkeys, and identities, whether or not their provider is
+ * enabled.
  * @throws Response 503 UNAVAILABLE
  */
 export async function readSignInMethods(context: AppLoadContext, userId: string): Promise<SignInMethods> {
@@ -54,14 +54,17 @@ export async function readSignInMethods(context: AppLoadContext, userId: string)
 }
 
 /**
- * The identities of an account, and which may go.
+ * Returns an account's identities, and which of them can be unlinked.
  * @throws Response 503 UNAVAILABLE
  */
 export async function listIdentities(context: AppLoadContext, user: User): Promise<LinkedIdentity[]> {
   return withUnlinkable(context, await readSignInMethods(context, user.id));
 }
 
-/** Which identities may be unlinked: a password, a passkey or a confirmed identity of an enabled provider must remain. */
+/**
+ * Marks which identities can be unlinked: a password, a passkey or a confirmed identity of an enabled provider must
+ * remain.
+ */
 export function withUnlinkable(
   { env }: Pick<AppLoadContext, "env">,
   { password, passkeys, identities }: SignInMethods,
@@ -81,8 +84,8 @@ const unlinked = z.discriminatedUnion("outcome", [
 ]);
 
 /**
- * Takes an identity off the user's account, and tells its owner.
- * @throws Response 404 NOT_FOUND; 409 CONFLICT where no way to sign in would be left; 503 UNAVAILABLE
+ * Unlinks an identity from the user's account and notifies its owner.
+ * @throws Response 404 NOT_FOUND; 409 CONFLICT if no way to sign in would remain; 503 UNAVAILABLE
  */
 export async function unlinkIdentity(context: AppLoadContext, { user, id }: { user: User; id: string }): Promise<void> {
   const { env, requestId } = context;

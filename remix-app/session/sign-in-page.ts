@@ -4,17 +4,17 @@ import { readCookie } from "../http/cookies.ts";
 import { detour, redirectTarget } from "../http/redirect-target.ts";
 import { getUser } from "./user.ts";
 
-/** Accounts in one browser; `private.add_account` says the same. */
+/** The maximum number of accounts in one browser. `private.add_account` has the same value. */
 export const maxAccounts = 10;
 
-/** Whether a sign-in page is asked for as `/add-account`, by who is signed in and stays so. */
+/** Returns whether a sign-in page was requested as `/add-account`, by a person who stays signed in. */
 export function isAddAccount(request: Request): boolean {
   return /^\/add-account(\/|$)/.test(new URL(request.url).pathname);
 }
 
 /**
- * What the page shows to who adds an account, or signs in to one again.
- * @throws Response a redirect to the accounts where this browser holds as many as it may
+ * Returns what the page shows to a person who adds an account, or who signs in to one again.
+ * @throws Response a redirect to the accounts if this browser holds the maximum number
  */
 export function openAddAccount(
   context: AppLoadContext,
@@ -22,7 +22,7 @@ export function openAddAccount(
 ): { email: string; again: boolean; stays: string } {
   const { accounts } = context.session;
   const named = accounts.find(({ id }) => id === query.get("account"));
-  // The account in the address, or the one whose session had ended when a switch was tried.
+  // The account in the URL, or the one whose session had ended when a switch was attempted.
   const email = named?.email ?? (query.has("ended") ? readCookie(context, cookies.signInHint) : "");
   requireRoomFor(context, email);
   const active = accounts.find((account) => account.active);
@@ -30,7 +30,7 @@ export function openAddAccount(
 }
 
 /**
- * Sends who is signed in to nothing here, but holds accounts that can be entered, to choose one of them.
+ * Redirects a person without an active account to the chooser if this browser holds accounts.
  * @throws Response the redirect
  */
 export function redirectToChooser({ session }: AppLoadContext, returnUrl: string): void {
@@ -40,9 +40,9 @@ export function redirectToChooser({ session }: AppLoadContext, returnUrl: string
 }
 
 /**
- * Before something is used up that works once: a browser that is full could not keep whom it signs in.
+ * Checks that this browser has room for an account, before a single-use credential is consumed.
  * @param email in lower case
- * @throws Response a redirect to the accounts where this browser holds as many as it may, and not this one
+ * @throws Response a redirect to the accounts if this browser holds the maximum number, without this one
  */
 export function requireRoomFor({ session: { accounts } }: AppLoadContext, email: string | null): void {
   const listed = accounts.some((account) => account.email === email);
@@ -50,8 +50,8 @@ export function requireRoomFor({ session: { accounts } }: AppLoadContext, email:
 }
 
 /**
- * Sends people who are signed in already on to where they were going, away from the sign-in pages. Who has yet to prove
- * a second factor may stay: they may want to be somebody else.
+ * Redirects signed-in people from the sign-in pages to their destination. People with a pending second factor may stay,
+ * because they may want to use another account.
  * @throws Response the redirect
  */
 export async function redirectSignedIn(context: AppLoadContext, returnUrl: string | null): Promise<void> {
@@ -60,9 +60,9 @@ export async function redirectSignedIn(context: AppLoadContext, returnUrl: strin
 }
 
 /**
- * Returns the email of the account that a mailed link would replace in this browser, for the page that asks first; null
- * if there is none, or it is unknown. These pages grant nothing by the session and help people who are locked out, so an
- * account that cannot be checked does not close them.
+ * Returns the email of the account that an emailed link would replace in this browser, for the page that asks first, or
+ * null if there is none or it is unknown. These pages grant nothing through the session and help people who are locked
+ * out, so they stay open if the account cannot be checked.
  */
 export function signedInAs({ session: { auth, accounts } }: AppLoadContext): string | null {
   return auth.status === "anonymous" ? null : (accounts.find(({ active }) => active)?.email ?? null);

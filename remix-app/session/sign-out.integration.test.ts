@@ -38,7 +38,7 @@ describe("signing out", () => {
   });
 
   test.each(["down", "hang"] as const)(
-    "says so where neither database nor backend (%s) could end the session",
+    "reports it if neither database nor backend (%s) could end the session",
     async (outage) => {
       const valid = await backend.cookieOf(await backend.session());
       const expired = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
@@ -54,12 +54,12 @@ describe("signing out", () => {
     },
   );
 
-  test("says nothing of it where the session was over already", async () => {
+  test("reports nothing if the session had already ended", async () => {
     expect((await post("/logout", {})).headers.get("location")).toBe("/login");
     expect(backend.headers.has(logoutPath)).toBe(false);
   });
 
-  test("stays so: a late request's kept refresh brings no cookie back", async () => {
+  test("is permanent: a late request's cached refresh does not restore a cookie", async () => {
     const cookie = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
     expect(authCookies(await web.fetch("/signup/check-mail", { headers: { cookie } })).join()).toContain("base64-");
     await backend.endSessions();
@@ -77,7 +77,7 @@ describe("a sign-in", () => {
     ["/auth/confirm", link],
   ];
 
-  test.each(ways)("by %s leaves a session and a device", async (path, fields) => {
+  test.each(ways)("by %s creates a session and a device", async (path, fields) => {
     const response = await post(path, fields, await backend.cookieOf(await backend.session()));
     expect(response.headers.get("location")).toBe("/");
     expect(authCookies(response).join()).toContain("base64-");
@@ -87,14 +87,14 @@ describe("a sign-in", () => {
   test.each<[string, Record<string, string>, object]>([
     ["/login", { email, password: "wrong" }, { refresh: { status: 400, code: "invalid_credentials" } }],
     ["/auth/confirm", link, { verify: "down" }],
-  ])("that fails at %s leaves the session from before", async (path, fields, failure) => {
+  ])("that fails at %s keeps the previous session", async (path, fields, failure) => {
     const cookie = await backend.cookieOf(await backend.session());
     Object.assign(backend, failure);
     expect(authCookies(await post(path, fields, cookie))).toEqual([]);
     expect(backend.headers.has(logoutPath)).toBe(false);
   });
 
-  test.each(ways)("by %s that could not be kept signs nobody in, and is ended", async (path, fields) => {
+  test.each(ways)("by %s that could not be stored signs no one in, and its session is ended", async (path, fields) => {
     backend.vault = "down";
     const response = await post(path, fields);
     expect(response.status).toBe(503);
@@ -103,7 +103,7 @@ describe("a sign-in", () => {
   });
 });
 
-test("a confirmation that the backend did not answer can be tried again", async () => {
+test("a confirmation that the backend did not answer can be retried", async () => {
   backend.verify = "down";
   const link = { token_hash: "b".repeat(56), type: "recovery", next: "/workspaces" };
   const response = await post("/auth/confirm", link);

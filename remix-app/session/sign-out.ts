@@ -9,7 +9,6 @@ import { settleAdditions } from "./addition-cookies.ts";
 import { switchAccount, withoutDevice } from "./switch-account.ts";
 import { VaultUnavailable } from "./vault.ts";
 
-/** What a sign-out of one account leaves. */
 export type SignedOut =
   | ({ status: "signed_out" } & SignedOutAnswer)
   | { status: "no_account" | "no_device" | "unavailable" };
@@ -27,12 +26,12 @@ const oneAnswer = z.discriminatedUnion("status", [
 
 const allAnswer = z.array(z.object({ userId: z.uuid(), sessionId: z.uuid() })).nullable();
 
-/** The page that shows what is left. */
+/** The page that shows the remaining accounts. */
 const chooser = "/accounts";
 
 /**
- * Signs this browser out of one account: its session ends and its entry goes, in one transaction. Where it was the
- * active one, the account used last takes over, if there is one that can.
+ * Signs this browser out of one account: ends its session and removes its entry in one transaction. If it was the
+ * active one, the most recently used account with a valid session becomes active.
  */
 export async function signOutAccount(context: AppLoadContext, accountId: string): Promise<SignedOut> {
   const { session } = context;
@@ -56,7 +55,7 @@ export async function signOutAccount(context: AppLoadContext, accountId: string)
     if (outcome.status === "switched") {
       return { status: "signed_out", activeAccountId: next, redirectTo: outcome.lastRoute ?? "/" };
     }
-    // Nobody is active then; the accounts that are left can be chosen from.
+    // No account is active then; the person can choose one of the others.
     if (outcome.status !== "ended") break;
   }
   const redirectTo = device.view.accounts.length > 1 ? chooser : "/login";
@@ -64,9 +63,8 @@ export async function signOutAccount(context: AppLoadContext, accountId: string)
 }
 
 /**
- * Signs this browser out of all its accounts: every session of theirs ends, and the device with them. Its cookies go,
- * whatever becomes of the rest.
- * @returns false where a session may live on, because nobody answered
+ * Signs this browser out of all its accounts: ends all of their sessions and the device. Always clears its cookies.
+ * @returns false if a session may still be active because nothing answered
  */
 export async function signOutAll(context: AppLoadContext): Promise<boolean> {
   const { vault, deviceCookie: device } = context.session;
@@ -74,7 +72,7 @@ export async function signOutAll(context: AppLoadContext): Promise<boolean> {
   const ended = args
     ? await vault.call("sign_out_device", { args, schema: allAnswer }).catch(unavailable(context))
     : null;
-  // Where the vault could not be reached, the session at hand can be ended at the backend itself.
+  // If the vault is unreachable, the current session can be ended at the backend itself.
   const revoked = ended !== null || (await revokeSession(context));
   context.session.clear();
   for (const cookie of Object.values(cookies)) {
@@ -95,12 +93,12 @@ function unavailable({ requestId }: AppLoadContext) {
   };
 }
 
-/** Statuses of the identity backend for a session that has ended; its client has its own error for that too. */
+/** The identity backend's statuses for a session that has ended. Its client has its own error for that too. */
 const endedStatuses: readonly (number | undefined)[] = [401, 403, 404];
 
 /**
- * Ends the session that this request came with at the identity backend, and none of its user's others.
- * @returns false where it may live on, because the backend did not answer; that is logged
+ * Ends only the request's own session at the identity backend, none of its user's others.
+ * @returns false if it may still be active because the backend did not answer; this is logged
  */
 export async function revokeSession({ session, requestId }: AppLoadContext): Promise<boolean> {
   const { auth } = session;

@@ -9,7 +9,7 @@ const sweep = (SUPABASE_SECRET_KEY: string) =>
     AbortSignal.timeout(5_000),
   );
 
-test("challenges that ended more than an hour ago are forgotten on the schedule, and later ones kept", async () => {
+test("the scheduled sweep deletes challenges that ended more than an hour ago, and keeps later ones", async () => {
   const person = await createPerson();
   try {
     for (const age of ["59 minutes", "61 minutes"]) {
@@ -20,7 +20,7 @@ test("challenges that ended more than an hour ago are forgotten on the schedule,
         [person.id, age],
       );
     }
-    // Another server may be at it: then this one has nothing to do.
+    // Another server may be sweeping, and then this call has nothing to do.
     const kept = async () => {
       await sweep(supabase.secretKey);
       return (await query("select from private.login_challenges where user_id = $1", [person.id])).length;
@@ -31,6 +31,6 @@ test("challenges that ended more than an hour ago are forgotten on the schedule,
   }
 });
 
-test("a key that may not is an error that says so", async () => {
+test("a key without permission fails with an error that says so", async () => {
   await expect(sweep(supabase.publishableKey)).rejects.toThrow(/permission denied/);
 });

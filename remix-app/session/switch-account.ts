@@ -8,15 +8,18 @@ import { type Device, type StoredSession, secretHash, successorOf } from "./cook
 import { refreshMarginSeconds } from "./refresh.ts";
 import { tagOf, type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts";
 
-/** How long a switch waits for another one in the same browser, a dead one's lease of 10 s included, and how often it looks. */
+/**
+ * How long a switch waits for another one in the same browser, including a crashed one's lease of 10 s, and how often
+ * it polls.
+ */
 const leaseWaitMs = 11_000;
 const leasePollMs = 60;
-/** How often a switch takes up what another tab has rotated meanwhile. */
+/** How often a switch retries with a session that another tab has rotated meanwhile. */
 const maxAdoptions = 4;
 
 /**
- * How a switch ended. `ended`: the stored session is definitively over, and its entry is gone. `unavailable`: nothing was
- * concluded, and the entry stays.
+ * The result of a switch. `ended`: the stored session has definitely ended and its entry is removed. `unavailable`: the
+ * outcome is unknown, and the entry stays.
  */
 export type SwitchOutcome =
   | { status: "switched"; lastRoute: string | null }
@@ -27,7 +30,7 @@ export type SwitchOutcome =
 
 export interface SwitchOptions {
   accountId: string;
-  /** Where the account that is left was; null where that is no place to come back to. */
+  /** The current route of the outgoing account, or null if it cannot be returned to. */
   leaving: string | null;
 }
 
@@ -57,10 +60,10 @@ interface Target {
 }
 
 /**
- * Switches this browser to another of its accounts: the device's lease, then the live session that is left, then the
- * target's refresh, and then its rotated session and who is active in one transaction (docs/accounts.md, A switch).
- * Each step is whole by itself, so that a crash between two loses no account, and what another tab rotated meanwhile is
- * taken up.
+ * Switches this browser to another of its accounts. Acquires the device's lease, saves the outgoing account's live
+ * session, refreshes the target's session, then stores the rotated session and activates the account in one transaction
+ * (docs/accounts.md, A switch). Each step is atomic, so a crash between two loses no account, and a session that
+ * another tab rotated meanwhile is adopted.
  */
 export async function switchAccount(
   context: AppLoadContext,
@@ -81,7 +84,7 @@ export async function switchAccount(
       outcome = await activate(context, { device: device.device, lease, begun });
       return outcome;
     } finally {
-      // What activates an account gives the lease back in the same transaction.
+      // A completed switch releases the lease in its own transaction.
       if (outcome?.status !== "switched") await giveBack(context, { device: device.device, lease });
     }
   } catch (error) {
@@ -91,7 +94,7 @@ export async function switchAccount(
   }
 }
 
-/** Takes the device's lease, as soon as another switch gives it back. */
+/** Acquires the device's lease, waiting for another switch to release it. */
 async function begin(
   { session: { vault } }: AppLoadContext,
   { device, accountId, lease }: { device: Device; accountId: string; lease: string },
@@ -106,7 +109,7 @@ async function begin(
   }
 }
 
-/** Gives the lease back, where the switch has not. It runs out by itself: whatever became of the switch stands. */
+/** Releases the lease of an incomplete switch. On failure it expires by itself; the switch's result does not change. */
 async function giveBack(
   { session: { vault }, requestId }: AppLoadContext,
   { device, lease }: { device: Device; lease: string },
@@ -119,10 +122,7 @@ async function giveBack(
   }
 }
 
-/**
- * Writes the live session that is left into its entry. Where the vault has a newer one already, from another tab, that
- * one stays.
- */
+/** Saves the outgoing account's live session in its entry, unless another tab has already stored a newer one. */
 async function writeOutgoing({ session }: AppLoadContext, leaving: string | null): Promise<void> {
   const { auth, device, vault, stored: live } = session;
   if (auth.status !== "authenticated" || auth.via !== "cookie" || !device || !live) return;
@@ -138,7 +138,7 @@ async function activate(context: AppLoadContext, { device, lease, begun }: Targe
     if (session === "unavailable") return { status: "unavailable" };
     if (session === "over") {
       if (await context.session.vault.lose(device, { entry, listed: false })) return ended(context, entry);
-      // Another rotation came first: what it left is looked at.
+      // Another rotation came first, so its result is checked.
       const again = await begin(context, { device, accountId: entry.userId, lease });
       if (again === "unavailable" || again.status !== "begun") return { status: "unavailable" };
       ({ target: entry, lastRoute, usable } = again);
@@ -152,7 +152,10 @@ async function activate(context: AppLoadContext, { device, lease, begun }: Targe
   return { status: "unavailable" };
 }
 
-/** The target's session, renewed at the identity backend; one that another tab has renewed just now is taken as it is. */
+/**
+ * Returns the target's session, refreshed at the identity backend. Uses a session that another tab has just refreshed
+ * as is.
+ */
 async function sessionOf(
   { session: { vault, refresh } }: AppLoadContext,
   { device, entry, usable, rotated }: { device: Device; entry: VaultEntry; usable: boolean; rotated: boolean },
@@ -165,7 +168,7 @@ async function sessionOf(
   return result.status === "unavailable" ? "unavailable" : result.session;
 }
 
-/** Keeps the target's session and makes it the active one; then the browser gets it, with the device's next secret. */
+/** Stores the target's session and activates it, then gives it to the browser with the device's next secret. */
 async function finish(
   { session: { vault, store, storeDevice } }: AppLoadContext,
   given: { device: Device; lease: string; entry: VaultEntry; session: StoredSession },
@@ -200,7 +203,7 @@ function ended({ session }: AppLoadContext, { userId }: VaultEntry): SwitchOutco
   return { status: "ended", email };
 }
 
-/** Where an account is entered: where the caller wants to go, else where it was left, else the start page. */
+/** Returns where to open an account: at the caller's target, where the account was left, or at the home page. */
 export function entryPath({
   targetRoute,
   lastRoute,
@@ -214,7 +217,9 @@ export function entryPath({
   return redirectTarget(targetRoute, { context, fallback });
 }
 
-/** Why a request has no device: it is a visitor's or a bearer's, or its cookie's session could not be checked. */
+/**
+ * Returns why a request has no device: it is from a visitor or a bearer, or its cookie's session could not be checked.
+ */
 export function withoutDevice({ session: { auth } }: AppLoadContext): "no_device" | "unavailable" {
   const none = auth.status === "anonymous" || (auth.status === "authenticated" && auth.via === "bearer");
   return none ? "no_device" : "unavailable";
@@ -222,7 +227,7 @@ export function withoutDevice({ session: { auth } }: AppLoadContext): "no_device
 
 const requiresReauth = { requiresReauth: true };
 
-/** The API's answer to a switch or another account call that failed. */
+/** Answers a failed switch or other account call of the API. */
 export function accountProblem(
   status: Exclude<SwitchOutcome["status"], "switched">,
   { requestId }: { requestId: string },
@@ -251,10 +256,10 @@ export function accountProblem(
   }
 }
 
-/** Pages on the way into an account, as the router matches them. */
+/** Pages that lead to a sign-in, as matched by the router. */
 const entryPages = /^\/(login|add-account|auth)(\/|$)/i;
 
-/** Returns a page to come back to with an account; null for what is not a page, and for pages on the way into one. */
+/** Returns a path to come back to with an account, or null if it is not a page or leads to a sign-in. */
 export function lastRoute(input: unknown, context: TargetContext): string | null {
   const path = redirectTarget(input, { context, fallback: "" });
   return path === "" || entryPages.test(pathnameOf(path)) ? null : path;

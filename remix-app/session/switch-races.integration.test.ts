@@ -30,7 +30,7 @@ async function browserWithBoth(): Promise<Browser> {
   return browser;
 }
 
-/** Another tab of it, whose answers set cookies of its own. */
+/** Another tab of the browser, with its own copy of the cookies. */
 const tabOf = (browser: Browser) => openBrowser(base, { cookie: browser.cookie() });
 const switchTo = (browser: Browser, { id: accountId }: Person) => browser.postJson(`${api}/switch`, { accountId });
 const whoIs = async (browser: Browser) => {
@@ -39,7 +39,7 @@ const whoIs = async (browser: Browser) => {
 };
 const at = <Item>(list: readonly Item[], index: number) => list[index % list.length] as Item;
 
-/** Every account of a browser can be entered, and is itself then. */
+/** Expects that each of the browser's accounts can be switched to. */
 async function expectBothUsable(browser: Browser): Promise<void> {
   for (const person of [ada, bob, ada]) {
     expect((await switchTo(browser, person)).status).toBe(200);
@@ -49,14 +49,17 @@ async function expectBothUsable(browser: Browser): Promise<void> {
 
 const deviceCookieOf = (browser: Browser) => /gh_device=[^;]+/.exec(browser.cookie())?.[0] ?? "";
 
-/** Makes the access tokens that lie in the vault an hour old, and gives the device's cookie alone: the next visit refreshes. */
+/**
+ * Sets the access tokens in the vault to an hour old and returns only the device's cookie, so that the next visit
+ * refreshes.
+ */
 async function age(browser: Browser): Promise<string> {
   const vault = await openTestVault();
   const jar = createCookieJar(browser.cookie());
   const device = readDeviceCookie(jar, { origin: base, cookie: vault.keys.cookie });
   if (!device) throw new Error("no device");
   const opened = await vault.open(device);
-  if (!opened?.vault) throw new Error("nobody is active");
+  if (!opened?.vault) throw new Error("no account is active");
   const session = await vault.unseal(device, opened.vault);
   if (!session) throw new Error("not ours");
   const aged = await sealSession(await expired(session), {
@@ -72,13 +75,13 @@ async function age(browser: Browser): Promise<string> {
   return deviceCookieOf(browser);
 }
 
-describe("many at once, after which every account still works:", () => {
-  test("switches to and fro of one browser", async () => {
+describe("after many concurrent requests every account still works", () => {
+  test("switches back and forth in one browser", async () => {
     const browser = await browserWithBoth();
     const tabs = Array.from({ length: atOnce }, () => tabOf(browser));
     const answers = await Promise.all(tabs.map((tab, index) => switchTo(tab, at([ada, bob], index))));
     const statuses = answers.map(({ status }) => status);
-    // One that waited too long for the others is told to come again; nobody is told to sign in.
+    // A request that waits too long for the others gets a 503; none asks for a sign-in.
     expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
     expect(statuses).toContain(200);
     const active = new Set(await Promise.all(tabs.slice(0, 5).map(whoIs)));
@@ -97,7 +100,7 @@ describe("many at once, after which every account still works:", () => {
     expect(answers.map(({ status }) => status).filter((status) => status !== 200 && status !== 503)).toEqual([]);
     for (const { status, text } of answers) {
       if (status === 200 && text.includes("activeAccountId")) {
-        // No mixed identity within one answer.
+        // One response never mixes two accounts.
         const { user, activeAccountId } = JSON.parse(text);
         expect(user.id).toBe(activeAccountId);
         expect(user.email).toBe(user.id === ada.id ? ada.email : bob.email);
@@ -106,7 +109,7 @@ describe("many at once, after which every account still works:", () => {
     await expectBothUsable(tabOf(browser));
   }, 60_000);
 
-  test("switches while one tab signs out of all: signed out stays", async () => {
+  test("switches while one tab signs out of all accounts: they stay signed out", async () => {
     const browser = await browserWithBoth();
     const tabs = Array.from({ length: atOnce }, () => tabOf(browser));
     await Promise.all(
@@ -118,7 +121,7 @@ describe("many at once, after which every account still works:", () => {
     }
   }, 60_000);
 
-  test("switches while one tab signs out of one: the other one lives", async () => {
+  test("switches while one tab signs out of one account: the other one stays active", async () => {
     const browser = await browserWithBoth();
     const tabs = Array.from({ length: atOnce }, () => tabOf(browser));
     await Promise.all(
@@ -134,22 +137,22 @@ describe("many at once, after which every account still works:", () => {
   }, 60_000);
 });
 
-describe("a server of its own", () => {
+describe("a separate server", () => {
   let running: WatchedWeb | undefined;
   afterAll(() => running?.stop());
 
-  /** The same for one test after the other, for as long as it lives. */
+  /** Shared by consecutive tests while it is running. */
   async function serverWith(trouble: Trouble = {}): Promise<WatchedWeb> {
     if (!running || running.child.signalCode) running = await startWatchedWeb(supabase, vaultSettings());
     await running.trouble(trouble);
     return running;
   }
 
-  test("asks one thing for a signed-in page, and the identity backend for nothing", async () => {
+  test("makes one call for a signed-in page, and none to the identity backend", async () => {
     const browser = await browserWithBoth();
     const web = await serverWith();
     const visit = () => openBrowser(web.base, { cookie: browser.cookie() }).get("/settings/profile");
-    // Its keys are asked for once.
+    // The backend's keys are fetched only once.
     await visit();
     const before = web.calls().length;
     expect((await visit()).status).toBe(200);
@@ -160,7 +163,7 @@ describe("a server of its own", () => {
     ]);
   }, 60_000);
 
-  test("switches with at most two calls to the identity backend, also where both sessions are due", async () => {
+  test("switches with at most two calls to the identity backend, even if both sessions need a refresh", async () => {
     const browser = await browserWithBoth();
     const web = await serverWith();
     for (const person of [ada, bob]) {
@@ -172,7 +175,7 @@ describe("a server of its own", () => {
       const tokens = calls.filter((path) => path.startsWith("/auth/") && !path.endsWith("/jwks.json"));
       expect(tokens.length).toBeLessThanOrEqual(2);
       expect(tokens.every((path) => path === "/auth/v1/token")).toBe(true);
-      // What made the account the active one has given the lease back.
+      // The activation has already released the lease.
       expect(calls.some((path) => path.endsWith("/end_account_switch"))).toBe(false);
     }
   }, 60_000);
@@ -181,7 +184,7 @@ describe("a server of its own", () => {
     ["the identity backend", "/auth/v1/token"],
     ["the database", "activate_account"],
   ])(
-    "that does not reach %s answers 503, and keeps every account",
+    "that cannot reach %s answers 503 and keeps every account",
     async (_, call) => {
       const browser = await browserWithBoth();
       const web = await serverWith({ unreachable: call });
@@ -199,10 +202,10 @@ describe("a server of its own", () => {
   test.each([
     ["device_session_state", (browser: Browser) => browser.cookie()],
     ["open_account_device", deviceCookieOf],
-    // As it was before the account joined.
+    // The cookie before the account joined.
     ["take_additions", (browser: Browser) => browser.cookie().replace(/(gh_added_[^;]+)\.[0-9a-f]{8}(?=;|$)/, "$1")],
   ])(
-    "that does not get %s ends nothing, and sends nobody to sign in",
+    "that fails to call %s ends no session and redirects no one to sign-in",
     async (call, cookieOf) => {
       const browser = await browserWithBoth();
       const web = await serverWith({ unreachable: call });
@@ -219,7 +222,7 @@ describe("a server of its own", () => {
     60_000,
   );
 
-  test("that came to nothing says so, also where it does not reach the database to give the lease back", async () => {
+  test("reports a failed switch, even if the database is unreachable when it releases the lease", async () => {
     const browser = await browserWithBoth();
     await query("delete from auth.sessions where user_id = $1", [ada.id]);
     const web = await serverWith({ unreachable: "end_account_switch" });
@@ -230,7 +233,7 @@ describe("a server of its own", () => {
     expect(await whoIs(tab)).toBe(bob.id);
   }, 60_000);
 
-  test("that loses the answer to a sign-in asks again, and keeps every account", async () => {
+  test("that loses the response to a sign-in retries and keeps every account", async () => {
     const browser = await enter(ada);
     const web = await serverWith({ losesAnswer: "add_account" });
     const tab = openBrowser(web.base, { cookie: browser.cookie() });
@@ -239,7 +242,7 @@ describe("a server of its own", () => {
     await expectBothUsable(tab);
   }, 60_000);
 
-  test("with a new secret keeps whoever is signed in, and seals anew, while it lists the old one", async () => {
+  test("with a new secret keeps sessions and reseals them while it lists the old secret", async () => {
     const browser = await browserWithBoth();
     const keyOf = async ({ id }: Person) =>
       (await query<{ key_id: string }>("select key_id from private.account_vault_entries where user_id = $1", [id]))[0]
@@ -276,7 +279,7 @@ describe("a server of its own", () => {
       const tab = openBrowser(web.base, { cookie: browser.cookie() });
       await expect(switchTo(tab, ada)).rejects.toThrow();
       await expect.poll(() => web.child.signalCode).toBe("SIGKILL");
-      // Its lease runs out by itself; the test does not wait for that.
+      // Expires the lease early, so that the test does not wait for it.
       await query(
         `update private.account_devices d set lease_expires_at = now()
          from private.account_vault_entries e

@@ -8,10 +8,9 @@ import { clearApprovalCookie, heldApproval } from "./cookies.ts";
 import { keepForm } from "./kept-form.ts";
 import type { SessionFacts } from "./session-state.ts";
 
-/** How long a sign-in counts as fresh for changes that matter. */
+/** How long a sign-in counts as recent enough for sensitive changes. */
 export const freshSignInMs = 10 * 60 * 1000;
 
-/** The signed-in user of a request. */
 export interface User {
   id: string;
   email: string;
@@ -19,22 +18,26 @@ export interface User {
   avatarUrl: string | null;
   sessionId: string;
   aal: "aal1" | "aal2" | "aal3";
-  /** When the session last proved who it is: by a code where an authenticator is enrolled, else by a sign-in. */
+  /**
+   * When the session last confirmed the person's identity: by a code if an authenticator is enrolled, else by a
+   * sign-in.
+   */
   provenAt: Date;
   mfa: MfaFacts;
-  /** Whether the session may do nothing but replace its password, which is easy to guess. */
+  /** Whether the session may only replace its password, which is easy to guess. */
   mustReplacePassword: boolean;
   infrastructureAdmin: boolean;
   /** The Data API as this user, under row-level security. */
   data: SupabaseClient;
 }
 
-/** A user to read for: whose data, in which session. */
+/** The user whose data is read, and in which session. */
 export type Reader = Pick<User, "id" | "sessionId" | "data">;
 
 /**
- * The user of this request, or null. A session that the database no longer knows is taken from the browser.
- * @throws Response 503 AUTH_UNAVAILABLE where a session was brought and nobody could judge it; its cookies stay
+ * Returns the user of this request, or null. Removes a session from the browser if the database does not know it any
+ * more.
+ * @throws Response 503 AUTH_UNAVAILABLE if the request's session could not be verified; its cookies stay
  */
 export async function getUser(context: AppLoadContext): Promise<User | null> {
   const { session, env, requestId } = context;
@@ -63,8 +66,8 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
 }
 
 /**
- * What a session still has to prove. A mobile approval counts only with its cookie, so never for a bearer; a cookie that
- * does not help is cleared.
+ * Returns what a session still has to prove. A mobile approval counts only with its cookie, so never for a bearer
+ * token. A cookie that does not help is cleared.
  */
 function mfaOf(context: AppLoadContext, { facts, via }: { facts: SessionFacts; via: "cookie" | "bearer" }): MfaFacts {
   const mfa = mfaFactsOf(facts);
@@ -74,30 +77,31 @@ function mfaOf(context: AppLoadContext, { facts, via }: { facts: SessionFacts; v
   return { ...mfa, satisfied };
 }
 
-/** What pages call whoever looks at them: by the email, where the account has one. */
+/** Returns how pages address the user: by email, if the account has one. */
 export function shownAs({ email, displayName }: Pick<User, "email" | "displayName">): string {
   return email || displayName || "your account";
 }
 
-/** Whether the user's last proof is recent enough for a change that matters. */
+/** Returns whether the user's last proof is recent enough for a sensitive change. */
 export function isFresh(user: User): boolean {
   return Date.now() - user.provenAt.getTime() <= freshSignInMs;
 }
 
-/** What a route admits that other routes refuse. */
+/** Sessions that a route accepts although other routes refuse them. */
 export interface Admission {
-  /** Also a session that has to replace its password first. */
+  /** Accepts a session that has to replace its password first. */
   replacesPassword?: boolean;
 }
 
 /**
- * The user of this request, whose session satisfies what their account demands.
- * @throws Response a redirect to the challenge or to enrollment that keeps the destination, where a second step is due;
- * for APIs and bearer callers 403 MFA_REQUIRED
- * @throws Response a redirect to the page that replaces the password, for a session that began with one that is easy to
- * guess; for APIs and bearer callers 403 FORBIDDEN
- * @throws Response a redirect to the sign-in page that keeps the destination; for APIs and bearer callers 401
- * @throws Response 503 AUTH_UNAVAILABLE, as {@link getUser}
+ * Returns the user of this request, whose session satisfies the account's requirements.
+ * @throws Response if a second step is pending: a redirect to the challenge or to enrollment that keeps the
+ * destination; for APIs and bearer callers 403 MFA_REQUIRED
+ * @throws Response for a session that began with a password that is easy to guess: a redirect to the page that replaces
+ * it; for APIs and bearer callers 403 FORBIDDEN
+ * @throws Response without a session: a redirect to the sign-in page that keeps the destination; for APIs and bearer
+ * callers 401
+ * @throws Response 503 AUTH_UNAVAILABLE, see {@link getUser}
  */
 export async function requireUser(
   context: AppLoadContext,
@@ -123,12 +127,12 @@ export async function requireUser(
 }
 
 /**
- * The user of this request, whose proof of who they are is fresh enough for a change that matters.
- * @param options.keepsForm of an action whose form holds no secret: what was typed waits for its sender on its page
+ * Returns the user of this request, whose last proof is recent enough for a sensitive change.
+ * @param options.keepsForm for an action whose form holds no secret: the typed values are kept for its sender
  * (takeForm)
- * @throws Response a redirect to the step-up page that keeps the destination, where it is older than ten minutes; for
- * APIs and bearer callers 403 STEP_UP_REQUIRED
- * @throws Response as {@link requireUser}
+ * @throws Response if the proof is older than ten minutes: a redirect to the step-up page that keeps the destination;
+ * for APIs and bearer callers 403 STEP_UP_REQUIRED
+ * @throws Response like {@link requireUser}
  */
 export async function requireFreshUser(
   context: AppLoadContext,
@@ -146,7 +150,7 @@ export async function requireFreshUser(
   throw problem("STEP_UP_REQUIRED", { requestId: context.requestId, detail });
 }
 
-/** Whether the caller can be sent to a page: a browser on one. */
+/** Returns whether the caller can be redirected to a page: a browser that loads one. */
 function takesPages({ surface }: AppLoadContext, request: Request): boolean {
   return surface === "page" && !request.headers.has("authorization");
 }
@@ -155,12 +159,12 @@ function unavailable(requestId: string): Response {
   return problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
 }
 
-/** What an account demands beyond the sign-in, and whether a session has proved it. */
+/** What an account requires beyond the sign-in, and whether the session has proven it. */
 export interface MfaFacts {
-  /** By policy, or because an authenticator is enrolled. */
+  /** Required by policy, or because an authenticator is enrolled. */
   required: boolean;
   satisfied: boolean;
-  /** Whether there is a verified authenticator to prove it with. */
+  /** Whether there is a verified authenticator. */
   enrolled: boolean;
   policy: "optional" | "required" | "recovery_in_progress";
 }
@@ -171,33 +175,33 @@ export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFact
     required: policy.required || hasVerifiedFactor,
     satisfied: policy.satisfied,
     enrolled: hasVerifiedFactor,
-    // A malformed policy has been answered with 503 before.
+    // A malformed policy has already been answered with 503.
     policy: policy.state === "malformed" ? "recovery_in_progress" : policy.state,
   };
 }
 
 /**
- * Where a session goes that has yet to satisfy its account: to the challenge, or to enrollment where there is nothing
- * to challenge. A destination that is on that way is left as it is.
+ * Returns where to send a session that does not yet satisfy its account: to the challenge, or to enrollment without an
+ * authenticator. A destination that is already one of these pages stays unchanged.
  */
 export function secondStepPath({ enrolled, policy }: MfaFacts, destination: string): string {
   if (/^\/mfa(\/enroll|\/recovery|\/app)?(\?|$)/.test(destination)) return destination;
   return detour(enrolled || policy === "recovery_in_progress" ? "/mfa" : "/mfa/enroll", destination);
 }
 
-/** Returns the page that replaces a password that is easy to guess, and then leads to the destination. */
+/** Returns the page that replaces a password that is easy to guess and then continues to the destination. */
 export function replacePasswordPath(destination: string): string {
   if (/^\/reset-password(\?|$)/.test(destination)) return destination;
   return `/reset-password?${new URLSearchParams({ listed: "", returnUrl: destination })}`;
 }
 
-/** Methods of a second factor in `amr`. */
+/** The `amr` methods of a second factor. */
 const secondFactors: ReadonlySet<string> = new Set(["totp", "mfa/phone", "mfa/webauthn"]);
 
 /**
- * When a session last proved who it is by what counts for its account: by the second factor where one is enrolled, else
- * by a sign-in. A refresh proves nothing, and neither does a factor that is gone.
- * @returns the beginning of 1970 where it never did
+ * Returns when a session last confirmed the person's identity by the method that its account requires: the second
+ * factor if one is enrolled, else a sign-in. Neither a refresh nor a removed factor counts.
+ * @returns the beginning of 1970 if it never did
  */
 export function provenAt(amr: Claims["amr"], { enrolled }: { enrolled: boolean }): Date {
   const counting = amr.filter(({ method }) => secondFactors.has(method) === enrolled);
@@ -205,8 +209,8 @@ export function provenAt(amr: Claims["amr"], { enrolled }: { enrolled: boolean }
 }
 
 /**
- * The token's claims of a browser that asks: its session comes by cookie. Whether the session is alive is not asked.
- * @throws Response 401 without a session, 403 for a Bearer caller, 503 where the session could not be judged
+ * Returns the token's claims of a browser, whose session comes by cookie. Does not check whether the session is active.
+ * @throws Response 401 without a session, 403 for a bearer caller, 503 if the session could not be verified
  */
 export function requireBrowser({ session, requestId }: AppLoadContext): Claims {
   const { auth } = session;
@@ -217,8 +221,8 @@ export function requireBrowser({ session, requestId }: AppLoadContext): Claims {
 }
 
 /**
- * Who answers from a phone: its session comes as a Bearer, and satisfies what the account demands.
- * @throws Response 401 without a session, 403 for a cookie's and where a second factor is due, 503
+ * Returns the user of a phone, whose session comes as a bearer token and satisfies the account's requirements.
+ * @throws Response 401 without a session, 403 for a cookie or a pending second factor, 503
  */
 export async function requirePhone(context: AppLoadContext, request: Request): Promise<{ user: User; claims: Claims }> {
   const { session, requestId } = context;

@@ -5,15 +5,15 @@ import { hmac, type KeyRing, openKeyRing } from "../keys/derived-key.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { type Device, type StoredSession, storedSession, successorOf } from "./cookies.ts";
 
-/** The platform's keys for browsers' accounts, one for each purpose. */
+/** The platform's keys for browsers' accounts, one per purpose. */
 export interface AccountKeys {
   /** Signs the device cookie. */
   cookie: KeyRing;
-  /** Derives the device secret that follows another at a switch. */
+  /** Derives the device secret that replaces another one at a switch. */
   successor: KeyRing;
   /** Seals sessions at rest. */
   vault: KeyRing;
-  /** Tells one refresh token from another without keeping it. */
+  /** Identifies a refresh token without storing it. */
   tag: KeyRing;
 }
 
@@ -21,8 +21,8 @@ type KeyEnv = Pick<Env, "SUPABASE_SECRET_KEY"> &
   Partial<Pick<Env, "WEB_MULTI_ACCOUNT_SESSION_SECRET" | "WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS">>;
 
 /**
- * Derives the keys from `WEB_MULTI_ACCOUNT_SESSION_SECRET`; where that is unset, from the identity
- * backend's server secret (docs/accounts.md, The vault).
+ * Derives the keys from `WEB_MULTI_ACCOUNT_SESSION_SECRET` or, if that is unset, from the identity backend's server
+ * secret (docs/accounts.md, The vault).
  */
 export async function openAccountKeys(env: KeyEnv): Promise<AccountKeys> {
   const { WEB_MULTI_ACCOUNT_SESSION_SECRET, WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS = [], SUPABASE_SECRET_KEY } = env;
@@ -39,18 +39,18 @@ export async function openAccountKeys(env: KeyEnv): Promise<AccountKeys> {
   return { cookie, successor, vault, tag };
 }
 
-/** Whose session is sealed, and for which browser: it opens as that alone. */
+/** The user and browser that a session is sealed for. It opens only for them. */
 export interface SealedFor {
   deviceId: string;
   userId: string;
 }
 
-/** A session as the vault keeps it. */
+/** A session as stored in the vault. */
 export interface Sealed {
   /** base64url of nonce, ciphertext and tag. */
   sealed: string;
   keyId: string;
-  /** Keyed hash of the refresh token within. */
+  /** A keyed hash of the sealed refresh token. */
   tag: string;
 }
 
@@ -74,8 +74,9 @@ export async function sealSession(
 }
 
 /**
- * Opens what the vault keeps.
- * @returns null where it does not open: changed, cut, of another device or user, or of a key that is not listed any more
+ * Opens a sealed session.
+ * @returns null if it does not open: it is modified, truncated, of another device or user, or its key is not listed any
+ * more
  */
 export async function openSession(
   { sealed, keyId }: Pick<Sealed, "sealed" | "keyId">,
@@ -97,7 +98,7 @@ export async function openSession(
   }
 }
 
-/** By what a session's refresh token is known from others, to who has the key. */
+/** Returns a keyed hash that identifies a session's refresh token. */
 export function tagOf({ refresh_token }: Pick<StoredSession, "refresh_token">, { tag }: AccountKeys): string {
   return hmac(tag.current.key, refresh_token).toString("base64url").slice(0, tagCharacters);
 }
@@ -111,7 +112,7 @@ function importKey(key: Uint8Array<ArrayBuffer>, use: "encrypt" | "decrypt"): Pr
   return crypto.subtle.importKey("raw", key, "AES-GCM", false, [use]);
 }
 
-/** An account of a browser, as its list shows it. */
+/** An account of a browser, as listed by the API. */
 export const account = z.object({
   id: z.uuid(),
   email: z.string().nullable(),
@@ -128,11 +129,11 @@ export type Account = z.infer<typeof account>;
 
 /** A browser's device, as `private.device_state` returns it. */
 export const deviceView = z.object({
-  /** `previous`: the browser has yet to get the secret that is in its place. */
+  /** `previous`: the browser has yet to receive the current secret. */
   secret: z.enum(["current", "previous"]),
-  /** Whether the browser has shown its newest secret before. */
+  /** Whether the browser has sent its newest secret before. */
   arrived: z.boolean(),
-  /** Whether the secret is so old that the browser is reminded to keep it. */
+  /** Whether the secret is so old that the cookie's expiry is extended. */
   old: z.boolean(),
   /** The active account and its live session, or null. */
   active: z.object({ userId: z.uuid(), sessionId: z.uuid(), tag: z.string() }).nullable(),
@@ -149,7 +150,7 @@ export const vaultEntry = z.object({
   tag: z.string().nullable(),
 });
 
-/** An account's session as the vault has it: by its tag a later write finds out whether another came first. */
+/** An account's session in the vault. Its tag shows a later write whether another one came first. */
 export type VaultEntry = z.infer<typeof vaultEntry>;
 
 const openedDevice = deviceView.extend({ vault: vaultEntry.nullable() });
@@ -173,41 +174,46 @@ export class VaultUnavailable extends Error {
 export interface KeepOptions {
   device: Device;
   entry: VaultEntry;
-  /** Absent where only the entry's use is noted. */
+  /** Absent if only the entry's use is recorded. */
   session?: StoredSession;
   lastRoute?: string | null;
 }
 
-/** The sealed sessions of browsers, for our server alone. */
+/** The sealed sessions of browsers. Only our server can read them. */
 export interface Vault {
   keys: AccountKeys;
-  /** @throws VaultUnavailable where the database did not answer */
+  /** @throws VaultUnavailable if the database did not answer */
   call<Schema extends z.ZodType>(
     name: string,
     options: { args: Record<string, unknown>; schema: Schema },
   ): Promise<z.infer<Schema>>;
   /**
-   * Adds the sign-ins whose secrets a browser shows to its accounts.
-   * @returns the device with the secret that it has from now on; null if the shown secrets do not lead to it
+   * Adds the sign-ins whose secrets a browser sent to its accounts.
+   * @returns the device with its new secret; null if the sent secrets do not lead to it
    */
   takeAdditions(device: Device, added: readonly string[]): Promise<Device | null>;
-  /** The device with its active account's sealed session; null where it is not known. */
+  /** Returns the device with its active account's sealed session, or null if it is unknown. */
   open(device: Device): Promise<z.infer<typeof openedDevice> | null>;
-  /** The session within an entry; null where it does not open. */
+  /** Returns the session in an entry, or null if it does not open. */
   unseal(device: Device, entry: VaultEntry): Promise<StoredSession | null>;
   seal(device: Device, owner: { userId: string; session: StoredSession }): Promise<Sealed>;
-  /** Puts a rotated session in an entry's place. @returns false and what is there where another came first */
+  /**
+   * Replaces an entry's session with a rotated one. @returns false and the current session if another call came first
+   */
   keep(options: KeepOptions): Promise<z.infer<typeof keptAnswer>>;
-  /** The browser has shown its newest secret: the one before may go. Where that fails, the next request tells again. */
+  /**
+   * Records that the browser has sent its newest secret, so that the previous one can be removed. On failure, the next
+   * request records it again.
+   */
   noteArrival(device: Device): Promise<void>;
   /**
-   * Notes that an entry's session has ended; `listed` keeps the account on the list, for another sign-in.
-   * @returns false where another rotation came first
+   * Records that an entry's session has ended. `listed` keeps the account in the list, for another sign-in.
+   * @returns false if another rotation came first
    */
   lose(device: Device, options: { entry: VaultEntry; listed: boolean }): Promise<boolean>;
 }
 
-/** Opens the vault of a process. Its keys are derived once. */
+/** Opens a process's vault, with keys that are derived once. */
 export async function openVault(env: Env): Promise<Vault> {
   const keys = await openAccountKeys(env);
   const database = createServiceClient(env).schema("private");
@@ -223,7 +229,7 @@ export async function openVault(env: Env): Promise<Vault> {
     const taken = await call("take_additions", { args, schema: takenAnswer });
     const device = { id, secret: taken.secret ?? secret };
     if (taken.status === "current") return device;
-    // The response to a switch was lost: the browser has yet to get the secret after this one.
+    // The response to a switch was lost, so the browser has yet to receive the next secret.
     return taken.status === "previous" ? takeAdditions(successorOf(device, keys), added) : null;
   }
 

@@ -10,14 +10,14 @@ const words = {
   confirmed: "You reviewed and confirmed everything that can sign in to your account.",
 };
 
-/** Links to the list of every way into the account. */
+/** Links to the list of everything that can open the account. */
 export function AccessCard({
   confirmedAt,
   unconfirmed,
   notice,
 }: {
   confirmedAt: string | null;
-  /** How many additions are unconfirmed. */
+  /** The number of unconfirmed additions. */
   unconfirmed: number;
   notice: SettingsNotice | null;
 }) {

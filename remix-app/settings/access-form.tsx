@@ -8,7 +8,7 @@ import { RelativeTime } from "../ui/moment.tsx";
 import { accessPath } from "./paths.ts";
 import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 
-/** Why a decision was refused, and the ways that the refusal is about. */
+/** Why a decision was refused, and which ways to sign in it concerns. */
 export interface AccessRefusal {
   message: string;
   kinds: readonly AccessWay["kind"][];
@@ -16,15 +16,15 @@ export interface AccessRefusal {
 
 export interface AccessFormProps {
   access: AccountAccess;
-  /** Keys of the selected ways. */
+  /** Keys of the selected items. */
   selected: readonly string[];
   currentSessionId: string;
-  /** Where to go afterwards; empty for the Security page. */
+  /** Where to continue; empty for the Security page. */
   returnUrl: string;
   refusal?: AccessRefusal | null;
 }
 
-/** Everything that can open the account, each with when and from where it was added, and the one button for all. */
+/** Lists everything that can open the account, when and from where each was added, and one button for all. */
 export function AccessForm({ access, selected, currentSessionId, returnUrl, refusal = null }: AccessFormProps) {
   const { ways, listedAt, confirmedAt, otherSessions } = access;
   const unconfirmed = ways.filter((way) => way.unconfirmed).map(({ key }) => key);
@@ -96,7 +96,7 @@ function WayLine({
   way: AccessWay;
   index: number;
   current: boolean;
-  /** Whether this session has set it. */
+  /** Whether this session set it. */
   ownPassword: boolean;
   selected: boolean;
   error: string | null;
@@ -158,7 +158,7 @@ function WayLine({
   );
 }
 
-/** The sessions that the list leaves out, as one line. */
+/** Shows the sessions that the list leaves out in one line. */
 function OtherSessions({
   others: { key, count, isNew },
   index,
@@ -167,7 +167,7 @@ function OtherSessions({
 }: {
   others: AccountAccess["otherSessions"];
   index: number;
-  /** How many sessions have a line of their own. */
+  /** The number of sessions with a line of their own. */
   listed: number;
   selected: boolean;
 }) {
@@ -207,7 +207,7 @@ const kinds: Record<AccessWay["kind"], { noun: string; verb: string; used: strin
   app: { noun: "App", verb: "Connected", used: "renewed" },
 };
 
-/** "Passkey: Laptop"; the kind alone where it has no name of its own. */
+/** Returns "Passkey: Laptop", or only the kind if it is unnamed. */
 function nameOf({ kind, name, provider }: AccessWay): string {
   const noun = kind === "identity" && provider ? providerLabel(provider) : kinds[kind].noun;
   return name && name !== noun ? `${noun}: ${name}` : noun;

@@ -6,7 +6,7 @@ import { Card } from "../ui/card.tsx";
 import { Dotted } from "../ui/facts.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 
-/** What happened to an account: what, by which method, when and where. */
+/** Lists account events: what happened, by which method, when and where. */
 export function ActivityList({ events }: { events: readonly ActivityEvent[] }) {
   return (
     <ul className="divide-y divide-line">
@@ -36,7 +36,7 @@ function textsOf(details: Record<string, unknown>): string[] {
   return Object.values(details).filter((value) => typeof value === "string");
 }
 
-/** The newest lines of the account's log. */
+/** Shows the newest entries of the account's log. */
 export function RecentActivityCard({ events }: { events: readonly ActivityEvent[] }) {
   return (
     <Card

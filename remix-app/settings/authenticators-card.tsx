@@ -14,16 +14,16 @@ interface ListedAuthenticator {
 
 const addPath = `/mfa/enroll?${new URLSearchParams({ returnUrl: securityPath })}`;
 
-/** The authenticator apps of an account: their names and dates, one more, and one less. */
+/** Lists the account's authenticator apps, with links to add and remove them. */
 export function AuthenticatorsCard({
   records: authenticators,
   nextCursor,
   unconfirmed,
 }: {
-  /** A page of them. */
+  /** One page of authenticators. */
   records: readonly ListedAuthenticator[];
   nextCursor: string | null;
-  /** Ids of what is unconfirmed. */
+  /** Ids of the unconfirmed authenticators. */
   unconfirmed: readonly string[];
 }) {
   return (

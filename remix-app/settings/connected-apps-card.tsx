@@ -7,7 +7,7 @@ import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { connectedAppsPath } from "./paths.ts";
 
-/** The way to the apps. It names none: to ask for them is their own page's. */
+/** Links to the page of connected apps. Lists none itself, so that only that page loads them. */
 export function ConnectedAppsCard() {
   return (
     <Card
@@ -19,11 +19,11 @@ export function ConnectedAppsCard() {
   );
 }
 
-/** Workspaces of one app that are listed; disconnecting ends the others too. */
+/** The maximum number of workspaces listed per app. Disconnecting ends access to the others too. */
 const workspacesShown = 10;
 const originsShown = 3;
 
-/** An app, what it may do with the account, since when and until when, and the way to end it. */
+/** Shows an app, its permissions and their dates, and a link to disconnect it. */
 export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
   const { name, displayName, session, login, consent } = app;
   const [tokens, moreTokens] = [app.tokens.slice(0, workspacesShown), app.tokens.length - workspacesShown];

@@ -2,7 +2,7 @@ import { AccountForm } from "../ui/account-form.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 
-/** A copy of everything stored about the account. */
+/** Offers a copy of all data stored about the account. */
 export function YourDataCard() {
   return (
     <Card
@@ -18,7 +18,7 @@ export function YourDataCard() {
   );
 }
 
-/** What cannot be undone, last on the page. */
+/** Shows the actions that cannot be undone, last on the page. */
 export function DangerZoneCard() {
   return (
     <Card

@@ -13,7 +13,7 @@ const words = {
   canceled: "Email change canceled. The links we sent no longer work.",
   none: "There’s no pending email change.",
 };
-/** Where the account has no address yet. */
+/** For an account without an email. */
 const firstWords = {
   ...words,
   sent: "We sent a link to the new address. Your email is set once you confirm it.",
@@ -26,7 +26,7 @@ const failures = {
 };
 const actionPath = "/settings/profile/email-change";
 
-/** The address of the account, and a change of it that waits for its mailboxes. */
+/** Shows the account's email and a pending change of it. */
 export function EmailCard({
   email,
   change,

@@ -15,7 +15,7 @@ export interface LinkedAccountsCardProps {
   notice: LinkNotice | null;
 }
 
-/** The providers that can be signed in with, and which accounts there are linked to this one. */
+/** Lists the available providers and the accounts linked at each. */
 export function LinkedAccountsCard({ providers, nextCursor, notice }: LinkedAccountsCardProps) {
   if (providers.length === 0) return null;
   return (

@@ -6,25 +6,25 @@ import { failureText, type OAuthFailure, parseFailure } from "../oauth/failures.
 import { type LinkedIdentity, type SignInMethods, withUnlinkable } from "../session/sign-in-methods.ts";
 import type { SettingsNotice } from "./settings-notice.ts";
 
-/** A provider with the user's accounts there. */
+/** A provider, with the user's accounts there. */
 export interface LinkableProvider {
   name: string;
   label: string;
-  /** Whether it is on: an account may be linked to one that was, and can go. */
+  /** Whether the provider is enabled. Accounts of a disabled one can still be unlinked. */
   offered: boolean;
   identities: LinkedIdentity[];
 }
 
 export interface LinkedAccounts {
   providers: LinkableProvider[];
-  /** Of the next page of identities. */
+  /** The cursor of the next page of identities. */
   nextCursor: string | null;
   notice: LinkNotice | null;
 }
 
 const identitiesShown = 20;
 
-/** What the linked-accounts card shows of the ways into an account; lets its forms lead to the providers. */
+/** Returns the data of the linked-accounts card, and allows its forms to redirect to the providers. */
 export function linkedAccountsOf(
   context: AppLoadContext,
   { methods, notice, cursor }: { methods: SignInMethods; notice: SettingsNotice | null; cursor: string | null },
@@ -50,7 +50,7 @@ export function linkedAccountsOf(
   return { providers, nextCursor, notice: linkNoticeText(notice) };
 }
 
-/** What became of linking an account, for the card that it began in. */
+/** The result of linking an account, for the card where it began. */
 export interface LinkNotice {
   tone: "good" | "warn";
   text: string;
@@ -58,12 +58,12 @@ export interface LinkNotice {
 
 const card = "linked-accounts";
 
-/** The notice of what became of an account at a provider. */
+/** Returns the notice about the result for an account at a provider. */
 export function linkNotice(provider: string, outcome: OAuthFailure | "linked" | "unlinked"): SettingsNotice {
   return { card, done: `${provider}.${outcome}` };
 }
 
-/** The text of a notice on this card; null for another card's. */
+/** Returns the text of a notice on this card, or null for another card's. */
 export function linkNoticeText(notice: SettingsNotice | null): LinkNotice | null {
   if (notice?.card !== card) return null;
   const [provider = "", outcome = ""] = notice.done.split(".");

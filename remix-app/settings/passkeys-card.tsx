@@ -16,7 +16,7 @@ const words = {
   deleted: "Passkey deleted. You can no longer sign in with it.",
 };
 
-/** The passkeys of the account: what there is, and the way to each change. */
+/** Lists the account's passkeys, with links to change them. */
 export function PasskeysCard({
   passkeys,
   signals,

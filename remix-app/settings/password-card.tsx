@@ -8,7 +8,7 @@ const words = {
   added: "Password set. You’ve been signed out on all other devices.",
 };
 
-/** Whether the account has a password, and where to change it. */
+/** Shows whether the account has a password, with a link to change it. */
 export function PasswordCard({ exists, notice }: { exists: boolean; notice: SettingsNotice | null }) {
   return (
     <Card

@@ -5,7 +5,7 @@ import { Notice } from "../ui/notice.tsx";
 
 const fewCodes = 3;
 
-/** How many recovery codes are left, and new ones. */
+/** Shows how many recovery codes are left, with a link to create new ones. */
 export function RecoveryCodesCard({ left, createdAt }: { left: number; createdAt: string | null }) {
   return (
     <Card

@@ -20,16 +20,16 @@ const words = {
 };
 const actionPath = "/settings/security/sessions";
 
-/** Where the account is signed in, this place first, and signing out elsewhere. */
+/** Lists the account's sessions, the current one first, with buttons to sign out the others. */
 export function SessionsCard({
   sessions,
   count,
   nextCursor,
   notice,
 }: {
-  /** A page of them. */
+  /** One page of sessions. */
   sessions: readonly AccountSession[];
-  /** Of all pages, counted to 1,001. */
+  /** The total, counted up to 1,001. */
   count: number;
   nextCursor: string | null;
   notice: SettingsNotice | null;

@@ -15,7 +15,7 @@ function cookieLeft(leave: (context: ReturnType<typeof contextOf>) => void): str
 
 const notice = cookieLeft((context) => leaveNotice(context, { card: "sessions", done: "others" }));
 
-test("what was done is said once", () => {
+test("a notice is shown once", () => {
   const context = contextOf(notice);
   expect(takeNotice(context, requestBy("GET"))).toEqual({ card: "sessions", done: "others" });
   expect(context.jar.setCookieHeaders().map((cookie) => cookie.split(";").slice(0, 2).join())).toEqual([
@@ -24,7 +24,7 @@ test("what was done is said once", () => {
   expect(takeNotice(context, requestBy("GET"))).toBeNull();
 });
 
-test("HEAD leaves it where it is, for the page that somebody sees", () => {
+test("a HEAD request keeps the notice for the page that is shown", () => {
   const context = contextOf(notice);
   takeNotice(context, requestBy("HEAD"));
   expect(context.jar.setCookieHeaders()).toEqual([]);
@@ -34,18 +34,18 @@ test.each([
   ["linked", "good", "GitHub account is linked"],
   ["unlinked", "good", "GitHub account is unlinked"],
   ["already_linked", "warn", "already linked"],
-] as const)("the linked-accounts card says what became of an account: %s", (outcome, tone, text) => {
+] as const)("the linked-accounts card describes the result for an account: %s", (outcome, tone, text) => {
   const left = cookieLeft((context) => leaveNotice(context, linkNotice("github", outcome)));
   const taken = takeNotice(contextOf(left), requestBy("GET"));
   expect(linkNoticeText(taken)).toEqual({ tone, text: expect.stringContaining(text) });
 });
 
-test("the linked-accounts card says nothing of other cards' notices", () => {
+test("the linked-accounts card ignores other cards' notices", () => {
   expect(linkNoticeText({ card: "sessions", done: "github.linked" })).toBeNull();
   expect(linkNoticeText({ card: "linked-accounts", done: "github.nonsense" })).toBeNull();
   expect(linkNoticeText(null)).toBeNull();
 });
 
-test.each(["", "sessions", "sessions:<b>", "a:b:c"])("what we did not leave says nothing: %j", (value) => {
+test.each(["", "sessions", "sessions:<b>", "a:b:c"])("a notice that we did not leave is ignored: %j", (value) => {
   expect(takeNotice(contextOf(`gh_settings_notice=${value}`), requestBy("GET"))).toBeNull();
 });

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 
-/** What just happened: the card that it happened in, and a word of that card's own for what. */
+/** What just happened: the card it belongs to, and that card's own keyword for it. */
 export interface SettingsNotice {
   card: string;
   done: string;
@@ -21,7 +21,7 @@ export function leaveNotice(context: CookieContext, { card, done }: SettingsNoti
   writeCookie(context, cookies.notice, { value: `${card}:${done}` });
 }
 
-/** Takes the notice, once. A HEAD request leaves it, because its response is not shown. */
+/** Returns the notice once and removes it. A HEAD request leaves it, because its response is not shown. */
 export function takeNotice(context: CookieContext, { method }: Request): SettingsNotice | null {
   const value = readCookie(context, cookies.notice);
   if (value === "" || method === "HEAD") return null;

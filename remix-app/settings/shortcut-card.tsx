@@ -1,7 +1,7 @@
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 
-/** Turns the search shortcut of this browser off or on (search-key.js, which shows the button that applies). */
+/** Turns the search shortcut of this browser off or on. search-key.js shows the button that applies. */
 export function ShortcutCard() {
   return (
     <div className="noscript:hidden">

@@ -1,4 +1,4 @@
-/** Marks something that was added to the account without our step-up, until its owner confirms it. */
+/** Marks an addition that was made without our step-up, until its owner confirms it. */
 export function UnconfirmedMark() {
   return <span className="font-medium text-small text-warn">Unconfirmed</span>;
 }

@@ -4,16 +4,16 @@ import type { Change } from "./usage/overview-metric.ts";
 export interface Figure {
   label: string;
   value: ReactNode;
-  /** Against the previous range; left out where it is compared with nothing. */
+  /** Compared to the previous range; omitted if there is no comparison. */
   change?: Change | null;
-  /** A few words beneath, such as what is part of it. */
+  /** A few words below the figure, such as what it includes. */
   note?: ReactNode;
 }
 
 const looks = { up: "change change-up", down: "change change-down", same: "change change-same" } as const;
 const words = { up: "more than", down: "less than", same: "change from" } as const;
 
-/** A row of at most four figures, each with its change against the previous range. */
+/** Shows a row of at most four figures, each with its change from the previous range. */
 export function Figures({ figures }: { figures: readonly Figure[] }) {
   return (
     <dl className="grid grid-cols-1 gap-px overflow-hidden rounded-card border border-line bg-line min-[26rem]:grid-cols-2 lg:auto-cols-fr lg:grid-flow-col lg:grid-cols-none">
@@ -37,8 +37,8 @@ export function Figures({ figures }: { figures: readonly Figure[] }) {
 }
 
 /**
- * A change with its arrow, in words for assistive technology. The arrow is `change` in styles.css: a table has dozens, and
- * one drawn here would be two elements more for each.
+ * Shows a change with its arrow, in words for assistive technology. The arrow is `change` in styles.css, because a
+ * table has dozens of them and each drawn here would add two elements.
  */
 export function ChangeText({ change: { direction, text } }: { change: Change }) {
   const compared = text === "new" ? ": nothing in" : ` ${words[direction]}`;

@@ -20,7 +20,7 @@ const common = ["FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND"] as const satisfies Pro
 const range =
   "The range is half-open, in UTC days or times, and defaults to the last 30 days. Amounts are exact JSON numbers in USD.";
 
-/** Calls about a workspace's AI: keys, rules, runs and money. */
+/** API operations about a workspace's AI: keys, policy, runs and money. */
 export const studioOperations: readonly Operation<ProblemCode>[] = [
   {
     ...member,

@@ -15,13 +15,13 @@ const presets: { preset: RangePreset; label: string }[] = [
 ];
 
 /**
- * Chooses the time that a page is about. What was chosen is in the address; what else is there stays.
- * @param props.optional the page shows all time without one, and then has none
+ * Lets a person choose the page's date range. The choice is in the URL; other parameters stay.
+ * @param props.optional whether the range may be empty, which then means all time
  */
 export function RangeForm({ range, optional = false }: { range: Range | null; optional?: boolean }) {
   const { search } = useLocation();
   const days = range && rangeDays(range);
-  // What was typed stays, where it is wrong.
+  // Keeps invalid values as typed.
   const typed = range?.fault ? new URLSearchParams(search) : null;
   const custom = range?.preset === "custom";
   const left = ["range", "from", "to", ...pageParameters];

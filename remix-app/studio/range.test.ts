@@ -14,7 +14,7 @@ describe("readRange", () => {
     ["?range=last-month", "2026-02-01", "2026-03-01"],
     ["?from=2026-02-28&to=2026-02-28", "2026-02-28", "2026-03-01"],
     ["", "2026-03-02", "2026-04-01"],
-  ])("%s is whole days, half-open", (search, from, to) => {
+  ])("%s consists of whole days, half-open", (search, from, to) => {
     const range = read(search);
     expect([range.from, range.to, range.fault]).toEqual([`${from}T00:00:00.000Z`, `${to}T00:00:00.000Z`, null]);
   });
@@ -22,20 +22,20 @@ describe("readRange", () => {
   it.each([
     ["?range=7d", "2026-03-18", "2026-03-25"],
     ["?range=last-month", "2026-01-01", "2026-02-01"],
-    // February is shorter: it is all that there is.
+    // February is shorter, so the comparison covers all of it.
     ["?range=month", "2026-02-01", "2026-03-01"],
     ["?from=2026-02-10&to=2026-02-11", "2026-02-08", "2026-02-10"],
-  ])("%s is compared with what was right before it", (search, from, to) => {
+  ])("%s is compared with the range right before it", (search, from, to) => {
     expect(read(search).previous).toEqual({ from: `${from}T00:00:00.000Z`, to: `${to}T00:00:00.000Z` });
   });
 
-  it("compares a month that has begun with as many days of the one before", () => {
+  it("compares the current month with as many days of the previous one", () => {
     const { from, to, previous } = read("?range=month", new Date("2026-03-05T00:00:00Z"));
     expect(rangeDays({ from, to })).toEqual({ first: "2026-03-01", last: "2026-03-05" });
     expect(rangeDays(previous)).toEqual({ first: "2026-02-01", last: "2026-02-05" });
   });
 
-  it.each(["?range=nonsense", "?range=all", "?range=7D&from=2026-01-01&to=2026-01-02"])("refuses %s", (search) => {
+  it.each(["?range=nonsense", "?range=all", "?range=7D&from=2026-01-01&to=2026-01-02"])("rejects %s", (search) => {
     const range = read(search);
     expect(range).toMatchObject({ preset: "30d", fault: "This range isn’t available." });
     expect([rangeStatus(range), rangeStatus(read("")), rangeStatus(null)].map(({ status }) => status)).toEqual([
@@ -43,12 +43,12 @@ describe("readRange", () => {
     ]);
   });
 
-  it("names files by their days, or by today", () => {
+  it("names files by their days, or by today's date", () => {
     expect(rangeFileName("runs", read("?range=month"))).toBe("runs-2026-03-01-2026-03-31");
     expect(rangeFileName("runs", null)).toBe(`runs-until-${new Date().toISOString().slice(0, 10)}`);
   });
 
-  it("takes 365 days, and no 366th", () => {
+  it("accepts 365 days, and rejects 366", () => {
     expect(read("?from=2025-04-01&to=2026-03-31")).toMatchObject({ preset: "custom", fault: null });
     expect(read("?from=2025-03-31&to=2026-03-31")).toMatchObject({
       preset: "30d",
@@ -56,11 +56,11 @@ describe("readRange", () => {
     });
   });
 
-  it.each(["?from=2000-01-01&to=2000-01-01", "?from=2999-12-31&to=2999-12-31"])("takes %s", (search) => {
+  it.each(["?from=2000-01-01&to=2000-01-01", "?from=2999-12-31&to=2999-12-31"])("accepts %s", (search) => {
     expect(read(search)).toMatchObject({ preset: "custom", fault: null });
   });
 
-  it.each(["1999-12-31", "3000-01-01", "0001-01-01", "9999-12-31"])("is of no such year as %s", (day) => {
+  it.each(["1999-12-31", "3000-01-01", "0001-01-01", "9999-12-31"])("rejects years such as %s", (day) => {
     expect(read(`?from=${day}&to=${day}`)).toMatchObject({
       preset: "30d",
       fault: "Enter days from 2000 to 2999.",
@@ -68,7 +68,7 @@ describe("readRange", () => {
   });
 
   it.each(["?from=2026-01-02&to=2026-01-01", "?from=2026-01-02", "?to=2026-01-02", "?from=x&to=2026-01-01"])(
-    "says what is wrong with %s, and shows the default range",
+    "reports what is wrong with %s, and shows the default range",
     (search) => {
       const range = read(search);
       expect(range.fault).toEqual(expect.any(String));
@@ -78,7 +78,7 @@ describe("readRange", () => {
 });
 
 describe("searchWith", () => {
-  it("changes what it is told, keeps the rest, and begins the list anew", () => {
+  it("changes the given parameters, keeps the rest, and resets the list to its first page", () => {
     expect(searchWith("?by=model&cursor=x&providers=y&from=a", { range: "7d", from: "" })).toBe("?by=model&range=7d");
   });
 });

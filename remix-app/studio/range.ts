@@ -3,40 +3,40 @@ import { utcWindow } from "#shared/utc-time.ts";
 import { pageQuery, readPageQuery } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 
-/** Ranges that have a name in the address. */
+/** Named ranges in the URL. */
 const rangePresets = ["7d", "30d", "90d", "month", "last-month", "365d"] as const;
 export type RangePreset = (typeof rangePresets)[number];
 
-/** Which time a page is about: whole UTC days, half-open. */
+/** A page's date range: whole UTC days, half-open. */
 export interface Range {
   /** RFC 3339, midnight UTC. */
   from: string;
-  /** RFC 3339, midnight UTC: the first moment after it. */
+  /** RFC 3339, midnight UTC, exclusive. */
   to: string;
   preset: RangePreset | "custom";
-  /** What it is compared with: as long, right before it; for months the month before. */
+  /** The range it is compared with: the same length right before it; for months, the previous month. */
   previous: { from: string; to: string };
-  /** What is wrong with the dates in the address, where the default range stands in for them. */
+  /** The error in the URL's dates. The default range is then used instead. */
   fault: string | null;
 }
 
-/** The name of no range at all, for lists that may show all time. */
+/** The name for no range, in lists that can show all time. */
 export const allTime = "all";
 
 const defaultPreset: RangePreset = "30d";
-/** Of usage that is asked for at once. */
+/** The longest range of one usage request. */
 const maxRangeDays = 365;
 
 const dayMs = 24 * 60 * 60 * 1000;
 const date = z.iso.date();
 const presetSchema = z.enum(rangePresets);
-/** Beyond them no day has anything to show, and some no database or clock can reckon with. */
+/** Other years have no data, and some exceed what databases and clocks can handle. */
 const years = /^2\d{3}-/;
 const daysOf = { "7d": 7, "30d": 30, "90d": 90, "365d": 365 } as const;
 
 /**
- * Reads the range off an address: `?range=` with a preset's name, or `?from=` and `?to=`, the first and the last day,
- * both whole. Without either, or with a fault, the last 30 days.
+ * Reads the range from a URL: `?range=` with a preset's name, or `?from=` and `?to=`, the first and the last day, both
+ * inclusive. Without either, or if they are invalid, returns the last 30 days.
  */
 export function readRange(url: URL, { now }: { now: Date }): Range {
   const [from, to] = [url.searchParams.get("from") ?? "", url.searchParams.get("to") ?? ""];
@@ -49,7 +49,7 @@ export function readRange(url: URL, { now }: { now: Date }): Range {
   return rangeOf("custom", { from: Date.parse(from), to: Date.parse(to) + dayMs });
 }
 
-/** The date so many days after a midnight in UTC. */
+/** Returns the date that many days after a UTC midnight. */
 export function dayAfter(midnight: string, days: number): string {
   return new Date(Date.parse(midnight) + days * dayMs).toISOString().slice(0, 10);
 }
@@ -94,27 +94,27 @@ function instants({ from, to }: Record<"from" | "to", number>): { from: string; 
   return { from: new Date(from).toISOString(), to: new Date(to).toISOString() };
 }
 
-/** The first and the last day of a range, as the address and date fields have them. */
+/** Returns the first and the last day of a range, as used in the URL and date fields. */
 export function rangeDays({ from, to }: { from: string; to: string }): { first: string; last: string } {
   return { first: from.slice(0, 10), last: new Date(Date.parse(to) - dayMs).toISOString().slice(0, 10) };
 }
 
-/** Returns a page's status: 400 for an invalid range, because the page then shows another. */
+/** Returns a page's status: 400 for an invalid range, because the page then shows another one. */
 export function rangeStatus(range: Pick<Range, "fault"> | null): { status: number } {
   return { status: range?.fault ? 400 : 200 };
 }
 
-/** Returns the name of a file for a range, or for all time until today. */
+/** Returns a file name for a range, or for all time until today. */
 export function rangeFileName(name: string, range: { from: string; to: string } | null): string {
   if (!range) return `${name}-until-${new Date().toISOString().slice(0, 10)}`;
   const { first, last } = rangeDays(range);
   return `${name}-${first}-${last}`;
 }
 
-/** Where lists say which page of them is shown: `cursor`, and `providers` where a second one stands above it. */
+/** The paging parameters of lists: `cursor`, and `providers` for a second list above it. */
 export const pageParameters: readonly string[] = ["cursor", "providers"];
 
-/** The same address with other search parameters: an empty value takes one away. The pages of lists begin anew. */
+/** Returns the query with other parameters; an empty value removes one. Lists return to their first page. */
 export function searchWith(search: string, changes: Record<string, string>): string {
   const params = new URLSearchParams(search);
   for (const name of pageParameters) params.delete(name);
@@ -125,10 +125,10 @@ export function searchWith(search: string, changes: Record<string, string>): str
   return `?${params}`;
 }
 
-/** How a range and a page of it are asked for. */
+/** The query parameters of a range and a page. */
 export const windowQuery = utcWindow.extend(pageQuery.shape);
 
-/** Which range is asked for, half-open, and which page of it. */
+/** A half-open range, and a page of it. */
 export interface WindowQuery {
   from: string | undefined;
   to: string | undefined;
@@ -150,14 +150,14 @@ export function readWindowQuery(request: Request, { requestId }: { requestId: st
 
 /**
  * Requires a valid range for a file, because a file would not show that a default replaced a wrong one.
- * @throws Response 400 INVALID_REQUEST if the address has no valid range
+ * @throws Response 400 INVALID_REQUEST if the URL has no valid range
  */
 export function rangeOfFile<Found extends Range | null>(range: Found, { requestId }: { requestId: string }): Found {
   if (range?.fault) throw problem("INVALID_REQUEST", { requestId, detail: range.fault });
   return range;
 }
 
-/** The range that the address of a file names. @throws Response as {@link rangeOfFile} */
+/** Reads the range in a file's URL. @throws Response like {@link rangeOfFile} */
 export function readFileRange(request: Request, context: { requestId: string }): Range {
   return rangeOfFile(readRange(new URL(request.url), { now: new Date() }), context);
 }

@@ -7,7 +7,7 @@ import { requirePermission } from "../workspaces/permission.ts";
 
 const anyId = z.uuid();
 
-/** Which member asks, in which workspace; both from a verified session. */
+/** The requesting member and the workspace, both from a verified session. */
 export interface StudioMember {
   userId: string;
   workspaceId: string;
@@ -15,12 +15,15 @@ export interface StudioMember {
 
 export type MemberReader = StudioMember & { kind: "member" };
 
-/** Who reads a workspace's studio: a member who may, or a satellite for one, which the database finds out. */
+/**
+ * The reader of a workspace's studio: a permitted member, or a satellite on a member's behalf, which the database
+ * checks.
+ */
 export type StudioReader = MemberReader | (AppCaller & { workspaceId: string });
 
 /**
- * Who reads, where app sessions are taken too.
- * @throws Response as requirePermission for members; 401 for an app session that is none
+ * Returns the reader on a route that also accepts app sessions.
+ * @throws Response like requirePermission for members; 401 for an invalid app session
  */
 export async function requireStudioReader(
   context: AppLoadContext,
@@ -36,7 +39,7 @@ const refusal = z.union([
   z.object({ outcome: z.literal("bad_window"), fault: z.string() }),
 ]);
 
-/** What app sessions call in place of the members' function. */
+/** Maps members' functions to those for app sessions. */
 const functionsForApps: Record<string, string> = {
   list_provider_costs: "list_provider_costs_by_app_session",
   list_provider_invoices: "list_provider_invoices_by_app_session",
@@ -44,9 +47,9 @@ const functionsForApps: Record<string, string> = {
 };
 
 /**
- * Calls a function of the database that reads for a member or for an app session.
+ * Calls a database function that reads for a member or for an app session.
  * @param options.name of the function of schema ai
- * @throws Response 400 for a window that is none, 403 FORBIDDEN, 503 UNAVAILABLE; as callAsApp for app sessions
+ * @throws Response 400 for an invalid range, 403 FORBIDDEN, 503 UNAVAILABLE; like callAsApp for app sessions
  */
 export async function readStudio<Schema extends z.ZodType>(
   context: AppLoadContext,
@@ -68,15 +71,15 @@ export async function readStudio<Schema extends z.ZodType>(
   throw problem("INVALID_REQUEST", { requestId, detail: read.fault });
 }
 
-/** Of what has been parsed as an answer: no other one has an outcome of a refusal. */
+/** Checks only parsed answers: no other answer has a refusal's outcome. */
 function isRefusal(read: unknown): read is z.infer<typeof refusal> {
   const outcome = typeof read === "object" && read !== null && "outcome" in read ? read.outcome : null;
   return outcome === "not_allowed" || outcome === "bad_window";
 }
 
 /**
- * Calls a function of schema ai in the name of a member.
- * @throws Response 404 NOT_FOUND for a workspace that is none, 503 UNAVAILABLE
+ * Calls a function of schema ai on a member's behalf.
+ * @throws Response 404 NOT_FOUND for a malformed workspace id, 503 UNAVAILABLE
  */
 export async function callAsMember<Schema extends z.ZodType>(
   context: AppLoadContext,
@@ -84,7 +87,7 @@ export async function callAsMember<Schema extends z.ZodType>(
 ): Promise<z.output<Schema>> {
   const { member, name, args, schema, timeoutMs } = options;
   const { userId, workspaceId } = member;
-  // An address names what it likes; a member's own workspaces were looked up by it.
+  // A URL may contain anything; only a member's own workspaces have been looked up by id.
   if (!anyId.safeParse(workspaceId).success) throw problem("NOT_FOUND", { requestId: context.requestId });
   const asked = { member_id: userId, workspace: workspaceId, ...args };
   return callFunction(context, {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 
-/** How the database refuses a list that names models which are not in the catalogue. */
+/** The database's refusal of a list with models that are not in the catalogue. */
 export const unknownModels = z.object({
   outcome: z.literal("unknown_models"),
   param: z.enum(["allowedModels", "deniedModels"]),
@@ -10,7 +10,7 @@ export const unknownModels = z.object({
 
 export type UnknownModels = z.infer<typeof unknownModels>;
 
-/** Names the models. */
+/** Returns a message that names the models. */
 export function unknownModelsText({ models }: Pick<UnknownModels, "models">): string {
   const names = models.map((id) => `“${id}”`).join(", ");
   return models.length === 1 ? `The model ${names} doesn’t exist.` : `The models ${names} don’t exist.`;

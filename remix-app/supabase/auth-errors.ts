@@ -1,6 +1,6 @@
 import type { AuthError } from "@supabase/supabase-js";
 
-/** What a form says of a call to the identity backend that failed, and with which status. */
+/** The message and status with which a form reports a failed call to the identity backend. */
 export interface AuthFailure {
   status: 400 | 403 | 429 | 503;
   message: string;
@@ -17,8 +17,9 @@ const unreachable: AuthFailure = {
 };
 
 /**
- * Our words for a failure that says nothing of the account: too many attempts, a bot challenge that was refused, or a
- * backend that did not answer. Nothing was tried then. Null for every other one, which the caller maps by its code. The backend's own text is never passed on.
+ * Returns our message for a failure that is unrelated to the account: too many attempts, a rejected bot challenge, or a
+ * backend that did not answer. No credential was checked in these cases. Returns null for every other failure, which
+ * the caller maps by its code. Never passes on the backend's own text.
  */
 export function generalFailure(error: AuthError): AuthFailure | null {
   if (error.status === 429) return tooMany;

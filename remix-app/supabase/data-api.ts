@@ -5,27 +5,27 @@ import { approvalProofHeader } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import { problem } from "../http/problem.ts";
 
-/** How long one question of the Data API may take. */
+/** The timeout of one call to the Data API. */
 const dataTimeoutMs = 3_000;
-/** What an account demands is known within two seconds, or the answer is 503. */
+/** An account's requirements are known within two seconds, or the answer is 503. */
 export const policyTimeoutMs = 1_900;
 
 /**
- * For clients of the Data API: what is not answered is asked once. Of its own accord the client would try a read three
- * times more, for seconds, and as long as a Retry-After says.
+ * Disables retries in clients of the Data API. By default, the client would retry a read three times, for seconds or as
+ * long as a Retry-After header says.
  */
 const askedOnce = { retry: false };
 
 type ServiceEnv = Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">;
 
-/** A process has one environment, and so one client. */
+/** A process has one environment and therefore one client. */
 const serviceClients = new WeakMap<ServiceEnv, SupabaseClient>();
 
 /**
  * Returns the process's client for the Data API as our server, with the secret key, which bypasses row-level security.
- * For `.schema("private")` and its functions. It holds no session and signs no user in. Callers have verified the
- * user; no user id may come from what a visitor sent.
- * @param options.timeoutMs makes a client of its own
+ * For `.schema("private")` and its functions. It holds no session and signs no user in. Callers have verified the user;
+ * never pass a user id from a visitor's input.
+ * @param options.timeoutMs creates a separate client
  */
 export function createServiceClient(env: ServiceEnv, { timeoutMs }: { timeoutMs?: number } = {}): SupabaseClient {
   const shared = timeoutMs === undefined ? serviceClients.get(env) : undefined;
@@ -40,9 +40,9 @@ export function createServiceClient(env: ServiceEnv, { timeoutMs }: { timeoutMs?
 }
 
 /**
- * Calls a function that only our server may, and reads its answer.
+ * Calls a function that only our server may call, and parses its result.
  * @param options.timeoutMs for a function that may take longer than others
- * @throws Response 503 UNAVAILABLE where the database did not answer, or not as agreed; the log says which function
+ * @throws Response 503 UNAVAILABLE if the database did not answer, or not as expected; the log names the function
  */
 export async function callFunction<Schema extends z.ZodType>(
   { env, requestId }: Pick<AppLoadContext, "env" | "requestId">,
@@ -63,8 +63,8 @@ export async function callFunction<Schema extends z.ZodType>(
 }
 
 /**
- * The client for the Data API of one request, as the user whose token it is, under row-level security.
- * @param options.approvalProof makes the proof of the session's mobile approval for each call
+ * Creates a request's client for the Data API, as the user of the token, under row-level security.
+ * @param options.approvalProof returns the proof of the session's mobile approval for each call
  */
 export function createDataClient(
   env: Env,
@@ -84,7 +84,7 @@ export function createDataClient(
   });
 }
 
-/** Adds the proof of a mobile approval to a call of our server with a session's token. */
+/** Adds the proof of a mobile approval to one of our server's calls with a session's token. */
 export function setApprovalProof(headers: Headers, proof: string | null): void {
   if (proof !== null) headers.set(approvalProofHeader, proof);
 }

@@ -1,7 +1,7 @@
-/** More than the Data API has connections, so that each of those has a caller and some callers wait for one. */
+/** More than the Data API has connections, so that each connection is busy and some callers wait. */
 export const atOnce = 24;
 
-/** Calls as often, or as said, at the same moment. @returns what each answered */
+/** Makes the calls concurrently, by default {@link atOnce} of them. @returns each answer */
 export function callAtOnce<Answer>(
   call: (nth: number) => Promise<Answer>,
   { times = atOnce }: { times?: number } = {},

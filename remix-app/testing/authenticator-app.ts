@@ -1,20 +1,22 @@
 import { createClient } from "@supabase/supabase-js";
 import { Secret, TOTP } from "otpauth";
 
-/** An authenticator app with one account in it. */
 export interface AuthenticatorApp {
   factorId: string;
   name: string;
   secret: string;
 }
 
-/** The code that an app shows, `steps` half-minutes from now; those beside the current one are taken too. */
+/**
+ * Returns the code that an app shows `steps` half-minutes from now. The codes before and after the current one are
+ * accepted too.
+ */
 export function codeOf({ secret }: Pick<AuthenticatorApp, "secret">, steps = 0): string {
   const totp = new TOTP({ secret: Secret.fromBase32(secret), algorithm: "SHA1", digits: 6, period: 30 });
   return totp.generate({ timestamp: Date.now() + steps * 30_000 });
 }
 
-/** Codes that are not good now and not in a minute. */
+/** Returns codes that are not valid now or within a minute. */
 export function wrongCodesOf(app: Pick<AuthenticatorApp, "secret">): string[] {
   const near = new Set([-3, -2, -1, 0, 1, 2, 3, 4].map((steps) => codeOf(app, steps)));
   return Array.from({ length: 20 }, (_, index) => String(index * 50_021).padStart(6, "0")).filter(
@@ -22,7 +24,7 @@ export function wrongCodesOf(app: Pick<AuthenticatorApp, "secret">): string[] {
   );
 }
 
-/** Enrols apps as a client of the identity backend does, one after the other. */
+/** Enrolls apps one after the other, as a client of the identity backend does. */
 export async function enrollApps(
   { url, publishableKey }: { url: string; publishableKey: string },
   { email, password, names }: { email: string; password: string; names: readonly string[] },

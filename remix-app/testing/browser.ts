@@ -1,15 +1,15 @@
 import { newAddress, visitorHeaders } from "./visitor.ts";
 
-/** A browser that keeps cookies, posts what it is told to, and follows nothing by itself. */
+/** A browser that stores cookies and posts what it is given, but follows no redirects. */
 export interface Browser {
   get(path: string): Promise<Answer>;
-  /** Forms with files are a FormData. */
+  /** Forms with files are passed as FormData. */
   post(path: string, fields: Record<string, string> | FormData): Promise<Answer>;
-  /** As a page's script does. */
+  /** Posts JSON as a page's script does. */
   postJson(path: string, body: unknown): Promise<Answer>;
-  /** As a page's script does, by another method. */
+  /** Sends JSON as a page's script does, with another method. */
   sendJson(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** As its Cookie header has it. */
+  /** The value of its Cookie header. */
   cookie(): string;
 }
 
@@ -18,13 +18,13 @@ interface Answer {
   location: string | null;
   headers: Headers;
   text: string;
-  /** What people read on the page. */
+  /** The visible text of the page. */
   words: string;
 }
 
 /**
- * Opens one on our origin, that comes from an address of its own.
- * @param options.cookie what it holds already, as its Cookie header has it
+ * Opens a browser on our origin, with its own network address.
+ * @param options.cookie its initial cookies, as a Cookie header
  */
 export function openBrowser(
   base: string,
@@ -61,7 +61,6 @@ export function openBrowser(
   };
 }
 
-/** The access token of the session that a browser holds. */
 export function accessTokenOf(browser: Pick<Browser, "cookie">): string {
   const [, value = ""] = /-auth-token=base64-([\w-]+)/.exec(browser.cookie()) ?? [];
   return JSON.parse(Buffer.from(value, "base64url").toString()).access_token;

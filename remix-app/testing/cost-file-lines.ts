@@ -1,12 +1,12 @@
 import type { CostFile } from "../studio/costs/files/cost-file.ts";
 import { readCostFile } from "../studio/costs/files/read-cost-file.ts";
 
-/** Reads the text of a cost file, with a line end at its end. */
+/** Reads a cost file's text, with a line break at its end. */
 export function readCostText(lines: readonly string[], fileName = "costs.csv"): Promise<CostFile> {
   return readCostFile(new TextEncoder().encode(`${lines.join("\n")}\n`), { fileName });
 }
 
-/** What a file states, one text for each provider, day, account, service and currency. */
+/** Returns a file's contents, one string per provider, day, account, service and currency. */
 export function costLines({ providers }: CostFile): string[] {
   return providers.flatMap(({ provider, days }) =>
     days.flatMap(({ day, accountId, amounts }) =>

@@ -1,6 +1,6 @@
-/** A form of a page as a browser without scripts would post it. */
+/** A form on a page, as a browser without JavaScript would post it. */
 export interface PageForm {
-  /** The fields that the page posts unless somebody changes it. */
+  /** The fields that are posted unless a person changes them. */
   fields: Record<string, string>;
   /** Its checkboxes: names by value, and whether each is checked. */
   boxes: Record<string, { name: string; checked: boolean }>;

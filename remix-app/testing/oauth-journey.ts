@@ -4,13 +4,13 @@ import { afterAll, beforeEach } from "vitest";
 import { type Browser, openBrowser } from "./browser.ts";
 import { type ProviderAnswer, visitProvider } from "./provider-visit.ts";
 
-/** As the stack under test describes itself. */
+/** The stack's own description, see readStack. */
 interface Target {
   base: string;
   supabase: { url: string; secretKey: string; dbUrl: string };
 }
 
-/** The stack under test, with what tests of providers need of it. Accounts are taken away again. */
+/** Returns the stack under test with helpers for provider tests. Deletes its accounts afterwards. */
 export function oauthJourney({ base, supabase }: Target) {
   const service = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
   const database = new Pool({ connectionString: supabase.dbUrl, max: 2 });
@@ -19,7 +19,7 @@ export function oauthJourney({ base, supabase }: Target) {
   let provider = "";
 
   beforeEach(async () => {
-    // The first that is on: another one where a real Supabase Auth is behind the stack.
+    // The first enabled provider, which differs if the stack has a real Supabase Auth.
     provider ||= /\/auth\/oauth\/([a-z]+)/.exec((await openBrowser(base).get("/login")).text)?.[1] ?? "";
   });
   afterAll(async () => {
@@ -38,7 +38,7 @@ export function oauthJourney({ base, supabase }: Target) {
     },
     newEmail: () => `person-${++people}@${domain}`,
 
-    /** An account with a password, signed in. */
+    /** Creates an account with a password and signs it in. */
     async member(password = "correct horse battery") {
       const email = `person-${++people}@${domain}`;
       const { data, error } = await service.auth.admin.createUser({ email, password, email_confirm: true });
@@ -49,17 +49,17 @@ export function oauthJourney({ base, supabase }: Target) {
       return { email, password, id: data.user.id, browser };
     },
 
-    /** Sets out from our pages. @returns the provider's address */
+    /** Begins a provider sign-in on our pages. @returns the provider's URL */
     async setOut(browser: Browser, fields: Record<string, string> = {}, at = provider): Promise<string> {
       const { status, location, text } = await browser.post(`/auth/oauth/${at}`, fields);
       if (status !== 303 || !location) throw new Error(`no way to ${at}: ${status} ${text.slice(0, 500)}`);
       return location;
     },
 
-    /** From the provider's address to ours again; the address is not visited. */
+    /** Goes from the provider's URL back to ours. Does not visit the returned URL. */
     comeBack: (address: string, answer: ProviderAnswer) => visitProvider(address, { ourOrigin: base, ...answer }),
 
-    /** The whole way over the provider. */
+    /** Completes a whole provider sign-in. */
     async signIn(browser: Browser, answer: ProviderAnswer, fields: Record<string, string> = {}) {
       return browser.get(await this.comeBack(await this.setOut(browser, fields), answer));
     },
@@ -69,7 +69,7 @@ export function oauthJourney({ base, supabase }: Target) {
       return row?.id;
     },
 
-    /** How many sessions somebody has: what comes of codes that were exchanged. */
+    /** Returns a person's sessions, which show whether codes were exchanged. */
     async sessionsOf(email: string): Promise<string[]> {
       const rows = await query<{ id: string }>(
         "select s.id from auth.sessions s join auth.users u on u.id = s.user_id where u.email = $1 order by s.created_at",
@@ -78,7 +78,7 @@ export function oauthJourney({ base, supabase }: Target) {
       return rows.map(({ id }) => id);
     },
 
-    /** Whether the code of an address is still there to be exchanged. */
+    /** Returns whether a URL's code can still be exchanged. */
     async codeIsGood(address: string): Promise<boolean> {
       const code = new URL(address).searchParams.get("code");
       return (await query("select from auth.flow_state where auth_code = $1", code)).length === 1;

@@ -1,7 +1,7 @@
 import { createClient } from "@supabase/supabase-js";
 import { visitorHeaders } from "./visitor.ts";
 
-/** A signed-in app on a phone: its session travels as a Bearer, and no cookie does. */
+/** A signed-in app on a phone. It sends its session as a bearer token, without cookies. */
 export interface Phone {
   sessionId: string;
   accessToken: string;
@@ -20,14 +20,14 @@ interface PhoneAnswer<Body> {
 export interface PhoneOptions {
   email: string;
   password: string;
-  /** Raises its session to AAL2. */
+  /** Raises the session to AAL2. */
   prove?: { factorId: string; code: string };
 }
 
-/** What an unlocked phone says of itself. */
+/** An unlocked phone's description of itself. */
 export const unlockedPhone = { name: "Ada's phone", platform: "ios", appLock: true, localAuthentication: "biometric" };
 
-/** Signs in as a mobile app does: with the identity backend itself. */
+/** Signs in like a mobile app, directly with the identity backend. */
 export async function openPhone(
   { base, url, publishableKey }: { base: string; url: string; publishableKey: string },
   { email, password, prove }: PhoneOptions,

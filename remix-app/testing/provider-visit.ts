@@ -1,17 +1,17 @@
-/** What somebody says on the demo provider's page. */
+/** The answers to give on the demo provider's page. */
 export interface ProviderAnswer {
   email: string;
-  /** Whether the provider calls the address verified. */
+  /** Whether the provider reports the email as verified. */
   verified?: boolean;
-  /** Turns back instead. */
+  /** Cancels instead. */
   cancel?: boolean;
 }
 
 /**
- * Goes from a provider's address to where the identity backend sends the browser in the end, as somebody who answers
- * the provider's page with this.
+ * Goes from a provider's URL to where the identity backend finally sends the browser, giving this answer on the
+ * provider's page.
  * @param address where our server sent the browser
- * @returns the last address, which is ours and has not been visited
+ * @returns the final URL, which is ours and has not been visited
  */
 export async function visitProvider(
   address: string,
@@ -43,7 +43,7 @@ export async function visitProvider(
   throw new Error("the provider leads round in circles");
 }
 
-/** Where a page makes the browser post on, and what: Apple answers so. */
+/** Returns the target and fields of a page that makes the browser post, as Apple does. */
 function postedOn(page: string): [URL, URLSearchParams] {
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1] ?? "";
   const fields = [...page.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];

@@ -1,13 +1,13 @@
 import { Socket } from "node:net";
 
 /**
- * Loaded into a server's process (`node --import`): says on standard output where each connection that the process
- * opens leads, before it is opened, as `connects to <host>:<port>`. Every client in Node ends here, whatever its library.
+ * Loaded into a server's process (`node --import`). Writes `connects to <host>:<port>` to standard output before the
+ * process opens a connection. Every client in Node uses this function, regardless of its library.
  */
 const { connect } = Socket.prototype;
 
 Socket.prototype.connect = function record(this: Socket, ...args: unknown[]) {
-  // Node's own callers hand over their arguments as one list.
+  // Node's own callers pass their arguments as one array.
   const [target, host] = Array.isArray(args[0]) ? args[0] : args;
   const options = typeof target === "object" && target !== null ? target : { port: target, host };
   const place = options.path ?? `${options.host ?? "localhost"}:${options.port}`;

@@ -2,8 +2,8 @@ import { once } from "node:events";
 import type { Trouble } from "./watched-web.ts";
 
 /**
- * Preloaded into a web server under test (`--import`): writes each call that it makes to its output, and makes the
- * trouble that the test tells it of.
+ * Preloaded into a web server under test (`--import`). Writes each outgoing call to the output, and causes the faults
+ * that the test requests.
  */
 const passOn = globalThis.fetch;
 let trouble: Trouble = {};
@@ -13,7 +13,7 @@ process.on("message", (message: Trouble) => {
   process.send?.("told");
 });
 
-/** Whether a call has this trouble. What happens to the first one alone is over with it. */
+/** Returns whether a fault applies to a call. Faults of only the first call are cleared here. */
 function meets(kind: keyof Trouble, pathname: string): boolean {
   const named = trouble[kind];
   if (named === undefined || !pathname.endsWith(named)) return false;
@@ -38,7 +38,7 @@ globalThis.fetch = async (input, init) => {
   if (meets("dieAfter", pathname)) {
     await response.clone().arrayBuffer();
     process.kill(process.pid, "SIGKILL");
-    // Nothing runs after it, whatever the moment at which the signal arrives.
+    // Nothing runs afterwards, whenever the signal arrives.
     await new Promise(() => {});
   }
   return response;

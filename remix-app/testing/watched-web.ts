@@ -2,31 +2,30 @@ import { once } from "node:events";
 import { vi } from "vitest";
 import { startWeb, type WebProcess } from "./web-process.ts";
 
-/** What happens to a server's calls, by how the path of the call ends. */
+/** Faults in a server's calls, each selected by the end of the call's path. */
 export interface Trouble {
-  /** Each of them meets a network that is gone. */
+  /** All of these calls fail with a network error. */
   unreachable?: string;
-  /** The answer to the first of them is lost. */
+  /** The response to the first of these calls is lost. */
   losesAnswer?: string;
-  /** The first of them waits until it is let go. */
+  /** The first of these calls waits until it is released. */
   holds?: string;
-  /** The process is killed once it is answered, before anything is done with the answer. */
+  /** The process is killed once the call is answered, before the answer is used. */
   dieAfter?: string;
 }
 
-/** A web server of which is known what it calls, and that can be troubled. */
+/** A web server whose calls are recorded and can be made to fail. */
 export interface WatchedWeb extends WebProcess {
   /** The paths of its calls so far. */
   calls(): string[];
-  /** Makes this trouble from now on, in the place of what there was. */
+  /** Replaces the current faults. */
   trouble(trouble: Trouble): Promise<void>;
   /** Waits until a call is held. */
   held(): Promise<void>;
-  /** Lets go what is held. */
+  /** Releases the waiting call. */
   release(): void;
 }
 
-/** Starts one on a stack. */
 export async function startWatchedWeb(
   supabase: { url: string; publishableKey: string; secretKey: string },
   env: Record<string, string> = {},
@@ -37,7 +36,7 @@ export async function startWatchedWeb(
     told: true,
   });
   const calls = () => [...web.output().matchAll(/^call (\S+)$/gm)].map(([, path]) => path ?? "");
-  // What it looks at once as it starts is no request's.
+  // The calls that the server makes at startup do not belong to a request.
   await vi.waitUntil(() => calls().includes("/auth/v1/passkeys/authentication/options"), { timeout: 10_000 });
   let troubledAt = 0;
   return {

@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 
 const startTimeoutMs = 20_000;
 
-/** The built web server as a process of its own. */
+/** The built web server in its own process. */
 export interface WebProcess {
   base: string;
   child: ChildProcess;
@@ -34,11 +34,11 @@ export function startWeb(
   });
 }
 
-/** Starts Notes as a satellite of any name: it gets its name, its secret and the platform's address, nothing else. */
+/** Starts Notes as a satellite with any name. It gets only its name, its secret and the platform's URL. */
 export function startSatellite({
   app,
   centralUrl,
-  // Node finds no name under .localhost where the system does not.
+  // Node cannot resolve names under .localhost if the system does not.
   centralApiUrl = `http://127.0.0.1:${new URL(centralUrl).port}`,
   env = {},
   ...place
@@ -56,7 +56,7 @@ export function startSatellite({
     ...place,
     server: "satellites/notes/server.ts",
     env: {
-      // Most tests change sessions in the database, past the notices that would empty the cache.
+      // Most tests change sessions directly in the database, which sends no notices that would clear the cache.
       INTROSPECTION_CACHE_SECONDS: "0",
       APP_NAME: app.name,
       APP_SECRET: app.secret,
@@ -80,7 +80,7 @@ async function startServer({
   port?: number;
   env: Record<string, string>;
   nodeOptions?: readonly string[];
-  /** Whether what is preloaded is sent messages. */
+  /** Whether the preloaded module receives messages. */
   told?: boolean;
 }): Promise<WebProcess> {
   const port = wished ?? (await freePort());
@@ -118,7 +118,7 @@ async function startServer({
   };
 }
 
-/** A port of this machine that nobody listens on, below those that systems give to outgoing connections. */
+/** Returns a free port of this machine, below the range that systems use for outgoing connections. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(10_000, 32_000);

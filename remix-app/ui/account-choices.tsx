@@ -3,7 +3,7 @@ import { Check } from "lucide-react";
 import { detour } from "../http/redirect-target.ts";
 import { Address } from "./address.tsx";
 
-/** An account of this browser, as its lists show it. */
+/** An account of this browser, as shown in lists. */
 export interface ListedAccount {
   id: string;
   email: string | null;
@@ -15,7 +15,10 @@ export interface ListedAccount {
 const row =
   "flex min-h-12 w-full cursor-pointer items-center gap-3 rounded-card border border-line bg-surface px-3 py-2 text-left hover:bg-sunken";
 
-/** A button for each account, to enter it and go on to `returnUrl`; who is signed out is asked to sign in again. */
+/**
+ * Renders a button per account that switches to it and continues to `returnUrl`. Signed-out accounts have to sign in
+ * again.
+ */
 export function AccountChoices({
   accounts,
   returnUrl,
@@ -52,7 +55,6 @@ export function AccountChoices({
   );
 }
 
-/** Beside the account that is the active one. */
 export function ActiveMark() {
   return (
     <>
@@ -62,13 +64,13 @@ export function ActiveMark() {
   );
 }
 
-/** The page that signs in again to an account of the list. */
+/** Returns the page that signs in again to an account on the list. */
 export function signInAgainPath({ id }: Pick<ListedAccount, "id">, returnUrl: string): string {
   const page = detour("/add-account", returnUrl || "/");
   return `${page}${page.includes("?") ? "&" : "?"}${new URLSearchParams({ account: id })}`;
 }
 
-/** An account's first letter, as its picture. */
+/** Shows an account's first letter in place of a picture. */
 export function Initial({ account }: { account: Pick<ListedAccount, "email" | "displayName"> }) {
   return (
     <span
@@ -80,7 +82,7 @@ export function Initial({ account }: { account: Pick<ListedAccount, "email" | "d
   );
 }
 
-/** Who an account is: the name where there is one, the email always, and what is to be known beside. */
+/** Identifies an account: its name if it has one, always its email, and further notes. */
 export function Names({
   account: { email, displayName },
   verb,
@@ -103,10 +105,12 @@ export function Names({
 }
 
 const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
-/** A first letter of ASCII that nothing joins: to segment takes longer than the list of a name. */
+/**
+ * An ASCII first letter without combining characters after it. Segmenting would take longer than rendering the list.
+ */
 const plainFirst = /^[!-~](?![^ -~])/;
 
-/** The first letter of a name as people see it: a grapheme, not a code point. */
+/** Returns the first letter of a name as people see it: a grapheme, not a code point. */
 export function initialOf(name: string): string {
   const trimmed = name.trim();
   if (plainFirst.test(trimmed)) return trimmed.charAt(0);

@@ -4,8 +4,8 @@ import { pageAccountField } from "../http/form.ts";
 import { useSite } from "./site.ts";
 
 /**
- * A form of whoever is signed in, which says whose page it is on: sent once another tab has switched accounts, it is
- * refused rather than done to the other one (readForm).
+ * A signed-in user's form that states the account of its page. If another tab has switched accounts since, the form is
+ * refused instead of being applied to the other account (readForm).
  */
 export const AccountForm = forwardRef<HTMLFormElement, Omit<FormProps, "method">>(function AccountForm(
   { children, ...form },
@@ -19,7 +19,7 @@ export const AccountForm = forwardRef<HTMLFormElement, Omit<FormProps, "method">
   );
 });
 
-/** Whose page it is, in a form that a script sends in a way of its own where there is one. */
+/** States the page's account in a form that a script may send itself. */
 export function PageAccount() {
   const account = useSite()?.account;
   return account ? <input type="hidden" name={pageAccountField} value={account} /> : null;

@@ -10,12 +10,12 @@ const part = "border-line border-b p-1.5";
 
 export interface AccountMenuProps {
   user: { email: string; displayName: string | null; infrastructureAdmin: boolean };
-  /** Of this browser, the active one first. */
+  /** The browser's accounts, the active one first. */
   accounts: readonly (ListedAccount & { active: boolean })[];
   theme: Theme;
 }
 
-/** Who is signed in here, and what they can do about it. The browser's own popover, so that it needs no script. */
+/** Shows the active account with its actions, in the browser's own popover, so that it works without JavaScript. */
 export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
   const { pathname, search } = useLocation();
   const here = `${pathname}${search}`;
@@ -24,7 +24,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
     <>
       <button
         type="button"
-        // React 18 knows this attribute by no camel-case name.
+        // React 18 has no camel-case name for this attribute.
         {...{ popovertarget: menuId }}
         className="flex h-9 min-w-0 cursor-pointer items-center gap-2 rounded-button pr-1.5 pl-1 hover:bg-sunken"
       >
@@ -63,7 +63,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
           <ThemeSwitch current={theme} />
         </div>
         <div className={part}>
-          {/* Their pages have scripts of their own, so the browser itself goes there. */}
+          {/* A plain link, because these pages have scripts of their own. */}
           <a href="/settings/profile" className="menu-item">
             Settings
           </a>
@@ -72,7 +72,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
               Manage accounts
             </a>
           ) : null}
-          {/* In the header where it has room for them. */}
+          {/* Shown in the header instead if there is room. */}
           <a href="/docs/api" className="menu-item sm:hidden">
             Docs
           </a>

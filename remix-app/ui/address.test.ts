@@ -8,7 +8,7 @@ test.for([
   ["You are signed in as ada@a.test. It is 0.5 of it.", "You are signed in as ada|@a.|test. It is 0.5 of it."],
   ["No address in 0.5 of it", "No address in 0.5 of it"],
   ["", ""],
-] as const)("breaks an address before its @ and after its dots, and no other words: %s", ([text, broken]) => {
+] as const)("breaks an email before its @ and after its dots, and leaves other words whole: %s", ([text, broken]) => {
   const [, shown] = />(.*)<\/span>$/.exec(renderToStaticMarkup(createElement(Address, null, text))) ?? [];
   expect(shown?.replaceAll("<wbr/>", "|")).toBe(broken);
 });

@@ -1,11 +1,10 @@
 import type { ReactNode } from "react";
 
-/** Before an address's @ and after its dots; other words with dots stay as they are. */
+/** Before an email's @ and after its dots. Other words with dots stay whole. */
 const breaks = /(?<=\.)(?=[^\s@]*@)|(?=@)|(?<=@[^\s@]*\.)(?=\S)/;
 
 /**
- * An email address, alone or among words, that breaks where it is longer than its line: before its @ and after its dots,
- * and elsewhere only in need.
+ * Shows an email, alone or within text, that can wrap before its @ and after its dots, and elsewhere only if necessary.
  */
 export function Address({ children }: { children: string }) {
   const parts: ReactNode[] = children.split(breaks);

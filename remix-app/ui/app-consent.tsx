@@ -17,14 +17,14 @@ export interface AppConsentProps {
   others: readonly ListedAccount[];
   /** The path of this page, to come back to with another account. */
   here: string;
-  /** Where the decision is posted; this page by default. */
+  /** Whether canceling is reported to the app; otherwise it leads to Home. */
   action?: string;
-  /** Whether cancelling is reported to the app; otherwise it leads to Home. */
+  /** Whether canceling is reported to the app; otherwise it leads to Home. */
   tellsApp?: boolean;
   message?: string | undefined;
 }
 
-/** Asks before an app learns who someone is. Shows its name, host and rights, and the account. */
+/** Asks for consent before an app learns who a person is. Shows its name, host and permissions, and the account. */
 export function AppConsent(props: AppConsentProps) {
   const { displayName, place, rights, account, others, here, action, tellsApp = false, message } = props;
   const target = action === undefined ? {} : { action };

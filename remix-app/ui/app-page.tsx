@@ -10,9 +10,9 @@ import { useSite } from "./site.ts";
 export interface AppPageProps {
   title: ReactNode;
   lead?: ReactNode;
-  /** What can be done with the whole page, such as downloading its CSV. */
+  /** Actions for the whole page, such as downloading its CSV. */
   actions?: ReactNode;
-  /** The pages that this one belongs to, as SectionNav shows them. */
+  /** The navigation of the section that the page belongs to, see SectionNav. */
   nav?: ReactNode;
   children: ReactNode;
 }
@@ -46,7 +46,10 @@ export function AppPage({ title, lead, actions, nav, children }: AppPageProps) {
             <SectionLink to="/workspaces" className={headerLink}>
               Workspaces
             </SectionLink>
-            {/* Without the framework's script, so the browser itself goes there; on small screens in the account menu. */}
+            {/*
+             * A plain link, because these pages do not use the framework's script. On small screens it is in the
+             * account menu.
+             */}
             <a href="/docs/api" className={`${headerLink} max-sm:hidden sm:ml-auto`}>
               Docs
             </a>
@@ -96,7 +99,7 @@ function ConsoleLink() {
   );
 }
 
-/** Says that the next page is on its way, where that takes more than a moment. */
+/** Shows that the next page is loading, if it takes more than a moment. */
 function LoadingBar() {
   if (useNavigation().state === "idle") return null;
   return (

@@ -2,12 +2,12 @@ import type { ComponentPropsWithoutRef } from "react";
 
 type Variant = "primary" | "secondary" | "quiet" | "danger";
 
-/** The look of a button, for links that lead on as one would: `button` in styles.css. */
+/** Returns the classes of a button, also for links that look like one: `button` in styles.css. */
 export function buttonClass(variant: Variant = "primary"): string {
   return `button button-${variant}`;
 }
 
-/** A button that says what it does. Submits its form unless told otherwise. */
+/** A button with a label. Submits its form by default. */
 export function Button({
   variant = "primary",
   className = "",
@@ -17,7 +17,6 @@ export function Button({
   return <button type={type} className={`${buttonClass(variant)} ${className}`} {...props} />;
 }
 
-/** A link that looks like a button. */
 export function ButtonLink({
   variant = "secondary",
   className = "",

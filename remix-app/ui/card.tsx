@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-/** One concern: a title, a sentence, what is the case now, and on the right what can be done. */
+/** Shows one concern: a title, a sentence, the current state, and its actions on the right. */
 export function Card({
   id,
   title,
@@ -9,12 +9,12 @@ export function Card({
   danger = false,
   children,
 }: {
-  /** For links that lead to it. */
+  /** The target of links to this card. */
   id?: string;
   title: string;
   lead?: ReactNode;
   action?: ReactNode;
-  /** What it does cannot be undone. */
+  /** Whether its action cannot be undone. */
   danger?: boolean;
   children?: ReactNode;
 }) {
@@ -35,7 +35,7 @@ export function Card({
   );
 }
 
-/** A surface for one table, list or chart whose page already says what it is. */
+/** A surface for one table, list or chart on a page that already describes it. */
 export function Panel({ children }: { children: ReactNode }) {
   return <div className="min-w-0 rounded-card border border-line bg-surface p-4 sm:px-5">{children}</div>;
 }

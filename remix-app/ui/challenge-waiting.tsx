@@ -5,13 +5,13 @@ import { InlineScript } from "./inline-script.tsx";
 
 export interface ChallengeWaitingProps {
   status: "created" | "approved";
-  /** What the script asks, with the challenge's secret. */
+  /** The URL that the script polls, with the challenge's secret. */
   pollPath: string;
-  /** Where to go once the phone has approved: a path of ours. */
+  /** Where to continue once the phone has approved: a path of ours. */
   next: string;
 }
 
-/** That a page waits for a phone: live where its script runs, else with a button that asks. */
+/** Shows that the page waits for a phone: updated by its script, otherwise with a button that checks. */
 export function ChallengeWaiting({ status, pollPath, next }: ChallengeWaitingProps) {
   const approved = status === "approved";
   const go = (

@@ -1,4 +1,4 @@
-/** Code to take away, on pages that are not hydrated: the button is there where its script runs. */
+/** Shows code to copy, on pages that are not hydrated. The copy button appears once its script runs. */
 export function CodeBlock({ label, name, code }: { label: string; name?: string; code: string }) {
   return (
     <figure className="overflow-hidden rounded-card border border-line">
@@ -26,7 +26,7 @@ export function CodeBlock({ label, name, code }: { label: string; name?: string;
   );
 }
 
-/** A text to take away: one click selects all of it, and a button copies it where its script runs. */
+/** Shows text to copy: one click selects all of it, and a button copies it once its script runs. */
 export function Copyable({ label, text, shown = text }: { label: string; text: string; shown?: string }) {
   return (
     <div className="space-y-1.5">

@@ -4,17 +4,17 @@ import { Copyable } from "./code-block.tsx";
 import { CodeField, type FormField } from "./field.tsx";
 
 export interface CodeFieldsProps {
-  /** What the code can be of; with one alone there is nothing to choose. */
+  /** The authenticators to choose from; with only one there is no choice. */
   authenticators: readonly { id: string; name: string }[];
-  /** The one that is chosen at first. */
+  /** The initially selected one. */
   chosen: string | undefined;
   code: FormField;
   factorName: string;
-  /** True where the field is the first thing to do on the page. */
+  /** Whether the field is the page's first input. */
   autoFocus: boolean;
 }
 
-/** Which authenticator, where there are several, and the code that it shows. */
+/** Renders the choice of an authenticator, if there are several, and the field for its code. */
 export function CodeFields({ authenticators, chosen, code, factorName, autoFocus }: CodeFieldsProps) {
   const [only, ...others] = authenticators;
   return (
@@ -58,7 +58,10 @@ export interface EnrollmentFormProps {
   code: FormField;
 }
 
-/** The second half of an enrollment: the secret for the app, as a picture and as text, and the code that proves it. */
+/**
+ * Renders the second half of an enrollment: the secret for the app, as a QR code and as text, and the field for its
+ * code.
+ */
 export function EnrollmentForm({ formId, enrollment, code }: EnrollmentFormProps) {
   const { factorId, secret, name, uri, qrCode } = enrollment;
   return (
@@ -88,7 +91,7 @@ export function EnrollmentForm({ formId, enrollment, code }: EnrollmentFormProps
   );
 }
 
-/** A QR code. It is dark on white in both themes, as readers expect. */
+/** Shows a QR code, dark on white in both themes, as readers expect. */
 export function QrCodeImage({ size, path, label }: { size: number; path: string; label: string }) {
   return (
     <svg

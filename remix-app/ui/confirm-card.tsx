@@ -3,9 +3,9 @@ import { type ReactNode, useEffect, useRef } from "react";
 import { buttonClass } from "./button.tsx";
 
 /**
- * The step before something that cannot be taken back: what will happen, and to whom. It takes the focus when it
- * arrives, and leads back to where it was asked for.
- * @param children the form that does it
+ * Asks for confirmation before an action that cannot be undone: what will happen and who is affected. Takes the focus
+ * when it appears, and links back to where it was opened.
+ * @param children the form that performs the action
  */
 export function ConfirmCard({
   title,

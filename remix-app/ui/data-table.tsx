@@ -1,30 +1,30 @@
 import type { ReactNode } from "react";
 
 export interface DataColumn<Row> {
-  /** Of the column, and its label beside the value on small screens. */
+  /** The column's heading, and its label next to the value on small screens. */
   label: string;
-  /** Stands for the label on small screens and for assistive technology, where another column has the same one. */
+  /** Replaces the label on small screens and for assistive technology, if another column has the same one. */
   fullLabel?: string;
   cell: (row: Row) => ReactNode;
-  /** Right-aligned, with digits of one width. */
+  /** Right-aligned, with tabular figures. */
   numeric?: boolean;
   /**
-   * Where the screen is small: `aside` stands at the right beside the row's name (one column should), `below` (the
-   * default) beneath the name with its label, `hidden` not at all.
+   * The position on small screens: `aside` puts it to the right of the row's name (for one column), `below` (the
+   * default) below the name with its label, `hidden` omits it.
    */
   small?: "aside" | "below" | "hidden";
 }
 
 export interface DataTableProps<Row> {
-  /** What the table holds, for assistive technology. */
+  /** Describes the table for assistive technology. */
   caption: string;
-  /** The first names the row. */
+  /** The first column names the row. */
   columns: readonly [DataColumn<Row>, ...DataColumn<Row>[]];
   rows: readonly Row[];
   rowKey: (row: Row) => string;
-  /** What stands in place of a table without rows: what it is for and how to begin. */
+  /** Shown instead of an empty table: what it is for and how to begin. */
   empty: ReactNode;
-  /** From which width on it is a table: `lg` where it has more columns than fit on half a screen. */
+  /** The breakpoint from which it is a table: `lg` if it has more columns than fit on half a screen. */
   from?: keyof typeof heads;
 }
 
@@ -34,13 +34,13 @@ const heads = {
 } as const;
 
 /**
- * A table; where the screen is small, a list of cards with the columns that matter, and the rest beneath. Its looks are
- * `data-table` in styles.css: cells are so many that what each says of its own is most of a page.
+ * Renders a table or, on small screens, a list of cards with the important columns and the rest below. The look is
+ * `data-table` in styles.css, because with so many cells, classes on each would be most of a page.
  */
 export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "sm" }: DataTableProps<Row>) {
   if (rows.length === 0) return <div className="max-w-prose text-muted">{empty}</div>;
   const { head, row: headRow } = heads[from];
-  // What is the same in each row is put together once, and a cell that stands in two places is made once.
+  // Shared parts of each row are built once, and so is a cell that appears in two places.
   const classes = columns.map(classOf);
   const below = columns.flatMap(({ label, fullLabel = label, small = "below" }, index) =>
     index > 0 && small === "below" ? [{ label: fullLabel, index: index - 1 }] : [],
@@ -99,13 +99,13 @@ function headOf({ label, fullLabel }: Pick<DataColumn<never>, "label" | "fullLab
   );
 }
 
-/** What a column has of its own: most are of numbers, beneath the name where the screen is small. */
+/** Returns a column's own classes. Most columns have numbers, below the name on small screens. */
 function classOf({ numeric, small }: DataColumn<never>, index: number): string | undefined {
   if (index === 0) return undefined;
   return [numeric ? "" : "words", small === "aside" ? "aside" : ""].filter(Boolean).join(" ") || undefined;
 }
 
-/** One text, where it is one: each more takes as long as an element. */
+/** Joins label and value into one text if possible, because every text node takes as long as an element. */
 function labelled(label: string, value: ReactNode): ReactNode {
   if (typeof value === "string" || typeof value === "number") return `${label} ${value}`;
   return (

@@ -4,9 +4,9 @@ import { EntryPage } from "./entry-page.tsx";
 interface Words {
   title: string;
   lead: string;
-  /** What else to do than sign in. */
+  /** The alternative to signing in. */
   way: { href: string; label: string };
-  /** Whether that is what most people need. */
+  /** Whether most people need that alternative. */
   newLinkFirst?: boolean;
 }
 
@@ -42,7 +42,7 @@ const byType: Record<string, Words> = {
   },
 };
 
-/** Says that an emailed link no longer works, and what to do next for its kind. */
+/** Says that an emailed link no longer works, and what to do next for its type. */
 export function DeadLink({ type }: { type: string | null }) {
   const { title, lead, way, newLinkFirst } = (type && Object.hasOwn(byType, type) && byType[type]) || dead;
   const ways = [{ href: "/login", label: "Sign in" }, way];

@@ -7,12 +7,12 @@ import { ThemeSwitch } from "./theme-switch.tsx";
 export interface EntryPageProps {
   title: ReactNode;
   lead?: ReactNode;
-  /** False where the address in the bar is none that the switch could lead back to. */
+  /** False if the current URL is not one that the theme switch can return to. */
   themeSwitch?: boolean;
   children: ReactNode;
 }
 
-/** The frame of sign-in and its kin: one column, the mark, a heading that says what happens. */
+/** The frame of sign-in and similar pages: one column, the mark, and a heading that says what happens. */
 export function EntryPage({ title, lead, themeSwitch = true, children }: EntryPageProps) {
   const site = useSite();
   return (

@@ -6,8 +6,8 @@ import { FailedRequest } from "./failed-request.tsx";
 type FieldErrors = Record<string, string | null | undefined>;
 
 /**
- * What is wrong with a form, above it. Takes the focus with each answer to it, and each line leads to its field. A
- * failure of ours says what to quote.
+ * Lists a form's errors above it. Takes the focus after each response, and each line links to its field. Errors on our
+ * side include the request id to quote.
  */
 export function ErrorSummary({
   id,
@@ -16,18 +16,18 @@ export function ErrorSummary({
   requestId,
 }: {
   id: string;
-  /** What is wrong with the form as a whole: one message, or Conform's list. */
+  /** Errors of the form as a whole: one message, or Conform's list. */
   form?: string | string[] | null | undefined;
-  /** What is wrong with each field, by its id. */
+  /** Errors of fields, by id. */
   fields?: FieldErrors;
-  /** Of a failure of ours, on a page that is alive; others know it. */
+  /** The id of a request that failed on our side, on a hydrated page. Other pages use their context. */
   requestId?: string | null;
 }) {
   const formErrors = form ? [form].flat() : [];
   const faults = Object.entries(fields).filter(([, message]) => message);
   const summary = useRef<HTMLDivElement>(null);
   const failed = formErrors.length + faults.length > 0;
-  // Where a script shows it: browsers heed autofocus on pages that arrive, and React on fields alone.
+  // Needed after client-side updates: browsers apply autofocus only when a page loads, and React only to fields.
   const answer = useActionData<unknown>();
   // biome-ignore lint/correctness/useExhaustiveDependencies: a second failure looks the same, but for being another answer
   useEffect(() => {
@@ -64,7 +64,7 @@ export function ErrorSummary({
   );
 }
 
-/** The first error of each of Conform's fields, for the summary. */
+/** Returns the first error of each of Conform's fields, for the summary. */
 export function fieldErrors(fields: Record<string, { id: string; errors?: string[] | undefined }>): FieldErrors {
   return Object.fromEntries(Object.values(fields).map(({ id, errors }) => [id, errors?.[0]]));
 }

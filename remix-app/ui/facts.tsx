@@ -1,6 +1,6 @@
 import { Fragment, type ReactNode } from "react";
 
-/** Terms and what they are, one under the other. */
+/** Shows terms and their values, one below the other. */
 export function Facts({ facts }: { facts: readonly (readonly [term: string, text: string])[] }) {
   return (
     <dl className="grid grid-cols-1 gap-x-8 gap-y-2 sm:grid-cols-[auto_1fr]">

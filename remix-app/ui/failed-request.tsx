@@ -1,12 +1,12 @@
 import { createContext, useContext } from "react";
 
 /**
- * The request that failed on our side, on a page that is sent as its answer and that no script takes over; null on
- * every other one. A page that is alive is told it with what its action answers.
+ * The id of the failed request, on an error page that is not hydrated; null on every other page. A hydrated page gets
+ * it with its action's result.
  */
 export const FailedRequestContext = createContext<string | null>(null);
 
-/** What to quote of a failure of ours. */
+/** Shows the request id to quote for an error on our side. */
 export function FailedRequest({ id }: { id?: string | null | undefined }) {
   const sent = useContext(FailedRequestContext);
   const requestId = id ?? sent;

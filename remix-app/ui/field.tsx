@@ -12,21 +12,21 @@ interface Described {
   label: string;
   hint?: string | undefined;
   error?: string | null | undefined;
-  /** Beside the label, such as a link to what helps with this field. */
+  /** Next to the label, such as a link that helps with this field. */
   aside?: ReactNode;
 }
 
 export interface FieldProps extends ComponentPropsWithoutRef<"input">, Described {
-  /** Gives the name, the id, the value at first and the error. Without it, the id is the name. */
+  /** Provides the name, the id, the initial value and the error. Without it, the id is the name. */
   field?: FormField;
-  /** Inside the field's end, such as a button that shows a password. */
+  /** At the end inside the field, such as a button that shows a password. */
   trailing?: ReactNode;
 }
 
 const controlClass = "block w-full min-w-0 rounded-card border bg-surface px-3 text-ink";
 const largeText = "text-large sm:text-body";
 
-/** What is written above a control, and tied to it by {@link describes}. */
+/** Renders the text above a control, linked to it by {@link describes}. */
 function Description({ id, label, hint, error, aside }: Described & { id: string }) {
   return (
     <>
@@ -58,7 +58,7 @@ function describes(id: string, { hint, error }: Omit<Described, "label">) {
   };
 }
 
-/** A labelled input, with its hint and error above it and described by them. */
+/** Renders a labelled input with its hint and error above it, linked for assistive technology. */
 export function Field({ field, label, hint, error = field?.errors?.[0], aside, trailing, ...input }: FieldProps) {
   const id = input.id ?? field?.id ?? input.name ?? "";
   return (
@@ -78,20 +78,20 @@ export function Field({ field, label, hint, error = field?.errors?.[0], aside, t
   );
 }
 
-/** The input of the email address that names an account, for password managers too. */
+/** Renders the input for the email of an account, with autocomplete for password managers. */
 export function EmailField(props: Omit<FieldProps, "type" | "label">) {
   return (
     <Field autoComplete="username" {...props} label="Email" type="email" autoCapitalize="none" spellCheck={false} />
   );
 }
 
-/** A password's input, with a button that shows it; the button appears where its script runs. */
+/** Renders a password input with a button that shows it. The button appears once its script runs. */
 export function PasswordField(props: Omit<FieldProps, "type" | "trailing"> & { field: FormField }) {
   const { id } = props.field;
   return (
     <Field
       {...props}
-      // What was typed is never sent back.
+      // The typed password is never sent back.
       defaultValue={undefined}
       type="password"
       required
@@ -114,13 +114,11 @@ export function PasswordField(props: Omit<FieldProps, "type" | "trailing"> & { f
   );
 }
 
-/** The input of a password that is chosen now. */
 export function NewPasswordField(props: Pick<FieldProps, "label"> & { field: FormField }) {
   const hint = "At least 8 characters. A few unrelated words make a good one.";
   return <PasswordField {...props} hint={hint} autoComplete="new-password" />;
 }
 
-/** The input of a code of six digits. */
 export function CodeField({ field, autoFocus }: { field: FormField; autoFocus?: boolean }) {
   return (
     <Field
@@ -139,11 +137,10 @@ export function CodeField({ field, autoFocus }: { field: FormField; autoFocus?: 
 
 export interface TextAreaProps extends ComponentPropsWithoutRef<"textarea">, Omit<Described, "aside"> {
   name: string;
-  /** For code and the like. */
+  /** Uses a monospaced font, for example for code. */
   mono?: boolean;
 }
 
-/** A labelled field for longer texts. */
 export function TextArea({ label, hint, error, mono = false, ...textarea }: TextAreaProps) {
   const { name } = textarea;
   return (
@@ -159,7 +156,6 @@ export function TextArea({ label, hint, error, mono = false, ...textarea }: Text
   );
 }
 
-/** A labelled list of choices, as the browser shows it. */
 export function Select({
   id,
   label,
@@ -168,8 +164,7 @@ export function Select({
   hideLabel = false,
   className = "",
   ...select
-}: ComponentPropsWithoutRef<"select"> &
-  Omit<Described, "aside"> & { name: string /** Without a hint or an error. */; hideLabel?: boolean }) {
+}: ComponentPropsWithoutRef<"select"> & Omit<Described, "aside"> & { name: string; hideLabel?: boolean }) {
   const selectId = id ?? select.name;
   return (
     <div className={`space-y-1.5 ${className}`}>
@@ -189,7 +184,6 @@ export function Select({
   );
 }
 
-/** A checkbox of a form with its label. */
 export function CheckBox({
   label,
   hint,

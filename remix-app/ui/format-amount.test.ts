@@ -23,7 +23,7 @@ test.each([
   ["0.000000123456", "$0.00000012"],
   ["-0.5", "−$0.50"],
   ["-0.0042", "−$0.0042"],
-])("%s is read as %s", (amount, text) => {
+])("%s is displayed as %s", (amount, text) => {
   expect(formatUsd(amount)).toBe(text);
 });
 
@@ -32,7 +32,7 @@ test.each([
   ["12.5", "$12.50"],
   ["12.000000000001", "$12.000000000001"],
   ["-0.0042", "−$0.0042"],
-])("%s exactly is %s", (amount, text) => {
+])("the exact text of %s is %s", (amount, text) => {
   expect(exactUsd(amount)).toBe(text);
 });
 
@@ -42,11 +42,11 @@ test.each([
   ["5.00", "5", "$5.00"],
   ["5.001", "5", "$5.001"],
   ["4.994", "5", "$4.99"],
-])("%s of %s is read as %s", (part, whole, text) => {
+])("%s of %s is displayed as %s", (part, whole, text) => {
   expect(formatUsdOf(part, whole)).toBe(text);
 });
 
-test("credits are read alike, without the sign of a currency", () => {
+test("credits are formatted the same way, without a currency symbol", () => {
   expect([formatCredits("1234.5"), formatCredits("-0.00123"), formatCredits("0")]).toEqual([
     "1,234.50",
     "−0.0012",
@@ -67,7 +67,7 @@ test.each([
   [999, "999 ms"],
   [1_000, "1.00 s"],
   [61_540, "61.5 s"],
-])("%d milliseconds are %s", (ms, text) => {
+])("%d milliseconds are displayed as %s", (ms, text) => {
   expect(formatMs(ms)).toBe(text);
 });
 

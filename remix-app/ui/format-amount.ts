@@ -2,10 +2,10 @@ import { z } from "zod";
 import { jsonNumber } from "#shared/raw-json.ts";
 
 /**
- * Dollars as people read them: two decimals from ten cents on, two significant digits below. The exact figure stands
- * beside it, on hover and in files.
- * @param amount exact decimal text
- * @param decimals of all amounts of a column
+ * Formats dollars for display: two decimals from ten cents on, two significant digits below. The exact amount is shown
+ * next to it, on hover and in files.
+ * @param amount exact decimal string
+ * @param decimals of all amounts in a column
  */
 export function formatUsd(amount: string, decimals?: number): string {
   const size = formatCredits(amount.replace("-", ""), decimals);
@@ -14,8 +14,8 @@ export function formatUsd(amount: string, decimals?: number): string {
 }
 
 /**
- * Dollars of a part beside its whole: to the last digit where the part would read as all of it and is not.
- * @param part exact decimal text, as is the whole
+ * Formats a part's dollars next to its whole: exactly, if the rounded part would look equal to a different whole.
+ * @param part exact decimal string, like the whole
  */
 export function formatUsdOf(part: string, whole: string): string {
   const alike = formatUsd(part) === formatUsd(whole) && Number(part) !== Number(whole);
@@ -23,8 +23,8 @@ export function formatUsdOf(part: string, whole: string): string {
 }
 
 /**
- * Dollars to the last digit, with cents at least.
- * @param amount exact decimal text
+ * Formats dollars exactly, with at least two decimals.
+ * @param amount exact decimal string
  */
 export function exactUsd(amount: string): string {
   const [whole = "", cents = ""] = amount.replace("-", "").split(".");
@@ -32,8 +32,8 @@ export function exactUsd(amount: string): string {
 }
 
 /**
- * Credits as people read them, as formatUsd.
- * @param amount exact decimal text
+ * Formats credits for display, like formatUsd.
+ * @param amount exact decimal string
  */
 export function formatCredits(amount: string, decimals?: number): string {
   const value = Number(amount);
@@ -46,25 +46,25 @@ export function formatCredits(amount: string, decimals?: number): string {
 }
 
 /**
- * An amount of any currency: dollars as formatUsd, others with their code, as "10.50 EUR".
- * @param props.amount exact decimal text
+ * Formats an amount in any currency: dollars like formatUsd, others with their code, such as "10.50 EUR".
+ * @param props.amount exact decimal string
  */
 export function formatMoney({ amount, currency }: { amount: string; currency: string }): string {
   return currency === "USD" ? formatUsd(amount) : `${formatCredits(amount)} ${currency}`;
 }
 
-/** A number with a minus sign (U+2212) in place of its hyphen. */
+/** Replaces a number's hyphen with a minus sign (U+2212). */
 export function withMinus(number: string): string {
   return number.replace("-", "−");
 }
 
-// Made once: a format takes longer to make than a row of a table.
+// Created once, because creating a formatter takes longer than rendering a table row.
 const amounts = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const smallAmounts = new Intl.NumberFormat("en", { maximumSignificantDigits: 2, maximumFractionDigits: 12 });
 const counts = new Intl.NumberFormat("en");
 const shortCounts = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** The most decimals of a column; a smaller amount is shown as less than the smallest. */
+/** The maximum number of decimals in a column. A smaller amount is shown as less than the smallest. */
 const maxDecimals = 6;
 const fixed = new Map<number, Intl.NumberFormat>();
 
@@ -77,8 +77,8 @@ function fixedAmounts(decimals: number): Intl.NumberFormat {
 }
 
 /**
- * Returns how many decimals all amounts of a column are shown with: two digits of the smallest one, from 2 to 6 decimals.
- * @param amounts exact decimal texts; null where the workspace hides them
+ * Returns the number of decimals for all amounts in a column: enough for two digits of the smallest one, from 2 to 6.
+ * @param amounts exact decimal strings; null if the workspace hides them
  */
 export function columnDecimals(amounts: readonly (string | null)[]): number {
   const sizes = amounts.map((amount) => Math.abs(Number(amount))).filter((size) => size > 0);
@@ -87,30 +87,30 @@ export function columnDecimals(amounts: readonly (string | null)[]): number {
   return Math.min(maxDecimals, Math.max(2, 1 - first));
 }
 
-/** A count in full: 1,234,567. */
+/** Formats a count in full: 1,234,567. */
 export function formatCount(count: number): string {
   return count < 1_000 && Number.isInteger(count) && count >= 0 ? String(count) : counts.format(count);
 }
 
-/** A count where there is little room: 1.2M. */
+/** Formats a count for small spaces: 1.2M. */
 export function formatShortCount(count: number): string {
   return shortCounts.format(count);
 }
 
-/** A duration of so many milliseconds: 840 ms, 1.24 s, 62 s. */
+/** Formats a duration in milliseconds: 840 ms, 1.24 s, 62 s. */
 export function formatMs(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   return ms < 10_000 ? `${(ms / 1_000).toFixed(2)} s` : `${(ms / 1_000).toFixed(1)} s`;
 }
 
-/** How members are called whose texts are amounts. */
+/** Names of members whose strings are amounts. */
 const amountName = /(Usd|Credits|Deductions)$|^(amount|balance|balanceAfter|reserved|available)$/;
 const decimal = /^-?\d+(\.\d+)?$/;
 
-/** An amount as exact text; in answers of the API it is a JSON number with the same digits. */
+/** An amount as an exact string. In API responses it is a JSON number with the same digits. */
 export const amountText = z.string().regex(decimal);
 
-/** An answer for an API: its amounts, which are exact texts here, as JSON numbers with the same digits. */
+/** Converts the amounts of an API response from exact strings to JSON numbers with the same digits. */
 export function exactAmounts(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(exactAmounts);
   if (typeof value !== "object" || value === null) return value;

@@ -1,6 +1,6 @@
 import { Snippet } from "./snippet.tsx";
 
-/** How to call the gateway: its address, and ready snippets that take the key from the environment. */
+/** Shows how to call the gateway: its URL, and snippets that read the key from the environment. */
 export function GatewayGuide({ baseUrl }: { baseUrl: string }) {
   return (
     <div className="space-y-4">

@@ -10,6 +10,6 @@ test.each([
   ["नेहा", "ने"],
   ["محمد", "م"],
   ["", "?"],
-])("of %s it is %s", (name, initial) => {
+])("the initial of %s is %s", (name, initial) => {
   expect(initialOf(name)).toBe(initial);
 });

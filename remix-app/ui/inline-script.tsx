@@ -1,6 +1,6 @@
 import { createContext, useContext } from "react";
 
-/** A small script of ours in the page itself, with the nonce that the page's policy asks for. */
+/** Renders a small inline script with the nonce that the page's policy requires. */
 export function InlineScript({ source }: { source: string }) {
   return (
     <script
@@ -16,7 +16,7 @@ export function InlineScript({ source }: { source: string }) {
 /** The nonce of this response's scripts. Empty in the browser, which hides nonces once they have been checked. */
 export const NonceContext = createContext("");
 
-/** The nonce to put on a script. */
+/** Returns the nonce for scripts. */
 export function useNonce(): string {
   return useContext(NonceContext);
 }

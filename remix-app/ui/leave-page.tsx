@@ -1,15 +1,14 @@
 import { ButtonLink } from "./button.tsx";
 import { EntryPage } from "./entry-page.tsx";
 
-/** Where a page continues to by itself. */
 export interface Departure {
   address: string;
   displayName: string;
 }
 
 /**
- * Continues to another site. After one of our forms, a redirect would be blocked: form-action applies to every redirect
- * that follows, including those of the app, which we don't know.
+ * Continues to another site. After one of our forms, a redirect would be blocked: form-action also applies to all
+ * further redirects, including the app's own, which we don't know.
  */
 export function LeavePage({ address, displayName }: Departure) {
   return (
@@ -22,7 +21,7 @@ export function LeavePage({ address, displayName }: Departure) {
   );
 }
 
-/** The end of a sign-out that leads nowhere else. */
+/** Shows that the person is signed out, if there is nowhere else to go. */
 export function SignedOutPage() {
   return (
     <EntryPage title="You’re signed out" lead="You can close this page." themeSwitch={false}>

@@ -1,6 +1,6 @@
 import { gatePath, useBrand } from "./brand.ts";
 
-/** The product's mark, and its name unless told otherwise. */
+/** Shows the product's mark, and its name by default. */
 export function Mark({ nameless = false }: { nameless?: boolean }) {
   const { name, mark } = useBrand();
   return (

@@ -7,13 +7,13 @@ const units = [
   ["hour", 60 * 60],
   ["minute", 60],
 ] as const;
-// In numbers: "yesterday" would be said of what was two calendar days ago.
+// Numeric, because "yesterday" could mean less than 24 hours ago.
 const relative = new Intl.RelativeTimeFormat("en");
 
 /**
- * A moment as people say it, with the exact time on hover.
+ * Shows a time relative to now, with the exact time on hover.
  * @param props.at RFC 3339
- * @param props.now the moment it is told from, of the answer that carries it, so that server and browser agree
+ * @param props.now the time of the response, so that server and browser agree
  */
 export function Moment({ at, now }: { at: string; now: string }) {
   return (
@@ -23,7 +23,7 @@ export function Moment({ at, now }: { at: string; now: string }) {
   );
 }
 
-/** A moment as its date and time, to the second on hover. @param props.at RFC 3339 */
+/** Shows a date and time, to the second on hover. @param props.at RFC 3339 */
 export function ExactTime({ at }: { at: string }) {
   return (
     <time dateTime={at} title={exactTimeText(at)}>
@@ -32,7 +32,7 @@ export function ExactTime({ at }: { at: string }) {
   );
 }
 
-/** A day in UTC. @param props.at the day, or its first moment, RFC 3339 */
+/** Shows a day in UTC. @param props.at the day, or its start as RFC 3339 */
 export function Day({ at }: { at: string }) {
   const day = at.slice(0, 10);
   return (
@@ -42,7 +42,10 @@ export function Day({ at }: { at: string }) {
   );
 }
 
-/** How far a moment is from another, in the largest unit that it fills; rounded it is never 60 minutes, or 24 hours. */
+/**
+ * Describes the distance between two times in the largest unit it fills. After rounding it is never 60 minutes or 24
+ * hours.
+ */
 export function momentInWords({ at, now }: { at: string; now: string }): string {
   const seconds = (Date.parse(at) - Date.parse(now)) / 1000;
   const distance = Math.abs(seconds);
@@ -50,14 +53,14 @@ export function momentInWords({ at, now }: { at: string; now: string }): string 
   const [unit, size] = units[filled] ?? ["second", 1];
   if (unit === "second") return "just now";
   const rounded = Math.round(distance / size);
-  // Months are of no one length: 30 days are the better words for as many.
+  // Months have no fixed length, so 30 days are shown as days.
   const [above = unit, sizeAbove = size] = unit === "minute" || unit === "hour" ? (units[filled - 1] ?? []) : [];
   const sign = Math.sign(seconds);
   const full = above !== unit && rounded * size >= sizeAbove;
   return full ? relative.format(sign, above) : relative.format(sign * rounded, unit);
 }
 
-/** A relative time for pages that are not hydrated, as of when they are sent. */
+/** Shows a time relative to when the page is sent, for pages that are not hydrated. */
 export function RelativeTime({ at }: { at: string }) {
   return <Moment at={at} now={new Date().toISOString()} />;
 }

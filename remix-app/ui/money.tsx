@@ -1,10 +1,10 @@
 import { exactUsd, formatCredits, formatUsd, formatUsdOf, withMinus } from "./format-amount.ts";
 
 /**
- * Dollars as people read them; the exact figure on hover, and for assistive technology.
- * @param props.amount exact decimal text; null where the workspace hides it
- * @param props.of the whole that it stands beside as a part
- * @param props.decimals of all amounts of its column
+ * Shows dollars, with the exact amount on hover and for assistive technology.
+ * @param props.amount exact decimal string; null if the workspace hides it
+ * @param props.of the whole that it is shown next to as a part
+ * @param props.decimals of all amounts in its column
  */
 export function Usd({ amount, of, decimals }: { amount: string | null; of?: string; decimals?: number }) {
   const short = amount && (of === undefined ? formatUsd(amount, decimals) : formatUsdOf(amount, of));
@@ -12,9 +12,9 @@ export function Usd({ amount, of, decimals }: { amount: string | null; of?: stri
 }
 
 /**
- * Credits as people read them, without a unit; the exact figure on hover, and for assistive technology.
- * @param props.amount exact decimal text; null where there is none
- * @param props.decimals of all amounts of its column
+ * Shows credits without a unit, with the exact amount on hover and for assistive technology.
+ * @param props.amount exact decimal string; null if there is none
+ * @param props.decimals of all amounts in its column
  */
 export function Credits({ amount, decimals }: { amount: string | null; decimals?: number }) {
   return amountOf({ short: amount && formatCredits(amount, decimals), exact: amount && withMinus(amount) });

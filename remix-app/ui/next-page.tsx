@@ -4,18 +4,18 @@ import { Outline } from "./outline.tsx";
 
 const slowAfterMs = 300;
 
-/** The page that is on its way, how high what it takes the place of is, in pixels, and what had the focus then. */
+/** The page being loaded, the height of the content that it replaces in pixels, and the element that had the focus. */
 interface NextPage {
   path: string;
   height: number;
   focused: Element | null;
 }
 
-/** The page that is on its way in place of this one, once that takes more than a moment. */
+/** Returns the page being loaded in place of this one, once that takes more than a moment. */
 function useNextPage(content: RefObject<HTMLElement | null>): NextPage | undefined {
   const here = useLocation().pathname;
   const { state, location } = useNavigation();
-  // Another view of the same page leaves what is there until it comes.
+  // Another view of the same page keeps the current content until it has loaded.
   const path = state === "loading" && location.pathname !== here ? location.pathname : undefined;
   const [next, setNext] = useState<NextPage>();
   useEffect(() => {
@@ -28,35 +28,35 @@ function useNextPage(content: RefObject<HTMLElement | null>): NextPage | undefin
       setNext(undefined);
     };
   }, [path, content]);
-  // The page that has come is shown in the same moment, and what was scrolled to in it is found.
+  // The loaded page is shown in the same render, so that its scroll position is found.
   return next?.path === path ? next : undefined;
 }
 
-/** Gives the focus back that hiding the content took, where its page stays after all. */
+/** Restores the focus that was lost when the content was hidden, if the navigation fails. */
 function useFocusBack(focused: Element | null | undefined): void {
   const here = useLocation().pathname;
   useEffect(() => {
     if (!(focused instanceof HTMLElement)) return;
     return () => {
-      // Of a page that has come, the beginning has it (PageArrival); and what somebody chose meanwhile keeps it.
+      // A loaded page moves the focus to its beginning (PageArrival), and an element focused in the meantime keeps it.
       if (location.pathname !== here || document.activeElement !== document.body) return;
       focused.focus({ preventScroll: true });
     };
   }, [focused, here]);
 }
 
-/** What a frame holds; while a page is on its way that takes more than a moment, the outline of that one. */
+/** Renders a frame's content, or the next page's outline while that page takes more than a moment to load. */
 export function UntilNextPage({ children }: { children: ReactNode }) {
   const content = useRef<HTMLDivElement>(null);
   const next = useNextPage(content);
   useFocusBack(next?.focused);
   return (
     <>
-      {/* Hidden and not taken away: where no page comes, what was typed is still there. */}
+      {/* Hidden rather than removed, so that typed values are kept if the navigation fails. */}
       <div ref={content} hidden={next !== undefined} className="space-y-6">
         {children}
       </div>
-      {/* As high as that, so that nothing scrolls, and where it is seen however far down that was. */}
+      {/* As high as the content, so that nothing scrolls, and visible at any scroll position. */}
       {next ? (
         <div style={{ minHeight: next.height }}>
           <h1 className="sr-only">Loading</h1>

@@ -7,7 +7,7 @@ const tones = {
   warn: { look: "bg-warn-soft", icon: "text-warn", Icon: TriangleAlert },
 } as const;
 
-/** A sentence about the state of things, where it happened. It is announced, and does not vanish. */
+/** Shows a status message where something happened. It is announced to screen readers and does not disappear. */
 export function Notice({ tone = "info", children }: { tone?: keyof typeof tones; children: ReactNode }) {
   const { look, icon, Icon } = tones[tone];
   return (
@@ -18,7 +18,7 @@ export function Notice({ tone = "info", children }: { tone?: keyof typeof tones;
   );
 }
 
-/** A notice of a success in this card; renders nothing if there was none. */
+/** Shows a success notice of this card. Renders nothing if there was none. */
 export function CardNotice({
   notice,
   card,

@@ -9,7 +9,7 @@ export interface OtherWay {
   hint: string;
 }
 
-/** What else helps at the second step: other ways through it, what to do where there is none, and the way out. */
+/** Shows other options at the second step: other methods, help for people without any, and signing out. */
 export function OtherWays({ ways, help }: { ways: readonly OtherWay[]; help: ReactNode }) {
   return (
     <div className="space-y-4 border-line border-t pt-6">
@@ -43,7 +43,7 @@ export function OtherWays({ ways, help }: { ways: readonly OtherWay[]; help: Rea
   );
 }
 
-/** The way out of a page that one cannot or will not pass: of this account, the others of the browser stay. */
+/** Signs out of the active account only, for people who cannot or do not want to continue. */
 export function SignOutForm({ quiet = false }: { quiet?: boolean }) {
   return (
     <AccountForm action="/accounts" reloadDocument>

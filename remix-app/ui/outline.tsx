@@ -33,7 +33,7 @@ const form = (
 const table = <Lines count={8} />;
 const card = <Lines count={4} titled />;
 
-/** What stands under the heading of pages, by the end of their paths; of others, two cards. */
+/** The content outline of pages by the end of their paths. All other pages get two cards. */
 const contents: readonly (readonly [RegExp, readonly ReactElement[]])[] = [
   [/^\/workspaces\/[^/]+$/, [figures, chart, card]],
   [/\/ai$/, [range, figures, chart, table]],
@@ -46,7 +46,9 @@ const contents: readonly (readonly [RegExp, readonly ReactElement[]])[] = [
   [/\/activity$/, [card]],
 ];
 
-/** The outline of a page that is on its way. It says nothing by itself: the frame's loading bar does. */
+/**
+ * Renders the outline of a page being loaded. It is silent for assistive technology; the frame's loading bar speaks.
+ */
 export function Outline({ path }: { path: string }) {
   const blocks = contents.find(([end]) => end.test(path))?.[1] ?? [card, card];
   return (

@@ -2,8 +2,8 @@ import { useLocation } from "@remix-run/react";
 import { useEffect, useRef, useState } from "react";
 
 /**
- * Says which page has come and puts the focus at its beginning, where a script brought it in place of another: for pages
- * that they load themselves browsers do both.
+ * Announces a page loaded by client-side navigation and moves the focus to its beginning. For full page loads, browsers
+ * do both.
  */
 export function PageArrival() {
   const { pathname, key } = useLocation();
@@ -13,7 +13,7 @@ export function PageArrival() {
     if (shown.current.key === key) return;
     if (shown.current.pathname !== pathname) setTitle(document.title);
     shown.current = { pathname, key };
-    // What had the focus went with what was there before, unless what came has given it to something.
+    // The focused element was removed with the previous page, unless the new page has already focused one of its own.
     if (document.activeElement === document.body) document.getElementById("content")?.focus({ preventScroll: true });
   }, [pathname, key]);
   return (

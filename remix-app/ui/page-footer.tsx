@@ -1,6 +1,6 @@
 import { useSite } from "./site.ts";
 
-/** Links at the foot of every page. */
+/** Renders the links in the footer of every page. */
 export function FooterLinks() {
   if (!useSite()) return null;
   return (
@@ -12,7 +12,6 @@ export function FooterLinks() {
   );
 }
 
-/** The foot of a page that fills the screen's width. */
 export function PageFooter() {
   return (
     <footer className="mx-auto w-full max-w-5xl px-4 pb-8 lg:px-8">

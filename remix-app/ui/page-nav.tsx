@@ -4,18 +4,18 @@ import { buttonClass } from "./button.tsx";
 import { Link } from "./link.tsx";
 
 export interface PageNavProps {
-  /** What is paged, for assistive technology. */
+  /** The name of the list for assistive technology. */
   label: string;
   nextCursor: string | null;
-  /** The search parameter that holds the cursor. */
+  /** The query parameter of the cursor. */
   param?: string;
-  /** Other search parameters that the page depends on. */
+  /** Other query parameters that the page depends on. */
   keep?: readonly string[];
-  /** The id of the card that holds the list, where the page holds more. */
+  /** The id of the list's card, if the page has several. */
   card?: string;
 }
 
-/** Links to the first and the next page of a list; nothing where all of it is on one page. */
+/** Links to the first and the next page of a list. Renders nothing if it has only one page. */
 export function PageNav({ label, nextCursor, param = "cursor", keep = [], card }: PageNavProps) {
   const { search } = useLocation();
   const first = !new URLSearchParams(search).has(param);

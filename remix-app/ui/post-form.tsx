@@ -4,27 +4,26 @@ import { AccountForm } from "./account-form.tsx";
 import { fillUnanswered, forgetAnswered, forgetSent, keepSent } from "./unanswered-form.ts";
 
 /**
- * A form that changes something, on a page that is hydrated: pressing its button again sends nothing while the first
- * sending is under way, and without a connection nothing is sent, so that what was typed stays; so it does where the
- * answer fails, once its page is back. On pages that are not, `data-once` has their own script do the first, and
- * browsers do the rest.
+ * A form that changes something, on a hydrated page. Pressing its button again while it is being sent does nothing.
+ * Without a connection nothing is sent and the typed values stay. They are also restored if the response fails, once
+ * the page has loaded again. On other pages, `data-once` prevents double submission, and browsers do the rest.
  */
 export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "method">) {
   const idle = useNavigation().state === "idle";
   const submit = useSubmit();
   const answer = useActionData<unknown>();
-  // A second click comes before React has drawn what the first one began.
+  // A ref, because a second click can arrive before React has rendered the first one's state.
   const sent = useRef(false);
   const [offline, setOffline] = useState(false);
   const element = useRef<HTMLFormElement>(null);
   const [unanswered, setUnanswered] = useState(false);
   useEffect(() => {
     if (element.current) setUnanswered(fillUnanswered(element.current));
-    // A failure that takes this form's place says so at the same time.
+    // Deferred, because a failure that replaces this form is reported at the same time.
     return () => void setTimeout(forgetAnswered);
   }, []);
   const answered = useRef(answer);
-  // An answer ends a sending, even before the page's loaders have run again.
+  // A response completes the submission, even before the page's loaders have run again.
   useEffect(() => {
     const hasAnswer = answer !== undefined && answer !== answered.current;
     answered.current = answer;
@@ -40,7 +39,7 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
     keepSent(event.currentTarget);
     onSubmit?.(event);
     if (navigator.onLine || event.defaultPrevented) return;
-    // What browsers call offline has no network; a server on this same machine it has all the same.
+    // Browsers are offline without a network, but a server on the same machine is still reachable.
     event.preventDefault();
     const { submitter } = event.nativeEvent as SubmitEvent;
     const target = submitter instanceof HTMLButtonElement ? submitter : event.currentTarget;

@@ -1,4 +1,4 @@
-// What every page that is not hydrated has of scripts. All of it works without.
+// All scripts of pages that are not hydrated. The pages work without them.
 for (const button of document.querySelectorAll("button[data-reveals]")) {
   const input = document.getElementById(button.dataset.reveals);
   button.hidden = false;
@@ -8,7 +8,7 @@ for (const button of document.querySelectorAll("button[data-reveals]")) {
     button.setAttribute("aria-pressed", String(reveal));
     button.firstElementChild.textContent = reveal ? "Hide" : "Show";
   });
-  // A shown password is not kept by the browser as text.
+  // Prevents the browser from saving a shown password as text.
   input.form.addEventListener("submit", () => {
     input.type = "password";
   });
@@ -24,7 +24,7 @@ for (const button of document.querySelectorAll("button[data-prints]")) {
   button.hidden = false;
   button.addEventListener("click", () => print());
 }
-// A double click sends once; a form whose sending was stopped can be sent again.
+// A double click submits once. A canceled form can be submitted again.
 const resendAfterMs = 3000;
 for (const form of document.querySelectorAll("form[data-once]")) {
   form.addEventListener("submit", (event) => {

@@ -3,20 +3,17 @@ import type { ReactNode } from "react";
 import { buttonClass } from "./button.tsx";
 
 export interface ProviderButtonsProps {
-  /** In the order of the buttons. */
+  /** In display order. */
   providers: readonly { name: string; label: string }[];
-  /** The one that this browser signed in with last, which has a row of its own. */
+  /** The provider last used in this browser, which has its own row. */
   lastUsed: string | null;
-  /** Where to go in the end; empty for the start page. */
+  /** Where to continue after the sign-in; empty for the home page. */
   returnUrl: string;
-  /**
-   * For who is signed in already: whether they mean another account than that (`add`), or show that it is still them
-   * (`prove`).
-   */
+  /** For signed-in people: whether they add another account (`add`) or confirm their identity (`prove`). */
   intent?: "add" | "prove" | undefined;
 }
 
-/** A button for each provider. The form's answer is the provider's page. */
+/** Renders one button per provider. The form leads to the provider's page. */
 export function ProviderButtons({ providers, lastUsed, returnUrl, intent }: ProviderButtonsProps) {
   return (
     <form method="post" data-once className="grid grid-cols-2 gap-2">
@@ -45,12 +42,12 @@ export function ProviderButtons({ providers, lastUsed, returnUrl, intent }: Prov
   );
 }
 
-/** Marks the way that this browser signed in by the last time. */
+/** Marks the sign-in method last used in this browser. */
 export function LastUsed() {
   return <span className="rounded-full bg-accent-soft px-2 py-0.5 font-medium text-accent text-small">Last used</span>;
 }
 
-/** Our own plain drawings, of one colour, 24 units wide. */
+/** Our own single-color drawings, 24 units wide. */
 const drawings: Record<string, ReactNode> = {
   google: (
     <path
@@ -70,7 +67,6 @@ const drawings: Record<string, ReactNode> = {
   azure: <path d="M2.500 2.500h9v9h-9Zm10 0h9v9h-9Zm-10 10h9v9h-9Zm10 0h9v9h-9Z" />,
 };
 
-/** A provider's logo, next to its name. */
 export function ProviderIcon({ provider }: { provider: string }) {
   const drawing = drawings[provider];
   if (!drawing) return <KeyRound aria-hidden="true" className="size-4 shrink-0" />;
@@ -81,7 +77,7 @@ export function ProviderIcon({ provider }: { provider: string }) {
   );
 }
 
-/** The ways to get in: the page's own and the providers, in the order in which people use them. */
+/** Shows the page's own sign-in methods and the providers, the last used one first. */
 export function WaysIn({ children, ...offered }: ProviderButtonsProps & { children: ReactNode }) {
   if (offered.providers.length === 0) return children;
   const buttons = <ProviderButtons {...offered} />;

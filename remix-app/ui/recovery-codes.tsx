@@ -2,7 +2,7 @@ import { useBrand } from "./brand.ts";
 import { ButtonLink, buttonClass } from "./button.tsx";
 import { Notice } from "./notice.tsx";
 
-/** New recovery codes, this one time: to download, to print, or to write down. */
+/** Shows new recovery codes once, to download, print or write down. */
 export function RecoveryCodes({ codes, email }: { codes: readonly string[]; email: string }) {
   const { name } = useBrand();
   const fileName = `${name.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, "-")}-recovery-codes.txt`;

@@ -14,12 +14,12 @@ export interface ReferencePageProps {
   title: string;
   lead?: ReactNode;
   areas: readonly ReferenceArea[];
-  /** The address of the page at hand. */
+  /** The path of the current page. */
   current?: string;
   children: ReactNode;
 }
 
-/** The frame of the API reference, which anyone may read: areas and their tags at the left, above on small screens. */
+/** The frame of the public API reference: areas and their tags on the left, on small screens at the top. */
 export function ReferencePage({ title, lead, areas, current, children }: ReferencePageProps) {
   const site = useSite();
   return (

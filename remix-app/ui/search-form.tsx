@@ -4,8 +4,8 @@ import { Button } from "./button.tsx";
 import { Field } from "./field.tsx";
 
 /**
- * Searches the list of its page; the term is `q` of the address.
- * @param props.keep parameters of the address that stay as they are
+ * Searches the page's list. The search term is the query parameter `q`.
+ * @param props.keep query parameters to keep
  */
 export function SearchForm({
   label,
@@ -27,7 +27,7 @@ export function SearchForm({
   );
 }
 
-/** The field of a search, which "/" focuses (search-key.js). */
+/** Renders a search field, which "/" focuses (search-key.js). */
 export function SearchField({ name, label, term }: { name: string; label: string; term: string }) {
   return (
     <div className="min-w-48 flex-1">
@@ -41,7 +41,7 @@ export function SearchField({ name, label, term }: { name: string; label: string
         autoCapitalize="none"
         spellCheck={false}
         aria-keyshortcuts="/"
-        // The key is shown as long as this is.
+        // The key hint is visible while the placeholder is.
         placeholder=" "
         trailing={
           <span aria-hidden="true" className="search-key">

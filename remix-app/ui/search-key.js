@@ -1,5 +1,5 @@
-// Focuses the page's search field when "/" is pressed, unless that types into a field. Single keys can be pressed by
-// mistake, so the profile settings turn it off (WCAG 2.1.4).
+// Focuses the page's search field when "/" is pressed outside a text field. Single keys can be pressed by mistake, so
+// people can turn the shortcut off in their profile settings (WCAG 2.1.4).
 const root = document.documentElement;
 const stored = "gatehouse-search-key";
 if (localStorage.getItem(stored) === "off") root.dataset.searchKey = "off";

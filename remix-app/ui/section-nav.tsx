@@ -6,22 +6,22 @@ import { Link } from "./link.tsx";
 export interface Section {
   to: string;
   label: string;
-  /** Another path whose pages belong to it. */
+  /** Another path whose pages belong to the section. */
   also?: string;
 }
 
 export interface SectionGroup {
-  /** Without one, its sections stand for themselves. */
+  /** The group's label. Without one, its sections are listed directly. */
   label?: string;
   sections: readonly Section[];
 }
 
 export interface SectionNavProps {
-  /** What the sections are of, for assistive technology. */
+  /** The navigation's name for assistive technology. */
   label: string;
-  /** The same as the button shows it that opens the menu on small screens. */
+  /** The visible name on the button that opens the menu on small screens. */
   name: string;
-  /** Above the sections, such as what switches between workspaces. */
+  /** Content above the sections, such as the workspace switcher. */
   head?: ReactNode;
   groups: readonly SectionGroup[];
 }
@@ -29,8 +29,8 @@ export interface SectionNavProps {
 const menuId = "page-menu";
 
 /**
- * The sections that a page is one of: a sidebar from 1024 px, below it a menu that a button opens. Both are one element,
- * the browser's popover, which styles.css always shows where there is room. So it needs no script.
+ * Renders the sections around a page: a sidebar from 1024 px, below that a menu opened by a button. Both are one
+ * element, the browser's popover, which styles.css always shows if there is room. So it needs no JavaScript.
  */
 export function SectionNav({ label, name, head, groups }: SectionNavProps) {
   const { pathname } = useLocation();
@@ -52,7 +52,7 @@ export function SectionNav({ label, name, head, groups }: SectionNavProps) {
           <bdi>{name}</bdi>
         </span>
       </button>
-      {/* The key closes the menu when a script brings another page. */}
+      {/* The key closes the menu on client-side navigation. */}
       <nav key={pathname} id={menuId} {...{ popover: "auto" }} aria-label={label} className="side-nav">
         <div>
           <button
@@ -91,7 +91,7 @@ function Group({ label, sections, current }: SectionGroup & { current: Section |
   );
 }
 
-/** Returns the section whose path, or other path, is the longest that a page is at or below. */
+/** Returns the section with the longest path, or alternative path, that contains the page. */
 export function currentSection(sections: readonly Section[], pathname: string): Section | undefined {
   const depth = ({ to, also }: Section) =>
     Math.max(...[to, also].map((path) => (path && `${pathname}/`.startsWith(`${path}/`) ? path.length : 0)));

@@ -1,8 +1,9 @@
-// Tells this browser's other tabs who is signed in here, and heeds what they tell. For show alone: what a tab hears it
-// asks of the server before it does anything, and the server decides about every request anyway.
-// Whose page this is changes where a script brings the next one after another tab has switched.
+// Notifies this browser's other tabs of who is signed in, and reacts to their notifications. For display only: a
+// notified tab asks the server before it reacts, and the server checks every request anyway. The page's account changes
+// on client-side navigation after another tab has switched.
 const page = document.documentElement;
-// What somebody has changed by hand here: a tick or a choice is not seen in a value, nor what a script keeps in step.
+// Fields changed by hand. A changed checkbox or selection does not show in a value, nor does a field that a script
+// updates.
 const touched = new Set();
 let channel;
 
@@ -21,20 +22,20 @@ async function compare() {
     document.getElementById("session-notice").hidden = true;
     return;
   }
-  // A key that is shown this once can still be copied, until nobody is signed in any more.
+  // A key that is shown only once stays until the person is signed out.
   if (somethingTyped() || (session && document.querySelector("[data-shown-once]")))
     tell(session ? `You’re signed in as ${session.user.email} in another tab.` : "You signed out in another tab.");
   else openAnew();
 }
 
-// By its address: to reload what a form was answered with is to send that form again.
+// Navigates instead of reloading, because reloading a form's response would submit the form again.
 function openAnew() {
   location.replace(`${location.pathname}${location.search}`);
 }
 
 function somethingTyped() {
   if ([...touched].some((field) => field.isConnected)) return true;
-  // What the browser has put back on the way here was typed, too.
+  // Values restored by the browser were typed as well.
   return [...document.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue);
 }
 
@@ -50,7 +51,7 @@ if ("BroadcastChannel" in window) {
   addEventListener("input", ({ target }) => touched.add(target), { capture: true });
   channel.postMessage(page.dataset.account);
   new MutationObserver(() => void compare()).observe(page, { attributeFilter: ["data-account"] });
-  // A page that the browser keeps for "back" must not listen, and may be out of date when it returns.
+  // A page in the back/forward cache must not listen, and may be outdated when it returns.
   addEventListener("pagehide", () => channel.close());
   addEventListener("pageshow", ({ persisted }) => {
     if (!persisted) return;

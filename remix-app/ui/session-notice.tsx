@@ -1,6 +1,6 @@
 /**
- * Shown by `session-channel.js` where another tab changed who is signed in while something was typed here, or is shown
- * this once.
+ * Shown by `session-channel.js` if another tab changed the account while this page has typed values or a key shown only
+ * once.
  */
 export function SessionNotice() {
   return (

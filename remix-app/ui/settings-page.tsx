@@ -7,7 +7,7 @@ const sections = [
   { to: "/settings/security", label: "Security" },
 ] as const;
 
-/** The frame of a settings page: the sections at the left, above on small screens, and cards of one concern each. */
+/** The frame of a settings page: the sections on the left, on small screens at the top, and one card per concern. */
 export function SettingsPage({ children, ...page }: AppPageProps & { children: ReactNode }) {
   return (
     <AppPage {...page}>

@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 
 const confirmationMs = 2_000;
 
-/** Code to take away: scrolls sideways rather than wrapping, and has a button that copies it. */
+/** Shows code to copy. It scrolls sideways instead of wrapping, and has a copy button. */
 export function Snippet({ label, code }: { label: string; code: string }) {
   return (
     <figure className="overflow-hidden rounded-card border border-line">

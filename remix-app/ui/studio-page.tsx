@@ -8,7 +8,7 @@ interface StudioPageProps extends WorkspacePageProps {
   };
 }
 
-/** A page of a workspace's AI studio, which warns where credits run out. */
+/** The frame of an AI studio page, which warns if credits are low. */
 export function StudioPage({ children, ...page }: StudioPageProps) {
   const { creditNotice } = page.workspace;
   return (

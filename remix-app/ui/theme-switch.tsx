@@ -8,7 +8,7 @@ const choices = [
   { theme: "dark", label: "Dark", Icon: Moon },
 ] as const;
 
-/** Chooses the appearance. A plain form, so that it works without script. */
+/** Renders the choice of the appearance as a plain form, so that it works without JavaScript. */
 export function ThemeSwitch({ current }: { current: Theme }) {
   const { pathname, search } = useLocation();
   return (

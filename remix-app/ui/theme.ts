@@ -8,12 +8,11 @@ export type Theme = z.infer<typeof themeSchema>;
 
 const keptTheme = themeSchema.catch("system");
 
-/** Returns the reader's choice of appearance; `system` if they made none. */
+/** Returns the chosen appearance, or `system` if none was chosen. */
 export function readTheme(context: CookieContext): Theme {
   return keptTheme.parse(readCookie(context, cookies.theme));
 }
 
-/** Keeps the reader's choice in this browser. */
 export function writeTheme(context: CookieContext, theme: Theme): void {
   if (theme === "system") clearCookie(context, cookies.theme);
   else writeCookie(context, cookies.theme, { value: theme });

@@ -4,35 +4,35 @@ interface Sent {
   held: readonly (string | boolean)[];
 }
 
-/** In this document alone: it is gone with it. */
+/** Only held in this document, and lost with it. */
 let sent: Sent | null = null;
 let failed = false;
 
-/** Keeps what a form holds that is being sent, but for passwords, until it is answered. */
+/** Remembers the values of a form being sent, except passwords, until there is a response. */
 export function keepSent(form: HTMLFormElement): void {
   const held = fieldsOf(form).map((field) => (isTicked(field) ? field.checked : field.value));
   sent = { page: location.pathname, form: nameOf(form), held };
   failed = false;
 }
 
-/** The form was answered. */
+/** Forgets the values once there is a response. */
 export function forgetSent(): void {
   sent = null;
 }
 
-/** What there was of an answer was a failure, and took the form's place. */
+/** Records that the response was a failure that replaced the form. */
 export function failSent(): void {
   failed = sent !== null;
 }
 
-/** The form is gone: where nothing has failed by then, the page that it led to took its place. */
+/** Called when the form is removed. Without a failure, the page that it led to has replaced it. */
 export function forgetAnswered(): void {
   if (!failed) sent = null;
 }
 
 /**
- * Puts what was sent without an answer back into its form, once.
- * @returns whether this is the form
+ * Restores the values of an unanswered form, once.
+ * @returns whether this is that form
  */
 export function fillUnanswered(form: HTMLFormElement): boolean {
   if (!sent || !failed) return false;
@@ -50,7 +50,7 @@ export function fillUnanswered(form: HTMLFormElement): boolean {
 
 type Field = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
 
-/** What people fill in, in order. */
+/** Returns the fields that people fill in, in order. */
 function fieldsOf(form: HTMLFormElement): Field[] {
   return [...form.querySelectorAll<Field>("input:not([type=hidden], [type=password], [type=file]), select, textarea")];
 }
@@ -59,7 +59,7 @@ function isTicked(field: Field): field is HTMLInputElement {
   return field instanceof HTMLInputElement && (field.type === "checkbox" || field.type === "radio");
 }
 
-/** Whose, and about what: by what it sends of itself; and of which fields. */
+/** Identifies a form by its hidden fields, which state its account and subject, and by its field names. */
 function nameOf(form: HTMLFormElement): string {
   const own = [...form.querySelectorAll<HTMLInputElement>("input[type=hidden]")];
   return JSON.stringify([own.map(({ name, value }) => [name, value]), fieldsOf(form).map(({ name }) => name)]);

@@ -7,7 +7,7 @@ interface Choice {
   name: string;
 }
 
-/** Says which workspace a page is of, and leads to others. */
+/** Shows the page's workspace and links to others. */
 export function WorkspaceSwitcher({ workspace, others }: { workspace: Choice; others: readonly Choice[] }) {
   return (
     <details className="rounded-card border border-line">

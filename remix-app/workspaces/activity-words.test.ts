@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { activitySentence } from "./audit-log.ts";
 
 const line = { actor: "Ada", actorId: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", subject: "Nightly" };
-/** What triggers put together. */
+/** Actions that triggers compose from parts. */
 const composed = ["member", "role", "invitation", "agent_access"].flatMap(
   (subject) =>
     ({
@@ -19,18 +19,18 @@ const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   ),
 );
 
-test("the database's own words are found", () => {
+test("finds the actions in the database's own code", () => {
   expect(written).toContain("workspace.created");
 });
 
-test.each([...new Set([...written, ...composed])])("%s is told in words", (action) => {
+test.each([...new Set([...written, ...composed])])("has a label for the action %s", (action) => {
   const sentence = activitySentence({ ...line, action });
   expect(sentence).toContain("Nightly");
   expect(sentence).not.toContain(action);
   expect(sentence).not.toContain(action.replaceAll(/[._]/g, " "));
 });
 
-test("a line without an actor is the service's, or of somebody who has left", () => {
+test("an entry without an actor belongs to the system or to a former member", () => {
   const deleted = { ...line, actor: null, action: "workspace.deleted" };
   expect(activitySentence(deleted)).toBe("A former member deleted the workspace Nightly");
   expect(activitySentence({ ...deleted, actorId: null })).toBe("System deleted the workspace Nightly");

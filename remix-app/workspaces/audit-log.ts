@@ -23,8 +23,8 @@ export interface LogEntry {
 const pageSize = 50;
 
 /**
- * A page of a workspace's log, the newest first; its owners alone may read it.
- * @param options.before the id of the last entry of the page before
+ * Returns a page of a workspace's log, newest first. Only its owners can read it.
+ * @param options.before the id of the previous page's last entry
  */
 export async function listLogEntries(
   { data }: User,
@@ -46,7 +46,7 @@ export async function listLogEntries(
   return { entries: page, next: entries.length > pageSize ? (page.at(-1)?.id ?? null) : null };
 }
 
-/** What members do, by the action of the log's line. */
+/** Verbs for members' actions, by the log entry's action. */
 const verbs: Record<string, string> = {
   "workspace.created": "created the workspace",
   "workspace.changed": "changed the workspace",
@@ -73,14 +73,14 @@ const verbs: Record<string, string> = {
   "budget.changed": "changed the budget of",
 };
 
-/** A line of a workspace's log as a sentence, also of an action of tomorrow. */
+/** Formats a log entry as a sentence, also for an unknown future action. */
 export function activitySentence({
   action,
   actor,
   actorId,
   subject,
 }: Pick<LogEntry, "action" | "actorId" | "subject"> & {
-  /** The actor's name; null if they have left the workspace, or the service itself acted. */
+  /** The actor's name; null if they have left the workspace, or the system acted. */
   actor: string | null;
 }): string {
   const what = verbs[action] ?? action.replaceAll(/[._]/g, " ");

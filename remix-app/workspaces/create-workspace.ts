@@ -3,7 +3,7 @@ import { z } from "zod";
 import { isReadable } from "../http/readable.ts";
 import type { User } from "../session/user.ts";
 
-/** A workspace's name as typed. */
+/** Parses a workspace's name as typed. */
 export const workspaceNameSchema = z
   .string()
   .trim()
@@ -11,7 +11,7 @@ export const workspaceNameSchema = z
   .max(80, "Enter a name of at most 80 characters")
   .refine(isReadable, "Enter a name without invisible characters");
 
-/** Founds a workspace with the user as its owner. @returns its id, or the failure: PT409 where they have too many */
+/** Creates a workspace with the user as its owner. @returns its id, or the failure: PT409 if they have too many */
 export async function createWorkspace(
   { data }: User,
   name: string,
@@ -20,7 +20,7 @@ export async function createWorkspace(
   return error ? { error } : { id: z.uuid().parse(id) };
 }
 
-/** Gives a workspace another name. @returns the failure or null: PT404 where nothing was changed */
+/** Renames a workspace. @returns the failure or null: PT404 if nothing was changed */
 export async function renameWorkspace(
   { data }: User,
   { workspaceId, name }: { workspaceId: string; name: string },
@@ -29,7 +29,7 @@ export async function renameWorkspace(
   return error ?? (renamed.length === 0 ? { code: "PT404" } : null);
 }
 
-/** Closes a workspace for everyone in it. @returns the failure or null */
+/** Deletes a workspace for all of its members. @returns the failure or null */
 export async function deleteWorkspace({ data }: User, workspaceId: string): Promise<PostgrestError | null> {
   const { error } = await data.rpc("delete_workspace", { workspace_id: workspaceId });
   return error;

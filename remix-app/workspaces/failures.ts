@@ -1,7 +1,7 @@
 import type { PostgrestError } from "@supabase/supabase-js";
 import { type ProblemCode, problem } from "../http/problem.ts";
 
-/** What the database's own codes mean here: SQLSTATEs of our functions, and of the constraints and policies they meet. */
+/** Maps the database's error codes: SQLSTATEs of our functions, and of their constraints and policies. */
 const problems: Record<string, ProblemCode> = {
   PT403: "FORBIDDEN",
   "42501": "FORBIDDEN",
@@ -14,7 +14,7 @@ const problems: Record<string, ProblemCode> = {
   "22P02": "INVALID_REQUEST",
 };
 
-/** What a failed call about a workspace is answered with, and logged as where it is nobody's mistake. */
+/** Answers a failed call about a workspace, and logs unexpected errors. */
 export function workspaceProblem(error: Pick<PostgrestError, "code">, { requestId }: { requestId: string }): Response {
   const code = problems[error.code];
   if (code) return problem(code, { requestId });
@@ -22,7 +22,7 @@ export function workspaceProblem(error: Pick<PostgrestError, "code">, { requestI
   return problem("UNAVAILABLE", { requestId });
 }
 
-/** Whether a call was refused because of what stands in its way, which a page explains beside its form. */
+/** Returns whether a call was refused because of a conflict, which a page explains next to its form. */
 export function isConflict({ code }: PostgrestError): boolean {
   return problems[code] === "CONFLICT";
 }

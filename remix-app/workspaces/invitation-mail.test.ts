@@ -5,7 +5,7 @@ import { invitationMail } from "./invitation-mail.ts";
 const origin = "https://gatehouse.example";
 const site = { origin, product: "Gatehouse", accent: "#035e63" };
 
-test("an invitation links to its own page alone, and no name reaches its subject", () => {
+test("an invitation links only to its own page, and its subject contains no names", () => {
   const inviter = { displayName: "Claim $500 at https://evil.example", email: "billing@evil.example" };
   const workspace = { name: `evil.example/login\n\nOr here: ${origin}/logout` };
   const mail = invitationMail({ to: "ada@example.com", inviter, workspace, token: "t0ken" }, site);
@@ -17,7 +17,7 @@ test("an invitation links to its own page alone, and no name reaches its subject
   expect(around.replaceAll("\u200A", "")).toContain("Claim $500 at https://evil.example (billing@evil.example)");
 });
 
-test("an invitation by somebody without a display name names their email", () => {
+test("an invitation from a person without a display name shows their email", () => {
   const mail = invitationMail(
     {
       to: "ada@example.com",

@@ -36,8 +36,8 @@ export function invitationMail(
 }
 
 /**
- * Sends an invitation. Its token is a secret, so the email is sent now or not at all.
- * @returns false where it could not be sent; that is logged
+ * Sends an invitation. Its token is a secret, so the email is sent immediately or not at all.
+ * @returns false if it could not be sent; this is logged
  */
 export async function sendInvitation({ env, requestId }: AppLoadContext, invitation: Invitation): Promise<boolean> {
   const failure = await deliverMail(env, { mail: invitationMail(invitation, mailSite(env)) });

@@ -24,7 +24,7 @@ const preview = z.object({
   forYou: z.boolean(),
 });
 
-/** What an invitation offers, to whoever holds its link. */
+/** An invitation's offer, as shown to anyone who has its link. */
 export type InvitationPreview = z.infer<typeof preview>;
 
 export interface OpenInvitation {
@@ -35,14 +35,14 @@ export interface OpenInvitation {
   expiresAt: string;
 }
 
-/** The token travels in the mail alone; the database keeps, and is asked with, its hash. */
+/** Only the email contains the token. The database stores its hash and looks it up by that. */
 function hashOf(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }
 
 /**
- * A page of open invitations, newest first.
- * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE
+ * Returns a page of open invitations, newest first.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is not ours, 503 UNAVAILABLE
  */
 export async function listInvitations(
   { data }: User,
@@ -83,9 +83,9 @@ export async function listInvitations(
 }
 
 /**
- * Makes an invitation; one that was open for the same email is replaced, so that only the newest mail works.
- * @returns the token for the mail's link, or the failure: 23505 where the open one is too young to be replaced, PT429
- *   after too many of one inviter, whose `details` are the seconds until the next
+ * Creates an invitation. Replaces an open one for the same email, so that only the newest email works.
+ * @returns the token for the email's link, or the failure: 23505 if the open one is too recent to be replaced, PT429
+ * after too many by one inviter, with the seconds until the next one in `details`
  */
 export async function createInvitation(
   { data }: User,
@@ -101,7 +101,7 @@ export async function createInvitation(
   return error ? { error } : { token };
 }
 
-/** Takes an invitation back. @returns the failure or null */
+/** Withdraws an invitation. @returns the failure or null */
 export async function withdrawInvitation(
   { data }: User,
   { workspaceId, invitationId }: { workspaceId: string; invitationId: string },
@@ -116,7 +116,7 @@ export async function withdrawInvitation(
   return error ?? (withdrawn.length === 0 ? { code: "PT404" } : null);
 }
 
-/** What the invitation of a link offers, or null where there is none. */
+/** Returns the offer of a link's invitation, or null if there is none. */
 export async function previewInvitation(
   { data }: User,
   { token, requestId }: { token: string; requestId: string },
@@ -126,7 +126,7 @@ export async function previewInvitation(
   return found === null ? null : preview.parse(found);
 }
 
-/** Joins the workspace that an invitation offers. @returns its id, or the failure: PT404 where it is open no more */
+/** Joins the workspace of an invitation. @returns its id, or the failure: PT404 if it is no longer open */
 export async function acceptInvitation(
   { data }: User,
   token: string,

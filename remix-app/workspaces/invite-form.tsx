@@ -6,7 +6,7 @@ import { PostForm } from "../ui/post-form.tsx";
 import type { OpenInvitation } from "./invitations.ts";
 import { roleLabel } from "./roles.ts";
 
-/** Invites someone by email, with one of the roles that the inviter may give. */
+/** Renders a form that invites a person by email, with one of the roles that the inviter may assign. */
 export function InviteForm({
   roles,
   email,
@@ -18,17 +18,17 @@ export function InviteForm({
 }: {
   roles: { id: string; name: string }[];
   email: string;
-  /** The role that was chosen for the last invitation, where it was not sent. */
+  /** The role chosen for the last invitation, if it was not sent. */
   roleId: string;
   /** Why the last invitation was not sent. */
   failed: string | null;
-  /** Whether that is the email's fault. */
+  /** Whether the email is the cause. */
   aboutEmail: boolean;
-  /** Of a failure of ours, to quote. */
+  /** The request id to quote for an error on our side. */
   requestId: string | null;
   action: string;
 }) {
-  // The narrowest role comes last, and is the one to begin with.
+  // The narrowest role is last and is the default.
   const chosen = roles.find(({ id }) => id === roleId) ?? roles.at(-1);
   const emailFault = aboutEmail ? failed : null;
   return (
@@ -68,15 +68,14 @@ export function InviteForm({
   );
 }
 
-/** Pending invitations. */
 export function InvitationList({
   invitations,
   here,
   now,
 }: {
-  /** A page of them. */
+  /** One page of invitations. */
   invitations: OpenInvitation[];
-  /** The address of the page. */
+  /** The page's URL. */
   here: string;
   now: string;
 }) {

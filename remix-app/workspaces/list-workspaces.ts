@@ -9,16 +9,16 @@ const rows = z.array(
     .transform(({ plan_id, ...workspace }) => ({ ...workspace, planId: plan_id })),
 );
 
-/** A workspace as one of its members sees it. `personal` means the caller's own; `role` is the caller's. */
+/** A workspace as shown to one of its members. `personal` means the caller's own; `role` is the caller's. */
 export type Workspace = z.output<typeof rows>[number];
 
-/** Which part of a list of workspaces is read. */
+/** The page of a list of workspaces to read. */
 export interface WorkspacePageQuery {
   limit: number;
   cursor?: string | undefined;
 }
 
-/** Where a page of workspaces begins. @throws Response 400 INVALID_REQUEST for a cursor that is none of ours */
+/** Returns where a page of workspaces begins. @throws Response 400 INVALID_REQUEST for a cursor that is not ours */
 export function workspacePosition(
   { cursor }: WorkspacePageQuery,
   { requestId }: { requestId: string },
@@ -26,7 +26,7 @@ export function workspacePosition(
   return positionOf(cursor, { read: readWorkspaceCursor, requestId });
 }
 
-/** A page of the workspaces that were found, one of which may be the first of the next page. */
+/** Returns a page of the given workspaces, of which the last may belong to the next page. */
 export function workspacePage<Found extends { id: string; name: string; personal: boolean }>(
   found: readonly Found[],
   { limit }: WorkspacePageQuery,
@@ -48,9 +48,8 @@ function readWorkspaceCursor(cursor: string): string[] | null {
 }
 
 /**
- * A page of the workspaces that a user belongs to, their personal one first, then by name. Row-level security decides
- * which.
- * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE where the Data API did not answer
+ * Returns a page of a user's workspaces, their personal one first, then by name. Row-level security decides which.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is not ours, 503 UNAVAILABLE if the Data API did not answer
  */
 export async function listWorkspaces(
   { data }: Reader,

@@ -11,7 +11,6 @@ import { changeRole, listRoles, removeMember } from "./members.ts";
 import type { WorkspaceAccess } from "./permission.ts";
 import { assignableRoles } from "./roles.ts";
 
-/** What the members page posts. */
 export const memberChange = z.discriminatedUnion("intent", [
   z.object({ intent: z.literal("invite"), email: emailSchema, roleId: z.uuid() }),
   z.object({ intent: z.literal("withdraw"), invitationId: z.uuid() }),
@@ -22,10 +21,10 @@ export const memberChange = z.discriminatedUnion("intent", [
 export interface MemberOutcome {
   done: string | null;
   failed: string | null;
-  /** Whether it failed for the email that was given. */
+  /** Whether the given email is the cause of the failure. */
   aboutEmail: boolean;
   status: 200 | 403 | 409 | 429 | 503;
-  /** True once the caller is no member any more. */
+  /** True once the caller is no longer a member. */
   leftWorkspace: boolean;
 }
 
@@ -47,8 +46,8 @@ const failed = (message: string, status: MemberOutcome["status"] = 409): MemberO
 });
 
 /**
- * Carries out one change of a workspace's members. The database decides whether this member may.
- * @throws Response a problem where they may not, or the database did not answer
+ * Performs one change of a workspace's members. The database decides whether this member is allowed to.
+ * @throws Response a problem if they are not allowed, or the database did not answer
  */
 export async function applyMemberChange(
   context: AppLoadContext,
@@ -73,7 +72,7 @@ export async function applyMemberChange(
 
   switch (change.intent) {
     case "invite": {
-      // Counted as other mails to this email are; the database counts those of the inviter.
+      // Counts together with other emails to this address. The database counts those by the inviter.
       const attempt = await guardAttempt(context, { action: "mail", email: change.email });
       if (!attempt.admitted) return failed(attempt.message, attempt.status);
       const created = await createInvitation(user, { workspaceId, email: change.email, roleId: change.roleId });

@@ -10,24 +10,24 @@ import { roleLabel } from "./roles.ts";
 
 type Roles = readonly { id: string; name: string }[];
 
-/** With more roles, a choice for each member would be most of the page. */
+/** With more roles, a select for each member would make up most of the page. */
 const rolesBesideMember = 6;
 
 export interface MemberListProps {
-  /** A page of them. */
+  /** One page of members. */
   members: Member[];
-  /** The user who looks. */
+  /** The id of the current user. */
   me: string;
   manages: boolean;
   assignable: Roles;
-  /** The address of the page. */
+  /** The page's URL. */
   here: string;
-  /** The search of the page that asks about a member, `change` or `remove`. */
+  /** Returns the query of the page that asks about a member, with `change` or `remove`. */
   ask: (question: Record<string, string>) => string;
   now: string;
 }
 
-/** Members with their roles, and with their emails for those who manage members. */
+/** Lists members with their roles, and with their emails for people who manage members. */
 export function MemberList({ members, me, manages, assignable, here, ask, now }: MemberListProps) {
   if (members.length === 0) return <p className="text-muted">No members match your search.</p>;
   return (
@@ -110,7 +110,6 @@ function RoleChoice({ member: { userId, name, roleId }, assignable, here }: Role
   );
 }
 
-/** Asks for the role of one member. */
 export function RoleChange(props: RoleChangeProps) {
   const { member, here } = props;
   return (
@@ -120,7 +119,7 @@ export function RoleChange(props: RoleChangeProps) {
   );
 }
 
-/** Asks before a member is taken out of a workspace, or leaves it. */
+/** Asks for confirmation before a member is removed from a workspace, or leaves it. */
 export function Removal({
   member,
   self,
@@ -130,7 +129,7 @@ export function Removal({
   member: Pick<Member, "userId" | "name">;
   self: boolean;
   workspace: string;
-  /** Address of the members page. */
+  /** The URL of the members page. */
   here: string;
 }) {
   const { userId, name } = member;

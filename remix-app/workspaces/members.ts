@@ -25,7 +25,7 @@ const roleRow = z.object({
 export interface Member {
   userId: string;
   name: string;
-  /** For members who manage members, and for the member; null for everyone else. */
+  /** For people who manage members, and for the member; null for everyone else. */
   email: string | null;
   roleId: string;
   role: string;
@@ -37,11 +37,11 @@ export type Role = z.infer<typeof roleRow>;
 
 type Place = { workspaceId: string; requestId: string };
 
-/** Which of a workspace's members are read; all of them where nothing is named. */
+/** Selects members of a workspace; all of them without further fields. */
 interface MemberQuery extends Place {
   limit: number;
   cursor?: string | null;
-  /** Part of a name, or of an email that the caller may see, in any case. */
+  /** Part of a name, or of an email that the caller may see, case-insensitive. */
   search?: string;
   roleId?: string;
   userId?: string;
@@ -56,8 +56,8 @@ function readMemberCursor(cursor: string): string[] | null {
 }
 
 /**
- * A page of a workspace's members, owners first, then by name.
- * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE
+ * Returns a page of a workspace's members, owners first, then by name.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is not ours, 503 UNAVAILABLE
  */
 export async function listMembers(
   { data }: User,
@@ -88,7 +88,7 @@ export async function listMembers(
   return { members, nextCursor };
 }
 
-/** A member of a workspace by a user id that an address names; null for anyone else. */
+/** Returns a workspace's member by the user id from a URL, or null for anyone else. */
 export async function getMember(
   user: User,
   { userId, ...place }: Place & { userId: string | null },
@@ -99,7 +99,7 @@ export async function getMember(
 
 const nameRow = z.object({ user_id: z.uuid(), profile: z.object({ display_name: z.string() }).nullable() });
 
-/** The names of those of some people who are members, by user id. */
+/** Returns the names of those people who are members, by user id. */
 export async function namesOfMembers(
   { data }: User,
   { workspaceId, requestId, userIds }: Place & { userIds: readonly string[] },
@@ -120,7 +120,7 @@ export async function namesOfMembers(
 
 const countRow = z.object({ role_id: z.uuid(), members: z.number() });
 
-/** How many members each role of a workspace has, counted to 1,001. */
+/** Returns how many members each role of a workspace has, counted up to 1,001. */
 export async function countRoleMembers(
   { data }: User,
   { workspaceId, requestId }: Place,
@@ -135,7 +135,7 @@ export async function countRoleMembers(
   );
 }
 
-/** Roles of a workspace, from the widest to the narrowest. */
+/** Returns a workspace's roles, from the widest to the narrowest. */
 export async function listRoles({ data }: User, { workspaceId, requestId }: Place): Promise<Role[]> {
   const { data: rows, error } = await data
     .from("workspace_roles")
@@ -154,8 +154,8 @@ export async function listRoles({ data }: User, { workspaceId, requestId }: Plac
 }
 
 /**
- * Gives a member another role. Row-level security refuses roles above the caller's own.
- * @returns null, or the failure: PT409 where it would leave no owner, PT404 where nothing was changed
+ * Assigns another role to a member. Row-level security refuses roles above the caller's own.
+ * @returns null, or the failure: PT409 if no owner would remain, PT404 if nothing was changed
  */
 export async function changeRole(
   { data }: User,
@@ -171,8 +171,8 @@ export async function changeRole(
 }
 
 /**
- * Takes a member out of a workspace, or lets the caller leave it.
- * @returns as {@link changeRole}
+ * Removes a member from a workspace, or lets the caller leave it.
+ * @returns like {@link changeRole}
  */
 export async function removeMember(
   { data }: User,
@@ -187,7 +187,7 @@ export async function removeMember(
   return error ?? (removed.length === 0 ? { code: "PT404" } : null);
 }
 
-/** Makes another member the owner; the caller stays as what comes next below. @returns the failure or null */
+/** Makes another member the owner. The caller gets the next lower role. @returns the failure or null */
 export async function transferOwnership(
   { data }: User,
   { workspaceId, userId }: { workspaceId: string; userId: string },

@@ -5,7 +5,6 @@ import { workspaceChange, workspaceList, workspaceShown } from "./workspace-api.
 
 const tag = "Workspaces";
 
-/** Calls about workspaces themselves. */
 export const workspaceOperations: readonly Operation<ProblemCode>[] = [
   {
     id: "listWorkspaces",

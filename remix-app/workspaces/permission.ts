@@ -35,7 +35,7 @@ const row = z.object({
   ),
 });
 
-/** A workspace with what the caller may do in it. */
+/** A workspace with the caller's permissions in it. */
 export interface WorkspaceAccess {
   id: string;
   name: string;
@@ -46,7 +46,7 @@ export interface WorkspaceAccess {
   role: string;
   isOwner: boolean;
   permissions: readonly WorkspacePermission[];
-  /** For pages: other workspaces of the caller, the first few. */
+  /** For pages: the first few of the caller's other workspaces. */
   others?: readonly { id: string; name: string }[];
   /** For studio pages: the credits left for the caller's requests, if low. */
   creditNotice?: CreditNotice | null;
@@ -54,14 +54,14 @@ export interface WorkspaceAccess {
 
 const creditNoticeSchema = z.object({
   level: z.enum(["low", "empty"]),
-  /** Exact decimal text. */
+  /** Exact decimal string. */
   available: z.string(),
 });
 type CreditNotice = z.infer<typeof creditNoticeSchema>;
 
 /**
- * A workspace as its member sees it, or null for everyone else: row-level security decides.
- * @throws Response 503 UNAVAILABLE where the Data API did not answer
+ * Returns a workspace for its member, or null for everyone else: row-level security decides.
+ * @throws Response 503 UNAVAILABLE if the Data API did not answer
  */
 export async function getWorkspace(
   { id: userId, data }: Reader,
@@ -94,19 +94,21 @@ export async function getWorkspace(
   };
 }
 
-/** A request for a workspace, which its address names. */
+/** A request with the workspace id in its URL. */
 type AskedWorkspace = { request: Request; params: { workspaceId?: string | undefined } };
 
 interface FoundWorkspace {
   user: User;
   workspace: WorkspaceAccess;
-  /** Both of them by id, for reads and changes in the user's name. */
+  /** The ids of both, for reads and changes on the user's behalf. */
   member: { kind: "member"; userId: string; workspaceId: string };
 }
 
 /**
- * The signed-in user and a workspace of theirs. A workspace of others and one that does not exist get one answer.
- * @throws Response as requireUser; 404 NOT_FOUND where they are no member, 409 where its form is of another account's page
+ * Returns the signed-in user and one of their workspaces. Another person's workspace and a missing one get the same
+ * answer.
+ * @throws Response like requireUser; 404 NOT_FOUND if they are not a member, 409 if the form is from another account's
+ * page
  */
 export async function requireWorkspace(
   context: AppLoadContext,
@@ -129,7 +131,7 @@ export async function requireWorkspace(
 
 const othersListed = 8;
 
-/** Returns workspaces to switch to; none where they could not be read, since the page is about another one. */
+/** Returns workspaces to switch to, or none if they could not be read, because the page is about another one. */
 async function readOthers(
   user: User,
   { workspaceId, requestId }: { workspaceId: string; requestId: string },
@@ -140,8 +142,8 @@ async function readOthers(
 }
 
 /**
- * As {@link requireWorkspace}, for what takes a permission.
- * @throws Response 403 FORBIDDEN where the member's role does not carry it
+ * Like {@link requireWorkspace}, for actions that require a permission.
+ * @throws Response 403 FORBIDDEN if the member's role does not include it
  */
 export async function requirePermission(
   context: AppLoadContext,
@@ -156,7 +158,7 @@ export async function requirePermission(
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });
 }
 
-/** Adds whether the credits that pay for the member are low or used up; null if the database does not answer. */
+/** Adds whether the credits for the member's requests are low or used up; null if the database does not answer. */
 export async function withCreditNotice(context: AppLoadContext, found: FoundWorkspace): Promise<FoundWorkspace> {
   if (context.surface === "api") return found;
   const args = { member_id: found.member.userId, workspace: found.member.workspaceId };

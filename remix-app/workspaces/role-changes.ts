@@ -6,7 +6,7 @@ import { workspaceProblem } from "./failures.ts";
 import { workspacePermissions } from "./permission.ts";
 
 const definition = {
-  // As the table's own checks have it.
+  // The same checks as the table's.
   name: z
     .string()
     .trim()
@@ -16,32 +16,30 @@ const definition = {
   permissions: z.array(z.enum(workspacePermissions)),
 };
 
-/** What the pages of roles post. */
 const roleChange = z.discriminatedUnion("intent", [
   z.object({ intent: z.literal("create"), ...definition }),
   z.object({ intent: z.literal("save"), ...definition }),
   z.object({ intent: z.literal("delete") }),
 ]);
 
-/** What was typed and ticked, to be judged and, where it fails, to be shown again. */
+/** Reads the typed name and the ticked permissions, to validate them and to show them again on failure. */
 export function readRoleForm(form: FormData) {
   return { name: String(form.get("name") ?? ""), permissions: workspacePermissions.filter((one) => form.has(one)) };
 }
 
-/** Judges what a page of roles posts. */
 export function parseRoleChange(form: FormData) {
   return roleChange.safeParse({ intent: form.get("intent"), ...readRoleForm(form) });
 }
 
-/** Why a name cannot be taken, in words for beside its field; null where something else was wrong. */
+/** Returns why a name is invalid, as text for its field, or null if something else is. */
 export function nameFault(error: z.ZodError): string | null {
   return error.issues.find(({ path }) => path[0] === "name")?.message ?? null;
 }
 
 /**
- * Defines, changes or deletes a role. Row-level security refuses what the caller may not do themselves.
- * @returns null, or the words for what stands in the way
- * @throws Response a problem where they may not, the role is gone, or the database did not answer
+ * Creates, changes or deletes a role. Row-level security refuses permissions that the caller does not have.
+ * @returns null, or the message about a conflict
+ * @throws Response a problem if they are not allowed, the role is gone, or the database did not answer
  */
 export async function applyRoleChange(
   { data }: User,

@@ -10,14 +10,14 @@ import { permissionWords, roleLabel } from "./roles.ts";
 
 export interface RoleFormProps {
   intent: "create" | "save";
-  /** What the caller may do, and so may let others do. */
+  /** The caller's own permissions, which they may grant to others. */
   grantable: readonly WorkspacePermission[];
   name: string;
   permissions: readonly string[];
   failed: string | null;
 }
 
-/** Names a role and says what it allows. */
+/** Renders the form for a role's name and permissions. */
 export function RoleForm({ intent, grantable, name, permissions, failed }: RoleFormProps) {
   const hint = `${intent}-permissions-hint`;
   return (
@@ -60,7 +60,7 @@ export function RoleForm({ intent, grantable, name, permissions, failed }: RoleF
 }
 
 export interface ListedRole extends Role {
-  /** How many members have it, counted to 1,001. */
+  /** The number of members with the role, counted up to 1,001. */
   members: number;
   editable: boolean;
 }
@@ -70,7 +70,7 @@ function holders(count: number): string {
   return count === 1 ? "Assigned to 1 person" : `Assigned to ${countText(count)} people`;
 }
 
-/** A workspace's roles, each with what it allows and how many have it. */
+/** Lists a workspace's roles with their permissions and number of members. */
 export function RoleList({ roles }: { roles: ListedRole[] }) {
   return (
     <ul>

@@ -9,16 +9,16 @@ const roles = [
 ];
 const names = (access: Parameters<typeof assignableRoles>[1]) => assignableRoles(roles, access).map(({ name }) => name);
 
-test("an owner gives every role but the owner's, which is handed over elsewhere", () => {
+test("an owner can assign every role except owner, which is transferred elsewhere", () => {
   expect(names({ isOwner: true, permissions: [] })).toEqual(["keys", "viewer"]);
 });
 
-test("others give roles that allow no more than their own", () => {
+test("other members can assign roles with no more permissions than their own", () => {
   expect(names({ isOwner: false, permissions: ["manage_members", "manage_ai_keys"] })).toEqual(["keys", "viewer"]);
   expect(names({ isOwner: false, permissions: ["manage_members"] })).toEqual(["viewer"]);
 });
 
-test("who manages members defines roles within their own reach, and nobody the owner's", () => {
+test("members who manage members define roles within their own permissions, and never the owner's", () => {
   const definable = (access: Parameters<typeof mayDefine>[1]) =>
     roles.filter((role) => mayDefine(role, access)).map(({ name }) => name);
   expect(definable({ isOwner: true, permissions: workspacePermissions })).toEqual(["keys", "viewer"]);
@@ -26,7 +26,7 @@ test("who manages members defines roles within their own reach, and nobody the o
   expect(definable({ isOwner: false, permissions: ["manage_ai_keys"] })).toEqual([]);
 });
 
-test("a role's name begins with a capital, and is otherwise as it was typed", () => {
+test("a role's name is capitalized and otherwise shown as typed", () => {
   expect(roleLabel("viewer")).toBe("Viewer");
   expect(roleLabel("Key keepers")).toBe("Key keepers");
   expect(roleLabel("key keepers of QA")).toBe("Key keepers of QA");

@@ -4,19 +4,20 @@ import type { WorkspaceAccess, WorkspacePermission } from "./permission.ts";
 type Access = Pick<WorkspaceAccess, "isOwner" | "permissions">;
 
 /**
- * The roles that a member may give on the members page: none that allows more than their own, as row-level security
- * judges too, and not the owner's, which is handed over on the settings page after a fresh sign-in.
+ * Returns the roles that a member may assign on the members page: none with more permissions than their own, which
+ * row-level security enforces too, and not the owner's, which is transferred on the settings page after a fresh
+ * sign-in.
  */
 export function assignableRoles(roles: readonly Role[], access: Access): { id: string; name: string }[] {
   return roles.filter((role) => withinReach(role, access)).map(({ id, name }) => ({ id, name }));
 }
 
-/** Whether a member may change or delete a role: by the same measure, and only who manages members. */
+/** Returns whether a member may change or delete a role: by the same rule, and only if they manage members. */
 export function mayDefine(role: Role, access: Access): boolean {
   return access.permissions.includes("manage_members") && withinReach(role, access);
 }
 
-/** A role's name as it begins a line or stands alone: those that every workspace has are stored in small letters. */
+/** Capitalizes a role's name for display, because built-in roles are stored in lower case. */
 export function roleLabel(name: string): string {
   return name.slice(0, 1).toUpperCase() + name.slice(1);
 }
@@ -25,7 +26,7 @@ function withinReach(role: Role, { isOwner, permissions }: Access): boolean {
   return !role.is_owner && (isOwner || role.permissions.every((one) => permissions.includes(one)));
 }
 
-/** What each permission is called where people give it, and what it lets its holders do. */
+/** Each permission's name and explanation, as shown where people assign it. */
 export const permissionWords: Record<WorkspacePermission, { name: string; explanation: string }> = {
   manage_workspace_settings: { name: "Manage the workspace", explanation: "Rename and delete it." },
   manage_members: { name: "Manage members", explanation: "Invite and remove people, and define what roles allow." },

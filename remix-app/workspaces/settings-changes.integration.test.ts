@@ -26,7 +26,7 @@ async function found(name: string): Promise<{ id: string; settings: string }> {
   return { id: row?.id ?? "", settings: `/workspaces/${row?.id}/settings` };
 }
 
-test("a name that the database does not take now is a failure of ours, and of nobody's role", async () => {
+test("a database error during a rename is an error on our side, not a missing permission", async () => {
   const { id, settings } = await found("Orbit");
   const fail = `public.fail_${id.replaceAll("-", "")}`;
   await query(`create function ${fail}() returns trigger language plpgsql as $$ begin raise 'full disk'; end $$`, []);
@@ -45,7 +45,7 @@ test("a name that the database does not take now is a failure of ours, and of no
   expect((await browser.post(settings, { intent: "rename", name: "Orbit two" })).status).toBe(200);
 });
 
-test("who hands a workspace over is told by mail", async () => {
+test("transferring a workspace notifies the previous owner by email", async () => {
   const { id, settings } = await found("Orbit of two");
   const heir = await createPerson();
   try {
@@ -61,7 +61,7 @@ test("who hands a workspace over is told by mail", async () => {
     expect((await told())?.text).toContain("Workspace: Orbit of two");
     const { words } = await browser.get("/settings/security/activity");
     expect(words).toContain("Transferred ownership of a workspace");
-    // Who may not hand it over tells nobody.
+    // A refused transfer sends no email.
     expect((await browser.post(settings, { intent: "transfer", userId: heir.id })).status).toBe(403);
     expect((await mailsTo(owner.email)).filter(({ subject }) => subject?.includes("transferred"))).toHaveLength(1);
   } finally {
@@ -69,7 +69,7 @@ test("who hands a workspace over is told by mail", async () => {
   }
 });
 
-test("a workspace is deleted by its name as the page shows it, whatever spaces are in it", async () => {
+test("deleting a workspace requires its displayed name, regardless of spaces in it", async () => {
   const { id, settings } = await found("Orbit  two\u00a0 three");
   expect((await browser.post(settings, { intent: "delete", confirmation: "Orbit two" })).status).toBe(400);
   const answer = await browser.post(settings, { intent: "delete", confirmation: " Orbit two three " });

@@ -9,7 +9,6 @@ import { workspaceProblem } from "./failures.ts";
 import { transferOwnership } from "./members.ts";
 import type { WorkspaceAccess } from "./permission.ts";
 
-/** What a workspace's settings page posts. */
 export const settingsChange = z.discriminatedUnion("intent", [
   z.object({ intent: z.literal("rename"), name: z.string() }),
   z.object({ intent: z.literal("transfer"), userId: z.uuid() }),
@@ -31,8 +30,8 @@ const failed = (field: string, message: string): SettingsOutcome => ({
 });
 
 /**
- * Carries out one change of a workspace itself. The database decides whether this member may.
- * @throws Response a problem where they may not, or the database did not answer
+ * Performs one change of a workspace itself. The database decides whether this member is allowed to.
+ * @throws Response a problem if they are not allowed, or the database did not answer
  */
 export async function applySettingsChange(
   context: AppLoadContext,
@@ -45,7 +44,7 @@ export async function applySettingsChange(
       const name = workspaceNameSchema.safeParse(change.name);
       if (!name.success) return failed("name", name.error.issues[0]?.message ?? "Enter a name");
       const error = await renameWorkspace(user, { workspaceId: workspace.id, name: name.data });
-      // Row-level security would not have it changed.
+      // Row-level security refused the change.
       if (error?.code === "PT404") {
         throw problem("FORBIDDEN", {
           requestId,
@@ -65,7 +64,7 @@ export async function applySettingsChange(
     }
     case "delete": {
       const typed = asShown(change.confirmation);
-      // A name that shows nothing, as only the database takes one, is none to type.
+      // A name without visible characters, which only the database can contain, cannot be typed.
       if (typed === "" || typed !== asShown(workspace.name)) {
         return failed("confirmation", "That isn’t the workspace’s name. Nothing was deleted.");
       }

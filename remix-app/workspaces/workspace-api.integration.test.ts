@@ -40,7 +40,7 @@ afterEach(async () => {
 afterAll(close);
 
 const sessionOf = async (who: Person, of = app) => (await handOver(who, of)).centralSession.token;
-/** What each body that names nothing, and one that names something, is answered. */
+/** Returns the statuses for bodies without a name, with an empty one, and with a valid one. */
 const answersTo = async (token: string, address = path) => {
   const bodies = [{}, { name: "" }, { name: "Taken" }];
   const answers = await Promise.all(
@@ -49,8 +49,8 @@ const answersTo = async (token: string, address = path) => {
   return answers.map(({ status }) => status);
 };
 
-describe("PATCH of a workspace, whatever its body", () => {
-  test("is 401 for an app session that is over", async () => {
+describe("PATCH of a workspace, with any body,", () => {
+  test("returns 401 for an ended app session", async () => {
     const { appSession, centralSession } = await handOver(person, app);
     await asApp(app, paths.revoke, { token: appSession.token });
     for (const address of [path, "/api/v1/workspaces/x"]) {
@@ -59,20 +59,20 @@ describe("PATCH of a workspace, whatever its body", () => {
     }
   });
 
-  test("is 403 for an app session without the scope, and for a person whose role does not allow it", async () => {
+  test("returns 403 for an app session without the scope, and for a person whose role does not allow it", async () => {
     expect(await answersTo(await sessionOf(person, reader))).toEqual([403, 403, 403]);
     expect(await answersTo(await sessionOf(member))).toEqual([403, 403, 403]);
     expect(await answersTo(member.accessToken)).toEqual([403, 403, 403]);
   });
 
-  test("is 404 for who belongs to no such workspace", async () => {
+  test("returns 404 for people who are not members", async () => {
     for (const address of [`/api/v1/workspaces/${crypto.randomUUID()}`, "/api/v1/workspaces/x"]) {
       for (const token of [await sessionOf(person), person.accessToken])
         expect(await answersTo(token, address)).toEqual([404, 404, 404]);
     }
   });
 
-  test("is judged by it for who may", async () => {
+  test("validates the body for people who are allowed", async () => {
     for (const token of [await sessionOf(person), person.accessToken])
       expect(await answersTo(token)).toEqual([400, 400, 200]);
   });

@@ -14,24 +14,21 @@ const listed = z.object({
   personal: z.boolean(),
   role: z.string(),
 });
-/** A page of a list. */
 export const workspaceList = z.object({
   workspaces: z.array(listed),
-  /** Where the next page begins; null at the end. */
+  /** The cursor of the next page, or null at the end. */
   nextCursor: z.string().nullable(),
 });
-/** One workspace alone. */
 export const workspaceShown = listed.extend({ permissions: z.array(z.enum(workspacePermissions)) });
 
-/** A workspace as the central API shows it to someone who belongs to it. */
+/** A workspace as the central API returns it to a member. */
 export type ApiWorkspace = z.infer<typeof workspaceShown>;
 
-/** What PATCH takes. */
 export const workspaceChange = z.strictObject({ name: workspaceNameSchema });
 
 /**
- * A page of the caller's workspaces, their personal one first.
- * @throws Response a problem where they may not, the cursor is none of ours, or the database did not answer
+ * Returns a page of the caller's workspaces, their personal one first.
+ * @throws Response a problem if they are not allowed, the cursor is not ours, or the database did not answer
  */
 export async function listApiWorkspaces(
   context: AppLoadContext,
@@ -46,8 +43,8 @@ export async function listApiWorkspaces(
 }
 
 /**
- * A workspace of the caller's. One of others and one that does not exist get one answer.
- * @throws Response 404 NOT_FOUND; as {@link listApiWorkspaces}
+ * Returns one of the caller's workspaces. Another person's workspace and a missing one get the same answer.
+ * @throws Response 404 NOT_FOUND; like {@link listApiWorkspaces}
  */
 export async function readApiWorkspace(
   context: AppLoadContext,
@@ -65,8 +62,8 @@ export async function readApiWorkspace(
 }
 
 /**
- * Lets pass who may give a workspace another name, whatever name that will be.
- * @throws Response 403 FORBIDDEN where their role does not allow it; as {@link readApiWorkspace}
+ * Requires that the caller may rename a workspace, regardless of the new name.
+ * @throws Response 403 FORBIDDEN if their role does not allow it; like {@link readApiWorkspace}
  */
 export async function requireRenaming(
   context: AppLoadContext,
@@ -82,8 +79,8 @@ export async function requireRenaming(
 }
 
 /**
- * Gives a workspace of the caller's another name.
- * @throws Response as {@link requireRenaming}
+ * Renames one of the caller's workspaces.
+ * @throws Response like {@link requireRenaming}
  */
 export async function renameApiWorkspace(
   context: AppLoadContext,
@@ -96,7 +93,7 @@ export async function renameApiWorkspace(
   }
   const id = requireId(context, workspaceId);
   const error = await renameWorkspace(caller.user, { workspaceId: id, name });
-  // Row-level security would not have it changed: their role has become another.
+  // Row-level security refused the change, because their role has changed since.
   if (error?.code === "PT404") throw notAllowed(context);
   if (error) throw workspaceProblem(error, context);
   return readApiWorkspace(context, { caller, workspaceId: id });

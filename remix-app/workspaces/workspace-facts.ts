@@ -1,7 +1,7 @@
 import type { WorkspaceAccess } from "./permission.ts";
 import { roleLabel } from "./roles.ts";
 
-/** A workspace's facts for a member, as terms and texts. */
+/** Returns a workspace's facts for a member, as terms and texts. */
 export function workspaceFacts({
   planId,
   personal,

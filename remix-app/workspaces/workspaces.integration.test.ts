@@ -21,7 +21,7 @@ import { workspacePermissions } from "./permission.ts";
 
 const { base, supabase } = readStack();
 
-/** Somebody with a browser, and a token for the API. */
+/** A person with a browser, and a token for the API. */
 interface Visitor extends Person {
   browser: SignedInBrowser;
   token: string;
@@ -38,7 +38,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([owner, manager, stranger].map(deletePerson)));
 
-/** A workspace of the owner's, with the manager in it as what the permissions say. */
+/** Creates a workspace of the owner, with the manager as a member with these permissions. */
 async function found({ permissions = ["manage_members"] }: { permissions?: string[] } = {}) {
   const [workspace] = await query<{ id: string }>(
     "insert into public.workspaces (name, created_by) values ('Orbit', $1) returning id",
@@ -74,7 +74,7 @@ const stateOf = async (id: string) =>
     ),
   );
 
-test("a workspace's name ends no script of the page that hands it over, and comes through it whole", async () => {
+test("a workspace's name cannot end the page's data script, and arrives unchanged", async () => {
   const { id, path } = await found();
   const name = "</script><script>alert(1)</script><!-- &";
   await query("update public.workspaces set name = $2 where id = $1", [id, name]);
@@ -88,8 +88,8 @@ test("a workspace's name ends no script of the page that hands it over, and come
   expect(html).toMatch(/streamController\.close\(\);<\/script>(<!--\/?\$-->)*$/);
 });
 
-describe("a workspace of others", () => {
-  test("is not there for anybody else: pages, forms and API, in one answer", async () => {
+describe("another person's workspace", () => {
+  test("returns the same 404 for pages, forms and the API", async () => {
     const { id, path, roleId } = await found();
     const before = await stateOf(id);
     const pages = ["", "/members", "/roles", `/roles/${roleId("viewer")}`, "/settings", "/activity"];
@@ -126,7 +126,7 @@ describe("a workspace of others", () => {
     expect(await stateOf(id)).toBe(before);
   });
 
-  test("lends nothing to one's own: neither its roles, nor its members, nor its invitations", async () => {
+  test("gives no access to its roles, members or invitations from one's own workspace", async () => {
     const [mine, theirs] = [await found(), await found()];
     const before = await stateOf(theirs.id);
     const invite = { intent: "invite", email: "someone@integration.gatehouse.test", roleId: theirs.roleId("viewer") };
@@ -143,7 +143,7 @@ describe("a workspace of others", () => {
 });
 
 describe("a role with fewer permissions", () => {
-  test("manages within its reach, and never above itself", async () => {
+  test("manages within its permissions, and never above itself", async () => {
     const { id, path, roleId } = await found();
     const before = await stateOf(id);
     const attempts: [string, Record<string, string>, number][] = [
@@ -174,7 +174,7 @@ describe("a role with fewer permissions", () => {
     expect([own.status, own.location]).toEqual([303, `${path}/roles?done=created`]);
   });
 
-  test("straight at the Data API is held by the same rules", async () => {
+  test("is subject to the same rules in direct calls to the Data API", async () => {
     const { id, roleId } = await found();
     const before = await stateOf(id);
     const table = (name: string) => `${supabase.url}/rest/v1/${name}`;
@@ -202,8 +202,8 @@ describe("a role with fewer permissions", () => {
   });
 });
 
-describe("what cannot be taken back", () => {
-  test("asks for a fresh sign-in where the last one is long ago", async () => {
+describe("an irreversible action", () => {
+  test("requires a fresh sign-in if the last one is too old", async () => {
     const { id, path } = await found();
     const before = await stateOf(id);
     const stale = await signedInLongAgo(owner, { secondsAgo: 11 * 60 });
@@ -226,7 +226,7 @@ describe("what cannot be taken back", () => {
     expect(await stateOf(id)).toBe(before);
   });
 
-  test("is asked about first, and only about who is there", async () => {
+  test("asks for confirmation first, and only for people who are members", async () => {
     const { path } = await found();
     const asked = (address: string) => owner.browser.get(`${path}${address}`).then(({ words }) => words);
     expect(await asked(`/members?remove=${manager.id}`)).toContain("They lose access immediately");
@@ -236,7 +236,7 @@ describe("what cannot be taken back", () => {
     expect(await asked(`/settings?heir=${owner.id}`)).not.toContain("Transfer Orbit to");
   });
 
-  test("takes no request from elsewhere, and no other method", async () => {
+  test("refuses requests from other sites, and other methods", async () => {
     const { id, path } = await found();
     const before = await stateOf(id);
     const cookie = owner.browser.cookie();
@@ -263,7 +263,7 @@ describe("what cannot be taken back", () => {
     expect((await owner.browser.get(path)).status).toBe(404);
   });
 
-  test("of many of an owner's hand-overs and departures at once leaves one owner", async () => {
+  test("keeps exactly one owner despite concurrent transfers and departures", async () => {
     const { id } = await found();
     const client = { apikey: supabase.publishableKey, "content-type": "application/json" };
     const answers = await callAtOnce((nth) =>
@@ -288,7 +288,7 @@ describe("what cannot be taken back", () => {
   });
 });
 
-/** The role that the form of invitations begins with. */
+/** Returns the role that is preselected in the invitation form. */
 function chosenRole(page: string): string | undefined {
   const [, options = ""] = /<select[^>]* id="invite-role"[^>]*>(.*?)<\/select>/s.exec(page) ?? [];
   const [option = ""] = /<option[^>]* selected=""[^>]*>/.exec(options) ?? [];
@@ -296,7 +296,7 @@ function chosenRole(page: string): string | undefined {
 }
 
 describe("invitations", () => {
-  test("fill nobody's mailbox: five in a quarter of an hour to one address, and not one more", async () => {
+  test("are limited to five per quarter of an hour to one email address", async () => {
     const { path, roleId } = await found();
     const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
     const invite = () => owner.browser.post(`${path}/members`, { intent: "invite", email, roleId: roleId("viewer") });
@@ -311,12 +311,12 @@ describe("invitations", () => {
     expect([refused.status, refused.words]).toEqual([429, expect.stringContaining("Too many attempts. Try again in")]);
     const open = await service.from("workspace_invitations").select("email").eq("email", email);
     expect(open.data).toHaveLength(1);
-    // The email is not at fault; what was chosen stays.
+    // The email is not the cause, and the chosen role stays.
     expect(refused.text).not.toContain('id="invite-email-error"');
     expect(chosenRole(refused.text)).toBe(roleId("viewer"));
   });
 
-  test("are ten in a row by one inviter, on the page and through the Data API, in all workspaces together", async () => {
+  test("are limited to ten in a row per inviter, on the page and through the Data API, across all workspaces", async () => {
     const inviter = await createVisitor();
     const own = await query<{ id: string }>(
       "insert into public.workspaces (name, created_by) values ('First', $1), ('Second', $1) returning id",
@@ -363,7 +363,7 @@ describe("invitations", () => {
     }
   });
 
-  test("to somebody who was just invited leave that mail's link as it is, until it is withdrawn", async () => {
+  test("to a person who was just invited leave the earlier email's link valid, until it is withdrawn", async () => {
     const { id, path, roleId } = await found();
     const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
     const invite = (name: string) =>
@@ -383,7 +383,7 @@ describe("invitations", () => {
     expect(await open()).not.toEqual([first]);
   });
 
-  test("name their account, masked, to somebody else who opens the link", async () => {
+  test("show the invited account masked to another person who opens the link", async () => {
     const { path, roleId } = await found();
     const invitee = await createVisitor();
     try {
@@ -399,10 +399,10 @@ describe("invitations", () => {
     }
   });
 
-  test("whose mail does not go out say so, and what to quote", async () => {
+  test("with an unsent email say so, with the request id to quote", async () => {
     const { path, roleId } = await found();
     const { url, publishableKey, secretKey } = supabase;
-    // Without a server for mails.
+    // Without a mail server.
     const env = { SUPABASE_PUBLISHABLE_KEY: publishableKey, SUPABASE_SECRET_KEY: secretKey, ...vaultSettings() };
     const web = await startWeb(url, { env });
     try {
@@ -417,9 +417,9 @@ describe("invitations", () => {
     }
   });
 
-  test("with an email that is none says so at its field, and keeps the role that was chosen", async () => {
+  test("with an invalid email report it at its field, and keep the chosen role", async () => {
     const { path, roleId } = await found();
-    const invite = { intent: "invite", email: "nobody", roleId: roleId("admin") };
+    const invite = { intent: "invite", email: "not-an-email", roleId: roleId("admin") };
     const refused = await owner.browser.post(`${path}/members`, invite);
     expect(refused.status).toBe(400);
     expect(refused.text).toContain('id="invite-email-error"');

@@ -11,7 +11,7 @@ const maxBodyBytes = 64 * 1024;
 
 /**
  * Creates Notes, the satellite that runs with the platform.
- * @throws Error with one line for each fault of the environment
+ * @throws Error with one line per fault of the environment
  */
 export function createNotes(
   env: Readonly<Record<string, string | undefined>>,
@@ -85,7 +85,7 @@ export function createNotes(
         workspacePage({ appName, user }, { workspace: await workspaces.get(id), name, error, renamed: false }),
         status,
       );
-    // Another account may have signed in from another tab since the page was opened.
+    // Another tab may have signed in to another account since the page was opened.
     if (form.person !== undefined && form.person !== user?.id) {
       const now = user?.email ?? user?.name ?? "another account";
       return refuse(

@@ -13,7 +13,7 @@ const recorded = {
   nodeOptions: ["--import", new URL("../../remix-app/testing/record-connections.ts", import.meta.url).href],
 };
 
-/** Where a process has opened connections to so far. */
+/** Returns the hosts that a process has connected to so far. */
 const connections = (process: WebProcess) => [
   ...new Set([...process.output().matchAll(/^connects to (.*)$/gm)].map(([, place]) => place)),
 ];
@@ -22,11 +22,11 @@ interface Passage {
   server: Server;
   url: string;
   asked: string[];
-  /** Answered in the platform's place. */
+  /** A status returned instead of the platform's response. */
   failing: number | null;
 }
 
-/** Stands before the platform, passes everything on, and knows what was asked. */
+/** Starts a proxy in front of the platform that records requests and passes them on. */
 async function openPassage(): Promise<Passage> {
   const asked: string[] = [];
   const server = createServer(async (request, response) => {
@@ -81,7 +81,7 @@ async function enter(): Promise<Browser> {
 }
 
 describe("a satellite's process", () => {
-  test("opens no connection but to the platform, whatever it is asked for", async () => {
+  test("connects only to the platform, for any request", async () => {
     const stranger = openBrowser(satellite.base);
     for (const path of ["/", "/sign-in", "/w/1", "/login", "/assets/none.js"]) await stranger.get(path);
     const link = `/verify-token?token=${await mint(person, app)}&nextUrl=/&state=other`;
@@ -111,7 +111,7 @@ describe("a satellite's process", () => {
     ]);
   });
 
-  test("refreshes a session once, however many requests find it near its end", async () => {
+  test("refreshes a session once for concurrent requests near its end", async () => {
     const browser = await enter();
     await query(
       "update private.app_sessions set expires_at = now() + interval '59 minutes' where user_id = $1 and revoked_at is null",
@@ -124,7 +124,7 @@ describe("a satellite's process", () => {
     );
     const texts = await Promise.all(answers.map((answer) => answer.text()));
     expect(texts.filter((text) => !text.includes(person.email))).toEqual([]);
-    // One for each of the two sessions, and one answer for all who asked; who came later found nothing to refresh.
+    // One for each of the two sessions, and one answer for all requests. Later requests needed no refresh.
     expect(passage.asked.filter((line) => line.endsWith("/app-sessions/refresh"))).toHaveLength(2);
     const kept = answers.map((answer) => answer.headers.getSetCookie().map((line) => line.split(";")[0]));
     const next = [...new Set(kept.map((pairs) => pairs.join("; ")))].filter((pairs) => pairs !== "");
@@ -134,25 +134,22 @@ describe("a satellite's process", () => {
     expect(passage.asked.filter((line) => line.endsWith("/app-sessions/refresh"))).toHaveLength(2);
   });
 
-  test.each([502, 503])(
-    "says that it is not to be had while the platform answers %i, and keeps its cookies",
-    async (status) => {
-      const browser = await enter();
-      const held = browser.cookie();
-      passage.failing = status;
-      try {
-        const home = await browser.get("/");
-        const verified = await browser.postJson("/api/auth/verify-app-token", { token: "any" });
-        expect([home.status, verified.status, JSON.parse(verified.text).code]).toEqual([503, 503, "AUTH_UNAVAILABLE"]);
-      } finally {
-        passage.failing = null;
-      }
-      expect(browser.cookie()).toBe(held);
-      expect((await browser.get("/")).words).toContain(`Signed in as ${person.email}`);
-    },
-  );
+  test.each([502, 503])("reports an outage while the platform answers %i, and keeps its cookies", async (status) => {
+    const browser = await enter();
+    const held = browser.cookie();
+    passage.failing = status;
+    try {
+      const home = await browser.get("/");
+      const verified = await browser.postJson("/api/auth/verify-app-token", { token: "any" });
+      expect([home.status, verified.status, JSON.parse(verified.text).code]).toEqual([503, 503, "AUTH_UNAVAILABLE"]);
+    } finally {
+      passage.failing = null;
+    }
+    expect(browser.cookie()).toBe(held);
+    expect((await browser.get("/")).words).toContain(`Signed in as ${person.email}`);
+  });
 
-  test("leaves a session alone that is more than an hour from its end", async () => {
+  test("does not refresh a session more than an hour before its end", async () => {
     const browser = await enter();
     await query(
       "update private.app_sessions set expires_at = now() + interval '61 minutes' where user_id = $1 and revoked_at is null",

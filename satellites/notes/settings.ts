@@ -1,4 +1,4 @@
-/** Settings of Notes in addition to the package's. What each is for: docs/settings.md. */
+/** Settings of Notes in addition to the package's, described in docs/settings.md. */
 export interface NotesSettings {
   host: string;
   port: number;
@@ -12,7 +12,7 @@ const defaultPort = 3000;
 const maxPort = 65_535;
 const maxCacheSeconds = 60;
 
-/** Reads the settings. @throws Error with one line for each fault */
+/** Reads the settings. @throws Error with one line per fault */
 export function readNotesSettings(env: Readonly<Record<string, string | undefined>>): NotesSettings {
   const faults: string[] = [];
   function wholeNumber(name: string, max: number): number | undefined {

@@ -5,7 +5,7 @@ import { createApp, createPerson, mint, type Person, service, type TestApp } fro
 import { query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 
-/** A satellite behind https, under a domain whose other hosts are not to be trusted with its cookies. */
+/** A satellite behind https, on a domain with other hosts that must not affect its cookies. */
 const origin = `https://notes-${randomBytes(4).toString("hex")}.example`;
 let satellite: WebProcess;
 let app: TestApp;
@@ -50,7 +50,7 @@ async function enter(person: Person): Promise<Response> {
 }
 
 describe("behind https", () => {
-  test("sessions come with a seal that no other host can set", async () => {
+  test("sessions have a seal that no other host can set", async () => {
     const response = await enter(victim);
     const lines = response.headers.getSetCookie();
     expect(lines.map((line) => line.split("=")[0])).toEqual([
@@ -67,7 +67,7 @@ describe("behind https", () => {
     expect(await page(setBy(response))).toContain(victim.email);
   });
 
-  test("a session that another host has planted is nobody's, and two people's never mix", async () => {
+  test("a session planted by another host is rejected, and two people's sessions never mix", async () => {
     const [own, theirs] = [setBy(await enter(victim)), setBy(await enter(attacker))];
     const { "__Host-platform_session_seal": seal = "" } = own;
     const planted = { platform_app_session: theirs.platform_app_session ?? "" };
@@ -101,7 +101,7 @@ describe("behind https", () => {
     ).toContain("Sign in with your Gatehouse account");
   });
 
-  test("a state that another host has planted makes no sign-in this browser's own", async () => {
+  test("a state planted by another host does not make a sign-in this browser's own", async () => {
     const token = await mint(attacker, app);
     const link = `/verify-token?token=${token}&nextUrl=/&state=known`;
     const planted = await (await get(link, { platform_sign_in_state: "known" })).text();
@@ -118,19 +118,19 @@ describe("behind https", () => {
   });
 });
 
-describe("whatever a request says of where it is", () => {
+describe("with any host headers in a request", () => {
   test.each<Record<string, string>>([
     { host: "evil.example" },
     { host: "evil.example", "x-forwarded-host": "evil.example", "x-forwarded-proto": "http" },
     { forwarded: "host=evil.example" },
-  ])("a sign-in comes back to the satellite's own origin: %j", async (headers) => {
+  ])("a sign-in returns to the satellite's own origin: %j", async (headers) => {
     const response = await satellite.fetch("/w/1?x=2", { headers: { accept: "text/html", ...headers } });
     const returnUrl = new URL(response.headers.get("location") ?? "").searchParams.get("returnUrl");
     expect(returnUrl).toBe(`${origin}/w/1?x=2`);
   });
 
   test.each(["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/.//evil.example"])(
-    "a sign-in leads to no page but its own: %s",
+    "a sign-in leads only to the satellite's own pages: %s",
     async (returnTo) => {
       const response = await get(`/sign-in?${new URLSearchParams({ returnTo })}`);
       const returnUrl = new URL(response.headers.get("location") ?? "").searchParams.get("returnUrl");
@@ -139,7 +139,7 @@ describe("whatever a request says of where it is", () => {
   );
 });
 
-test("what a satellite writes to its log holds no token, no secret and no session", async () => {
+test("a satellite's log contains no token, secret or session", async () => {
   const token = await mint(victim, app);
   await get(`/verify-token?token=${token}&nextUrl=/&state=s`);
   const cookies = setBy(await enter(victim));

@@ -1,4 +1,3 @@
-/** The stylesheet, with the platform's tokens. */
 export function stylesheet(accent: string | null): string {
   const accentColor = accent
     ? `light-dark(${accent}, color-mix(in oklch, ${accent}, white 55%))`

@@ -1,7 +1,6 @@
 import { parseArgs } from "node:util";
 import { z } from "zod";
 
-/** What `npm run admin --` is asked to do. */
 export type AdminCommand = { verb: "list" } | { verb: "grant" | "revoke"; email: string; reason: string };
 
 export const usage = `npm run admin -- list
@@ -13,8 +12,8 @@ Infrastructure admins use the console at /admin, by an authenticator of their ow
 const reason = z.string().trim().min(1, "say why with --reason: it goes into the audit log").max(500);
 
 /**
- * Reads the command line.
- * @throws Error in one sentence for people
+ * Parses the command line.
+ * @throws Error with a one-sentence message for the operator
  */
 export function readAdminCommand(argv: string[]): AdminCommand {
   const { values, positionals } = parseArgs({

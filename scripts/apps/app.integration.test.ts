@@ -6,7 +6,7 @@ import { asApp, createPerson, paths, service } from "../test/apps.ts";
 
 const run = promisify(execFile);
 
-/** What `npm run app -- …` says and how it ends. */
+/** Runs `npm run app -- …` and returns its output and exit code. */
 async function app(line: string[], env: Partial<NodeJS.ProcessEnv> = {}) {
   const settings: NodeJS.ProcessEnv = {
     NODE_ENV: "production",
@@ -33,7 +33,7 @@ const addition = (name: string, more: string[] = []) => [
 ];
 
 describe("npm run app", () => {
-  test("registers an app, whose secret it shows once, and lists it without", async () => {
+  test("registers an app, prints its secret once and lists the app without it", async () => {
     const name = newName();
     const added = await app(addition(name, ["--scope", "profile", "--scope", "workspaces:read"]));
     expect([added.code, added.stderr]).toEqual([0, ""]);
@@ -47,7 +47,7 @@ describe("npm run app", () => {
     expect(stdout).not.toContain(secret);
   });
 
-  test("rotates a secret, which lives on for the overlap and no longer", async () => {
+  test("rotates a secret and keeps the old one valid for the overlap only", async () => {
     const name = newName();
     const secrets = [secretIn(await app(addition(name)))];
     const rotate = async (overlap: string) => {
@@ -62,7 +62,7 @@ describe("npm run app", () => {
     expect(await good()).toEqual([false, false, true]);
   });
 
-  test("turns an app off and on", async () => {
+  test("disables and enables an app", async () => {
     const name = newName();
     const secret = secretIn(await app(addition(name)));
     expect((await app(["disable", name, "--reason", "test"])).stdout).toBe(`${name} is disabled.\n`);
@@ -72,7 +72,7 @@ describe("npm run app", () => {
     expect(await proves(name, secret)).toBe(true);
   });
 
-  test("links an external app to a workspace, and no workspace that is not there", async () => {
+  test("links an external app to a workspace and refuses an unknown workspace", async () => {
     const name = newName();
     await app(addition(name, ["--kind", "external", "--scope", "ai:use"]));
     const person = await createPerson();
@@ -84,17 +84,17 @@ describe("npm run app", () => {
     await service.auth.admin.deleteUser(person.id);
   });
 
-  test("says in words what stands in the way, and ends with 1", async () => {
+  test("explains each refusal in words and exits with 1", async () => {
     const name = newName();
     await app(addition(name));
-    const nobody = newName();
+    const unknown = newName();
     const refusals: [string[], string][] = [
       [addition(name), "registered already"],
       [addition(newName(), ["--origin", `https://${name}.example`]), "registered already"],
       [addition(newName(), ["--scope", "ai:use"]), "an internal app has no gateway scopes"],
       [addition("web"), "the platform's own"],
-      [["rotate-secret", nobody, "--reason", "test"], `There is no app called ${nobody}`],
-      [["disable", nobody, "--reason", "test"], `There is no app called ${nobody}`],
+      [["rotate-secret", unknown, "--reason", "test"], `There is no app called ${unknown}`],
+      [["disable", unknown, "--reason", "test"], `There is no app called ${unknown}`],
       [["rotate-secret", name, "--overlap", "86401", "--reason", "test"], "npm run app -- list"],
       [["disable", name], "say why with --reason"],
       [["list", "--unknown"], "--unknown"],
@@ -111,7 +111,7 @@ describe("npm run app", () => {
     }
   });
 
-  test("says which project it needs where there is none, and that one does not answer", async () => {
+  test("says that a project is required, or that the project did not answer", async () => {
     const none = await app(["list"], { GATEHOUSE_STACK: "/nowhere/stack.json" });
     expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining("No project: start the local stack") });
     const project = { SUPABASE_URL: "http://127.0.0.1:9", SUPABASE_SECRET_KEY: "sb_secret_x" };
@@ -121,7 +121,7 @@ describe("npm run app", () => {
     expect(await app(local, project)).toMatchObject({ code: 1, stderr: expect.stringContaining("development only") });
   });
 
-  test("registers, shows, changes and disables an OpenID client, which is no app to the platform", async () => {
+  test("registers, shows, changes and disables an OpenID client, which cannot authenticate as a platform app", async () => {
     const name = newName();
     const client = ["--kind", "openid", "--redirect-uri", "https://charts.example/callback"];
     const added = await app(["add", name, "--display-name", "Charts", ...client, "--reason", "test"]);
@@ -150,7 +150,7 @@ describe("npm run app", () => {
     expect((await app(scheme)).stderr).toContain("for public clients only");
   });
 
-  test("registers a public client without a secret, which cannot be rotated", async () => {
+  test("registers a public client without a secret and refuses to rotate one", async () => {
     const name = newName();
     const client = ["--kind", "openid", "--public", "--device-grant"];
     const added = await app(["add", name, "--display-name", "Terminal", ...client, "--reason", "test"]);
@@ -159,7 +159,7 @@ describe("npm run app", () => {
     expect(rotated).toMatchObject({ code: 1, stderr: expect.stringContaining("a public client has no secret") });
   });
 
-  test("sets the logout URL of an app, and nothing else of it", async () => {
+  test("sets an app's logout URL and changes nothing else", async () => {
     const name = newName();
     await app(addition(name, ["--logout-url", `https://${name}.example/out`]));
     expect((await app(["show", name])).stdout).toContain(`logout URL: https://${name}.example/out`);

@@ -4,7 +4,7 @@ import { readAppCommand } from "./command.ts";
 const read = (line: string, development = false) => readAppCommand(line.split(" "), { development });
 const add = "add notes --display-name Notes --reason test";
 
-test("an app is added with exact origins", () => {
+test("adds an app with exact origins", () => {
   expect(read(`${add} --origin https://notes.example.com --kind external --scope ai:use`)).toEqual({
     verb: "add",
     name: "notes",
@@ -17,7 +17,7 @@ test("an app is added with exact origins", () => {
   });
 });
 
-test("a name that only begins like an address of this machine is a name", () => {
+test("does not take a hostname that only begins like a loopback address for this machine", () => {
   expect(read(`${add} --origin https://127.evil.example`)).toMatchObject({ origins: ["https://127.evil.example"] });
 });
 
@@ -29,8 +29,8 @@ test.each([
   "HTTPS://notes.example.com",
   "ftp://notes.example.com",
   "notes.example.com",
-])("%s is no whole origin", (origin) => {
-  expect(() => read(`${add} --origin ${origin}`)).toThrow("whole origin");
+])("refuses %s, which is not a bare origin", (origin) => {
+  expect(() => read(`${add} --origin ${origin}`)).toThrow("complete origin");
 });
 
 test.each([
@@ -38,7 +38,7 @@ test.each([
   "http://notes.gatehouse.localhost:3100",
   "http://127.0.0.1:3100",
   "http://[::1]:3100",
-])("%s is for development only", (origin) => {
+])("allows %s in development only", (origin) => {
   expect(() => read(`${add} --origin ${origin}`)).toThrow("development only");
   expect(read(`${add} --origin ${origin}`, true)).toMatchObject({ origins: [origin] });
 });
@@ -54,20 +54,20 @@ test.each([
   "enable notes more --reason x",
   "remove notes --reason x",
   "",
-])("%j is refused with what to write", (line) => {
+])("refuses %j", (line) => {
   expect(() => read(line)).toThrow();
 });
 
-test("the overlap of a rotation is none unless said, and a day at most", () => {
+test("defaults the rotation overlap to 0 and limits it to one day", () => {
   expect(read("rotate-secret notes --reason x")).toMatchObject({ overlapSeconds: 0 });
   expect(read("rotate-secret notes --overlap 86400 --reason x")).toMatchObject({ overlapSeconds: 86_400 });
 });
 
-test("without a command the usage is all that is said", () => {
+test("prints only the usage when no command is given", () => {
   expect(() => readAppCommand([], { development: false })).toThrow(/^npm run app -- list/);
 });
 
-test("a command without the app's name says what a name is", () => {
+test("explains the format of a name when the app's name is missing", () => {
   expect(() => read("disable --reason test")).toThrow(/^a name is 2 to 40 of a–z,/);
 });
 
@@ -90,7 +90,7 @@ test("adds an OpenID client with its redirect URIs", () => {
   });
 });
 
-test("adds a public client that has the device grant and no redirect URI", () => {
+test("adds a public client with the device grant and no redirect URI", () => {
   expect(read(`${addClient} --public --device-grant`)).toMatchObject({ isPublic: true, allowsDeviceGrant: true });
 });
 
@@ -105,19 +105,19 @@ test.each([
   [`${add} --origin https://notes.example.com --public`, "is for --kind openid"],
   ["change charts --reason test", "Say what to change"],
   ["change charts --display-name Charts", "say why with --reason"],
-])("%s is refused: %s", (line, reason) => {
+])("refuses %s: %s", (line, reason) => {
   expect(() => read(line)).toThrow(reason);
 });
 
 const manyUris = (count: number) =>
   Array.from({ length: count }, (_, index) => `--redirect-uri https://charts.example/${index}`).join(" ");
 
-test("takes 20 redirect URIs, and not 21", () => {
+test("accepts 20 redirect URIs and refuses 21", () => {
   expect(read(`${addClient} ${manyUris(20)}`)).toMatchObject({ verb: "add-client" });
   expect(() => read(`${addClient} ${manyUris(21)}`)).toThrow("At most 20");
 });
 
-test("changes only what is named", () => {
+test("changes only the named settings", () => {
   const common = { verb: "change", name: "charts", reason: "x" };
   expect(read("change charts --logout-url none --reason x")).toMatchObject({ ...common, changes: { logoutUrl: null } });
   expect(read("change charts --no-device-grant --reason x")).toMatchObject({

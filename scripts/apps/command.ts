@@ -3,7 +3,7 @@ import { z } from "zod";
 import { isLoopback } from "#shared/loopback.ts";
 import { logoutUrlFault, maxUris, redirectUriFault } from "../../remix-app/openid/client-uris.ts";
 
-/** Scopes that a registration may hold; the database has the same list. */
+/** Scopes that a registration may hold. The database has the same list. */
 const scopes = [
   "profile",
   "workspaces:read",
@@ -20,15 +20,14 @@ const appName = z
   .refine((name) => name !== "web" && name !== "central", "web and central are the platform's own names");
 const reason = z.string().trim().min(1, "say why with --reason: it goes into the audit log").max(400);
 
-/** An origin as browsers write it: no path, no default port, https but on this machine. */
+/** An origin as browsers write it: no path, no default port, and https except on this machine. */
 const origin = z.string().transform((text, context) => {
   const url = URL.parse(text);
   if (url && url.origin === text && /^https?:$/.test(url.protocol)) return text;
-  context.addIssue({ code: "custom", message: `${text} is no whole origin, such as https://notes.example.com` });
+  context.addIssue({ code: "custom", message: `${text} is not a complete origin, such as https://notes.example.com` });
   return z.NEVER;
 });
 
-/** What `npm run app --` is asked to do. */
 export type AppCommand =
   | { verb: "list" }
   | {
@@ -59,7 +58,7 @@ export type AppCommand =
   | { verb: "enable" | "disable"; name: string; reason: string }
   | { verb: "link" | "unlink"; name: string; workspaceId: string; reason: string };
 
-/** What `change` sets; absent for what stays. */
+/** What `change` sets. Absent fields stay as they are. */
 export interface AppChanges {
   displayName?: string;
   redirectUris?: string[];
@@ -83,9 +82,9 @@ studio:keys is for OpenID clients, the last three are for external apps. Of an i
 external app, change sets --logout-url alone; a list that it names replaces the one before.`;
 
 /**
- * Reads the command line.
+ * Parses the command line.
  * @param options.development whether origins of this machine may be registered
- * @throws Error in one sentence for people
+ * @throws Error with a one-sentence message for the operator
  */
 export function readAppCommand(argv: string[], { development }: { development: boolean }): AppCommand {
   const { values, positionals } = parseArgs({

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 const msPerTick = 10;
 
 export type CpuTimes = {
-  /** libuv's pool of the process, where bcrypt and the signing of tokens run. */
+  /** libuv's thread pool in the process, which runs bcrypt and signs tokens. */
   poolMs: number;
   /** The process's other threads: its own JavaScript, and V8's compilers and collectors. */
   restMs: number;
@@ -12,7 +12,7 @@ export type CpuTimes = {
   postgresMs: number;
 };
 
-/** The CPU time that an identity server and its database have used so far, by thread; undefined outside Linux. */
+/** Returns the CPU time an identity server and its database have used so far, by thread; undefined outside Linux. */
 export function readCpuTimes(pids: { identity: number; postgres: number }): CpuTimes | undefined {
   if (process.platform !== "linux") return undefined;
   const threads = readdirSync(`/proc/${pids.identity}/task`).map((id) => readStat(`${pids.identity}/task/${id}`));
@@ -30,11 +30,11 @@ type Stat = {
   name: string;
   parent: number;
   cpuMs: number;
-  /** Of its children that have ended, and theirs. Of a thread it is its process's. */
+  /** CPU time of ended children and their descendants. For a thread, the kernel reports its process's value. */
   endedChildrenMs: number;
 };
 
-/** Reads proc_pid_stat(5). A process that has just ended has used nothing. */
+/** Reads proc_pid_stat(5). Returns zeros for a process that has just ended. */
 export function readStat(entry: string): Stat {
   let text: string;
   try {

@@ -9,8 +9,8 @@ import { type CpuTimes, readCpuTimes } from "./cpu.ts";
 import { quantile, saturate, spread, timeEach, warmUpFactor } from "./statistics.ts";
 
 /**
- * What bounds sign-ins: the password grant against bcrypt alone, where the CPU time goes, and how long the key set and
- * a check of claims take. Faces the stack that GATEHOUSE_STACK names, or one of its own.
+ * Measures what limits sign-ins: the password grant against bcrypt alone, where CPU time is spent, and how long it
+ * takes to fetch the key set and check claims. Uses the stack that GATEHOUSE_STACK names, or starts its own.
  */
 const concurrencies = [1, 4, 16];
 const rounds = 3;
@@ -47,7 +47,7 @@ async function measure(stack: Stack): Promise<void> {
   }
 }
 
-/** Sign-ins by HTTP. @returns a function that signs in and gives the access token */
+/** Signs in over HTTP. @returns a function that signs in and returns the access token */
 function openClient(url: string, email: string): () => Promise<string> {
   return async () => {
     const response = await fetch(`${url}/token?grant_type=password`, {
@@ -180,7 +180,7 @@ async function measureLatencies(
   printTable(["what", "median", "p99", "CPU time of both sides"], rows);
 }
 
-/** One request on a kept connection, without a fetch's own machinery. */
+/** Sends one request on a kept-alive connection, without the overhead of fetch. */
 function get(url: URL, agent: Agent): Promise<void> {
   return new Promise((resolve, reject) => {
     const sent = request(url, { agent }, (response) => {

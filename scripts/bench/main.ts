@@ -25,7 +25,7 @@ import { pageRows } from "./web/page-rows.ts";
  * (docs/capacity.md). Exits with 0 even if goals are missed, since figures depend on the machine.
  */
 const without = ["provider", "mail", "oidc", "notes"];
-/** Chat calls of growth are answered by the stack's own provider. */
+/** For growth, chat calls are answered by the stack's own provider. */
 const withoutAlone = ["mail", "oidc", "notes"];
 
 const options = readOptionsOrFail();
@@ -72,7 +72,7 @@ function allSteps(): number {
   return 1 + gateway + growth + alone + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
 }
 
-/** Parts that return text instead of judged figures. */
+/** Runs the parts that return text instead of judged figures. */
 async function measureTexts(given: Parameters<typeof measureOneWorkspace>[0], stackFile: string): Promise<string[]> {
   const texts: string[] = [];
   if (options.parts.has("calls")) texts.push(await measureOneWorkspace(given));

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { parts, planOf, readOptions } from "./options.ts";
 
-test("without options all parts run in full and without peers", () => {
+test("runs all parts in full and without peers by default", () => {
   expect(readOptions([])).toEqual({
     quick: false,
     peers: false,
@@ -12,14 +12,14 @@ test("without options all parts run in full and without peers", () => {
   });
 });
 
-test("--only runs one known part, and an unknown option is refused", () => {
+test("--only runs one known part, and unknown options are refused", () => {
   expect(readOptions(["--only", "web", "--quick"])).toMatchObject({ quick: true, parts: new Set(["web"]) });
   expect(readOptions(["--only", "growth"]).parts).toEqual(new Set(["growth"]));
   expect(() => readOptions(["--only", "everything"])).toThrow("gateway, reports, web, growth, plans, calls");
   expect(() => readOptions(["--fast"])).toThrow("--fast");
 });
 
-test("a quick run takes less of everything", () => {
+test("a quick run does less of everything", () => {
   const [quick, full] = [planOf({ quick: true }), planOf({ quick: false })];
   expect(full.rounds).toBe(3);
   expect(quick.rounds).toBe(1);

@@ -10,9 +10,9 @@ export const usage = `npm run bench -- [options]
   --write FILE  replaces the tables between the bench's markers in a Markdown file
   --help        prints this text`;
 
-/** What a bench without --only runs. */
+/** Parts that run without --only. */
 export const parts = ["gateway", "reports", "web"] as const;
-/** Parts that run only by name. */
+/** Parts that run only if named. */
 const partsAlone = ["growth", "plans", "calls"] as const;
 export type Part = (typeof parts)[number] | (typeof partsAlone)[number];
 
@@ -48,19 +48,19 @@ export function readOptions(args: string[]): Options {
 export type Plan = {
   rounds: number;
   workspaces: number;
-  /** Closed-loop load on each gateway before the first round; V8 compiles for tens of thousands of calls. */
+  /** Closed-loop load on each gateway before the first round: V8 keeps optimizing for tens of thousands of calls. */
   firstWarmUpMs: number;
   warmUpMs: number;
   openLoop: { perSecond: number; durationMs: number };
-  /** The upstream alone runs for `upstreamMs`, enough to show that it is not the bottleneck. */
+  /** The upstream alone runs for `upstreamMs`, long enough to show that it is not the bottleneck. */
   closedLoop: { connections: readonly [number, number]; durationMs: number; upstreamMs: number };
   streams: { count: number; staggerMs: number; warmUp: number };
-  /** Runs of one workspace, and the days they are spread over. */
+  /** Runs of one workspace, and the number of days they are spread over. */
   reports: { runs: number; days: number; readings: number };
   pages: { readings: number; warmUp: number };
   /** Multiples of the smallest database. */
   growth: readonly number[];
-  /** Calls of one workspace, and those that are timed before and after. */
+  /** Calls of one workspace, and how many are timed before and after. */
   calls: { count: number; readings: number };
 };
 
@@ -92,7 +92,7 @@ const quick: Plan = {
   calls: { count: 5_000, readings: 50 },
 };
 
-/** Returns how much is measured. */
+/** Returns how much to measure. */
 export function planOf({ quick: isQuick, largest }: Pick<Options, "quick"> & Partial<Pick<Options, "largest">>): Plan {
   const plan = isQuick ? quick : full;
   return largest ? { ...plan, growth: plan.growth.slice(-1) } : plan;

@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { readStat } from "./cpu.ts";
 
-/** What a process and all that it started have used. */
+/** What a process and all its descendants have used. */
 export type TreeUse = { cpuMs: number; rssBytes: number };
 
-/** Reads it from /proc, children and theirs included, and those that have ended; undefined outside Linux. */
+/** Reads the use of a process and its descendants from /proc, including ended ones; undefined outside Linux. */
 export function readTree(root: number): TreeUse | undefined {
   if (process.platform !== "linux") return undefined;
   const all = readdirSync("/proc")
@@ -22,7 +22,7 @@ export function readTree(root: number): TreeUse | undefined {
   };
 }
 
-/** VmRSS of proc_pid_status(5). A process that has just ended has none. */
+/** Reads VmRSS from proc_pid_status(5). Returns 0 for a process that has just ended. */
 function readRss(pid: number): number {
   try {
     return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;

@@ -1,8 +1,8 @@
-/** Counts steps and shows each as it begins. */
+/** Counts steps and shows each one as it begins. */
 export type Progress = {
   /** Starts the next step. @throws the signal's reason once it has aborted */
   begin: (what: string) => void;
-  /** Shows how far the step is, on a terminal only. */
+  /** Shows the progress of the step, on a terminal only. */
   show: (what: string) => void;
   /** Clears the last line on a terminal. */
   end: () => void;
@@ -10,7 +10,7 @@ export type Progress = {
 
 type Terminal = { isTTY?: boolean | undefined; columns?: number | undefined; write: (text: string) => unknown };
 
-/** Writes one line that changes on a terminal, and a line for each step elsewhere. */
+/** Returns a progress that rewrites one line on a terminal, and prints a line per step elsewhere. */
 export function createProgress(
   options: { steps: number; signal?: AbortSignal; now?: () => number },
   out: Terminal,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { curveShares, quantile, quantilesOf, saturate, spread } from "./statistics.ts";
 
-test("a quantile is the smallest value that so much of the sample does not exceed", () => {
+test("a quantile is the smallest value that the given share of the sample does not exceed", () => {
   const sample = [5, 1, 4, 2, 3];
   expect(quantile(sample, 0)).toBe(1);
   expect(quantile(sample, 0.5)).toBe(3);
@@ -11,7 +11,7 @@ test("a quantile is the smallest value that so much of the sample does not excee
   expect(quantile([7], 0.99)).toBe(7);
 });
 
-test("a request that failed took for ever", () => {
+test("a failed request has infinite latency", () => {
   const p99 = (failed: number) =>
     quantilesOf(new Array<number>(100 - failed).fill(5), failed)[curveShares.indexOf(0.99)];
   expect(p99(1)).toBe(5);
@@ -20,11 +20,11 @@ test("a request that failed took for ever", () => {
   expect(quantilesOf([])).toEqual([]);
 });
 
-test("a spread is the median with the lowest and the highest", () => {
+test("a spread is the median with the lowest and the highest value", () => {
   expect(spread([3, 1, 2], 1)).toBe("2.0 (1.0–3.0)");
 });
 
-test("so many calls are under way at once, none is begun late, and all that were begun count", async () => {
+test("keeps the given number of calls running, starts none late, and counts all it started", async () => {
   let [running, most, calls] = [0, 0, 0];
   const { perSecond, latenciesMs } = await saturate({
     concurrency: 4,

@@ -1,4 +1,4 @@
-/** The smallest value of the sample that `share` of it does not exceed. */
+/** Returns the smallest value that `share` of the sample does not exceed. */
 export function quantile(sample: readonly number[], share: number): number {
   const sorted = [...sample].sort((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
@@ -8,24 +8,24 @@ export function quantile(sample: readonly number[], share: number): number {
 export const curveShares = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1] as const;
 
 /**
- * The quantiles of a sample at the shares of a curve; none of an empty one.
- * @param failed requests that never got what they asked for: each took for ever
+ * Returns the quantiles of a sample at `curveShares`; empty for an empty sample.
+ * @param failed number of failed requests, each counted with infinite latency
  */
 export function quantilesOf(sample: readonly number[], failed = 0): number[] {
   const all = [...sample, ...new Array<number>(failed).fill(Number.POSITIVE_INFINITY)];
   return all.length === 0 ? [] : curveShares.map((share) => quantile(all, share));
 }
 
-/** The middle of an odd number of values, the lower middle of an even one; NaN of none. */
+/** Returns the median: the lower of the two middle values for an even count, NaN for an empty sample. */
 export const median = (sample: readonly number[]): number => quantile(sample, 0.5);
 
-/** `median (lowest–highest)` */
+/** Formats a sample as `median (lowest–highest)`. */
 export function spread(sample: readonly number[], digits: number): string {
   const [low, middle, high] = [0, 0.5, 1].map((share) => quantile(sample, share).toFixed(digits));
   return `${middle} (${low}–${high})`;
 }
 
-/** Keeps `concurrency` calls of `work` under way for `durationMs`, and waits for the last. */
+/** Keeps `concurrency` calls of `work` running for `durationMs`, and waits for the last one. */
 export async function saturate(options: {
   concurrency: number;
   durationMs: number;
@@ -45,10 +45,10 @@ export async function saturate(options: {
   return { perSecond: latenciesMs.length / ((performance.now() - begun) / 1_000), latenciesMs };
 }
 
-/** How many calls `timeEach` makes for one that it counts. */
+/** How many calls `timeEach` makes per call that it counts. */
 export const warmUpFactor = 1.25;
 
-/** How long each of `count` calls of `work` takes, one after another, once warm. */
+/** Returns how long each of `count` sequential calls of `work` takes, after a warm-up. */
 export async function timeEach(count: number, work: () => Promise<unknown>): Promise<number[]> {
   const warmUp = Math.ceil(count * (warmUpFactor - 1));
   const latenciesMs: number[] = [];

@@ -13,7 +13,7 @@ const shown = (body: unknown, status = 200) =>
     .filter(({ ok }) => ok)
     .map(({ feature }) => feature);
 
-test("reads a program's reports among what its client prints", () => {
+test("reads a program's reports from among its client's output", () => {
   const output = [
     '{"level":"info"}',
     '{"check":"chat","feature":"plain","ok":true}',
@@ -28,17 +28,17 @@ test("reads a program's reports among what its client prints", () => {
   ]);
 });
 
-describe("a client must have", () => {
-  test("made a call without a stream", () => {
+describe("requires that a client", () => {
+  test("made a call without streaming", () => {
     expect(shown({ input: "hello", messages: [{ role: "assistant" }] })).toEqual(["plain"]);
   });
 
-  test("asked for a stream", () => {
+  test("made a streaming call", () => {
     expect(shown({ stream: true })).toEqual(["stream"]);
     expect(shown({ stream: false })).toEqual(["plain"]);
   });
 
-  test("returned a tool's result, to chat or to responses", () => {
+  test("returned a tool result to Chat Completions or Responses", () => {
     expect(shown({ messages: [{ role: "user" }, { role: "tool" }] })).toEqual(["plain", "tools"]);
     expect(shown({ input: [{ role: "user" }, { type: "function_call_output" }] })).toEqual(["plain", "tools"]);
   });
@@ -55,18 +55,18 @@ describe("a client must have", () => {
     ]);
   });
 
-  test("asked for structured output, of chat or of responses", () => {
+  test("requested structured output from Chat Completions or Responses", () => {
     expect(shown({ response_format: { type: "json_schema" } })).toEqual(["plain", "structured"]);
     expect(shown({ text: { format: { type: "json_schema" } } })).toEqual(["plain", "structured"]);
     expect(shown({ output_config: { format: { type: "json_schema" } } })).toEqual(["plain", "structured"]);
     expect(shown({ response_format: { type: "text" }, text: {} })).toEqual(["plain"]);
   });
 
-  test("had an answer", () => {
+  test("received a successful response", () => {
     expect(shown({ stream: true, messages: [{ role: "tool" }] }, 400)).toEqual([]);
   });
 
-  test("reported each feature that it has", () => {
+  test("reported each feature that it supports", () => {
     const exchanges = [exchange({}), exchange({ stream: true })];
     const lacks = ["tools", "structured"] as const;
     const checks = requiredChecks([{ name: "chat", feature: "plain", ok: true }], { exchanges, lacks });
@@ -77,7 +77,7 @@ describe("a client must have", () => {
   });
 });
 
-test("tells each reason of refusals once, with the body", () => {
+test("lists each reason for a refusal once, with the refused body", () => {
   const refused = (message: string) => ({ status: 400, answer: JSON.stringify({ error: { message, param: "name" } }) });
   expect(
     refusals([

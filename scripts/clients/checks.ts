@@ -4,14 +4,14 @@ import type { Exchange } from "./recorder.ts";
 export const features = ["plain", "stream", "tools", "structured"] as const;
 export type Feature = (typeof features)[number];
 
-/** A check without a feature concerns all of them. */
+/** A check without a feature applies to all features. */
 export type Check = { name: string; feature?: Feature; ok: boolean; error?: string };
 
 const report = z
   .object({ check: z.string(), feature: z.enum(features), ok: z.boolean(), error: z.string().optional() })
   .transform(({ check: name, ...rest }): Check => ({ name, ...rest }));
 
-/** Reads the checks that a program reported on standard output, where its client may print, too. */
+/** Reads the checks that a program reported on standard output. The client may print there, too. */
 export function reportedChecks(output: string): Check[] {
   return output.split("\n").flatMap((line) => {
     if (!line.startsWith("{")) return [];
@@ -35,7 +35,7 @@ type Call = z.infer<typeof call>;
 const blocks = z.array(z.looseObject({ type: z.string() }));
 const isToolResult = ({ type }: { type: string }) => type === "tool_result";
 
-/** How a call shows that a client used a feature. */
+/** How to recognize from a call that the client used a feature. */
 const uses: Record<Feature, (call: Call) => boolean> = {
   plain: ({ stream }) => !stream,
   stream: ({ stream }) => stream === true,
@@ -46,7 +46,7 @@ const uses: Record<Feature, (call: Call) => boolean> = {
     (response_format ?? text?.format ?? output_config?.format)?.type === "json_schema",
 };
 
-/** Checks that a program reported each feature, and that the gateway answered a call that used it. */
+/** Checks that a program reported each feature and that the gateway answered a call that used it. */
 export function requiredChecks(
   reported: readonly Check[],
   { exchanges, lacks = [] }: { exchanges: readonly Exchange[]; lacks?: readonly Feature[] },
@@ -61,7 +61,7 @@ export function requiredChecks(
     }));
 }
 
-/** Lists the reasons why calls were refused, each once, with the first body that was refused for it. */
+/** Lists the reasons why calls were refused, each once, with the first body refused for it. */
 export function refusals(exchanges: readonly Exchange[]): string[] {
   const byReason = new Map<string, string>();
   for (const { path, body, status, answer } of exchanges) {

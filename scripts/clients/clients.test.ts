@@ -11,7 +11,7 @@ test.for(clients)("$name is pinned to an exact version", (client) => {
   expect(existsSync(path.join(sourceDir, client.program))).toBe(true);
 });
 
-test("what is installed with clients is pinned, too", () => {
+test("everything installed with the clients is pinned, too", () => {
   const { dependencies, optionalDependencies } = JSON.parse(readSource("js/package.json"));
   for (const version of Object.values({ ...dependencies, ...optionalDependencies }))
     expect(version).toMatch(/^(npm:[^"]+@)?\d+\.\d+\.\d+$/);
@@ -21,7 +21,7 @@ test("what is installed with clients is pinned, too", () => {
   expect(readSource("java/pom.xml").match(/<version>(?!\d+(\.\d+)*<)/g)).toBeNull();
 });
 
-test("npm's lock has a hash of every package, belongs to its manifest, and names no registry", () => {
+test("npm's lock file has a hash of every package, matches its manifest, and names no registry", () => {
   const lock = readSource("js/package-lock.json");
   const { "": root, ...packages } = JSON.parse(lock).packages;
   const { dependencies, optionalDependencies } = JSON.parse(readSource("js/package.json"));
@@ -32,7 +32,7 @@ test("npm's lock has a hash of every package, belongs to its manifest, and names
 });
 
 test.for(files.filter((file) => file.endsWith(".txt")))(
-  "%s has a hash of every package, and what is pinned",
+  "%s has a hash for every package, including the pinned ones",
   (file) => {
     const lock = readSource(file);
     const requirements = lock.replaceAll("\\\n", "").trim().split("\n");
@@ -44,7 +44,7 @@ test.for(files.filter((file) => file.endsWith(".txt")))(
   },
 );
 
-test("the newest versions are asked for where exact ones are pinned, and an alias keeps its major", () => {
+test("requests the newest versions in place of exact pins, and keeps an alias's major version", () => {
   const newest = (name: string) => {
     const client = clients.find((each) => each.name === name);
     return client ? newestManifest(client) : "";
@@ -59,14 +59,14 @@ test("the newest versions are asked for where exact ones are pinned, and an alia
   expect(newest("openai-java").match(/<version>RELEASE</g)).toHaveLength(1);
 });
 
-test("every snippet of a client that is not installed with the project is run by the suite", () => {
+test("the suite runs every snippet whose client is not installed with the project", () => {
   const marks = clients.flatMap(({ snippet }) => snippet ?? []);
   const marked = clientSnippets().map(({ text }) => marks.filter((mark) => text.includes(mark)));
   expect(marked.flat().sort()).toEqual([...marks].sort());
   for (const found of marked) expect(found).toHaveLength(1);
 });
 
-test("every program is run", () => {
+test("the suite runs every program", () => {
   const programs = globSync(["js/*.mjs", "python/*_client.py", "java/*.java", "go/*.go"], { cwd: sourceDir });
   const shared = ["js/check.mjs"];
   expect(programs.filter((program) => !shared.includes(program)).sort()).toEqual(

@@ -4,7 +4,7 @@ import type { Feature } from "./checks.ts";
 
 export type Runtime = "node" | "python" | "java" | "go";
 
-/** A published client, and a program that uses it as its documentation shows. */
+/** A published client and a program that uses it as its documentation shows. */
 export type Client = {
   name: string;
   runtime: Runtime;
@@ -12,17 +12,17 @@ export type Client = {
   args?: readonly string[];
   /** Pins the client to an exact version. */
   manifest: string;
-  /** Fixes what is installed with it, by hash. Maven has no such file. */
+  /** Pins the packages installed with the client, by hash. Maven has no such file. */
   lock?: string;
-  /** Its name in the manifest. */
+  /** The client's name in the manifest. */
   package: string;
-  /** The only platform that the client is installed on, as Node names it. */
+  /** The only platform on which the client is installed, as Node names it. */
   platform?: string;
-  /** Marks the block of docs/gateway.md that uses it. */
+  /** Marks the block of docs/gateway.md that uses the client. */
   snippet?: string;
   /** In place of the usual models: those that are served where the client calls. */
   models?: readonly string[];
-  /** Features that the client does not have. */
+  /** Features that the client lacks. */
   lacks?: readonly Feature[];
 };
 
@@ -38,7 +38,7 @@ const python = (name: string, program: string, packageName: string): Client => (
   name,
   runtime: "python",
   program: `python/${program}_client.py`,
-  // One environment each, since their dependencies conflict.
+  // One environment for each, since their dependencies conflict.
   manifest: `python/${program}_client.in`,
   lock: `python/${program}_client.txt`,
   package: packageName,
@@ -61,11 +61,12 @@ export const clients: readonly Client[] = [
     models: messagesModels,
     lacks: ["plain", "structured"],
   },
-  // It always streams.
+  // Codex always streams.
   { ...node("codex", "codex", "@openai/codex"), snippet: "codex exec", lacks: ["plain"] },
   {
-    // The binary that `opencode-ai` runs here: its lock would need the packages of every platform, which not every
-    // registry has. A coding agent on the command line always streams, and this one has no option for a schema.
+    // The binary that `opencode-ai` runs here. A lock of `opencode-ai` itself would need the packages of every
+    // platform, which not every registry has. This coding agent always streams on the command line and has no option
+    // for a schema.
     ...node("opencode", "opencode", "opencode-linux-x64-baseline"),
     platform: "linux-x64",
     lacks: ["plain", "structured"],
@@ -100,7 +101,7 @@ export const sourceDir = import.meta.dirname;
 
 export const readSource = (file: string): string => readFileSync(path.join(sourceDir, file), "utf8");
 
-/** @throws Error where the manifest does not pin the client to an exact version */
+/** @throws Error if the manifest does not pin the client to an exact version */
 export function versionOf({ package: name, runtime, manifest }: Client): string {
   const pin = {
     node: `"${name}": "(?:npm:[^"]+@)?(\\d[\\w.-]*)"`,
@@ -113,7 +114,9 @@ export function versionOf({ package: name, runtime, manifest }: Client): string 
   return version;
 }
 
-/** Returns the client's manifest with the newest version in the place of each exact one. An alias keeps its major. */
+/**
+ * Returns the client's manifest with the newest version in place of each exact one. An alias keeps its major version.
+ */
 export function newestManifest({ package: name, runtime, manifest }: Client): string {
   const text = readSource(manifest);
   switch (runtime) {
@@ -124,7 +127,7 @@ export function newestManifest({ package: name, runtime, manifest }: Client): st
     case "java":
       return text.replace(new RegExp(`(<artifactId>${name}</artifactId>\\s*<version>)[^<]*`), "$1RELEASE");
     case "go":
-      // `go get` changes it.
+      // `go get` updates the manifest.
       return text;
   }
 }

@@ -4,14 +4,14 @@ import path from "node:path";
 import { type Client, newestManifest, type Runtime, readSource, sourceDir, versionOf } from "./clients.ts";
 
 const installTimeoutMs = 15 * 60_000;
-/** The newest versions are installed once a run. */
+/** The newest versions are installed once per run. */
 const runId = new Date().toISOString();
 
 type Tool = { name: string; command: string; args: readonly string[] };
 const tool = (command: string, ...args: string[]): Tool => ({ name: command, command, args });
 const supportedPython = "import sys; assert sys.version_info >= (3, 11); print(sys.version)";
 
-/** What each runtime needs, and the command that prints its version. */
+/** The tools that each runtime needs, with the command that prints their version. */
 const needed: Record<Runtime, readonly Tool[]> = {
   node: [tool("npm", "--version")],
   python: [{ ...tool("python3", "-c", supportedPython), name: "Python 3.11 or newer" }],
@@ -19,19 +19,19 @@ const needed: Record<Runtime, readonly Tool[]> = {
   go: [tool("go", "version")],
 };
 
-/** Returns why this machine cannot run the client: another platform, or the first tool that it lacks. */
+/** Returns why this machine cannot run the client: a different platform, or the first missing tool. */
 export function whySkipped({ runtime, platform }: Client): string | undefined {
   if (platform && platform !== `${process.platform}-${process.arch}`) return `it is for ${platform} only`;
   const missing = needed[runtime].find(({ command, args }) => spawnSync(command, args).status !== 0);
   return missing && `${missing.name} is not installed`;
 }
 
-/** How a client's program is run. */
+/** How to run a client's program. */
 export type Installed = { version: string; command: string; args: string[]; cwd: string };
 
 /**
- * Installs a client below `.local/clients/`, unless it is already installed there as its lock file says.
- * @param options.newest installs the newest versions instead of the locked ones, in a place of their own
+ * Installs a client below `.local/clients/`, unless the versions in its lock file are already installed.
+ * @param options.newest installs the newest versions instead of the locked ones, in a separate directory
  * @throws Error with the end of the installer's output
  */
 export function install(client: Client, { newest }: { newest: boolean }): Installed {
@@ -48,7 +48,7 @@ export function install(client: Client, { newest }: { newest: boolean }): Instal
         cpSync(path.join(sourceDir, "js/package-lock.json"), path.join(cwd, "package-lock.json"));
         run("npm", ["ci", ...options], cwd);
       });
-      // Node resolves packages from the directory of the program.
+      // Node resolves packages from the program's directory.
       for (const file of readdirSync(path.dirname(program)))
         if (file.endsWith(".mjs")) cpSync(path.join(path.dirname(program), file), path.join(cwd, file));
       const manifest = readFileSync(path.join(cwd, "node_modules", client.package, "package.json"), "utf8");
@@ -116,7 +116,7 @@ export function run(command: string, args: string[], cwd: string): string {
     encoding: "utf8",
     timeout: installTimeoutMs,
     maxBuffer: 64 * 1024 * 1024,
-    // No other toolchain is downloaded where the machine's is too old.
+    // Stops Go from downloading another toolchain if the machine's is too old.
     env: { ...process.env, GOTOOLCHAIN: "local" },
   });
   if (error) throw error;

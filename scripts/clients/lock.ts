@@ -6,13 +6,13 @@ import { run } from "./install.ts";
 
 /**
  * Writes a client's lock file from its manifest, with the packages of every platform and without a registry's address.
- * For Python clients the machine needs `uv`.
+ * Requires `uv` for Python clients.
  */
 export function writeLock({ runtime, manifest, lock }: Client): void {
   if (!lock) return;
   const [from, to] = [path.join(sourceDir, manifest), path.join(sourceDir, lock)];
   if (runtime === "node") {
-    // With a node_modules present, npm leaves out the packages of other platforms.
+    // If a node_modules directory is present, npm leaves out the packages of other platforms.
     const directory = mkdtempSync(path.join(tmpdir(), "gatehouse-lock-"));
     cpSync(from, path.join(directory, "package.json"));
     const options = ["--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved"];

@@ -12,7 +12,7 @@ import { failedFeatures, type Row, renderTable, whatBroke } from "./table.ts";
 const usage = `npm run test:clients -- [--newest | --lock] [client …]
 
 Runs published clients, unmodified, against the stack that GATEHOUSE_STACK names, or one of its own. Each makes a plain
-call, reads a stream, returns a tool's result and goes on with the conversation, and asks for structured output, with a
+call, reads a stream, returns a tool's result and continues the conversation, and asks for structured output, with a
 plain model and with one whose messages have provider-specific members. Clients are installed below .local/clients/ as
 their lock files say. The exit code is 1 if a check failed or none ran.
 

@@ -23,7 +23,7 @@ export async function runProgram(
   return [...checks, { name: "the program ends without an error", ok: false, error: fault ?? "It reported nothing." }];
 }
 
-/** Runs the client's snippet of docs/gateway.md, if it has one. */
+/** Runs the client's snippet from docs/gateway.md, if it has one. */
 export async function runSnippet(
   { snippet, lacks = [] }: Client,
   { installed, baseURL, apiKey }: Gateway & { installed: Installed },
@@ -40,7 +40,7 @@ export async function runSnippet(
   return [{ name: "its snippet in docs/gateway.md", feature, ok, error: fault ?? `It printed “${output}”.` }];
 }
 
-/** The blocks of docs/gateway.md whose client is not installed with the project. */
+/** Returns the blocks of docs/gateway.md whose client is not installed with the project. */
 export function clientSnippets(): Block[] {
   const { blocks } = readBlocks("docs/gateway.md", readDocument("docs/gateway.md"));
   return blocks.filter(({ language, need }) => language === "python" || need === "client");

@@ -4,25 +4,25 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 
-/** A call of a client and how the gateway answered it. */
+/** A client's call and how the gateway answered it. */
 export type Exchange = {
   path: string;
   /** Parsed, or the text if it is not JSON. */
   body: unknown;
   status: number;
-  /** The body of a refusal. */
+  /** The body of an error response. */
   answer?: string;
 };
 
 export type Recorder = {
-  /** Takes the place of the URL of the gateway. */
+  /** Replaces the gateway's URL. */
   url: string;
-  /** Returns the exchanges since the last call, and forgets them. */
+  /** Returns the exchanges since the last call, and clears them. */
   take: () => Exchange[];
   close: () => void;
 };
 
-/** Starts a proxy in front of the gateway that passes bytes on unchanged and records requests and refusals. */
+/** Starts a proxy in front of the gateway that passes on bytes unchanged and records requests and refusals. */
 export async function createRecorder(gateway: URL): Promise<Recorder> {
   let exchanges: Exchange[] = [];
   const server = createServer(async (incoming, outgoing) => {
@@ -40,7 +40,7 @@ export async function createRecorder(gateway: URL): Promise<Recorder> {
       exchange.answer = await text(answer);
       outgoing.end(exchange.answer);
     } catch {
-      // The client left, or the gateway cut the connection: pass that on.
+      // The client disconnected or the gateway cut the connection: pass that on.
       outgoing.destroy();
     }
   });

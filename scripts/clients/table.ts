@@ -1,15 +1,15 @@
 import { type Check, type Feature, features } from "./checks.ts";
 
-/** What came of a client. */
+/** The result of running a client. */
 export type Row = { name: string; version: string; checks: Check[]; lacks?: readonly Feature[]; skipped?: string };
 
-/** Returns the features of which a check failed. */
+/** Returns the features with a failed check. */
 export function failedFeatures({ checks }: Row): Feature[] {
   const failed = checks.filter(({ ok }) => !ok);
   return features.filter((each) => failed.some(({ feature }) => feature === undefined || feature === each));
 }
 
-/** Renders client × feature, and closes with the number of checks that passed and failed. */
+/** Renders a table of clients by features, followed by the number of checks that passed and failed. */
 export function renderTable(rows: readonly Row[]): string {
   const lines = rows.map((row) => {
     const failed = failedFeatures(row);
@@ -37,7 +37,7 @@ export function renderTable(rows: readonly Row[]): string {
   ].join("\n");
 }
 
-/** Returns what failed with the newest version and not with the locked one, a line each. */
+/** Returns what failed with the newest version but not with the locked one, one entry per line. */
 export function whatBroke(newest: Row, locked: Row): string[] {
   const before = failedFeatures(locked);
   return failedFeatures(newest)

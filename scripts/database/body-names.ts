@@ -5,8 +5,8 @@ import { type Definition, placeOf } from "./schema-files.ts";
 type Reference = { table: string; column: string; at: number };
 
 /**
- * Finds the tables, columns and functions that PL/pgSQL bodies name with their schema and that do not exist. Postgres
- * itself resolves a PL/pgSQL body only when it runs. Strings, and so dynamic SQL, are not checked.
+ * Finds the schema-qualified tables, columns and functions in PL/pgSQL bodies that do not exist. Postgres itself
+ * resolves a PL/pgSQL body only when it runs. Strings, including dynamic SQL, are not checked.
  * @returns one message for each, with file and line
  */
 export async function findUnknownNames(
@@ -46,10 +46,12 @@ export async function findUnknownNames(
   return [...new Set(messages)];
 }
 
-/** Where only a table can follow. Not `from`, which also follows `extract(epoch` and `is distinct`. */
+/**
+ * Matches where only a table can follow. `from` is left out since it also follows `extract(epoch` and `is distinct`.
+ */
 const relationContext = /\b(?:insert\s+into|delete\s+from|update|join)\s+$/i;
 
-/** Temporary tables exist only while the body runs. */
+/** Temporary tables are skipped, since they exist only while the body runs. */
 const qualified = /(?<![\w.$"])(?!pg_temp\.)([a-z_]\w*)\.([a-z_]\w*)(?:\.([a-z_]\w*))?(?![\w.])/gi;
 const insertColumns = /\binsert\s+into\s+([a-z_]\w*\.[a-z_]\w*)(?:\s+as\s+\w+)?\s*\(([\w\s,]*)\)/gi;
 
@@ -71,7 +73,7 @@ function insertedColumns(code: string): Reference[] {
   );
 }
 
-/** The same text with strings and comments blanked, so that positions stay. */
+/** Blanks strings and comments without changing positions. */
 function withoutStrings(body: string): string {
   return body.replace(
     /--[^\n]*|\/\*[\s\S]*?\*\/|\be'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|(\$\w*\$)[\s\S]*?\1/gi,

@@ -5,9 +5,9 @@ import { type Grant, readGrants } from "./grants.ts";
 export type Entry = {
   oid: number;
   definition: string;
-  /** The comment of the object, by its designation, and those of a view's columns. */
+  /** Comments by the object's designation, including those of a view's columns. */
   comments: ReadonlyMap<string, string>;
-  /** Of a trigger on a table of another owner: the function that it runs. Only that function can be dropped. */
+  /** For a trigger on a table of another owner: the function that it runs. Only that function can be dropped. */
   borrowedBy?: string;
 };
 
@@ -18,7 +18,7 @@ export type Entry = {
 export type Entries = ReadonlyMap<string, Entry>;
 export type Catalogue = { entries: Entries; grants: readonly Grant[] };
 
-/** The prefix of schemas that hold former definitions while new ones are tried. */
+/** The prefix of schemas that hold the former definitions while new ones are tried. */
 export const formerPrefix = "former~";
 
 const notOfAnExtension = (catalogue: string, oid: string) =>
@@ -69,7 +69,7 @@ type Row = {
   borrowedBy: string | null;
 };
 
-/** Reads every function, view and trigger of `schemas`, and who may do what there. */
+/** Reads every function, view and trigger of `schemas`, and their privileges. */
 export async function readCatalogue(client: pg.Client, schemas: readonly string[]): Promise<Catalogue> {
   return withQualifiedNames(client, async () => {
     const entries = new Map<string, Entry>();
@@ -85,7 +85,7 @@ export async function readCatalogue(client: pg.Client, schemas: readonly string[
   });
 }
 
-/** Runs `work` with an empty search path, so that Postgres writes every name with its schema. */
+/** Runs `work` with an empty search path, so that Postgres qualifies every name with its schema. */
 export async function withQualifiedNames<T>(client: pg.Client, work: () => Promise<T>): Promise<T> {
   const { rows } = await client.query<{ path: string }>("select current_setting('search_path') as path");
   await client.query("set search_path = ''");
@@ -94,7 +94,7 @@ export async function withQualifiedNames<T>(client: pg.Client, work: () => Promi
   return result;
 }
 
-/** The schemas that hold the project's objects: `public`, and those that the migrations create. */
+/** Lists the schemas that hold the project's objects: `public` and those that the migrations create. */
 export async function listSchemas(client: pg.Client): Promise<string[]> {
   const { rows } = await client.query<{ name: string }>(
     `select nspname as name from pg_namespace
@@ -104,7 +104,10 @@ export async function listSchemas(client: pg.Client): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** Describes tables, columns, defaults, constraints, indexes and policies: what no generated migration may change. */
+/**
+ * Describes tables, columns, defaults, constraints, indexes and policies, none of which a generated migration may
+ * change.
+ */
 export async function readFixedObjects(client: pg.Client, schemas: readonly string[]): Promise<string[]> {
   return withQualifiedNames(client, async () => {
     const { rows } = await client.query<{ line: string }>(

@@ -5,14 +5,14 @@ export type Differences = {
   added: string[];
   changed: string[];
   removed: string[];
-  /** Designations of objects and columns whose comment differs. */
+  /** Designations of objects and columns whose comments differ. */
   comments: string[];
-  /** The statements that change the privileges. */
+  /** The statements that change privileges. */
   grants: string[];
 };
 
 /**
- * Compares two databases' functions, views, triggers, comments and privileges.
+ * Compares the functions, views, triggers, comments and privileges of two databases.
  * @param governs which privileges count
  */
 export function compareCatalogues(from: Catalogue, to: Catalogue, governs: (grant: Grant) => boolean): Differences {
@@ -20,7 +20,7 @@ export function compareCatalogues(from: Catalogue, to: Catalogue, governs: (gran
   const isSame = (key: string) => from.entries.get(key)?.definition === to.entries.get(key)?.definition;
   const added = keys.filter((key) => !from.entries.has(key));
   const removed = [...from.entries.keys()].filter((key) => !to.entries.has(key));
-  // The privileges on what is added or removed are not listed as changes of their own.
+  // Privileges on added or removed objects are not listed as separate changes.
   const inOne = new Set([...added, ...removed].map(grantTarget));
   const counts = (grant: Grant) => governs(grant) && !inOne.has(grant.target);
   const [before, after] = [commentsOf(from.entries), commentsOf(to.entries)];
@@ -44,12 +44,12 @@ function commentsOf(entries: Entries): Map<string, { key: string; text: string }
   );
 }
 
-/** How a grant designates an object: views are tables to it. */
+/** Returns an object's designation in grants, where views count as tables. */
 function grantTarget(key: string): string {
   return key.replace(/^view /, "table ");
 }
 
-/** One line for each difference; none where there is none. */
+/** Returns one line for each difference. */
 export function describeDifferences({ added, changed, removed, comments, grants }: Differences): string[] {
   const fresh = new Set(added);
   return [

@@ -1,14 +1,16 @@
 import type pg from "pg";
 import { withQualifiedNames } from "./catalogue.ts";
 
-/** A policy, default or check constraint that uses a function or view, as the statements that remove and restore it. */
+/**
+ * A policy, default or check constraint that uses a function or view, with the statements that remove and restore it.
+ */
 export type FixedDependant = { name: string; uses: string; drop: string; create: string[] };
 
 export type Dependants = {
   /** Functions, views and triggers, by designation. */
   keys: Set<string>;
   fixed: FixedDependant[];
-  /** What cannot be dropped and restored without a decision about data, described for people. */
+  /** Dependants that cannot be dropped and restored without a decision about data, described for people. */
   immovable: { name: string; uses: string; storesResults: boolean }[];
 };
 
@@ -22,8 +24,8 @@ type Row = {
 };
 
 /**
- * Everything that depends on the objects of `$1` (class and oid), at any distance. Dependants of a view depend on its
- * rewrite rule or its row type, so both are followed.
+ * Finds everything that depends on the objects of `$1` (class and oid), directly or indirectly. Dependants of a view
+ * depend on its rewrite rule or its row type, so both are followed.
  */
 const dependantsSql = `
   with recursive followed (classid, objid, root) as (
@@ -98,7 +100,7 @@ const dependantsSql = `
     ))
   order by name`;
 
-/** Finds what depends on functions and views, and so has to be dropped before them. */
+/** Finds what depends on functions and views and must therefore be dropped before them. */
 export async function findDependants(
   client: pg.Client,
   objects: ReadonlyMap<string, { oid: number }>,
@@ -118,7 +120,7 @@ export async function findDependants(
   });
 }
 
-/** SQL that Postgres wrote, with its keywords in lower case. Quoted names and strings stay as they are. */
+/** Lower-cases the keywords of SQL that Postgres wrote. Quoted names and strings stay as they are. */
 function inLowerCase(sql: string): string {
   return sql.replace(/'(?:[^']|'')*'|"(?:[^"]|"")*"|[^'"]+/g, (part) =>
     /^['"]/.test(part) ? part : part.toLowerCase(),

@@ -13,7 +13,7 @@ const grants = "grants.sql";
 
 let cluster: ScratchCluster;
 let folder: string;
-/** A database with the fixture's migrations. What is refused leaves it as it is. */
+/** A database with the fixture's migrations. A refused generation must leave it unchanged. */
 let migratedUrl: string;
 
 beforeAll(async () => {
@@ -31,7 +31,7 @@ function layoutOn(dbUrl: string) {
   return { dbUrl, migrations: path.join(folder, "migrations"), schemas: path.join(folder, "schemas") };
 }
 
-/** Replaces text that must be in the file once. */
+/** Replaces text that must occur exactly once in the file. */
 async function edit(file: string, from: string | RegExp, to: string): Promise<void> {
   const full = path.join(folder, "schemas", file);
   const text = await readFile(full, "utf8");
@@ -46,7 +46,7 @@ const remove = (file: string, text: string | RegExp) => edit(file, text, "");
 const add = (file: string, sql: string) => writeFile(path.join(folder, "schemas", file), sql);
 const listMigrations = () => readdir(path.join(folder, "migrations"));
 
-/** The statements of the migration that is written and applied, which leaves no difference. */
+/** Generates and applies the migration, and checks that no difference remains. @returns its statements and changes */
 async function generate(): Promise<{ statements: string[]; changes: string[] }> {
   const layout = layoutOn(await cluster.createDatabase());
   const written = await generateMigration(layout, "change");
@@ -61,7 +61,7 @@ async function generate(): Promise<{ statements: string[]; changes: string[] }> 
   return { statements: statements.filter((text) => text !== ""), changes: written.changes };
 }
 
-/** Expects that nothing is written. @returns why */
+/** Expects that the generation fails and writes nothing. @returns the error message */
 async function refusal(dbUrl = migratedUrl): Promise<string> {
   const before = await listMigrations();
   const error = await generateMigration(layoutOn(dbUrl), "change").catch((thrown: unknown) => thrown);
@@ -70,14 +70,14 @@ async function refusal(dbUrl = migratedUrl): Promise<string> {
   return error.message.replaceAll(path.relative(process.cwd(), folder), "");
 }
 
-describe("the migration for", () => {
-  test("no change is not written", async () => {
+describe("generating a migration", () => {
+  test("writes nothing when nothing changed", async () => {
     expect(await generateMigration(layoutOn(migratedUrl), "change")).toBeUndefined();
     expect(await listMigrations()).toHaveLength(3);
     expect(await findDifferences(layoutOn(migratedUrl))).toEqual([]);
   });
 
-  test("a changed body is the source text of the schema file", async () => {
+  test("takes a changed body from the source text of the schema file", async () => {
     await edit(functions, "select author = auth.uid()", "select author = auth.uid() -- Theirs alone; no other");
     const { statements, changes } = await generate();
     expect(changes).toEqual(["changed  function private.may_read(uuid)"]);
@@ -94,13 +94,13 @@ $$`,
     ]);
   });
 
-  test("changed attributes replaces the function", async () => {
+  test("replaces a function whose attributes changed", async () => {
     await edit(functions, "stable\n  security definer", "stable\n  parallel safe\n  cost 50\n  security definer");
     const { statements } = await generate();
     expect(statements).toEqual([expect.stringMatching(/^-- Definer[^;]*parallel safe\n {2}cost 50/)]);
   });
 
-  test("an added argument drops the former overload and grants the new one", async () => {
+  test("drops the former overload and grants the new one when an argument is added", async () => {
     await edit(functions, "public.count_notes() returns", "public.count_notes(at_most integer default 10) returns");
     await edit(functions, "on function public.count_notes() is", "on function public.count_notes(integer) is");
     await edit(grants, "public.count_notes()", "public.count_notes(integer)");
@@ -117,7 +117,7 @@ $$`,
     ]);
   });
 
-  test("a changed return type drops and creates the function with its comment and its grants", async () => {
+  test("drops and creates a function whose return type changed, with its comment and grants", async () => {
     await edit(functions, "public.count_notes() returns integer", "public.count_notes() returns bigint");
     const { statements, changes } = await generate();
     expect(changes).toEqual(["changed  function public.count_notes()"]);
@@ -129,7 +129,7 @@ $$`,
     ]);
   });
 
-  test("a renamed argument drops and creates what uses the function, and restores policies, defaults and checks", async () => {
+  test("drops and creates what uses a function with a renamed argument, and restores policies, defaults and checks", async () => {
     await edit(functions, "label(title text,", "label(words text,");
     await edit(functions, "select prefix || title", "select prefix || words");
     const { statements } = await generate();
@@ -154,7 +154,7 @@ $$`,
     ]);
   });
 
-  test("a changed default replaces the function, and a removed one drops it", async () => {
+  test("replaces a function when an argument's default changes, and drops and creates it when the default is removed", async () => {
     await edit(functions, "prefix text default '#'", "prefix text default '§'");
     expect((await generate()).statements).toEqual([expect.stringContaining("prefix text default '§'")]);
     await edit(functions, "author uuid) returns", "author uuid default null) returns");
@@ -163,7 +163,7 @@ $$`,
     expect((await generate()).statements).toContain("drop function private.may_read(uuid)");
   });
 
-  test("a renamed argument of a policy's function restores the policy as it was", async () => {
+  test("restores a policy unchanged when its function's argument is renamed", async () => {
     await edit(functions, "may_read(author uuid)", "may_read(owner uuid)");
     await edit(functions, "select author = auth", "select owner = auth");
     const { statements } = await generate();
@@ -181,7 +181,7 @@ $$`,
     expect(statements[3]).not.toMatch(/\b(SELECT|AND|AS)\b/);
   });
 
-  test("an added argument with a default restores the policy, which then calls the new overload", async () => {
+  test("restores a policy that calls the new overload when its function gains an argument with a default", async () => {
     await edit(
       functions,
       "may_read(author uuid) returns",
@@ -197,7 +197,7 @@ $$`,
     expect(statements[3]).toMatch(/^create policy select_readable .*private\.may_read\(notes\.author\)/);
   });
 
-  test("a changed return type of a policy's function restores the policy", async () => {
+  test("restores a policy when its function's return type changes", async () => {
     await edit(functions, "may_read(author uuid) returns boolean", "may_read(author uuid) returns setof boolean");
     await edit(functions, "stable\n  security definer", "stable\n  rows 1\n  security definer");
     expect((await generate()).statements.slice(0, 2)).toEqual([
@@ -206,14 +206,14 @@ $$`,
     ]);
   });
 
-  test("a removed function drops it", async () => {
+  test("drops a removed function", async () => {
     await remove(functions, /create or replace function private\.shout[\s\S]*?in capitals\.';\n/);
     const { statements, changes } = await generate();
     expect(changes).toEqual(["removed  function private.shout(text)"]);
     expect(statements).toEqual(["drop function private.shout(text)"]);
   });
 
-  test("a new column at the end replaces the view, and one in the middle drops it", async () => {
+  test("replaces a view that gains a column at the end, and drops it for one in the middle", async () => {
     await edit(views, "as label\nfrom", "as label, n.archived\nfrom");
     expect((await generate()).statements).toEqual([
       "create or replace view public.titles with (security_invoker = true) as\n" +
@@ -225,7 +225,7 @@ $$`,
     expect(statements).toContain("grant select on table public.titles to authenticated");
   });
 
-  test("a changed trigger replaces it, and a constraint trigger is dropped and created", async () => {
+  test("replaces a changed trigger, and drops and creates a constraint trigger", async () => {
     await edit(views, "before insert or update of title on", "before insert on");
     expect((await generate()).statements).toEqual([
       "create or replace trigger set_title before insert on public.notes\n  for each row execute function private.set_title()",
@@ -242,7 +242,7 @@ $$`,
     ]);
   });
 
-  test("a removed trigger on a table of another owner drops its function with it", async () => {
+  test("drops the function of a removed trigger on a table of another owner", async () => {
     await remove(functions, /create or replace trigger welcome[\s\S]*?;\n/);
     const { statements, changes } = await generate();
     expect(changes).toEqual(["removed  trigger welcome on auth.users"]);
@@ -253,7 +253,7 @@ $$`,
     ]);
   });
 
-  test("a changed comment writes only that, and a removed one sets it to null", async () => {
+  test("writes only the comment when a comment changes, and sets it to null when it is removed", async () => {
     await edit(functions, "is 'Trims the title.'", "is 'Trims what people typed.'");
     await remove(views, "comment on column public.titles.label is 'The title with its prefix.';\n");
     expect((await generate()).statements.toSorted()).toEqual([
@@ -262,7 +262,7 @@ $$`,
     ]);
   });
 
-  test("changed grants revokes and grants, by column", async () => {
+  test("revokes and grants by column when grants change", async () => {
     await edit(grants, "select (id, title), update (title)", "select (id, body, title)");
     await remove(grants, "grant execute on function private.may_read(uuid) to authenticated;\n");
     await edit(grants, "public.count_notes() to authenticated", "public.count_notes() to authenticated, anon");
@@ -275,7 +275,7 @@ $$`,
     ]);
   });
 
-  test("an overload that was left behind drops it and keeps the other", async () => {
+  test("drops an overload that is no longer defined and keeps the other", async () => {
     await writeFile(
       path.join(folder, "migrations/20260104000000_overload.sql"),
       "create function private.may_read(author text) returns boolean language sql immutable as 'select true';",
@@ -283,7 +283,7 @@ $$`,
     expect((await generate()).statements).toEqual(["drop function private.may_read(text)"]);
   });
 
-  test("a definition that ends in a comment ends before its semicolon", async () => {
+  test("puts the semicolon of a definition that ends in a comment on a new line", async () => {
     await add(
       "z.sql",
       "create or replace view public.one as select 1 as one -- One\n;\ncomment on view public.one is 'One.';",
@@ -291,14 +291,14 @@ $$`,
     expect((await generate()).changes).toEqual(["added    view public.one"]);
   });
 
-  test.for(["\n", "\r\n"])("comments directly above a definition keeps those, with line ends %j", async (end) => {
+  test.for(["\n", "\r\n"])("keeps comments directly above a definition, with line ends %j", async (end) => {
     const sql =
       "-- A heading.\n\n/* About a and b.\n\n   More. */\n-- Why.\ncreate or replace view public.one as select 1 as one;";
     await add("z.sql", sql.replaceAll("\n", end));
     expect((await generate()).statements[0]).toBe(sql.slice(sql.indexOf("/*"), -1).replaceAll("\n", end));
   });
 
-  test("a view with a trigger of its own restores the trigger", async () => {
+  test("restores the trigger of a replaced view", async () => {
     const trigger =
       "create or replace trigger keep instead of update on public.titles for each row execute function private.set_title()";
     await add("z.sql", `${trigger};`);
@@ -309,7 +309,7 @@ $$`,
     expect(statements).toContain(trigger);
   });
 
-  test("a PL/pgSQL body with escaped strings and temporary tables is written", async () => {
+  test("writes a PL/pgSQL body with escaped strings and temporary tables", async () => {
     await edit(
       functions,
       "new.title := trim(new.title);",
@@ -318,7 +318,7 @@ $$`,
     expect((await generate()).changes).toEqual(["changed  function private.set_title()"]);
   });
 
-  test("functions that need each other's new form has them in the order that works", async () => {
+  test("orders functions that depend on each other's new form", async () => {
     await edit(functions, "select count(*)::integer from public.notes", "select private.z_total(true)::integer");
     await add(
       "zz.sql",
@@ -336,7 +336,7 @@ $$`,
   });
 });
 
-describe("nothing is written, and the message says what to do, for", () => {
+describe("refuses to generate a migration, writes nothing and says what to do for", () => {
   test("a table", async () => {
     await add(
       "notes/tags.sql",
@@ -375,17 +375,17 @@ describe("nothing is written, and the message says what to do, for", () => {
     expect(message).toContain(`${sql};`);
   });
 
-  test("a grant outside grants.sql, and a definition in it", async () => {
+  test("a grant outside grants.sql, and a definition inside it", async () => {
     await add("other.sql", "grant select on public.notes to anon;");
     expect(await refusal()).toBe("/schemas/other.sql, line 1: grants are listed in grants.sql.");
   });
 
-  test("a definition that is not create or replace", async () => {
+  test("a definition without create or replace", async () => {
     await edit(functions, "create or replace function private.shout", "create function private.shout");
     expect(await refusal()).toBe('/schemas/notes/functions.sql, line 28: write "create or replace".');
   });
 
-  test("a definition that is there twice", async () => {
+  test("a definition that occurs twice", async () => {
     await add(
       "other.sql",
       "create or replace view public.titles with (security_invoker = true) as select id, title as label from public.notes;",
@@ -403,7 +403,7 @@ describe("nothing is written, and the message says what to do, for", () => {
     );
   });
 
-  test("a function whose SQL does not fit the tables", async () => {
+  test("a function whose SQL does not match the tables", async () => {
     await edit(
       functions,
       "select count(*)::integer from public.notes",
@@ -429,7 +429,7 @@ describe("nothing is written, and the message says what to do, for", () => {
     ],
     ["a column", "(title, author)", "(title, writer)", "line 60: column writer of public.notes does not exist."],
     ["a function", "trim(new.title)", "private.tidy(new.title)", "line 46: private.tidy does not exist."],
-  ] as const)("a PL/pgSQL body that names %s that no migration creates", async ([, from, to, expected]) => {
+  ] as const)("a PL/pgSQL body that names %s not created by any migration", async ([, from, to, expected]) => {
     await edit(functions, from, to);
     expect(await refusal()).toContain(`/schemas/notes/functions.sql, ${expected}\nTables, columns`);
   });
@@ -442,7 +442,7 @@ describe("nothing is written, and the message says what to do, for", () => {
     );
   });
 
-  test("a result that a policy cannot use", async () => {
+  test("a return type that a policy cannot use", async () => {
     await edit(functions, "may_read(author uuid) returns boolean", "may_read(author uuid) returns text");
     await edit(functions, "select author = auth.uid()", "select 'yes'");
     expect(await refusal()).toMatch(
@@ -450,7 +450,7 @@ describe("nothing is written, and the message says what to do, for", () => {
     );
   });
 
-  test("a function of an index that would have to be dropped", async () => {
+  test("an index's function that would have to be dropped", async () => {
     await writeFile(
       path.join(folder, "migrations/20260104000000_index.sql"),
       "create index notes_label_idx on public.notes (private.label(title));",
@@ -469,7 +469,7 @@ describe("nothing is written, and the message says what to do, for", () => {
       "alter table public.notes add column labelled text generated always as (private.label(title)) stored",
       "default value for column labelled of table public.notes",
     ],
-  ] as const)("a changed result of a function that %s stores", async ([, sql, user]) => {
+  ] as const)("a changed return type of a function whose results %s stores", async ([, sql, user]) => {
     await writeFile(path.join(folder, "migrations/20260104000000_stored.sql"), `${sql};`);
     await edit(functions, "select prefix || title", "select title || prefix");
     expect(await refusal(await cluster.createDatabase())).toContain(
@@ -478,7 +478,7 @@ describe("nothing is written, and the message says what to do, for", () => {
     );
   });
 
-  test("a view that loses a column another view uses", async () => {
+  test("a view that loses a column used by another view", async () => {
     await add(
       "notes/z.sql",
       "create or replace view public.labels with (security_invoker = true) as select label from public.titles;",
@@ -492,13 +492,13 @@ describe("nothing is written, and the message says what to do, for", () => {
   });
 });
 
-test("a migration is dated now, or a second after the newest", async () => {
+test("dates a migration now, or a second after the newest if that is later", async () => {
   const migrations = path.join(folder, "migrations");
   expect(await nextVersion(migrations, new Date("2026-05-06T07:08:09.999Z"))).toBe("20260506070809");
   await writeFile(path.join(migrations, "20261231235959_last.sql"), "select 1;");
   expect(await nextVersion(migrations, new Date("2026-12-31T23:59:59Z"))).toBe("20270101000000");
 });
 
-test("a name that no file should have is refused", async () => {
+test("refuses an invalid migration name", async () => {
   await expect(generateMigration(layoutOn(migratedUrl), "../x")).rejects.toThrow(/cannot name a migration/);
 });

@@ -11,22 +11,25 @@ import { planStatements } from "./plan.ts";
 import { readSchemaFiles, type SchemaFiles } from "./schema-files.ts";
 import { readWanted, type Wanted } from "./wanted.ts";
 
-/** `dbUrl` names a database that has Supabase's roles and schema `auth`, and of the migrations at most a part. */
+/**
+ * `dbUrl` names a database with Supabase's roles and schema `auth`, in which at most part of the migrations are
+ * applied.
+ */
 type Layout = { dbUrl: string; migrations: string; schemas: string };
 
 /**
  * Compares what `schemas/` defines with what the migrations build.
- * @returns one line for each difference; none where they agree
- * @throws StackError where a file cannot be read, applied, or has to be a migration written by hand
+ * @returns one line for each difference
+ * @throws StackError if a file cannot be read or applied, or if it belongs in a hand-written migration
  */
 export async function findDifferences(layout: Layout): Promise<string[]> {
   return withMigrated(layout, async (client, files) => describeDifferences((await compare(client, files)).differences));
 }
 
 /**
- * Writes the migration that makes the database what `schemas/` defines, and applies it to prove that it does.
- * @returns the file and what it changes; undefined where they agree
- * @throws StackError as `findDifferences`, and where a change needs a decision about data; then nothing is written
+ * Writes the migration that brings the database in line with `schemas/`, and applies it to prove that it does.
+ * @returns the file and its changes, or undefined if there are none
+ * @throws StackError as `findDifferences`, and if a change needs a decision about data; then nothing is written
  */
 export async function generateMigration(
   layout: Layout,
@@ -57,12 +60,12 @@ export async function generateMigration(
   });
 }
 
-/** The statement with its semicolon, which a comment at its end must not contain. */
+/** Adds a semicolon, on a new line if the statement ends in a comment. */
 function terminated(statement: string): string {
   return /--[^\n]*$/.test(statement) ? `${statement}\n;` : `${statement};`;
 }
 
-/** The time of the next migration: now, or a second after the newest where that is later. */
+/** Returns the time of the next migration: now, or a second after the newest if that is later. */
 export async function nextVersion(migrations: string, at: Date): Promise<string> {
   const newest = (await listMigrations(migrations)).at(-1)?.version ?? "";
   const [year = 0, month = 1, ...rest] = [newest.slice(0, 4), ...(newest.slice(4).match(/../g) ?? [])].map(Number);
@@ -87,7 +90,10 @@ async function compare(client: pg.Client, files: SchemaFiles) {
   return { wanted, current, schemas, differences: compareCatalogues(current, wanted, wanted.governs) };
 }
 
-/** Applies the new migration. @throws where functions, views, triggers or grants are not as wanted, or anything else changed */
+/**
+ * Applies the new migration. @throws if functions, views, triggers or grants differ from `schemas/`, or if anything
+ * else changed
+ */
 async function prove(
   client: pg.Client,
   { layout, wanted, schemas }: { layout: Layout; wanted: Wanted; schemas: readonly string[] },

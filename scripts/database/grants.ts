@@ -1,13 +1,13 @@
 import type { GrantStmt } from "libpg-query";
 import type pg from "pg";
 
-/** What kinds of objects privileges are granted on. Functions include procedures; tables include their columns. */
+/** Kinds of objects on which privileges are granted. Functions include procedures; tables include their columns. */
 type GrantKind = "function" | "view" | "table" | "sequence" | "schema" | "type";
 
 /** One privilege of one role on one object or column. */
 export type Grant = {
   kind: GrantKind;
-  /** As after `on` in a grant: `function private.f(integer)`, `table public.notes`. */
+  /** Written as after `on` in a grant: `function private.f(integer)`, `table public.notes`. */
   target: string;
   column: string | null;
   grantee: string;
@@ -16,8 +16,8 @@ export type Grant = {
 };
 
 /**
- * The privileges on all objects of `$1`: `acl` as they are, `initial` as default privileges make them. Without
- * partitions, whose names depend on the date: the function that creates one decides.
+ * The privileges on all objects of `$1`: `acl` has the current ones, `initial` those that default privileges give.
+ * Partitions are left out, since their names depend on the date: the function that creates one sets its privileges.
  */
 const objectsSql = `
   with found as (
@@ -68,21 +68,21 @@ const columnsSql = `
   where n.nspname = any ($1) and not c.relispartition
   group by 1, 2, 3, 4, 5`;
 
-/** Reads every privilege on the objects of `schemas`. Needs an empty search path. */
+/** Reads every privilege on the objects of `schemas`. Requires an empty search path. */
 export async function readGrants(client: pg.Client, schemas: readonly string[]): Promise<Grant[]> {
   const { rows } = await client.query<Grant>(`${objectsSql} ${select("acl")} union all ${columnsSql}`, [schemas]);
   return rows;
 }
 
-/** Reads the privileges that the objects of `schemas` would have if they were new. Needs an empty search path. */
+/** Reads the privileges that the objects of `schemas` would have if they were new. Requires an empty search path. */
 export async function readInitialGrants(client: pg.Client, schemas: readonly string[]): Promise<Grant[]> {
   const { rows } = await client.query<Grant>(`${objectsSql} ${select("initial")}`, [schemas]);
   return rows;
 }
 
 /**
- * The kinds of objects whose privileges `grants.sql` decides: functions and views always, other kinds as soon as it has
- * a statement about one.
+ * Returns the kinds of objects whose privileges `grants.sql` decides: always functions and views, and other kinds if it
+ * has a statement about one.
  */
 export function governedKinds(grants: readonly GrantStmt[], isView: (table: string) => boolean): Set<GrantKind> {
   const kinds = new Set<GrantKind>(["function", "view"]);
@@ -98,7 +98,9 @@ export function governedKinds(grants: readonly GrantStmt[], isView: (table: stri
   return kinds;
 }
 
-/** The statements that turn the privileges `from` into `to`: revokes first, one statement per object and role. */
+/**
+ * Returns the statements that turn the privileges `from` into `to`: revokes first, one statement per object and role.
+ */
 export function grantChanges(from: readonly Grant[], to: readonly Grant[]): string[] {
   const [before, after] = [from, to].map((grants) => new Map(grants.map((grant) => [keyOf(grant), grant])));
   const lost = from.filter((grant) => !after?.has(keyOf(grant)));

@@ -3,8 +3,8 @@ import type { CreateStmt, Node } from "libpg-query";
 type Written = { text: string; version: string };
 
 /**
- * Says why a statement cannot be in `supabase/schemas/`, and what to write instead: a migration by hand, since the
- * change of a table, type or policy decides about data that is there already.
+ * Explains why a statement cannot be in `supabase/schemas/` and what to write instead: a hand-written migration, since
+ * changing a table, type or policy involves a decision about existing data.
  */
 export function handWrittenMigration(node: Node, { text, version }: Written): string {
   if ("CreateStmt" in node) return tableMigration(node.CreateStmt, { text, version });

@@ -15,15 +15,18 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-test.for(["SIGINT", "SIGTERM"] as const)("%s while Postgres is starting leaves nothing behind", async (signal) => {
-  const temporary = path.join(folder, "tmp");
-  const env = { ...process.env, TMPDIR: temporary };
-  const command = spawn(process.execPath, [main, "--check"], { cwd: folder, env, stdio: "ignore" });
-  const exited = new Promise((resolve) => command.once("exit", (code) => resolve(code)));
-  const deadline = performance.now() + 10_000;
-  while ((await readdir(temporary)).length === 0 && performance.now() < deadline) await sleep(5);
-  expect(await readdir(temporary)).not.toEqual([]);
-  command.kill(signal);
-  expect(await exited).toBe(1);
-  expect(await readdir(temporary)).toEqual([]);
-});
+test.for(["SIGINT", "SIGTERM"] as const)(
+  "leaves nothing behind when %s arrives while Postgres is starting",
+  async (signal) => {
+    const temporary = path.join(folder, "tmp");
+    const env = { ...process.env, TMPDIR: temporary };
+    const command = spawn(process.execPath, [main, "--check"], { cwd: folder, env, stdio: "ignore" });
+    const exited = new Promise((resolve) => command.once("exit", (code) => resolve(code)));
+    const deadline = performance.now() + 10_000;
+    while ((await readdir(temporary)).length === 0 && performance.now() < deadline) await sleep(5);
+    expect(await readdir(temporary)).not.toEqual([]);
+    command.kill(signal);
+    expect(await exited).toBe(1);
+    expect(await readdir(temporary)).toEqual([]);
+  },
+);

@@ -26,9 +26,9 @@ try {
 
 async function run(name: string | undefined): Promise<void> {
   let starting: Promise<ScratchCluster> | undefined;
-  // Before anything is created: a signal without a handler would leave it behind.
+  // Must come before anything is created: a signal without a handler would leave it behind.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-    // Without its database the command fails, and removes what it made, also where the database is still starting.
+    // Stopping the database makes the command fail and clean up, even while the database is still starting.
     process.once(signal, () => void starting?.then((cluster) => cluster.stop()).catch(() => undefined));
   }
   starting = startScratchCluster();

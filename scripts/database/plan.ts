@@ -12,15 +12,16 @@ type Drop = { key: string; text: string };
 type Create = { key: string; text: string; definition: Definition };
 
 /**
- * How Postgres says that a definition cannot replace the one that is there: invalid function definition (another
- * result, parameter name or lost default), invalid table definition (another column), wrong object type, duplicate.
+ * The errors with which Postgres refuses to replace an existing definition: invalid function definition (changed
+ * result, changed parameter name or lost default), invalid table definition (changed column), wrong object type,
+ * duplicate.
  */
 const notReplaceable = new Set(["42P13", "42P16", "42809", "42710", "42723"]);
 
 /**
- * Plans the statements that turn the migrated database into what is wanted, by running them; the database is left as it
- * was. Replaces where Postgres allows it; otherwise drops and creates, with everything that depends on it.
- * @throws StackError where a table, policy, default or constraint is in the way
+ * Plans the statements that bring the migrated database to the wanted state, by running them and then rolling back.
+ * Replaces where Postgres allows it; otherwise drops and creates, with everything that depends on it.
+ * @throws StackError if a table, policy, default or constraint is in the way
  */
 export async function planStatements(client: pg.Client, planned: Planned): Promise<string[]> {
   const { current, wanted, differences, schemas } = planned;
@@ -68,7 +69,7 @@ function isNotReplaceable(error: unknown): boolean {
 
 type Choice = { keys: Set<string>; fixed: FixedDependant[] };
 
-/** What has to be dropped: what is removed or cannot be replaced, and everything that depends on it. */
+/** Returns what to drop: what is removed or cannot be replaced, and everything that depends on it. */
 async function chooseDrops(
   client: pg.Client,
   { current, wanted, differences, unreplaceable }: Planned & { unreplaceable: ReadonlySet<string> },
@@ -122,7 +123,7 @@ function withoutArguments(key: string): string {
   return key.replace(/\(.*$/, "");
 }
 
-/** Triggers first, and last the functions that take triggers of another owner's tables with them. */
+/** Drops triggers first, and last the functions whose triggers are on tables of another owner. */
 function dropStatements(keys: ReadonlySet<string>, { entries }: Catalogue): Drop[] {
   const borrowing = new Set([...entries.values()].map(({ borrowedBy }) => borrowedBy));
   const rank = (key: string) => (borrowing.has(key) ? 2 : key.startsWith("trigger ") ? 0 : 1);
@@ -132,7 +133,7 @@ function dropStatements(keys: ReadonlySet<string>, { entries }: Catalogue): Drop
     .map((key) => ({ key, text: `drop ${key}${borrowing.has(key) ? " cascade" : ""}` }));
 }
 
-/** The definitions of what is new, changed or dropped before, in the order of the files. */
+/** Returns the definitions that are new, changed or were dropped, in the order of the files. */
 function createStatements(
   dropped: ReadonlySet<string>,
   { wanted, differences }: Pick<Planned, "wanted" | "differences">,
@@ -143,7 +144,7 @@ function createStatements(
     .map(([key, definition]) => ({ key, text: guarded(definition), definition }));
 }
 
-/** The statement, for a trigger on one of Supabase Auth's tables only where that version of it has the table. */
+/** Returns the statement. A trigger on a Supabase Auth table is created only if that version of Auth has the table. */
 function guarded({ object, text }: Definition): string {
   if (object.kind !== "trigger" || object.schema !== "auth") return text;
   const table = `${object.schema}.${object.table}`;
@@ -155,7 +156,7 @@ async function run(client: pg.Client, statements: readonly string[]): Promise<st
   return [...statements];
 }
 
-/** Puts policies, defaults and constraints back as they were. */
+/** Restores policies, defaults and constraints as they were. */
 async function restoreFixed(client: pg.Client, fixed: readonly FixedDependant[]): Promise<string[]> {
   const restored: string[] = [];
   for (const { name, uses, create } of fixed) {

@@ -5,8 +5,8 @@ import { placeOf, type Source } from "./schema-files.ts";
 export type Failure<T> = { statement: T; error: unknown };
 
 /**
- * Runs statements that may depend on each other, in the order given as far as that works: what fails is tried again
- * after the others, as long as that gets further. Needs an open transaction.
+ * Runs statements that may depend on each other, in the given order as far as possible: failed statements are retried
+ * after the others, as long as that makes progress. Requires an open transaction.
  * @returns the statements in the order that worked, and those that never did
  */
 export async function runInWorkingOrder<T extends { text: string }>(
@@ -27,7 +27,7 @@ export async function runInWorkingOrder<T extends { text: string }>(
   }
 }
 
-/** Runs one statement, and undoes it where it fails. @returns the error */
+/** Runs one statement and undoes it if it fails. @returns the error */
 async function tryStatement(client: pg.Client, text: string): Promise<unknown> {
   await client.query("savepoint attempt");
   try {
@@ -40,7 +40,7 @@ async function tryStatement(client: pg.Client, text: string): Promise<unknown> {
   }
 }
 
-/** Describes the failure of a statement of `supabase/schemas/`, with its file and line. */
+/** Describes the failure of a statement in `supabase/schemas/`, with its file and line. */
 export function describeFailure({ statement, error }: Failure<Source>): string {
   const database = error instanceof pg.DatabaseError ? error : undefined;
   const position = Number(database?.position ?? 0);
@@ -58,6 +58,6 @@ function hintsFor(error: pg.DatabaseError | undefined): string[] {
   ];
 }
 
-/** What to do about a name of a table, column or type that does not exist. */
+/** Advice for a table, column or type that does not exist. */
 export const byMigration =
   "Tables, columns and types come from supabase/migrations/: write that migration by hand first, or correct the name.";

@@ -12,13 +12,13 @@ import { StackError } from "../local-stack/errors.ts";
 import { leadingComments, lineAt, SqlSyntaxError, type Statement, splitStatements } from "../local-stack/statements.ts";
 import { handWrittenMigration } from "./hand-written.ts";
 
-/** How a statement names its object, to be resolved by Postgres. */
+/** An object's name as a statement writes it, for Postgres to resolve. */
 export type ObjectName =
   | { kind: "function"; schema: string; name: string; signature: string }
   | { kind: "view"; schema: string; name: string; column?: string }
   | { kind: "trigger"; schema: string; table: string; name: string };
 
-/** A statement of `supabase/schemas/` with the comment lines directly above it, and the line on which those begin. */
+/** A statement of `supabase/schemas/` with the comment lines directly above it, and the line on which they begin. */
 export type Source = { file: string; line: number; text: string };
 export type Definition = Source & { object: ObjectName; body?: string };
 export type Comment = Source & { object: ObjectName };
@@ -26,13 +26,13 @@ export type Grant = Source & { grant: GrantStmt };
 export type SchemaFiles = { definitions: Definition[]; comments: Comment[]; grants: Grant[] };
 
 const grantsFile = "grants.sql";
-/** Names an unqualified object gets, as in a migration. */
+/** The schema of an unqualified object, as in a migration. */
 const defaultSchema = "public";
 
 /**
  * Reads `supabase/schemas/`: functions, triggers and views with their comments, and the grants of `grants.sql`.
- * @param version of the next migration, for what has to be written by hand
- * @throws StackError with file and line: where the SQL is invalid, or where a statement belongs in a migration
+ * @param version of the next migration, for what must be written by hand
+ * @throws StackError with file and line if the SQL is invalid or a statement belongs in a migration
  */
 export async function readSchemaFiles(directory: string, { version }: { version: string }): Promise<SchemaFiles> {
   const names = (await readdir(directory, { recursive: true })).filter((name) => name.endsWith(".sql")).sort();
@@ -55,7 +55,7 @@ export async function readSchemaFiles(directory: string, { version }: { version:
 
 type Sorted = { node: Node; source: Source; inGrants: boolean; version: string };
 
-/** Adds the statement to what was read, or returns why it cannot be there. */
+/** Adds the statement to what was read, or returns why it is not allowed there. */
 function sort(read: SchemaFiles, { node, source, inGrants, version }: Sorted): string | undefined {
   if ("GrantStmt" in node) {
     if (!inGrants) return `grants are listed in ${grantsFile}.`;
@@ -104,7 +104,7 @@ async function split(file: string, sql: string): Promise<Statement[]> {
   }
 }
 
-/** The statement without comments that a blank line separates from it, such as the file's heading. */
+/** Returns the statement without comments that a blank line separates from it, such as the file's heading. */
 function sourceOf({ text, offset }: Statement, { file, sql }: { file: string; sql: string }): Source {
   const comments = text.slice(0, leadingComments(text));
   const withoutBlankLines = comments.replace(/--[^\n]*|\/\*[\s\S]*?\*\//g, (comment) => comment.replace(/\s/g, "-"));
@@ -112,7 +112,7 @@ function sourceOf({ text, offset }: Statement, { file, sql }: { file: string; sq
   return { file, line: lineAt(sql, offset + heading), text: text.slice(heading) };
 }
 
-/** The file and line of what is at `offset` in a statement; of the statement itself by default. */
+/** Returns the file and line of what is at `offset` in a statement; by default, of the statement itself. */
 export function placeOf({ file, line, text }: Source, offset = leadingComments(text)): string {
   return `${file}, line ${line + lineAt(text, offset) - 1}`;
 }
@@ -163,7 +163,7 @@ function quote(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** The source of a PL/pgSQL function, which Postgres itself does not resolve before it runs. */
+/** Returns the source of a PL/pgSQL function, which Postgres itself does not resolve until it runs. */
 function plpgsqlBody({ options }: CreateFunctionStmt): string | undefined {
   const byName = new Map(
     (options ?? []).flatMap((node) => ("DefElem" in node ? [[node.DefElem.defname, node.DefElem.arg]] : [])) as [

@@ -20,18 +20,18 @@ import { placeCluster, reachableDataDir } from "../local-stack/services/postgres
 const startLimitMs = 30_000;
 
 export type ScratchCluster = {
-  /** Creates a database like a new Supabase project's, and returns its URL for the role that migrates. */
+  /** Creates a database like a new Supabase project's, and returns its URL for the migrating role. */
   createDatabase: () => Promise<string>;
   stop: () => Promise<void>;
 };
 
 /**
  * Starts a Postgres in a temporary directory, with Supabase's roles and the identity service's schema `auth`.
- * @throws StackError when it does not start
+ * @throws StackError if it does not start
  */
 export async function startScratchCluster(): Promise<ScratchCluster> {
   const folder = await mkdtemp(path.join(tmpdir(), "gatehouse-scratch-"));
-  // Postgres runs as another account when we are root, and that account must be able to enter.
+  // When we are root, Postgres runs as another account, which must be able to enter.
   await chmod(folder, 0o755);
   const placement = await placeCluster(path.join(folder, "data"), process.env.POSTGRES_BIN || undefined);
   const { dataDir } = placement;
@@ -58,7 +58,7 @@ export async function startScratchCluster(): Promise<ScratchCluster> {
     throw error;
   }
   const { command, args, uid, gid } = await clusterCommand({ dataDir, port, placement });
-  // Nothing in it is kept, so it need not survive a crash.
+  // The data is temporary, so it need not survive a crash.
   const unsafe = ["fsync", "synchronous_commit", "full_page_writes"].flatMap((name) => ["-c", `${name}=off`]);
   const server = spawn(command, [...args, ...unsafe], { uid, gid, cwd: "/", stdio: "ignore" });
   const exited = new Promise<void>((resolve) => {

@@ -13,21 +13,21 @@ import {
   type Source,
 } from "./schema-files.ts";
 
-/** What `supabase/schemas/` defines, as Postgres describes it, and the source text of each object and comment. */
+/** What `supabase/schemas/` defines, as Postgres describes it, with the source text of each object and comment. */
 export type Wanted = Catalogue & {
   definitions: ReadonlyMap<string, Definition>;
   comments: ReadonlyMap<string, Comment>;
-  /** Whether `grants.sql` decides about the privileges on objects of this kind. */
+  /** Whether `grants.sql` decides the privileges on objects of this kind. */
   governs: (grant: Grant) => boolean;
 };
 
 const shownFailures = 10;
 
 /**
- * Creates everything in `supabase/schemas/` in a migrated database, reads it back, and undoes all of it. Former
+ * Creates everything in `supabase/schemas/` in a migrated database, reads it back, and undoes it all. Former
  * definitions are moved to other schemas meanwhile, so nothing new can refer to them.
- * @throws StackError with file and line where a statement fails, an object is defined twice, or a PL/pgSQL body names
- *   something that does not exist
+ * @throws StackError with file and line if a statement fails, an object is defined twice, or a PL/pgSQL body names
+ * something that does not exist
  */
 export async function readWanted(
   client: pg.Client,
@@ -71,7 +71,7 @@ async function moveAway(client: pg.Client, former: Entries): Promise<void> {
 function refuseFailures(failures: readonly Failure<Source>[]): void {
   if (failures.length === 0) return;
   const rest = failures.length - shownFailures;
-  // A function that does not exist may be one that failed itself.
+  // A missing function may be one whose own definition failed.
   const causesFirst = failures.toSorted((a, b) => Number(isUnknownFunction(a)) - Number(isUnknownFunction(b)));
   throw new StackError(
     [
@@ -85,7 +85,7 @@ function isUnknownFunction({ error }: Failure<Source>): boolean {
   return codeOf(error) === "42883" && messageOf(error).startsWith("function ");
 }
 
-/** Gives objects that `grants.sql` decides about their initial privileges, then runs its statements in order. */
+/** Resets the objects that `grants.sql` governs to their initial privileges, then runs its statements in order. */
 async function applyGrants(
   client: pg.Client,
   { files, schemas }: { files: SchemaFiles; schemas: readonly string[] },
@@ -110,7 +110,7 @@ async function applyGrants(
   return governs;
 }
 
-/** Finds which object each statement of the files is about. */
+/** Finds the object that each statement of the files defines. */
 async function matchSources(
   client: pg.Client,
   files: SchemaFiles,

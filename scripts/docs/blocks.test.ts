@@ -5,7 +5,7 @@ import { parseBlock } from "./parse-block.ts";
 const block = (language: Language, text: string) => ({ file: "a.md", line: 1, language, text });
 
 describe("readBlocks", () => {
-  test("finds blocks of the checked languages with their lines, indented ones without their indent", () => {
+  test("finds blocks in checked languages with their lines, and removes the indent of indented blocks", () => {
     const text =
       "Text\n\n```sh\nls\n```\n\n   ```ts needs=context\n   if (a) {\n     b();\n   }\n   ```\n\n```mermaid\nx\n```\n";
     expect(readBlocks("a.md", text)).toEqual({
@@ -19,26 +19,26 @@ describe("readBlocks", () => {
 
   test.each(["needs=luck", "hosted,docker", "needs=hosted needs=docker", "needs="])("refuses the label %s", (label) => {
     const { faults } = readBlocks("a.md", `Text\n\`\`\`sh ${label}\nls\n\`\`\`\n`);
-    expect(faults.map(renderFault)).toEqual([expect.stringMatching(/^a\.md:2: .*is no label/)]);
+    expect(faults.map(renderFault)).toEqual([expect.stringMatching(/^a\.md:2: .*is not a label/)]);
   });
 
-  test("refuses a language that nobody checks, or none, and takes what is only shown", () => {
+  test("refuses a missing or unchecked language, and accepts one that is only displayed", () => {
     const text = "```bash\nls\n```\n\n```mermaid\nx\n```\n\n```\nls\n```\n\n```text\nplain\n```\n";
     const { faults } = readBlocks("a.md", text);
     expect(faults.map(renderFault)).toEqual([
-      expect.stringContaining("a.md:1: nobody checks “bash”"),
-      expect.stringContaining("a.md:9: nobody checks “”"),
+      expect.stringContaining("a.md:1: no check covers “bash”"),
+      expect.stringContaining("a.md:9: no check covers “”"),
     ]);
   });
 
-  test("refuses a block that is not closed", () => {
+  test("refuses an unclosed block", () => {
     expect(readBlocks("a.md", "```sh\nls\n").faults).toEqual([
       { file: "a.md", line: 1, message: "the block is not closed" },
     ]);
   });
 });
 
-test("withoutBlocks keeps the numbers of the lines", () => {
+test("withoutBlocks keeps line numbers", () => {
   expect(withoutBlocks("a\n```sh\n`x`\n```\nb")).toBe("a\n\n\n\nb");
 });
 
@@ -51,7 +51,7 @@ describe("parseBlock", () => {
     ["json", '{ "a": 1 }\n'],
     ["ini", "# why\nA=1\n\nB_2=smtps://user:password@host:465\n"],
   ];
-  test.each(good)("takes good %s", async (language, text) => {
+  test.each(good)("accepts valid %s", async (language, text) => {
     expect(await parseBlock(block(language, text))).toBeUndefined();
   });
 
@@ -64,7 +64,7 @@ describe("parseBlock", () => {
     ["ini", "A=1\nB\n"],
     ["ini", "A=1\nA=2\n"],
   ];
-  test.each(bad)("refuses bad %s", async (language, text) => {
+  test.each(bad)("refuses invalid %s", async (language, text) => {
     expect(await parseBlock(block(language, text))).toMatch(/./);
   });
 });

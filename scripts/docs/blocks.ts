@@ -1,4 +1,4 @@
-/** What a fenced block may want that is not here when documents are checked; the reason why it is only parsed. */
+/** What a fenced block may need that is missing when the documents are checked, so that the block is only parsed. */
 const needs = {
   hosted: "a hosted Supabase project",
   production: "a deployed configuration",
@@ -16,27 +16,26 @@ export type Need = keyof typeof needs;
 
 const languages = ["sh", "ts", "tsx", "js", "python", "sql", "json", "ini"] as const;
 export type Language = (typeof languages)[number];
-/** What is shown and is no program: pictures, shapes with remarks in them, and plain text. */
+/** Languages that are only displayed: diagrams, shapes with comments in them, and plain text. */
 const shown = ["mermaid", "jsonc", "text"];
 
-/** A fenced block of a document, as far as it is in a language that is checked. */
+/** A fenced block of a document in a checked language. */
 export type Block = { file: string; line: number; language: Language; need?: Need; text: string };
 
-/** Something that is wrong with a document, and where. */
 export type Fault = { file: string; line: number; message: string };
 
-/** Whether a block is to be run here: it needs nothing that is not, and its language is one that does something. */
+/** Reports whether a block can be run here: it needs nothing that is missing, and its language does something. */
 export function isRunnable({ language, need }: Block): boolean {
   if (language === "json" || language === "ini") return false;
   return need === undefined || need === "python";
 }
 
-/** Why a block is not run. */
+/** Returns why a block is not run. */
 export function excuseOf({ language, need }: Block): string {
   return need ? needs[need] : `${language} does nothing`;
 }
 
-/** A fault as editors and people read it. */
+/** Formats a fault for editors and people. */
 export function renderFault({ file, line, message }: Fault): string {
   return `${file}:${line}: ${message}`;
 }
@@ -44,8 +43,8 @@ export function renderFault({ file, line, message }: Fault): string {
 const fence = /^( *)(`{3,})([^`]*)$/;
 
 /**
- * Reads a document's fenced blocks (CommonMark 4.5). The info string is the language and, where the block cannot run
- * when documents are checked, one `needs=` of the closed list.
+ * Reads a document's fenced blocks (CommonMark 4.5). The info string is the language, followed by one `needs=` of the
+ * closed list if the block cannot run when the documents are checked.
  */
 export function readBlocks(file: string, markdown: string): { blocks: Block[]; faults: Fault[] } {
   const blocks: Block[] = [];
@@ -67,21 +66,21 @@ export function readBlocks(file: string, markdown: string): { blocks: Block[]; f
     const language = languages.find((each) => each === name);
     if (!language) {
       const known = [...languages, ...shown].join(", ");
-      if (!shown.includes(name)) faults.push({ file, line, message: `nobody checks “${name}”: use one of ${known}` });
+      if (!shown.includes(name)) faults.push({ file, line, message: `no check covers “${name}”: use one of ${known}` });
       continue;
     }
     const label = labels[0]?.replace(/^needs=/, "");
     const need = (Object.keys(needs) as Need[]).find((each) => each === label);
     if (labels.length > 1 || (label !== undefined && !need)) {
       const known = Object.keys(needs).join(", ");
-      faults.push({ file, line, message: `“${labels.join(" ")}” is no label: use needs= with one of ${known}` });
+      faults.push({ file, line, message: `“${labels.join(" ")}” is not a label: use needs= with one of ${known}` });
     }
     blocks.push({ file, line, language, ...(need && { need }), text: `${text.join("\n")}\n` });
   }
   return { blocks, faults };
 }
 
-/** The same document with its fenced blocks blank, so that lines keep their numbers. */
+/** Blanks a document's fenced blocks, so that line numbers stay the same. */
 export function withoutBlocks(markdown: string): string {
   let inside = "";
   return markdown

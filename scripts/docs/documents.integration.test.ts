@@ -11,11 +11,11 @@ const runnable = guides
   .map((file) => ({ file, blocks: blocksBesideTour(file, readDocument(file)) }))
   .filter(({ blocks }) => blocks.length > 0);
 
-/** A document's blocks run one after the other; documents side by side. */
+/** Blocks of a document run one after the other; documents run concurrently. */
 const limitMs = 90_000;
 
 describe("the documents' commands and snippets", { timeout: limitMs }, () => {
-  test.concurrent.each(runnable)("$file does what it says, top to bottom", async ({ file, blocks }) => {
+  test.concurrent.each(runnable)("$file runs from top to bottom without a fault", async ({ file, blocks }) => {
     const workplace = await openWorkplace(stack);
     const faults: Fault[] = [];
     try {
@@ -37,14 +37,14 @@ describe("the documents' commands and snippets", { timeout: limitMs }, () => {
     { ...sample, language: "js", text: 'import "nowhere";\n' },
     { ...sample, language: "sql", text: "insert into ai.plans (id) values (null);\n" },
   ];
-  test.each(broken)("$language that fails is found out: $text", async (block) => {
+  test.each(broken)("reports failing $language: $text", async (block) => {
     const workplace = await openWorkplace(stack);
     const message = await runBlock(block, workplace);
     await workplace.remove();
     expect(message).toMatch(/./);
   });
 
-  test("SQL leaves nothing behind", async () => {
+  test("SQL blocks leave nothing behind", async () => {
     const text = "insert into ai.plans (id, name, payer) values ('docs_sample', 'Sample', 'member');\n";
     const workplace = await openWorkplace(stack);
     expect(await runBlock({ ...sample, language: "sql", text }, workplace)).toBeUndefined();

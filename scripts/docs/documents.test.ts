@@ -15,8 +15,8 @@ const surroundings = {
 };
 const readable = (faults: Fault[]) => faults.map(renderFault);
 
-describe("what the documents say", () => {
-  test.each(guides)("%s has blocks that parse, each with a known reason where it does not run", async (file) => {
+describe("the documents' statements", () => {
+  test.each(guides)("%s has blocks that parse, each with a known reason if it is not run", async (file) => {
     const { blocks, faults } = readBlocks(file, readDocument(file));
     for (const block of blocks) {
       const message = await parseBlock(block);
@@ -25,7 +25,7 @@ describe("what the documents say", () => {
     expect(readable(faults)).toEqual([]);
   });
 
-  test("a block that is not run is known for it, by its first line", () => {
+  test("every block that is not run is listed by its first line", () => {
     const blocks = guides.flatMap((file) => readBlocks(file, readDocument(file)).blocks);
     const named = blocks
       .filter((block) => !isRunnable(block))
@@ -35,7 +35,7 @@ describe("what the documents say", () => {
     expect(named).toEqual(notRun);
   });
 
-  test.each([...guides, ...decisions])("%s names scripts, files and headings that are there", (file) => {
+  test.each([...guides, ...decisions])("%s names only scripts, files and headings that exist", (file) => {
     const text = readDocument(file);
     expect(
       readable([
@@ -61,7 +61,9 @@ describe("what the documents say", () => {
   });
 });
 
-/** The code whose settings a section lists: the file or folder of its heading; the tests', where it names none. */
+/**
+ * Returns the code whose settings a section lists: the file or folder in its heading, or the tests if it names none.
+ */
 function codeOf(heading: string): string {
   const place = /`([^`]+)`/.exec(heading)?.[1];
   const pattern = place?.replace(/\/$/, "/**/*.ts").replace(/scripts\/local-stack\/.*/, "scripts/local-stack/**/*.ts");

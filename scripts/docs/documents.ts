@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from "node:fs";
 
-/** What people read: the guides, whose blocks are checked, and the decisions, whose links are. */
+/** The guides, whose blocks are checked, and the decisions, of which only the links are checked. */
 export const guides = ["README.md", "CONTRIBUTING.md", ...globSync("docs/*.md").sort()];
 export const decisions = globSync("docs/decisions/*.md").sort();
 

@@ -5,8 +5,8 @@ import { guides, readDocument } from "./documents.ts";
 import { readCommands, unknownCommands } from "./supabase-commands.ts";
 
 /**
- * `npm run test:docs`: what the documents say, on a stack of its own where GATEHOUSE_STACK names none. `npm test` has all
- * of it in its tiers, but for the Supabase CLI's commands, whose help takes seconds to say.
+ * `npm run test:docs`: checks what the documents say, on its own stack unless GATEHOUSE_STACK names one. `npm test`
+ * covers all of it except the Supabase CLI's commands, whose help takes seconds to print.
  */
 const documents = guides.map((file) => ({ file, ...readBlocks(file, readDocument(file)) }));
 const faults = documents.flatMap(({ file, blocks }) => unknownCommands(file, blocks.flatMap(readCommands)));

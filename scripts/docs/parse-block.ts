@@ -9,14 +9,14 @@ const parsers: Record<Language, (text: string) => string | undefined | Promise<s
   ts: (text) => syntaxFault(text, "block.ts"),
   tsx: (text) => syntaxFault(text, "block.tsx"),
   js: (text) => syntaxFault(text, "block.js"),
-  // Its parser is in Python: where there is one, the block is parsed as it is run.
+  // The parser is written in Python: if Python is installed, the block is parsed when it is run.
   python: () => undefined,
   sql: async (text) => thrown(() => splitStatements(text)),
   json: async (text) => thrown(() => JSON.parse(text)),
   ini: settingsFault,
 };
 
-/** Parses a block by its language's own grammar. @returns what is wrong with it */
+/** Parses a block with its language's own grammar. @returns what is wrong with it */
 export async function parseBlock({ language, text }: Block): Promise<string | undefined> {
   return parsers[language](text);
 }
@@ -51,7 +51,7 @@ function syntaxFault(text: string, fileName: string): string | undefined {
     : diagnostics.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, "\n")).join("\n");
 }
 
-/** Node's own parser of `.env` takes anything; each line that is not blank or a comment must have come out of it. */
+/** Node's `.env` parser accepts anything, so each line that is not blank or a comment must have produced a setting. */
 function settingsFault(text: string): string | undefined {
   const lines = text.split("\n").filter((line) => line.trim() !== "" && !line.trim().startsWith("#"));
   const names = Object.keys(parseEnv(text));

@@ -5,7 +5,7 @@ import { readSections, schemaNames, unknownSettings, unwrittenSettings } from ".
 
 const surroundings = { scripts: ["start", "dev"], topLevel: ["scripts", "docs", "package.json"] };
 
-test("npmFaults names a script that package.json lacks, in blocks too", () => {
+test("npmFaults reports a script that package.json lacks, also inside blocks", () => {
   const text = "`npm start`, `npm run dev -- --x`\n```sh\nnpm ci && npm run deploy:all\nnpm test\n```\n";
   expect(npmFaults("a.md", text, surroundings).map(renderFault)).toEqual([
     "a.md:3: package.json has no script “deploy:all”",
@@ -13,7 +13,7 @@ test("npmFaults names a script that package.json lacks, in blocks too", () => {
   ]);
 });
 
-test("linkFaults names missing files and headings, and leaves other hosts and blocks alone", () => {
+test("linkFaults reports missing files and headings, and ignores other hosts and blocks", () => {
   const text =
     "[a](settings.md) [b](https://example.com/x) [c](nowhere.md)\n[d](settings.md#web-server) [e](#none)\n```\n[f](gone.md)\n```";
   const faults = linkFaults("docs/a.md", text, () => "# A\n\n## Web server\n");
@@ -23,7 +23,7 @@ test("linkFaults names missing files and headings, and leaves other hosts and bl
   ]);
 });
 
-test("linkFaults knows the headings of its own document", () => {
+test("linkFaults resolves headings of its own document", () => {
   const read = () => "# A\n\n## What is this? — `GET /v1/key`\n";
   const text = "[a](#what-is-this--get-v1key) [b](#what-is-that)";
   expect(linkFaults("docs/settings.md", text, read).map(renderFault)).toEqual([
@@ -31,7 +31,7 @@ test("linkFaults knows the headings of its own document", () => {
   ]);
 });
 
-test("pathFaults names paths of the repository that are not there, and takes patterns", () => {
+test("pathFaults reports missing repository paths, and accepts patterns", () => {
   const text =
     "`scripts/docs/references.ts` `scripts/nothing.ts` `/docs/api` `a/b` `scripts/docs/*.ts`\n`scripts/<what>.sql` `scripts/docs/`";
   expect(pathFaults("a.md", text, surroundings).map(renderFault)).toEqual([
@@ -40,12 +40,12 @@ test("pathFaults names paths of the repository that are not there, and takes pat
   ]);
 });
 
-describe("settings", () => {
+describe("settings of a document", () => {
   const markdown =
     "## Web — `a.ts`\n\n| name | for | else |\n|---|---|---|\n| `BASE_URL`, `PORT` | x | `OLD_NAME` |\n| `AI_PROVIDER_<ID>_KEY` | x | |\n";
   const sections = readSections(markdown);
 
-  test("are read with their lines", () => {
+  test("are read with their line numbers", () => {
     expect(sections).toEqual([
       {
         heading: "Web — `a.ts`",
@@ -59,7 +59,7 @@ describe("settings", () => {
     ]);
   });
 
-  test("that the code does not know are named, by whole names", () => {
+  test("are reported by whole name if the code does not read them", () => {
     const [section] = sections;
     if (!section) throw new Error("no section");
     expect(unknownSettings("s.md", section, "BASE_URL PORT AI_PROVIDER_ + id + _KEY")).toEqual([]);
@@ -69,7 +69,7 @@ describe("settings", () => {
     ]);
   });
 
-  test("that the document leaves out are named", () => {
+  test("are reported if only the code names them", () => {
     const names = schemaNames(
       "z.object({\n  BASE_URL: origin,\n  PORT: z.coerce.number(),\n  OLD_NAME: z\n    .string(),\n  NEW_NAME: z.string(),\n})",
     );

@@ -2,10 +2,10 @@ import { existsSync, globSync } from "node:fs";
 import path from "node:path";
 import { type Fault, withoutBlocks } from "./blocks.ts";
 
-/** What a document may name: scripts of package.json, and what lies at the top of the repository. */
+/** What a document may refer to: the scripts of package.json and the top-level entries of the repository. */
 export type Surroundings = { scripts: string[]; topLevel: string[] };
 
-/** Commands of npm that package.json does not have. */
+/** Finds npm commands that package.json does not have. */
 export function npmFaults(file: string, markdown: string, { scripts }: Surroundings): Fault[] {
   return eachLine(markdown).flatMap(({ text, line }) =>
     [...text.matchAll(/\bnpm (?:run ([a-z][a-z0-9:-]*)|(start|test))\b/g)]
@@ -15,7 +15,7 @@ export function npmFaults(file: string, markdown: string, { scripts }: Surroundi
   );
 }
 
-/** Relative links that lead to no file, or to no heading of one. `read` gives a document's text. */
+/** Finds relative links to missing files or headings. `read` returns a document's text. */
 export function linkFaults(file: string, markdown: string, read: (file: string) => string): Fault[] {
   return eachLine(withoutBlocks(markdown)).flatMap(({ text, line }) =>
     [...text.matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, target = ""]) => {
@@ -29,7 +29,7 @@ export function linkFaults(file: string, markdown: string, read: (file: string) 
   );
 }
 
-/** Paths of the repository in backticks that lead nowhere; `<…>` stands for anything, as `*` does. */
+/** Finds repository paths in backticks that do not exist. `<…>` matches anything, as `*` does. */
 export function pathFaults(file: string, markdown: string, { topLevel }: Surroundings): Fault[] {
   return eachLine(withoutBlocks(markdown)).flatMap(({ text, line }) =>
     [...text.matchAll(/`([^`]+)`/g)]
@@ -40,7 +40,7 @@ export function pathFaults(file: string, markdown: string, { topLevel }: Surroun
   );
 }
 
-/** A document's anchors, as GitHub makes them. */
+/** Returns a document's anchors, as GitHub generates them. */
 function headings(markdown: string): string[] {
   return eachLine(withoutBlocks(markdown))
     .map(({ text }) => /^#+ (.*)$/.exec(text)?.[1])

@@ -5,15 +5,15 @@ import pg from "pg";
 import type { Stack } from "../test/stack.ts";
 import type { Block } from "./blocks.ts";
 
-/** Some blocks are half a dozen commands of npm. */
+/** Some blocks run half a dozen npm commands. */
 const limitMs = 60_000;
-/** Shorter than Postgres's deadlock_timeout (1 s), so that it is never somebody else's transaction that gives way. */
+/** Shorter than Postgres's deadlock_timeout (1 s), so that a deadlock never aborts another transaction. */
 const lockLimitMs = 200;
 const lockAttempts = 20;
 
 /**
- * Where blocks run: a directory that looks like the checkout, so that imports and npm's scripts work, with a `.local/`
- * of its own that describes the stack, so that nothing of the developer's is written to.
+ * Where blocks run: a directory that looks like the checkout, so that imports and npm scripts work. It has its own
+ * `.local/` that describes the stack, so that the developer's is not written to.
  */
 export type Workplace = { directory: string; stack: Stack; remove: () => Promise<void> };
 
@@ -28,14 +28,14 @@ const checkout = [
   "build",
 ];
 
-/** Makes a workplace for the blocks of one document, which may leave files for each other. */
+/** Creates a workplace for the blocks of one document, which may leave files for each other. */
 export async function openWorkplace(stack: Stack): Promise<Workplace> {
   await mkdir(".local", { recursive: true });
   const directory = await mkdtemp(path.resolve(".local/docs-"));
   await mkdir(path.join(directory, ".local"));
   for (const name of checkout) await symlink(path.resolve(name), path.join(directory, name));
   await writeFile(path.join(directory, ".local/stack.json"), JSON.stringify(stack), { mode: 0o600 });
-  // By itself curl takes an error's answer for success.
+  // By default curl exits with 0 on an error response.
   await writeFile(path.join(directory, ".curlrc"), "silent\nshow-error\nfail-with-body\n");
   return { directory, stack, remove: () => rm(directory, { recursive: true, force: true }) };
 }
@@ -51,7 +51,7 @@ export async function runBlock(block: Block, workplace: Workplace): Promise<stri
   return runProcess(process.execPath, [file], workplace);
 }
 
-/** Parses the block that is its argument, and runs it where everything that it imports is installed. */
+/** Parses the block in its argument, and runs it if everything that it imports is installed. */
 const runPython = `
 import ast, importlib.util, sys
 block = ast.parse(sys.argv[1])
@@ -87,15 +87,15 @@ function runProcess(command: string, args: string[], { directory, stack }: Workp
     };
     child.stdout.on("data", listen);
     child.stderr.on("data", listen);
-    // Where there is no Python, its blocks go unseen.
+    // Without Python, its blocks are skipped.
     child.once("error", (error) => resolve(command === "python3" ? undefined : error.message));
     child.once("close", (code, signal) => resolve(code === 0 ? undefined : `ended with ${code ?? signal}:\n${said}`));
   });
 }
 
 /**
- * Runs SQL as `postgres` on an empty catalogue (no plans, no models), in a transaction that is rolled back. Others may
- * be using the catalogue: it waits for them for a moment at a time.
+ * Runs SQL as `postgres` on an empty catalogue (no plans, no models), in a transaction that is rolled back. Since
+ * others may be using the catalogue, it waits for locks only briefly and retries.
  */
 async function runSql(text: string, connectionString: string): Promise<string | undefined> {
   const client = new pg.Client({ connectionString });
@@ -119,7 +119,7 @@ async function runSql(text: string, connectionString: string): Promise<string | 
   }
 }
 
-/** Runs and workspaces name models and plans without referring to them. */
+/** Runs and workspaces name models and plans without a foreign key. */
 const emptyCatalogue = `
   delete from ai.model_grants;
   delete from ai.model_prices;

@@ -1,12 +1,15 @@
 import type { Fault } from "./blocks.ts";
 
-/** A section of docs/settings.md: the settings of one runtime, by the lines that name them. */
+/** A section of docs/settings.md: the settings of one runtime, with the lines that name them. */
 export type Section = { heading: string; names: { name: string; line: number }[]; mentions: string[] };
 
 const settingName = /[A-Z][A-Z0-9]*(?:_(?:[A-Z0-9]+|<[A-Z]+>|\*))*/;
 const inBackticks = new RegExp(`\`(${settingName.source})\``, "g");
 
-/** Reads the tables of docs/settings.md. A name in another column, as an older one, is mentioned and no row of its own. */
+/**
+ * Reads the tables of docs/settings.md. A name in another column, such as a former name, counts as a mention and not as
+ * a row.
+ */
 export function readSections(markdown: string): Section[] {
   const sections: Section[] = [];
   for (const [index, text] of markdown.split("\n").entries()) {
@@ -22,21 +25,21 @@ export function readSections(markdown: string): Section[] {
   return sections;
 }
 
-/** The settings that a module's zod schemas have as keys. */
+/** Returns the settings that are keys of a module's zod schemas. */
 export function schemaNames(source: string): string[] {
   return [...source.matchAll(/^ +([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*): (?:z|[a-zA-Z]+)[\n.,(]/gm)].map(
     ([, name = ""]) => name,
   );
 }
 
-/** Settings that a section has and its code does not know. */
+/** Finds settings of a section that its code does not read. */
 export function unknownSettings(file: string, { names }: Section, code: string): Fault[] {
   return names
     .filter(({ name }) => !knows(code, name))
     .map(({ name, line }) => ({ file, line, message: `${name} is in no code of its section` }));
 }
 
-/** Settings that the code takes and the document does not name. */
+/** Finds settings that the code reads and the document does not name. */
 export function unwrittenSettings(file: string, sections: readonly Section[], names: readonly string[]): Fault[] {
   const written = sections.flatMap(({ mentions }) => mentions);
   return names
@@ -44,7 +47,7 @@ export function unwrittenSettings(file: string, sections: readonly Section[], na
     .map((name) => ({ file, line: 1, message: `does not name ${name}, which the code takes` }));
 }
 
-/** `<ID>` and `*` are anything; a name of such is known by what stands around it. */
+/** `<ID>` and `*` match anything; such a name is found by the text around them. */
 function knows(code: string, name: string): boolean {
   const parts = name.split(/<[A-Z]+>|\*/).filter((part) => part !== "");
   if (parts.length === 1 && parts[0] === name) return new RegExp(`\\b${name}\\b`).test(code);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { readCommands } from "./supabase-commands.ts";
 
-test("readCommands reads each command's words and flags, and leaves others alone", () => {
+test("readCommands reads the words and flags of each Supabase command, and ignores other commands", () => {
   const text =
     'npm ci\nnpx supabase link --project-ref "$REF"\nnpx supabase db push --linked=x --dry-run   # --what would be\nnpx supabase config diff\n';
   expect(readCommands({ file: "a.md", line: 10, language: "sh", need: "hosted", text })).toEqual([

@@ -1,10 +1,10 @@
 import { spawnSync } from "node:child_process";
 import type { Block, Fault } from "./blocks.ts";
 
-/** A command of the Supabase CLI that a block asks for. */
+/** A Supabase CLI command in a block. */
 export type SupabaseCommand = { line: number; words: string[]; flags: string[] };
 
-/** Reads a block's commands of the Supabase CLI: the words that name one, and its flags. */
+/** Reads a block's Supabase CLI commands: the words that name each command, and its flags. */
 export function readCommands({ line, text }: Block): SupabaseCommand[] {
   return text.split("\n").flatMap((each, index) => {
     const said = /^\s*npx supabase (.*)$/.exec(each.replace(/\s#.*$/, ""))?.[1];
@@ -21,7 +21,7 @@ export function readCommands({ line, text }: Block): SupabaseCommand[] {
   });
 }
 
-/** Commands and flags that the CLI of this checkout does not have, by its own help. It needs no project for that. */
+/** Finds commands and flags that the CLI of this checkout lacks, according to its own help. This needs no project. */
 export function unknownCommands(file: string, commands: readonly SupabaseCommand[]): Fault[] {
   return commands.flatMap(({ line, words, flags }) => {
     const name = `supabase ${words.join(" ")}`;
@@ -33,7 +33,7 @@ export function unknownCommands(file: string, commands: readonly SupabaseCommand
   });
 }
 
-/** Of a command that is not there it is the help of the one above. */
+/** Returns the help of a command. For an unknown command, the CLI prints the help of its parent. */
 function helpOf(words: readonly string[]): string {
   const env = { ...process.env, SUPABASE_TELEMETRY_DISABLED: "1" };
   return spawnSync("supabase", [...words, "--help"], { encoding: "utf8", env }).stdout;

@@ -4,7 +4,7 @@ import { blocksBesideTour, readTour } from "./tour.ts";
 const text =
   "# A\n\n**Not here**\n\n## The tour\n\n1. Press **One** and **Two**:\n\n   ```sh\n   echo **no**\n   ```\n2. **Three**\n\n## After\n\n**Nor here**\n";
 
-test("readTour reads bold words and blocks in their order, of its section alone", () => {
+test("readTour reads the bold words and blocks of its section only, in order", () => {
   expect(readTour("a.md", text, "The tour")).toEqual([
     { kind: "words", words: "One" },
     { kind: "words", words: "Two" },
@@ -13,11 +13,11 @@ test("readTour reads bold words and blocks in their order, of its section alone"
   ]);
 });
 
-test("readTour refuses a section that is not there", () => {
+test("readTour refuses a missing section", () => {
   expect(() => readTour("a.md", text, "Five minutes")).toThrow("no section");
 });
 
-test("blocksBesideTour has what is to be run outside of the tour, and everything of another document", () => {
+test("blocksBesideTour returns the runnable blocks outside the tour, and every runnable block of another document", () => {
   const more = `${text}\n\`\`\`sh\nls\n\`\`\`\n\n\`\`\`sh needs=docker\ndocker ps\n\`\`\`\n`;
   const textsOf = (file: string) =>
     blocksBesideTour(file, more, { file: "a.md", heading: "The tour" }).map((block) => block.text);

@@ -1,12 +1,12 @@
 import { type Block, isRunnable, readBlocks } from "./blocks.ts";
 
-/** The section that e2e/tour.spec.ts does as it says, its blocks among what else its reader does. */
+/** The section that e2e/tour.spec.ts follows step by step, including its blocks. */
 export const tour = { file: "docs/getting-started.md", heading: "Five minutes with it" };
 
-/** What a section asks of its reader, in its order: something to find on a page, in bold, or a block to run. */
+/** A step that a section asks of its reader: text in bold to find on a page, or a block to run. */
 export type Step = { kind: "words"; words: string } | { kind: "block"; block: Block };
 
-/** Reads what the section below a heading (`## …`) asks its reader to do. */
+/** Reads the steps of the section below a heading (`## …`), in order. */
 export function readTour(file: string, markdown: string, heading: string): Step[] {
   const lines = markdown.split("\n");
   const begin = lines.indexOf(`## ${heading}`);
@@ -19,7 +19,7 @@ export function readTour(file: string, markdown: string, heading: string): Step[
     const block = blocks.find(({ line }) => line === at + 1);
     if (block) {
       steps.push({ kind: "block", block });
-      // Past its text and its closing line.
+      // Skips the block's text and its closing line.
       at += block.text.split("\n").length;
       continue;
     }
@@ -29,7 +29,7 @@ export function readTour(file: string, markdown: string, heading: string): Step[
   return steps;
 }
 
-/** A document's blocks that are to be run, but for those of the tour, where it has it. */
+/** Returns a document's runnable blocks, without those of the tour. */
 export function blocksBesideTour(file: string, markdown: string, { file: toured, heading } = tour): Block[] {
   const steps = file === toured ? readTour(file, markdown, heading) : [];
   const inTour = new Set(steps.flatMap((step) => (step.kind === "block" ? [step.block.line] : [])));

@@ -4,17 +4,17 @@ import type { Configuration } from "./configuration.ts";
 
 const requestLimitMs = 10_000;
 
-/** Where the identity backend's own settings can be read, which the backend itself does not show. */
+/** Where the identity backend's own settings can be read. The backend itself does not show them. */
 export type AuthConfig =
   /** A local stack starts its backend with the settings that this release needs. */
   | { from: "local" }
-  /** Of a hosted project, as Supabase's Management API answers them. */
+  /** A hosted project's settings, as Supabase's Management API returns them. */
   | { from: "project"; project: string; values: Record<string, unknown> }
-  /** The settings of a backend that somebody runs themselves, if they were given to the doctor. */
+  /** The settings of a self-hosted backend, if they were given to the doctor. */
   | { from: "environment"; values: Record<string, string | undefined> }
   | { from: "nowhere"; why: string };
 
-/** Reads the identity backend's settings, by at most one call of the Management API with SUPABASE_ACCESS_TOKEN. */
+/** Reads the identity backend's settings, with at most one call of the Management API using SUPABASE_ACCESS_TOKEN. */
 export async function readAuthConfig(
   { settings, local }: Pick<Configuration, "settings" | "local">,
   managementApi = "https://api.supabase.com",
@@ -41,12 +41,12 @@ export async function readAuthConfig(
   return values.success ? { from: "project", project, values: values.data } : notShown(project);
 }
 
-/** What to say if the Management API's answer lacks a setting. */
+/** Returns the reason to report if the Management API's response lacks a setting. */
 export function notShown(project: string): { from: "nowhere"; why: string } {
   return { from: "nowhere", why: `the Management API does not show them for project ${project}` };
 }
 
-/** Returns the project that a hosted address names. A custom domain names none. */
+/** Returns the project ref in a hosted address. A custom domain contains none. */
 function projectOf(hostname: string): string | undefined {
   return /^([a-z0-9]+)\.supabase\.co$/.exec(hostname)?.[1];
 }

@@ -2,9 +2,9 @@ import { z } from "zod";
 import { type AuthConfig, notShown } from "./auth-config.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
-/** As in supabase/config.toml: a later mail replaces the link of the one before (docs/abuse.md). */
+/** As in supabase/config.toml: a later email replaces the link of the previous one (docs/abuse.md). */
 const leastSeconds = 180;
-/** Below Supabase's own default, which is 60. */
+/** Unsafe below this, which is Supabase's own default of 60. */
 const unsafeSeconds = 60;
 
 const hooks = [
@@ -12,14 +12,14 @@ const hooks = [
   { name: "MFA verification attempt", key: "mfa_verification_attempt" },
 ] as const;
 
-/** What the doctor judges of the identity backend's own settings. */
+/** The identity backend's own settings that the doctor judges. */
 type BackendSettings = {
   mailIntervalSeconds: number | null;
-  /** The URI of each enabled attempt hook, by its key. */
+  /** The URI of each enabled attempt hook, by the hook's key. */
   hookUris: Record<string, string | null>;
 };
 
-/** GET /v1/projects/{ref}/config/auth of the Management API; null is unset. */
+/** GET /v1/projects/{ref}/config/auth of the Management API; null means unset. */
 const hostedSettings = z
   .looseObject({
     smtp_max_frequency: z.number().nullable(),
@@ -42,7 +42,7 @@ const hostedSettings = z
     }),
   );
 
-/** Checks the interval between mails and the attempt hooks of the identity backend. */
+/** Checks the identity backend's interval between emails and its attempt hooks. */
 export function checkBackendSettings(config: AuthConfig): Finding[] {
   if (config.from === "local") return [];
   const found = readSettings(config);
@@ -56,7 +56,7 @@ function readSettings(config: Exclude<AuthConfig, { from: "local" }>): BackendSe
   if (config.from === "project") {
     return hostedSettings.safeParse(config.values).data ?? `${notShown(config.project).why}.`;
   }
-  // Supabase Auth does not start without this one.
+  // Supabase Auth does not start without this setting.
   if (config.values.GOTRUE_JWT_SECRET) return readOwnSettings(config.values);
   return "not shown by the backend: name its settings too (--env), or set SUPABASE_PROJECT_ID and SUPABASE_ACCESS_TOKEN.";
 }
@@ -74,7 +74,7 @@ function readOwnSettings(settings: Record<string, string | undefined>): BackendS
   };
 }
 
-/** Reads a duration of Go, as `1m30s` (pkg.go.dev/time#ParseDuration). */
+/** Reads a Go duration, such as `1m30s` (pkg.go.dev/time#ParseDuration). */
 function secondsOf(duration = ""): number | null {
   const parts = [...duration.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)];
   const factors: Record<string, number> = { ms: 0.001, s: 1, m: 60, h: 3_600 };
@@ -83,7 +83,7 @@ function secondsOf(duration = ""): number | null {
     : parts.reduce((sum, [, n, unit = "s"]) => sum + Number(n) * (factors[unit] ?? 0), 0);
 }
 
-/** @param seconds null for the backend's default, a minute */
+/** @param seconds null for the backend's default of one minute */
 export function judgeMailInterval(seconds: number | null): Finding {
   const found = seconds ?? unsafeSeconds;
   if (found >= leastSeconds) return ok("mail interval", `${found} s between two mails to one address`);

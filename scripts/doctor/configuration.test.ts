@@ -9,7 +9,7 @@ const file = path.join(directory, "production.env");
 afterAll(() => rmSync(directory, { recursive: true }));
 afterEach(() => vi.unstubAllEnvs());
 
-test("files are examined with the shell's access token, and with nothing else of the shell", () => {
+test("takes the access token from the shell when files are examined, and nothing else from the shell", () => {
   writeFileSync(file, "SUPABASE_URL=https://abc.supabase.co\n");
   vi.stubEnv("SUPABASE_ACCESS_TOKEN", "sbp_shell");
   vi.stubEnv("SUPABASE_SECRET_KEY", "sb_secret_shell");
@@ -19,7 +19,7 @@ test("files are examined with the shell's access token, and with nothing else of
   });
 });
 
-test("an access token in a file comes before the shell's", () => {
+test("prefers an access token in a file to the shell's", () => {
   writeFileSync(file, "SUPABASE_ACCESS_TOKEN=sbp_file\n");
   vi.stubEnv("SUPABASE_ACCESS_TOKEN", "sbp_shell");
   expect(readConfiguration([file]).settings).toEqual({ SUPABASE_ACCESS_TOKEN: "sbp_file" });

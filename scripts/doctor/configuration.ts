@@ -3,11 +3,11 @@ import { parseEnv as parseEnvFile } from "node:util";
 import { z } from "zod";
 import { demoProviders } from "../local-stack/description.ts";
 
-/** What is examined: settings as text, and where they come from. */
+/** The settings to examine, as text, and where they come from. */
 export interface Configuration {
   source: string;
   settings: Record<string, string | undefined>;
-  /** A stack on this machine, whose settings are its own making. */
+  /** Whether this is a stack on this machine, which generates its own settings. */
   local: boolean;
 }
 
@@ -15,22 +15,22 @@ const runningStack = z.object({
   base: z.url(),
   ai: z.url(),
   supabase: z.object({ url: z.url(), publishableKey: z.string(), secretKey: z.string(), dbUrl: z.string() }),
-  /** Empty where the stack is not the embedded one. */
+  /** Empty unless the stack is the embedded one. */
   provider: z.string(),
   providerKey: z.string(),
 });
 
 /**
- * The configuration to examine: the files that were named, later ones before earlier ones; else the environment with `.env` below it, where they name a
- * project; else the running local stack.
- * @throws Error saying what to do where there is none
+ * Reads the configuration to examine: the given files, of which later ones take precedence; or else the environment
+ * with `.env` as its fallback, if they name a project; or else the running local stack.
+ * @throws Error saying what to do if none of these exists
  */
 export function readConfiguration(files: readonly string[] | undefined): Configuration {
   if (files !== undefined) {
     const missing = files.find((file) => !existsSync(file));
     if (missing !== undefined)
       throw new Error(`There is no file ${missing}: name the one that the web server is started with.`);
-    // The operator's own token belongs in the shell, and not in a server's file.
+    // The operator's own token belongs in the shell, not in a server's file.
     const { SUPABASE_ACCESS_TOKEN } = process.env;
     const settings = Object.assign(
       { SUPABASE_ACCESS_TOKEN },
@@ -49,7 +49,7 @@ export function readConfiguration(files: readonly string[] | undefined): Configu
     );
   }
   const { base, ai, supabase, ...demo } = runningStack.parse(JSON.parse(readFileSync(stackFile, "utf8")));
-  // The stack gives its functions the providers of its own environment too.
+  // The stack also passes the providers in its own environment to its functions.
   const own = Object.entries(settings).filter(([name]) => name.startsWith("AI_PROVIDER_"));
   return {
     source: stackFile,

@@ -9,7 +9,7 @@ import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 const askLimitMs = 10_000;
 const health = z.object({ status: z.literal("ok"), forwarded: z.int() });
 
-/** Compares TRUSTED_PROXY_HOPS with the proxies that a request of ours really comes through. */
+/** Compares TRUSTED_PROXY_HOPS with the number of proxies that our own request passes through. */
 export async function checkProxyHops({ BASE_URL, TRUSTED_PROXY_HOPS: hops }: Env): Promise<Finding[]> {
   const answer = await fetch(`${BASE_URL}/healthz`, { signal: AbortSignal.timeout(askLimitMs) }).catch(() => null);
   const read = health.safeParse(await answer?.json().catch(() => undefined));
@@ -27,7 +27,7 @@ export async function checkProxyHops({ BASE_URL, TRUSTED_PROXY_HOPS: hops }: Env
   ];
 }
 
-/** Warns where functions reach the database through a pooler by session: port 5432, as hosted Supabase has it. */
+/** Warns if functions reach the database through a session-mode pooler: port 5432 on hosted Supabase. */
 export function checkPooler({ GATEWAY_DB_URL: address = "" }: Configuration["settings"]): Finding[] {
   if (!URL.canParse(address)) return [];
   const { hostname, port } = new URL(address);
@@ -45,7 +45,10 @@ const cronQuery = `
       else (xpath('/row/n/text()', query_to_xml('select count(*) as n from cron.job where active', false, true, '')))[1]::text::int
     end as jobs`;
 
-/** Checks that the database does its upkeep itself. @param dbUrl undefined where the database cannot be asked directly */
+/**
+ * Checks that the database runs its own maintenance jobs.
+ * @param dbUrl undefined if the database cannot be queried directly
+ */
 export async function checkCron(dbUrl: string | undefined): Promise<Finding[]> {
   if (!dbUrl) return [unseen("pg_cron", "not shown without SUPABASE_DB_URL: look at Dashboard, Integrations, Cron")];
   const config = { connectionString: dbUrl, connectionTimeoutMillis: askLimitMs, query_timeout: askLimitMs };
@@ -53,7 +56,7 @@ export async function checkCron(dbUrl: string | undefined): Promise<Finding[]> {
   return [judgeCron(rows[0])];
 }
 
-/** @param row what the database answers: whether pg_cron is there, and how many of its jobs are active */
+/** @param row the database's response: whether pg_cron is installed, and how many of its jobs are active */
 export function judgeCron(row: unknown): Finding {
   const { installed, jobs: active } = jobs.parse(row);
   if (!installed) {
@@ -71,11 +74,11 @@ export function judgeCron(row: unknown): Finding {
   return ok("pg_cron", `${active} active jobs`);
 }
 
-/** Shorter names are near too many others: one edit is enough there, and they are never suggested. */
+/** Shorter names resemble too many others: for them only one edit counts, and they are never suggested. */
 const shortestName = 8;
 const mostEdits = (name: string) => (name.length < shortestName ? 1 : 2);
 
-/** Names settings that are one or two letters from one of ours, and so have no effect. */
+/** Reports settings whose names are one or two letters away from one of ours and therefore have no effect. */
 export function checkSettingNames(settings: Configuration["settings"]): Finding[] {
   const known = readSections(readFileSync("docs/settings.md", "utf8")).flatMap(({ mentions }) => mentions);
   const isKnown = (name: string) => known.some((one) => patternOf(one).test(name));
@@ -89,7 +92,7 @@ export function checkSettingNames(settings: Configuration["settings"]): Finding[
 
 const patternOf = (name: string) => new RegExp(`^${name.replaceAll(/<[A-Z]+>|\*/g, "[A-Z0-9_]+")}$`);
 
-/** The letters to add, remove or replace (Levenshtein). */
+/** Returns the number of letters to add, remove or replace (Levenshtein distance). */
 function distance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, n) => n);
   for (const [i, letter] of [...one].entries()) {

@@ -34,7 +34,7 @@ function configure(settings: Record<string, string>): string {
     SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
     SUPABASE_SECRET_KEY: supabase.secretKey,
     SUPABASE_DB_URL: supabase.dbUrl,
-    // Other tests register OpenID clients, which need it.
+    // Other tests register OpenID clients, which require it.
     APP_SESSION_SECRET: `${crypto.randomUUID()}${crypto.randomUUID()}`,
     ...settings,
   });
@@ -44,11 +44,11 @@ function configure(settings: Record<string, string>): string {
 
 type Finding = { level: string; about: string; says: string };
 const findingsOf = (said: string) => (JSON.parse(said) as { findings: Finding[] }).findings;
-/** Tests that run at the same time have models without a price, or that their provider lacks. */
+/** Concurrent tests have models without a price, or models that their provider lacks. */
 const failuresOf = (findings: Finding[]) =>
   findings.filter(({ level, about }) => level === "fail" && about !== "models");
 
-test("a running local stack is well, with its model providers", async () => {
+test("finds a running local stack and its model providers healthy", async () => {
   const { said, complained } = await doctor(["--json"]);
   expect(complained).toBe("");
   const findings = findingsOf(said);
@@ -65,7 +65,7 @@ test("a running local stack is well, with its model providers", async () => {
   expect(faults.filter(({ says }) => / of demo-/.test(says))).toEqual([]);
 });
 
-describe("model providers in a file of settings", () => {
+describe("model providers in a settings file", () => {
   const demo = {
     AI_PROVIDER_DEMO_KIND: "openai",
     AI_PROVIDER_DEMO_BASE_URL: `${provider}/v1`,
@@ -77,14 +77,14 @@ describe("model providers in a file of settings", () => {
     return { findings: findingsOf(said), code };
   };
 
-  test("are asked, and their routes are read from the project", async () => {
+  test("are queried, with their routes read from the project", async () => {
     const { findings } = await examine(demo);
     expect(findings.filter(({ about }) => about === "provider demo").map(({ level }) => level)).toEqual(["ok"]);
     const speech = "route 1 of demo-speech leads to demo_speech, which has no settings, so callers get 404";
     expect(findings).toContainEqual(expect.objectContaining({ level: "fail", says: expect.stringContaining(speech) }));
   });
 
-  test("with a revoked key are named, and the key is not shown", async () => {
+  test("are reported if their key is revoked, without showing the key", async () => {
     const revoked = "sk-revoked-0123456789";
     const { said, code } = await doctor(["--env", configure({ ...demo, AI_PROVIDER_DEMO_API_KEY: revoked })]);
     expect(said).toMatch(/FAIL +provider demo +key: it refuses AI_PROVIDER_DEMO_API_KEY \(401\)/);
@@ -92,7 +92,7 @@ describe("model providers in a file of settings", () => {
     expect(code).toBe(1);
   });
 
-  test("that the functions would refuse are named and not asked", async () => {
+  test("are reported and not queried if the functions would refuse them", async () => {
     const { findings, code } = await examine({ ...demo, AI_PROVIDER_DEMO_API_KEY: "" });
     expect(findings).toContainEqual(
       expect.objectContaining({ level: "fail", says: expect.stringContaining("AI_PROVIDER_DEMO_API_KEY is missing") }),
@@ -101,7 +101,7 @@ describe("model providers in a file of settings", () => {
     expect(code).toBe(1);
   });
 
-  test("that are not there are not asked, and the file to add is named", async () => {
+  test("are not queried if none are set, and the file to add is named", async () => {
     const { findings } = await examine({});
     expect(findings).toContainEqual({
       level: "unseen",
@@ -111,13 +111,13 @@ describe("model providers in a file of settings", () => {
     expect(findings.filter(({ about }) => about.startsWith("provider "))).toEqual([]);
   });
 
-  test("are asked where the web server would not start", async () => {
+  test("are queried even if the web server would not start", async () => {
     const { findings } = await examine({ ...demo, BASE_URL: "" });
     expect(findings.filter(({ about }) => about === "provider demo").map(({ level }) => level)).toEqual(["ok"]);
   });
 });
 
-test("a database without pg_cron is named, and what cannot be seen without a token", async () => {
+test("reports a database without pg_cron, and what cannot be seen without a token", async () => {
   const { said } = await doctor(["--env", configure({}), "--json"]);
   const findings = findingsOf(said);
   expect(findings).toContainEqual({
@@ -130,7 +130,7 @@ test("a database without pg_cron is named, and what cannot be seen without a tok
   ).toEqual(["unseen", "unseen"]);
 });
 
-test("keys in each other's place are told from one another, and not shown", async () => {
+test("distinguishes swapped keys and does not show them", async () => {
   const swapped = { SUPABASE_PUBLISHABLE_KEY: supabase.secretKey, SUPABASE_SECRET_KEY: supabase.publishableKey };
   const { said, code } = await doctor(["--env", configure(swapped)]);
   expect(code).toBe(1);
@@ -138,7 +138,7 @@ test("keys in each other's place are told from one another, and not shown", asyn
   expect(said).not.toContain(supabase.secretKey);
 });
 
-test("a provider that is off at the backend, and a challenge that nobody checks, are named", async () => {
+test("reports a provider that is disabled at the backend, and a bot challenge that the backend does not check", async () => {
   const { said, code } = await doctor([
     "--env",
     configure({ OAUTH_PROVIDERS: "github,azure", MICROSOFT_TENANT: crypto.randomUUID(), TURNSTILE_SITE_KEY: "1x00" }),
@@ -151,13 +151,13 @@ test("a provider that is off at the backend, and a challenge that nobody checks,
 test.each([
   ["the backend's tenant", demoTenant, [], `accounts of tenant ${demoTenant} alone`],
   ["another tenant", crypto.randomUUID(), ["Microsoft"], `the backend sends people to ${new URL(oidc).origin}/azure`],
-])("%s for Microsoft's accounts", async (_, tenant, failures, says) => {
+])("the doctor checks Microsoft accounts against %s", async (_, tenant, failures, says) => {
   const { said } = await doctor(["--env", configure({ ...microsoft, MICROSOFT_TENANT: tenant }), "--json"]);
   expect(said).toContain(says);
   expect(failuresOf(findingsOf(said)).map(({ about }) => about)).toEqual(failures);
 });
 
-test("several files are one configuration, the later ones before the earlier ones", async () => {
+test("merges several files into one configuration in which later files take precedence", async () => {
   const web = configure({ SUPABASE_URL: "http://127.0.0.1:9", SUPABASE_DB_URL: "" });
   const functions = path.join(directory, "functions.env");
   writeFileSync(functions, `SUPABASE_URL=${supabase.url}\nGATEWAY_DB_URL=${supabase.dbUrl}\n`);
@@ -168,7 +168,7 @@ test("several files are one configuration, the later ones before the earlier one
   expect(code).toBe(1);
 });
 
-/** What Supabase's platform itself answers in the place of functions that it has not, or keeps callers from. */
+/** Serves what Supabase's platform itself returns for functions that are missing or that it protects. */
 async function inPlaceOfFunctions(status: number, body: object) {
   const server = createServer((_, response) =>
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body)),
@@ -181,7 +181,7 @@ async function inPlaceOfFunctions(status: number, body: object) {
 test.each([
   ["behind the platform's own check of tokens", 401, { code: 401, message: "Invalid JWT" }, "with verify_jwt off"],
   ["not deployed", 404, { code: "NOT_FOUND" }, "deploy the functions"],
-])("functions that are %s", async (_, status, body, says) => {
+])("reports functions that are %s", async (_, status, body, says) => {
   const functions = await inPlaceOfFunctions(status, body);
   const { said, code } = await doctor(["--env", configure({ AI_URL: functions.url })]);
   functions.close();
@@ -189,7 +189,7 @@ test.each([
   expect(code).toBe(1);
 });
 
-test("a project that does not answer, and a file that is not there, are said in a line", async () => {
+test("reports a project that does not answer, or a missing file, in one line", async () => {
   const away = await doctor(["--env", configure({ SUPABASE_URL: "http://127.0.0.1:9" })]);
   expect(away).toMatchObject({ code: 1, said: expect.stringContaining("does not answer") });
   const none = await doctor(["--env", path.join(directory, "none.env")]);

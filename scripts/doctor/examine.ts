@@ -23,12 +23,12 @@ import { checkRoutes, groupByProvider, type RoutedModel, readModels } from "./ro
 import { checkAddresses, checkBoot, checkFeatures, checkFunctions, checkSecrets } from "./settings-checks.ts";
 
 /**
- * Looks at a configuration, at the project that it names and at its model providers, and changes nothing. What needs the
- * project is left out where it does not answer.
+ * Examines a configuration, its project and its model providers, and changes nothing. Skips what needs the project if
+ * the project does not answer.
  */
 export async function examine({ settings, local }: Configuration): Promise<Finding[]> {
   const { env, findings } = checkBoot(settings);
-  // A local stack's secrets are its own, and are not in what it tells of itself.
+  // A local stack generates its own secrets and does not publish them.
   if (!local) {
     findings.push(...checkSettingNames(settings), ...checkSecrets(settings));
     findings.push(...checkFunctions(settings), ...checkPooler(settings));
@@ -54,7 +54,7 @@ const projectChecks = (env: Env, { settings, local }: Pick<Configuration, "setti
   () => checkDatabase(env, settings.SUPABASE_DB_URL || undefined),
   ...(local ? [] : [() => checkCron(settings.SUPABASE_DB_URL || undefined)]),
   () => checkAuthority(env),
-  // A local stack has a secret of its own, which is not among these settings.
+  // A local stack has its own secret, which is not among these settings.
   ...(local ? [] : [() => checkOpenidClients(env)]),
   () => checkBackend(env),
   async () => {
@@ -69,7 +69,7 @@ const asFinding = (error: unknown): Finding[] => [fail("project", messageOf(erro
 
 type Providers = ReadonlyMap<string, Provider> | undefined;
 
-/** The providers that the functions would have; undefined where their settings are not among these, or are wrong. */
+/** Finds the providers that the functions would have; undefined if their settings are missing or invalid. */
 function findProviders(settings: Configuration["settings"]): { providers: Providers; faults: Finding[] } {
   if (!Object.entries(settings).some(([name, value]) => value && name.startsWith("AI_PROVIDER_"))) {
     const advice = "name their file too, as in npm run doctor -- --env .env --env supabase/functions/.env";
@@ -83,7 +83,7 @@ function findProviders(settings: Configuration["settings"]): { providers: Provid
     const local = URL.canParse(url) && isLoopback(new URL(url).hostname);
     return { providers: readProviders(settings, { local }), faults: [] };
   } catch (error) {
-    // checkFunctions names it where the functions' other settings are there too.
+    // checkFunctions reports it if the functions' other settings are present too.
     const faults = settings.GATEWAY_DB_URL ? [] : [fail("functions", messageOf(error))];
     return {
       providers: undefined,
@@ -92,7 +92,7 @@ function findProviders(settings: Configuration["settings"]): { providers: Provid
   }
 }
 
-/** @param env of a project that takes its keys; undefined where there is none */
+/** @param env of a project that accepts its keys; undefined if there is none */
 async function checkModels(providers: Providers, env: Env | undefined): Promise<Finding[]> {
   const findings: Finding[] = [];
   let models: RoutedModel[] | undefined;

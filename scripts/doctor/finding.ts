@@ -1,9 +1,12 @@
-/** What a check found: `fail` is missing or unsafe, `warn` is allowed and seldom meant, `unseen` cannot be told from here. */
+/**
+ * The result of a check: `fail` is missing or unsafe, `warn` is allowed but seldom intended, `unseen` cannot be checked
+ * from here.
+ */
 export interface Finding {
   level: "ok" | "warn" | "fail" | "unseen";
-  /** What was looked at, in a word or two. */
+  /** What was examined, in a word or two. */
   about: string;
-  /** What is so, and what to do where it is not well. Never a secret's value. */
+  /** What was found, and what to do if something is wrong. Never includes a secret's value. */
   says: string;
 }
 

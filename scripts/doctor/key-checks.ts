@@ -11,11 +11,11 @@ const kinds: Record<"SUPABASE_PUBLISHABLE_KEY" | "SUPABASE_SECRET_KEY", readonly
   SUPABASE_SECRET_KEY: ["secret key", "legacy service_role key", undefined],
 };
 const roleClaim = z.object({ role: z.enum(["anon", "service_role"]) });
-/** What the platform answers to a key of a kind that is turned off (supabase.com/docs/guides/api/api-keys). */
+/** The platform's response to a key of a disabled kind (supabase.com/docs/guides/api/api-keys). */
 const refusal = z.object({ message: z.string() });
 const disabled = /legacy api keys are disabled/i;
 
-/** Returns the kind that a key's text names; undefined for another form, as of a self-hosted project. */
+/** Returns the kind of a key from its text; undefined for another format, such as a self-hosted project's. */
 export function kindOfKey(key: string): KeyKind | undefined {
   if (key.startsWith("sb_publishable_")) return "publishable key";
   if (key.startsWith("sb_secret_")) return "secret key";
@@ -28,7 +28,7 @@ export function kindOfKey(key: string): KeyKind | undefined {
   }
 }
 
-/** Checks that the project answers and takes both keys. All other questions to it need that. */
+/** Checks that the project answers and accepts both keys, which all other checks of it require. */
 export async function checkKeys(env: Env): Promise<Finding[]> {
   const misplaced = (["SUPABASE_PUBLISHABLE_KEY", "SUPABASE_SECRET_KEY"] as const).flatMap((name) => {
     const kind = kindOfKey(env[name]);

@@ -3,7 +3,7 @@ import { type Finding, fail, ok } from "./finding.ts";
 
 const connectLimitMs = 10_000;
 
-/** Whether the mail server takes us; sends nothing. */
+/** Checks that the mail server accepts our connection and credentials. Sends nothing. */
 export async function checkMail(smtpUrl: string): Promise<Finding[]> {
   const transport = createTransport({
     url: smtpUrl,

@@ -18,7 +18,7 @@ afterEach(() => {
   server?.close();
 });
 
-/** A server that gives each path its answer. @returns its origin */
+/** Starts a server with a fixed response for each path. @returns its origin */
 async function answering(answers: Record<string, [status: number, body: unknown]>): Promise<string> {
   server = createServer((request, response) => {
     const [status, body] = answers[(request.url ?? "").split("?")[0] ?? ""] ?? [404, { message: "no Route matched" }];
@@ -63,7 +63,7 @@ const checkBackend = async (settings: Record<string, string>, api?: string) =>
   checkBackendSettings(await readAuthConfig({ settings, local: false }, api));
 const backend = async (change: object) => checkBackend(complete, await managed(change));
 
-/** What private.describe_database() answers through the Data API. */
+/** Serves what private.describe_database() returns through the Data API. */
 const database = async (contents: object) => {
   const url = await answering({ "/rest/v1/rpc/describe_database": [200, contents] });
   return checkDatabase(envOf({ SUPABASE_URL: url }), undefined);
@@ -162,13 +162,13 @@ test.each<Row>([
     "fail",
     /^TRUSTED_PROXY_HOP is not a setting and has no effect: did you mean TRUSTED_PROXY_HOPS\?/,
   ],
-])("names %s, and where to correct it", async (_, examine, level, says) => {
+])("reports %s and says where to correct it", async (_, examine, level, says) => {
   const findings = await examine();
   expect(findings).toContainEqual(expect.objectContaining({ level, says: expect.stringMatching(says) }));
   expect(findings.map((finding) => finding.says).join()).not.toContain(complete.SUPABASE_ACCESS_TOKEN);
 });
 
-test("finds a hosted project with all of it right", async () => {
+test("finds nothing wrong with a correctly configured hosted project", async () => {
   expect((await backend({})).map(({ level }) => level)).toEqual(["ok", "ok"]);
   const url = await answering({
     "/auth/v1/settings": [200, {}],
@@ -195,7 +195,7 @@ test.each([
 test.each([
   ["an older release", { status: "ok", app: "web" }],
   ["something else", { message: "not found" }],
-])("does not count proxies where %s answers", async (_, body) => {
+])("does not count proxies when %s answers", async (_, body) => {
   const url = await answering({ "/healthz": [200, body] });
   expect((await checkProxyHops(envOf({ BASE_URL: url }))).map(({ level }) => level)).toEqual(["unseen"]);
 });
@@ -206,7 +206,7 @@ test.each([
   [null, "warn"],
   [179, "warn"],
   [180, "ok"],
-])("a mail every %s seconds: %s", (seconds, level) => {
+])("judges an email interval of %s seconds as %s", (seconds, level) => {
   expect(judgeMailInterval(seconds).level).toBe(level);
 });
 
@@ -216,7 +216,7 @@ test.each([
   ["2m59s", "warn"],
   ["1s", "fail"],
   ["", "warn"],
-])("a self-hosted backend with GOTRUE_SMTP_MAX_FREQUENCY=%s: %s", async (frequency, level) => {
+])("judges a self-hosted backend with GOTRUE_SMTP_MAX_FREQUENCY=%s as %s", async (frequency, level) => {
   const SUPABASE_URL = "https://auth.example.com";
   const settings = { ...complete, SUPABASE_URL, GOTRUE_JWT_SECRET: "x", GOTRUE_SMTP_MAX_FREQUENCY: frequency };
   const [interval, ...hooks] = await checkBackend(settings);
@@ -227,7 +227,7 @@ test.each([
 test.each([
   ["without a token", { SUPABASE_ACCESS_TOKEN: "" }, "SUPABASE_ACCESS_TOKEN"],
   ["behind a custom domain", { SUPABASE_URL: "https://auth.example.com" }, "SUPABASE_PROJECT_ID"],
-])("says what it needs to see the backend's settings %s", async (_, change, needs) => {
+])("says what it needs to read the backend's settings %s", async (_, change, needs) => {
   const findings = await checkBackend({ ...complete, ...change });
   expect(findings.map(({ level }) => level)).toEqual(["unseen", "unseen"]);
   for (const { says } of findings) expect(says).toContain(needs);
@@ -236,7 +236,7 @@ test.each([
 test.each([
   [401, { message: "Unauthorized" }],
   [200, { smtp_max_frequency: "soon" }],
-])("does not judge the backend by an answer of %d", async (status, body) => {
+])("does not judge the backend when the response has status %d", async (status, body) => {
   const api = await answering({ "/v1/projects/abcdefghijklmnopqrst/config/auth": [status, body] });
   const findings = await checkBackend(complete, api);
   expect(findings.map(({ level }) => level)).toEqual(["unseen", "unseen"]);
@@ -251,7 +251,7 @@ test.each([
   [legacyKey("authenticated"), undefined],
   ["a.b.c", undefined],
   ["own-key", undefined],
-])("the kind of key %s is %s", (key, kind) => {
+])("recognizes the key %s as %s", (key, kind) => {
   expect(kindOfKey(key)).toBe(kind);
 });
 
@@ -267,6 +267,6 @@ test.each([
   ["HOST", []],
   ["HOME", []],
   ["DATABASE_URL", []],
-])("the setting %s is near %j", (name, near) => {
+])("compares the setting %s with our names and suggests %j", (name, near) => {
   expect(checkSettingNames({ [name]: "x" }).map(({ says }) => /did you mean (\w+)/.exec(says)?.[1])).toEqual(near);
 });

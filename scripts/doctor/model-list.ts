@@ -10,17 +10,19 @@ const entries = z.array(
     owned_by: z.string().nullish(),
   }),
 );
-/** Ollama answers `data: null` where it has no model. */
+/** Ollama returns `data: null` if it has no model. */
 const list = z.union([
   entries.transform((models) => ({ shape: "array" as const, models })),
   z.object({ data: entries.nullable() }).transform(({ data }) => ({ shape: "data" as const, models: data ?? [] })),
   z.object({ models: entries }).transform(({ models }) => ({ shape: "models" as const, models })),
 ]);
 
-/** What a list of models says. `models` is the shape of Ollama's and Gemini's own lists, and of xAI's with aliases. */
+/**
+ * The contents of a model list. `models` is the shape of Ollama's and Gemini's own lists, and of xAI's with aliases.
+ */
 export type ModelList = { shape: "array" | "data" | "models"; names: string[]; owners: Set<string> };
 
-/** Reads a list in any shape that a kind has; undefined where it is not one. */
+/** Reads a model list in the shape of any provider kind; undefined if it is not one. */
 export function readModelList(body: unknown): ModelList | undefined {
   const { data } = list.safeParse(body);
   return (
@@ -32,7 +34,9 @@ export function readModelList(body: unknown): ModelList | undefined {
   );
 }
 
-/** The kind that a list looks like, where it is not the kind that is set. Undefined where nothing speaks against it. */
+/**
+ * Returns the kind that a list looks like if it differs from the configured kind; undefined if nothing contradicts it.
+ */
 export function otherKind({ shape, names, owners }: ModelList, { name, models }: ProviderKind): KindName | undefined {
   if (shape === "models") return names.some((model) => model.startsWith("models/")) ? "gemini" : "ollama";
   if ((shape === "array") !== (models.array ?? false)) return shape === "array" ? "together" : "openai-compatible";
@@ -41,7 +45,7 @@ export function otherKind({ shape, names, owners }: ModelList, { name, models }:
   return other === name ? undefined : other;
 }
 
-/** The kind whose models these owners have. */
+/** Returns the kind whose models have these owners. */
 export function kindOf({ owners }: Pick<ModelList, "owners">): KindName | undefined {
   return Object.values(kinds).find(({ models }) => models.owners?.some((owner) => owners.has(owner)))?.name;
 }

@@ -10,9 +10,9 @@ const project = "abcdefghijklmnopqrst";
 const hosted = { SUPABASE_URL: `https://${project}.supabase.co`, SUPABASE_ACCESS_TOKEN: token };
 
 /**
- * Part of what GET /v1/projects/{ref}/config/auth answers, as documented at
- * https://supabase.com/docs/reference/api/v1-get-auth-service-config: each setting may be null, and the answer holds
- * secrets.
+ * Part of the response of GET /v1/projects/{ref}/config/auth, as documented at
+ * https://supabase.com/docs/reference/api/v1-get-auth-service-config: each setting may be null, and the response
+ * contains secrets.
  */
 const authConfig = {
   site_url: "https://gatehouse.example",
@@ -28,7 +28,7 @@ const authConfig = {
   smtp_pass: "the mail server's password",
 };
 
-/** Checks a project at a Management API that gives this answer, and returns the requests that it got too. */
+/** Checks a project against a Management API with this response, and also returns the requests that it received. */
 async function check(settings: Record<string, string>, [status, body]: [status: number, body: unknown]) {
   const requests: string[] = [];
   const server = createServer((request, response) => {
@@ -44,13 +44,13 @@ async function check(settings: Record<string, string>, [status, body]: [status: 
   return { finding, requests };
 }
 
-test("finds notification mails off, by one call of the Management API", async () => {
+test("finds notification emails off with one call of the Management API", async () => {
   const { finding, requests } = await check(hosted, [200, authConfig]);
   expect(finding).toEqual({ level: "ok", about: "notifications", says: "off at the backend" });
   expect(requests).toEqual([`GET /v1/projects/${project}/config/auth Bearer ${token}`]);
 });
 
-test("asks about the project of SUPABASE_URL, also where SUPABASE_PROJECT_ID is another one", async () => {
+test("asks about the project in SUPABASE_URL even if SUPABASE_PROJECT_ID names another", async () => {
   const { requests } = await check({ ...hosted, SUPABASE_PROJECT_ID: "another" }, [200, authConfig]);
   expect(requests).toEqual([`GET /v1/projects/${project}/config/auth Bearer ${token}`]);
 });
@@ -63,13 +63,13 @@ test.each([
   ["identity_unlinked"],
   ["mfa_factor_enrolled"],
   ["mfa_factor_unenrolled"],
-])("fails for %s that is on at the backend, and names it alone", async (name) => {
+])("fails when the backend has %s on, and reports only that setting", async (name) => {
   const { finding } = await check(hosted, [200, { ...authConfig, [`mailer_notifications_${name}_enabled`]: true }]);
   expect(finding.level).toBe("fail");
   expect(finding.says).toMatch(new RegExp(`^the backend mails ${name}: .*Dashboard, Authentication, Emails`));
 });
 
-test("asks for the project of a custom domain by SUPABASE_PROJECT_ID", async () => {
+test("uses SUPABASE_PROJECT_ID for a project behind a custom domain", async () => {
   const settings = { ...hosted, SUPABASE_URL: "https://auth.gatehouse.example", SUPABASE_PROJECT_ID: project };
   const { finding, requests } = await check(settings, [200, authConfig]);
   expect(finding.level).toBe("ok");
@@ -83,14 +83,14 @@ test.each([
   ["a rate limit", 429, { message: "ThrottlerException: Too Many Requests" }, "does not show them (429)"],
   ["an answer without the settings", 200, { site_url: "" }, "does not show them"],
   ["an answer that is not an object", 200, "", "does not show them"],
-])("cannot tell with %s, and says where to look", async (_, status, body, says) => {
+])("cannot judge %s and says where to look", async (_, status, body, says) => {
   const { finding } = await check(hosted, [status, body]);
   expect(finding.level).toBe("unseen");
   expect(finding.says).toContain(says);
   expect(finding.says).toContain("Look at Dashboard, Authentication, Emails, Security: all seven must be off.");
 });
 
-test("cannot tell where the Management API does not answer", async () => {
+test("cannot judge the settings when the Management API does not answer", async () => {
   const finding = checkNotifications(await readAuthConfig({ settings: hosted, local: false }, "http://127.0.0.1:9"));
   expect(finding).toMatchObject({ level: "unseen", says: expect.stringContaining("127.0.0.1:9 does not answer") });
 });
@@ -119,7 +119,7 @@ test.each([
     "fail",
     "GOTRUE_MAILER_NOTIFICATIONS_MFA_FACTOR_ENROLLED_ENABLED: owners get two mails",
   ],
-  // Supabase Auth reads settings by Go's strconv.ParseBool.
+  // Supabase Auth reads settings with Go's strconv.ParseBool.
   [
     "a backend's settings with one on as 1",
     { ...own, GOTRUE_MAILER_NOTIFICATIONS_IDENTITY_LINKED_ENABLED: "1" },
@@ -127,18 +127,18 @@ test.each([
     "GOTRUE_MAILER_NOTIFICATIONS_IDENTITY_LINKED_ENABLED",
   ],
   [
-    "a backend on this machine, whatever project the shell names",
+    "a backend on this machine, even if the shell names a project",
     { ...hosted, SUPABASE_URL: "http://127.0.0.1:54321", SUPABASE_PROJECT_ID: project },
     "unseen",
     "Self-hosted: name its settings too",
   ],
-])("asks nobody about %s", async (_, settings, level, says) => {
+])("does not call the Management API for %s", async (_, settings, level, says) => {
   const { finding, requests } = await check(settings, [200, authConfig]);
   expect(finding).toMatchObject({ level, says: expect.stringContaining(says) });
   expect(requests).toEqual([]);
 });
 
-test("knows that a local stack starts its backend without them", async () => {
+test("accepts a local stack, which starts its backend with notification emails off", async () => {
   const settings = { SUPABASE_URL: "http://127.0.0.1:54321" };
   expect(checkNotifications(await readAuthConfig({ settings, local: true }))).toMatchObject({ level: "ok" });
 });

@@ -13,7 +13,7 @@ const projectSettings = z.object(
   Object.fromEntries(notificationMails.map((name) => [settingName(name), z.boolean().nullable()])),
 );
 
-/** Checks that the identity backend sends no notification mails of its own. */
+/** Checks that the identity backend sends no notification emails of its own. */
 export function checkNotifications(config: AuthConfig): Finding {
   if (config.from === "local") return ok(about, "off: a local stack starts its backend without them");
   if (config.from === "environment") return checkOwnBackend(config.values);
@@ -29,12 +29,14 @@ function settingName(name: (typeof notificationMails)[number]): string {
   return `mailer_notifications_${name}_enabled`;
 }
 
-/** Judges a self-hosted backend by its own settings, where they were given to the doctor. They are off by default. */
+/**
+ * Judges a self-hosted backend by its own settings, if they were given to the doctor. Notifications are off by default.
+ */
 function checkOwnBackend(settings: Record<string, string | undefined>): Finding {
   const names = notificationMails.map(notificationSetting);
   const on = names.filter((name) => /^(1|t|true)$/i.test(settings[name] ?? ""));
   if (on.length > 0) return fail(about, `${on.join(", ")}: ${twice}.`);
-  // Supabase Auth does not start without this one.
+  // Supabase Auth does not start without this setting.
   if (settings.GOTRUE_JWT_SECRET) return ok(about, "off in the backend's settings");
   return unseen(
     about,

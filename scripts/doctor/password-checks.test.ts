@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { checkPasswords } from "./password-checks.ts";
 
 /**
- * Part of what GET /v1/projects/{ref}/config/auth answers, as documented at
+ * Part of the response of GET /v1/projects/{ref}/config/auth, as documented at
  * https://supabase.com/docs/reference/api/v1-get-auth-service-config.
  */
 const values = {
@@ -28,7 +28,7 @@ const own = {
 const environment = (changes: Record<string, string> = {}) =>
   checkPasswords({ from: "environment", values: { ...own, ...changes } });
 
-test("finds a backend that demands what our pages demand", () => {
+test("accepts a backend with the same requirements as our pages", () => {
   for (const findings of [project(), environment()]) {
     expect(findings).toEqual([{ level: "ok", about: "passwords", says: "the backend demands what our pages demand" }]);
   }
@@ -36,7 +36,7 @@ test("finds a backend that demands what our pages demand", () => {
 
 test.each([
   ["password_min_length", 7, "fail", "direct callers may choose 7 characters", "Minimum password length"],
-  // Null is Supabase Auth's default, 6.
+  // Null means Supabase Auth's default, 6.
   ["password_min_length", null, "fail", "direct callers may choose 6 characters", "Minimum password length"],
   ["password_min_length", 9, "warn", "our pages ask for 8 characters, the backend for 9", "Minimum password length"],
   [
@@ -52,12 +52,12 @@ test.each([
   ["mailer_autoconfirm", true, "fail", "without a confirmation", "Confirm email"],
   ["mailer_allow_unverified_email_sign_ins", true, "fail", "before they confirm", "Management API"],
   ["mailer_otp_length", 9, "fail", "fewer than 10 digits", "Email OTP Length"],
-  // Supabase Auth's default is 6 digits, and it takes a length beyond 10 for that.
+  // Supabase Auth's default is 6 digits, which it also uses for a length above 10.
   ["mailer_otp_length", 11, "fail", "fewer than 10 digits", "Email OTP Length"],
   ["mailer_otp_length", null, "fail", "fewer than 10 digits", "Email OTP Length"],
   ["mailer_otp_exp", 3_601, "warn", "work for 3601 seconds", "Email OTP Expiration"],
   ["mailer_otp_exp", null, "warn", "work for 86400 seconds", "Email OTP Expiration"],
-])("reports %s as %j, and where to set it", (name, value, level, says, where) => {
+])("reports %s as %j, and says where to set it", (name, value, level, says, where) => {
   const findings = project({ [name]: value });
   expect(findings).toHaveLength(1);
   expect(findings[0]).toMatchObject({ level, about: "passwords", says: expect.stringContaining(says) });
@@ -87,12 +87,12 @@ test.each([
   ["nothing", { from: "nowhere", why: "not shown without SUPABASE_ACCESS_TOKEN" }, "Look at Dashboard, Authentication"],
   ["an answer without the settings", { from: "project", project: "p", values: { site_url: "" } }, "minimum length 8"],
   ["another backend's settings", { from: "environment", values: {} }, "name its settings too"],
-] as const)("cannot tell by %s, and says where to look", (_, config, says) => {
+] as const)("cannot judge from %s, and says where to look", (_, config, says) => {
   expect(checkPasswords(config)).toEqual([
     { level: "unseen", about: "passwords", says: expect.stringContaining(says) },
   ]);
 });
 
-test("trusts a local stack", () => {
+test("accepts a local stack without reading its settings", () => {
   expect(checkPasswords({ from: "local" })).toMatchObject([{ level: "ok" }]);
 });

@@ -6,14 +6,14 @@ const about = "passwords";
 const dashboard = "Dashboard, Authentication, Sign In / Providers, Email";
 /** As on our pages (remix-app/session/credentials.ts) and in supabase/config.toml. */
 const minLength = 8;
-/** As in supabase/config.toml. Nothing but their number keeps direct callers from guessing mailed codes. */
+/** As in supabase/config.toml. Only their length keeps direct callers from guessing emailed codes. */
 const codeDigits = 10;
 const codeLifetimeSeconds = 3_600;
 const look =
   `Look at ${dashboard}: minimum length ${minLength}, no required characters, email OTP length ` +
   `${codeDigits} and expiration ${codeLifetimeSeconds}, and on: confirm email, secure password change, prevent use of leaked passwords.`;
 
-/** The settings that a direct caller's password meets, with their names where they are set. */
+/** The settings that apply to a direct caller's password, with the names under which they are set. */
 interface PasswordSettings {
   minLength: number;
   requiredCharacters: string;
@@ -27,8 +27,7 @@ interface PasswordSettings {
 }
 
 /**
- * Names of https://supabase.com/docs/reference/api/v1-get-auth-service-config; each may be null, which means the default
- * of Supabase Auth.
+ * Names from https://supabase.com/docs/reference/api/v1-get-auth-service-config. Null means Supabase Auth's default.
  */
 const projectSettings = z.object({
   password_min_length: z.number().nullable(),
@@ -46,14 +45,13 @@ const defaultCodeDigits = 6;
 const defaultCodeLifetimeSeconds = 86_400;
 
 /**
- * Checks what the identity backend demands of passwords and sign-ups itself: direct callers skip what
- * our pages demand.
+ * Checks what the identity backend itself requires of passwords and sign-ups, since direct callers bypass our pages.
  */
 export function checkPasswords(config: AuthConfig): Finding[] {
   if (config.from === "local") return [ok(about, "a local stack starts its backend with the release's settings")];
   if (config.from === "nowhere") return [unseen(about, `${config.why}. ${look}`)];
   if (config.from === "environment") {
-    // Supabase Auth does not start without this one.
+    // Supabase Auth does not start without this setting.
     if (config.values.GOTRUE_JWT_SECRET) return judge(ofEnvironment(config.values));
     return [unseen(about, "not shown by the backend. Self-hosted: name its settings too (--env).")];
   }
@@ -85,7 +83,7 @@ function ofProject(found: z.infer<typeof projectSettings>): PasswordSettings {
 }
 
 function ofEnvironment(values: Record<string, string | undefined>): PasswordSettings {
-  // As Go's strconv.ParseBool.
+  // Matches Go's strconv.ParseBool.
   const isOn = (name: string) => /^(1|t|true)$/i.test(values[name] ?? "");
   return {
     minLength: Number(values.GOTRUE_PASSWORD_MIN_LENGTH || defaultMinLength),
@@ -145,7 +143,7 @@ function judge({ names, ...found }: PasswordSettings): Finding[] {
   if (found.letsUnconfirmedIn) {
     findings.push(fail(about, `people sign in before they confirm their email. Turn off ${names.letsUnconfirmedIn}.`));
   }
-  // Supabase Auth takes any other length for its default.
+  // For any length out of range, Supabase Auth uses its default.
   if (found.codeDigits !== codeDigits) {
     findings.push(
       fail(

@@ -15,7 +15,7 @@ test.each([
   [-29_999, "warn"],
   [30_000, "fail"],
   [-30_000, "fail"],
-])("a clock that is %d ms off: %s", (skewMs, level) => {
+])("judges a clock that is %d ms off as %s", (skewMs, level) => {
   expect(judgeSkew(skewMs).level).toBe(level);
 });
 
@@ -26,7 +26,7 @@ test.each([
   [false, false, "warn"],
   [true, undefined, "unseen"],
   [false, undefined, "unseen"],
-])("a bot challenge here %s, there %s: %s", (here, there, level) => {
+])("judges a bot challenge on our pages (%s) and at the backend (%s) as %s", (here, there, level) => {
   expect(judgeBotChallenge({ here, there }).level).toBe(level);
 });
 
@@ -38,7 +38,7 @@ test.each([
   ["a fault", { code: 500, error_code: "unexpected_failure" }, undefined],
   ["something in front", { message: "no Route matched" }, undefined],
   ["no answer", undefined, undefined],
-])("%s tells of a bot challenge at the backend: %j, %s", (_, answer, expected) => {
+])("reads from %s whether the backend requires a bot challenge: %j, %s", (_, answer, expected) => {
   expect(asksForChallenge(answer)).toBe(expected);
 });
 
@@ -54,7 +54,7 @@ test.each([
   ["no set at all", undefined, ["fail"], "cannot be read"],
   ["what something in front says", { message: "no Route matched" }, ["fail"], "cannot be read"],
   ["keys of no kind", { keys: [{}] }, ["fail"], "cannot be read"],
-])("a key set with %s", (_, published, levels, words) => {
+])("judges a key set with %s", (_, published, levels, words) => {
   const findings = judgeKeySet(published);
   expect(findings.map(({ level }) => level)).toEqual(levels);
   expect(findings[0]?.says).toContain(words);
@@ -64,7 +64,7 @@ test.each([
   ["cannot be read", undefined, "unseen"],
   ["has no fault", [], "ok"],
   ["has one", ["passkeys are refused"], "fail"],
-])("a relying party that %s", (_, faults, level) => {
+])("judges a relying party that %s", (_, faults, level) => {
   expect(judgePasskeys(faults).map((finding) => finding.level)).toEqual([level]);
 });
 
@@ -73,6 +73,9 @@ test.each([
   { registered: false, secretIsSet: true, levels: [] },
   { registered: true, secretIsSet: true, levels: ["ok"] },
   { registered: true, secretIsSet: false, levels: ["fail"] },
-])("OpenID clients need APP_SESSION_SECRET: $registered, $secretIsSet: $levels", ({ levels, ...facts }) => {
-  expect(judgeOpenidClients(facts).map(({ level }) => level)).toEqual(levels);
-});
+])(
+  "requires APP_SESSION_SECRET only with OpenID clients: $registered, $secretIsSet: $levels",
+  ({ levels, ...facts }) => {
+    expect(judgeOpenidClients(facts).map(({ level }) => level)).toEqual(levels);
+  },
+);

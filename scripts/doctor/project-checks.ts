@@ -10,7 +10,7 @@ import { readContents } from "../local-stack/contents/read-contents.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
 const askLimitMs = 10_000;
-/** Tokens' times are judged by our clock; the identity backend refreshes with 90 s to go. */
+/** Token times are judged by our clock. The identity backend refreshes with 90 s to go. */
 const skew = { warnMs: 5_000, failMs: 30_000 };
 
 const backendSettings = z.looseObject({
@@ -18,12 +18,15 @@ const backendSettings = z.looseObject({
   disable_signup: z.boolean().optional(),
 });
 const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })) });
-/** A sign-in that nobody can have gets one of these where the backend itself has looked at it. */
+/** The backend returns one of these for a sign-in that cannot succeed, if it evaluated the request itself. */
 const verdict = z.object({ error_code: z.enum(["captcha_failed", "invalid_credentials", "email_provider_disabled"]) });
 const refused = z.object({ error: z.object({ code: z.string() }) });
 const admins = z.array(z.object({ email: z.string(), hasAuthenticator: z.boolean() }));
 
-/** How far our clock is from the project's, by its answers' Date (RFC 9110 section 6.6.1: whole seconds). */
+/**
+ * Measures how far our clock is from the project's, from the Date of its responses (RFC 9110 section 6.6.1: whole
+ * seconds).
+ */
 export async function checkClock(env: Env, now: () => number = Date.now): Promise<Finding[]> {
   const began = now();
   const answer = await ask(`${env.SUPABASE_URL}/auth/v1/settings`, env.SUPABASE_PUBLISHABLE_KEY);
@@ -32,7 +35,7 @@ export async function checkClock(env: Env, now: () => number = Date.now): Promis
   return [judgeSkew((began + now()) / 2 - (theirs + 500))];
 }
 
-/** @param skewMs ours less theirs */
+/** @param skewMs our clock minus theirs */
 export function judgeSkew(skewMs: number): Finding {
   const size = Math.abs(skewMs);
   const says = `this machine's clock is ${(size / 1000).toFixed(1)} s ${skewMs < 0 ? "behind" : "ahead of"} the project's`;
@@ -40,7 +43,9 @@ export function judgeSkew(skewMs: number): Finding {
   return (size < skew.failMs ? warn : fail)("clock", `${says}: sessions end early or late. Keep it by NTP.`);
 }
 
-/** How the project's database differs from what this checkout's migrations make, and the triggers on auth's tables. */
+/**
+ * Compares the project's database with what this checkout's migrations build, including the triggers on auth's tables.
+ */
 export async function checkDatabase(env: Env, dbUrl: string | undefined): Promise<Finding[]> {
   const project = { url: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY, dbUrl };
   const [contents, checkout] = [await readContents(project), await readCheckout(process.cwd())];
@@ -53,7 +58,7 @@ export async function checkDatabase(env: Env, dbUrl: string | undefined): Promis
   return [...compared, ...triggers.map(({ level, says }) => ({ level, about: "auth triggers", says }))];
 }
 
-/** Whether the database enforces required MFA, and somebody can use the console. */
+/** Checks that the database enforces required MFA and that the console has an admin. */
 export async function checkAuthority(env: Env): Promise<Finding[]> {
   const database = createServiceClient(env, { timeoutMs: askLimitMs });
   const [version, listed] = await Promise.all([
@@ -73,12 +78,12 @@ export async function checkAuthority(env: Env): Promise<Finding[]> {
   if (able > 0) return [enforced, ok("admins", `${able} can use the console`)];
   const advice =
     known.data.length > 0
-      ? "none has an authenticator: add one at /mfa/enroll."
-      : "there is none: npm run admin -- grant <email>";
-  return [enforced, warn("admins", `nobody can use the console, ${advice}`)];
+      ? "no admin has an authenticator. Add one at /mfa/enroll."
+      : "there is no admin. Add one with npm run admin -- grant <email>";
+  return [enforced, warn("admins", `no account can use the console: ${advice}`)];
 }
 
-/** Whether the secret that OpenID Connect needs is set, if a client is registered. */
+/** Checks that the secret required by OpenID Connect is set if a client is registered. */
 export async function checkOpenidClients(env: Env): Promise<Finding[]> {
   const database = createServiceClient(env, { timeoutMs: askLimitMs });
   const { data } = await database.schema("private").rpc("list_openid_clients", { page_size: 1 });
@@ -87,7 +92,7 @@ export async function checkOpenidClients(env: Env): Promise<Finding[]> {
   return judgeOpenidClients({ registered: known.data.length > 0, secretIsSet: env.APP_SESSION_SECRET !== undefined });
 }
 
-/** @returns nothing without a registered client */
+/** @returns nothing if no client is registered */
 export function judgeOpenidClients(facts: { registered: boolean; secretIsSet: boolean }): Finding[] {
   if (!facts.registered) return [];
   return [
@@ -100,7 +105,7 @@ export function judgeOpenidClients(facts: { registered: boolean; secretIsSet: bo
   ];
 }
 
-/** What the identity backend lets be seen of its settings, against ours. */
+/** Compares the identity backend's published settings with ours. */
 export async function checkBackend(env: Env): Promise<Finding[]> {
   const answer = await ask(`${env.SUPABASE_URL}/auth/v1/settings`, env.SUPABASE_PUBLISHABLE_KEY);
   const settings = backendSettings.safeParse(await answer?.json().catch(() => undefined));
@@ -112,7 +117,7 @@ export async function checkBackend(env: Env): Promise<Finding[]> {
     else if (env.OAUTH_PROVIDERS.length > 0)
       findings.push(ok("providers", `${env.OAUTH_PROVIDERS.join(", ")}: on at the backend`));
     if (env.OAUTH_PROVIDERS.includes("azure") && settings.data.external.azure) findings.push(await checkTenant(env));
-    if (settings.data.disable_signup) findings.push(warn("sign-up", "the identity backend lets nobody sign up."));
+    if (settings.data.disable_signup) findings.push(warn("sign-up", "sign-up is disabled at the identity backend."));
   }
   const keys = await ask(`${env.SUPABASE_URL}/auth/v1/.well-known/jwks.json`, env.SUPABASE_PUBLISHABLE_KEY);
   findings.push(...judgeKeySet(await keys?.json().catch(() => undefined)));
@@ -124,14 +129,14 @@ export async function checkBackend(env: Env): Promise<Finding[]> {
   return findings;
 }
 
-/** @param published what the backend answers for its key set, which has standby keys too; undefined where that is no JSON */
+/** @param published the backend's key set, which includes standby keys; undefined if the response is not JSON */
 export function judgeKeySet(published: unknown): Finding[] {
   const keys = keySet.safeParse(published);
   if (!keys.success) {
     return [
       fail(
         "tokens",
-        "the backend's key set (/auth/v1/.well-known/jwks.json) cannot be read, so that nobody knows its keys: every request has to ask the backend. See what answers there, and what stands in front of it.",
+        "the backend's key set (/auth/v1/.well-known/jwks.json) cannot be read, so every request has to ask the backend. Check what answers there, and any proxy in front of it.",
       ),
     ];
   }
@@ -152,17 +157,20 @@ export function judgeKeySet(published: unknown): Finding[] {
   ];
 }
 
-/** @param faults undefined where the backend would not say */
+/** @param faults undefined if the backend did not say */
 export function judgePasskeys(faults: string[] | undefined): Finding[] {
   if (faults === undefined)
     return [
-      unseen("passkeys", "the backend does not say for whom it makes them: it asks for a bot challenge, or fails"),
+      unseen(
+        "passkeys",
+        "the backend does not show the relying party of its passkeys: it requires a bot challenge, or fails",
+      ),
     ];
   if (faults.length === 0) return [ok("passkeys", "the relying party is this site's")];
   return faults.map((fault) => fail("passkeys", fault));
 }
 
-/** Where the backend sends people who sign in with Microsoft: to our tenant, or to one that takes strangers. */
+/** Checks where the backend sends people who sign in with Microsoft: our tenant, or one that accepts anybody. */
 async function checkTenant(env: Env): Promise<Finding> {
   const url = `${env.SUPABASE_URL}/auth/v1/authorize?provider=azure&redirect_to=${encodeURIComponent(env.BASE_URL)}`;
   const answer = await fetch(url, { redirect: "manual", signal: AbortSignal.timeout(askLimitMs) }).catch(() => null);
@@ -177,7 +185,7 @@ async function checkTenant(env: Env): Promise<Finding> {
   );
 }
 
-/** A sign-in that no account can have tells whether the backend wants a bot challenge. */
+/** Attempts a sign-in that cannot succeed, to find out whether the backend requires a bot challenge. */
 async function checkBotChallenge(env: Env): Promise<Finding> {
   const response = await fetch(`${env.SUPABASE_URL}/auth/v1/token?grant_type=password`, {
     method: "POST",
@@ -192,15 +200,15 @@ async function checkBotChallenge(env: Env): Promise<Finding> {
 }
 
 /**
- * Whether the backend wants a bot challenge, which it looks at before anything else of a sign-in.
- * @returns undefined where something else answered: a limit, a fault, whatever stands in front
+ * Reports whether the backend requires a bot challenge, which it checks before anything else in a sign-in.
+ * @returns undefined if something else answered: a rate limit, a fault or a proxy
  */
 export function asksForChallenge(answer: unknown): boolean | undefined {
   const judged = verdict.safeParse(answer);
   return judged.success ? judged.data.error_code === "captcha_failed" : undefined;
 }
 
-/** @param sides whether our pages show a bot challenge, and whether the backend asks for one */
+/** @param sides whether our pages show a bot challenge, and whether the backend requires one */
 export function judgeBotChallenge({ here, there }: { here: boolean; there: boolean | undefined }): Finding {
   if (there === undefined)
     return unseen("bot challenge", "the backend did not say whether it asks for one: try again in a few minutes");
@@ -219,9 +227,9 @@ export function judgeBotChallenge({ here, there }: { here: boolean; there: boole
 }
 
 /**
- * Whether the functions are there, and reach their database. It asks with a key that nobody has: well-formed, since
- * others are refused without a look at the database; and it reads who refuses it, since the platform's own check of
- * tokens says 401 too.
+ * Checks that the functions are deployed and reach their database. Sends a key that does not exist but is well-formed,
+ * since malformed keys are refused without a database query. It also checks which component refused the key, since the
+ * platform's own token check returns 401 too.
  */
 export async function checkGateway(env: Env): Promise<Finding[]> {
   const { text } = await createAiKey();
@@ -235,10 +243,7 @@ export async function checkGateway(env: Env): Promise<Finding[]> {
   if (answer.status === 503)
     return [fail("gateway", "the functions do not reach their database: set GATEWAY_DB_URL, and the role's password.")];
   return [
-    fail(
-      "gateway",
-      `${url} answered ${answer.status} to a key that nobody has: deploy the functions, with verify_jwt off.`,
-    ),
+    fail("gateway", `${url} answered ${answer.status} to an unknown key: deploy the functions with verify_jwt off.`),
   ];
 }
 

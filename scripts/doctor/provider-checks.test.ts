@@ -28,7 +28,7 @@ async function listen(server: Server, scheme = "http"): Promise<string> {
   return `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** A provider with these answers, and nginx's 404 for everything else. */
+/** Starts a provider with these responses; everything else gets nginx's 404. */
 async function serve(answers: Record<string, Answer | ((request: Seen) => Answer)>) {
   const seen: Seen[] = [];
   const origin = await listen(createServer(answering(answers, seen)));
@@ -93,11 +93,11 @@ async function examine(settings: Record<string, string>, models: RoutedModel[], 
 
 const healthyRoutes = "ok models: 1 enabled, each route with a provider and a price";
 
-describe("a wrong configuration is named", () => {
+describe("reports a wrong configuration:", () => {
   const gpt = [modelOf("x", "gpt-5.6")];
   const named = (line: string) => [expect.stringMatching(new RegExp(`^${line}`)), healthyRoutes];
 
-  // Port 9 is one that `fetch` refuses to ask.
+  // Port 9 is one that `fetch` refuses.
   test.each([0, 9])("an address where nothing listens, with port %d", async (port) => {
     const closed = createServer();
     const origin = port ? `http://127.0.0.1:${port}` : await listen(closed);
@@ -112,13 +112,13 @@ describe("a wrong configuration is named", () => {
     expect(found).toEqual(named("fail provider x: address: .* closes the connection without an answer"));
   });
 
-  // RFC 6761 section 6.4: no name server knows .invalid.
+  // RFC 6761 section 6.4: .invalid never resolves.
   test("a host that does not exist", async () => {
     const found = await examine({ KIND: "openai", BASE_URL: "https://models.invalid/v1", API_KEY: key }, gpt);
     expect(found).toEqual(named("fail provider x: address: the host of https://models.invalid/v1 is not in the DNS"));
   });
 
-  test("a base URL without /v1, and where the API is", async () => {
+  test("a base URL without /v1, with the address of the API", async () => {
     const { origin } = await serve({ "GET /v1/models": list("vllm", "gpt-5.6") });
     const found = await examine({ KIND: "vllm", BASE_URL: origin, API_KEY: key }, gpt);
     expect(found).toEqual(
@@ -126,7 +126,7 @@ describe("a wrong configuration is named", () => {
     );
   });
 
-  // FastAPI, on which vLLM is built, answers {"detail":"Not Found"}.
+  // FastAPI, on which vLLM is built, returns {"detail":"Not Found"}.
   test("a base URL with another path", async () => {
     const { origin } = await serve({ "GET /v2/models": { status: 404, body: { detail: "Not Found" } } });
     const found = await examine({ KIND: "vllm", BASE_URL: `${origin}/v2` }, gpt);
@@ -137,7 +137,7 @@ describe("a wrong configuration is named", () => {
     );
   });
 
-  test("a server without the API, whose base URL ends as usual", async () => {
+  test("a server without the API whose base URL ends as usual", async () => {
     const { origin } = await serve({});
     const found = await examine({ KIND: "vllm", BASE_URL: `${origin}/v1` }, gpt);
     expect(found).toEqual(
@@ -152,7 +152,7 @@ describe("a wrong configuration is named", () => {
   });
 
   test.each(["/chat/completions", "/responses", "/embeddings", "/models", "/completions"])(
-    "a base URL that ends in %s, without a request",
+    "a base URL that ends in %s, without sending a request",
     async (path) => {
       const { origin, seen } = await serve({});
       const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1${path}`, API_KEY: key }, gpt);
@@ -177,7 +177,7 @@ describe("a wrong configuration is named", () => {
     ["https://localhost:4443/v1/models", "to https://"],
     ["http://localhost:1/v1/models", "to another port"],
     ["/v2/models", "to another path"],
-  ])("a redirect at the same host: %s", async (location, where) => {
+  ])("a redirect on the same host: %s", async (location, where) => {
     const { origin } = await serve({ "GET /v1/models": { status: 308, location } });
     const base = origin.replace("127.0.0.1", "localhost");
     const found = await examine({ KIND: "openai", BASE_URL: `${base}/v1`, API_KEY: key }, gpt);
@@ -187,14 +187,14 @@ describe("a wrong configuration is named", () => {
   test.each([
     [100, "ok provider x: it answers as openai and has 1 of 1 routed models"],
     [10_000, "fail provider x: address: .* does not answer in time"],
-  ])("a server that answers after %d ms, of one second", async (afterMs, says) => {
+  ])("a server that answers after %d ms when the limit is one second", async (afterMs, says) => {
     const body = JSON.stringify(list("openai", "gpt-5.6").body);
     const origin = await listen(createServer((_, response) => setTimeout(() => response.end(body), afterMs).unref()));
     const settings = { KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key };
     expect(await examine(settings, gpt, { providerMs: 1_000 })).toEqual(named(says));
   });
 
-  test("a certificate of no public authority", async () => {
+  test("a certificate from no public authority", async () => {
     const { key: tlsKey, certificate } = selfSigned(["localhost"]);
     const server = createTlsServer(
       { key: tlsKey, cert: certificate },
@@ -207,7 +207,7 @@ describe("a wrong configuration is named", () => {
     );
   });
 
-  test("https where the server does not speak TLS", async () => {
+  test("https where the server does not use TLS", async () => {
     const { origin } = await serve({});
     const settings = { KIND: "openai", BASE_URL: `${origin.replace("http", "https")}/v1`, API_KEY: key };
     expect(await examine(settings, gpt)).toEqual(named("fail provider x: address: .* does not answer with TLS"));
@@ -252,7 +252,7 @@ describe("a wrong configuration is named", () => {
   });
 
   // The list is public: https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key
-  test("a revoked key of openrouter, whose list is public", async () => {
+  test("a revoked openrouter key, although its model list is public", async () => {
     const { origin } = await serve({
       "GET /api/v1/models": { body: { data: [{ id: "gpt-5.6" }] } },
       "GET /api/v1/key": error(401, { code: 401 }),
@@ -267,20 +267,20 @@ describe("a wrong configuration is named", () => {
     expect(found).toEqual(named("fail provider x: key: .* It looks like a key of groq"));
   });
 
-  test("a server of one's own that wants a key where none is set", async () => {
+  test("a self-hosted server that requires a key when none is set", async () => {
     const { origin } = await serve({ "GET /v1/models": { status: 401, body: { error: "Unauthorized" } } });
     const found = await examine({ KIND: "vllm", BASE_URL: `${origin}/v1` }, gpt);
     expect(found).toEqual(named("fail provider x: key: it needs one \\(401\\). Set AI_PROVIDER_X_API_KEY"));
   });
 
-  // A restricted key of OpenAI without the scope api.model.read.
+  // A restricted OpenAI key without the scope api.model.read.
   test("a key without permission", async () => {
     const { origin } = await serve({ "GET /v1/models": error(403, { type: "invalid_request_error", code: null }) });
     const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
     expect(found).toEqual(named("fail provider x: key: it denies AI_PROVIDER_X_API_KEY permission \\(403\\)"));
   });
 
-  test("a model that the provider does not have, with its route", async () => {
+  test("a model that the provider lacks, with its route", async () => {
     const { origin } = await serve({ "GET /v1/models": list("openai", "gpt-5.6-mini") });
     const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
     expect(found).toEqual([
@@ -307,7 +307,7 @@ describe("a wrong configuration is named", () => {
     ["together's, set as groq", "groq", { body: [{ id: "gpt-5.6", object: "model", type: "chat" }] }, "together"],
     ["ollama's own, set as openai", "openai", { body: { models: [{ name: "gpt-5.6", model: "gpt-5.6" }] } }, "ollama"],
     ["gemini's own, set as openai", "openai", { body: { models: [{ name: "models/gemini-3-flash" }] } }, "gemini"],
-  ])("a list that is %s", async (_, kind, answer, looksLike) => {
+  ])("a model list that is %s", async (_, kind, answer, looksLike) => {
     const { origin } = await serve({ "GET /v1/models": answer, "POST /v1/chat/completions": error(401, {}) });
     const found = await examine({ KIND: kind, BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
     expect(found).toEqual(
@@ -337,7 +337,7 @@ describe("a wrong configuration is named", () => {
     );
   });
 
-  test("a provider that no route uses is a warning", async () => {
+  test("a provider that no route uses, as a warning", async () => {
     const { origin } = await serve({ "GET /v1/models": list("openai", "gpt-5.6") });
     const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, []);
     expect(found).toContainEqual(expect.stringMatching(/^warn provider x: no route uses it/));
@@ -349,7 +349,7 @@ describe("a wrong configuration is named", () => {
     ["out of credit (429)", error(429, { code: "insufficient_quota" }), "credit: "],
     ["rate limited (429)", error(429, { code: "rate_limit_exceeded" }), "limit: "],
     ["rate limited by Azure (429)", error(429, { message: "See https://aka.ms/oai/quotaincrease" }), "limit: "],
-  ])("an account that is %s is a warning", async (_, answer, says) => {
+  ])("an account that is %s, as a warning", async (_, answer, says) => {
     const { origin } = await serve({ "GET /v1/models": { ...answer, body: JSON.stringify(answer.body) } });
     const found = await examine({ KIND: "deepseek", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
     expect(found).toEqual(named(`warn provider x: ${says}`));
@@ -368,7 +368,7 @@ describe("a healthy provider", () => {
     healthyRoutes,
   ];
 
-  // Each shape as the module of its kind cites it.
+  // Each shape as cited in the module of its kind.
   test.each<[string, string, string, string, Answer]>([
     ["openai", "/v1", "/models", "gpt-5.6", list("system", "gpt-5.6")],
     ["groq", "/openai/v1", "/models", "openai/gpt-oss-20b", list("OpenAI", "openai/gpt-oss-20b")],
@@ -452,7 +452,7 @@ describe("a healthy provider", () => {
     ]);
   });
 
-  test("of kind openrouter whose second list fails has no missing models", async () => {
+  test("of kind openrouter with a failing second list has no missing models", async () => {
     const { origin } = await serve({
       "GET /api/v1/models": { body: { data: [{ id: "m" }] } },
       "GET /api/v1/embeddings/models": error(503, {}),
@@ -467,7 +467,7 @@ describe("a healthy provider", () => {
     [0, "warn provider x: credit: the key's limit is used up"],
     [0.01, "ok provider x: it answers as openrouter"],
     [null, "ok provider x: it answers as openrouter"],
-  ])("of kind openrouter with %s dollars left to its key", async (left, says) => {
+  ])("of kind openrouter has %s dollars left on its key", async (left, says) => {
     const { origin } = await serve({
       "GET /api/v1/models": { body: { data: [{ id: "m" }] } },
       "GET /api/v1/key": { body: { data: { limit: 100, limit_remaining: left } } },
@@ -479,7 +479,7 @@ describe("a healthy provider", () => {
   });
 
   // get_public_endpoints of github.com/ggml-org/llama.cpp, tools/server/server-http.cpp
-  test("of kind llama-cpp is asked without a check of the key, and may serve a model by another name", async () => {
+  test("of kind llama-cpp is queried without a key check, and may serve a model under another name", async () => {
     const { origin } = await serve({ "GET /v1/models": list("llamacpp", "/models/qwen.gguf") });
     const found = await examine({ KIND: "llama-cpp", BASE_URL: `${origin}/v1`, API_KEY: key }, [modelOf("x", "qwen")]);
     expect(found).toEqual([
@@ -493,16 +493,16 @@ describe("a healthy provider", () => {
 test.each([
   [8 * 1024 * 1024, "ok provider x: it answers as openai"],
   [8 * 1024 * 1024 + 1, "fail provider x: address: "],
-])("a list of %d bytes is read up to 8 MiB", async (size, says) => {
+])("reads a model list of %d bytes, up to 8 MiB", async (size, says) => {
   const { origin } = await serve({ "GET /v1/models": { body: JSON.stringify(list("openai", "m").body).padEnd(size) } });
   const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, [modelOf("x", "m")]);
   expect(found[0]).toContain(says);
 });
 
-describe("a provider without a list gets one call of one token for each model", () => {
+describe("a provider without a model list gets one call of one token for each model", () => {
   const answered = { body: { id: "c", object: "chat.completion", choices: [] } };
 
-  test("of azure's v1 API, and names a missing deployment", async () => {
+  test("of azure's v1 API, reporting a missing deployment", async () => {
     const { origin, seen } = await serve({
       "POST /openai/v1/chat/completions": ({ body }) =>
         JSON.parse(body).model === "there" ? answered : error(404, { code: "DeploymentNotFound" }),
@@ -528,7 +528,7 @@ describe("a provider without a list gets one call of one token for each model", 
   });
 
   // "Could not finish the message because max_tokens or model output limit was reached."
-  test("of a model that refuses an answer of one token, which is there", async () => {
+  test("of a model that exists but refuses a response of one token", async () => {
     const { origin } = await serve({
       "POST /openai/v1/chat/completions": error(400, { type: "invalid_request_error" }),
     });
@@ -537,14 +537,14 @@ describe("a provider without a list gets one call of one token for each model", 
   });
 
   // github.com/bhdicaire/visioStencils/issues/3
-  test("of perplexity, and names a model that it does not know", async () => {
+  test("of perplexity, reporting a model that it does not know", async () => {
     const { origin } = await serve({ "POST /chat/completions": error(400, { type: "invalid_model", code: 400 }) });
     const found = await examine({ KIND: "perplexity", BASE_URL: origin, API_KEY: key }, [modelOf("x", "sonar-old")]);
     expect(found).toContainEqual(expect.stringMatching(/^fail models: model: .* x has no model sonar-old/));
   });
 
   // https://docs.aws.amazon.com/bedrock/latest/userguide/models-get-info.html: bedrock-runtime has no list.
-  test.each(["bedrock", "openai-compatible"])("of %s where it has none", async (kind) => {
+  test.each(["bedrock", "openai-compatible"])("of kind %s when it has no list", async (kind) => {
     const { origin, seen } = await serve({
       "GET /openai/v1/models": { status: 404, body: { message: "UnknownOperation" } },
       "POST /openai/v1/chat/completions": answered,
@@ -554,7 +554,7 @@ describe("a provider without a list gets one call of one token for each model", 
     expect(seen.filter(({ method }) => method === "POST")).toHaveLength(1);
   });
 
-  test("names the same fault once", async () => {
+  test("reporting the same fault once", async () => {
     const { origin } = await serve({});
     const models = [modelOf("x", "a"), modelOf("x", "b")];
     const found = await examine({ KIND: "azure", BASE_URL: `${origin}/openai/v1`, API_KEY: key }, models);
@@ -563,7 +563,7 @@ describe("a provider without a list gets one call of one token for each model", 
     ]);
   });
 
-  test("and none where no route names a model", async () => {
+  test("and none when no route names a model", async () => {
     const { origin, seen } = await serve({});
     const found = await examine({ KIND: "azure", BASE_URL: `${origin}/openai/v1`, API_KEY: key }, []);
     expect(found[0]).toMatch(/^unseen provider x: not asked/);
@@ -571,7 +571,7 @@ describe("a provider without a list gets one call of one token for each model", 
   });
 });
 
-test("all providers are asked at the same time", async () => {
+test("queries all providers concurrently", async () => {
   const slow: RequestListener = (_, response) => {
     setTimeout(() => response.end(JSON.stringify(list("openai", "m").body)), 700);
   };
@@ -587,7 +587,7 @@ test("all providers are asked at the same time", async () => {
   expect(performance.now() - began).toBeLessThan(2_000);
 });
 
-test("a name that leads to a private address is not asked, as the functions do not ask it", async () => {
+test("does not query a name that resolves to a private address, as the functions refuse it too", async () => {
   const { origin, seen } = await serve({ "GET /v1/models": list("openai", "m") });
   const [provider] = readProviders(
     { AI_PROVIDER_X_KIND: "openai", AI_PROVIDER_X_API_KEY: key, AI_PROVIDER_X_BASE_URL: `${origin}/v1` },

@@ -16,16 +16,16 @@ import {
 } from "./provider-faults.ts";
 import { ask, findHost, type Reply } from "./provider-request.ts";
 
-/** For all requests to one provider. */
+/** Limit for all requests to one provider together. */
 const limitMs = 10_000;
 
-/** A model that a route asks a provider for, by an endpoint that the provider has. */
+/** A model that routes use at a provider, and the provider's endpoint for it. */
 export type Asked = { model: string; endpoint: Endpoint; routes: string[] };
 
 /**
- * Asks every provider for its models, all at the same time, each within a limit of its own. A provider without a list
- * gets a call of one token for each model.
- * @param askedOf what routes ask each provider for; undefined where the routes could not be read
+ * Asks all providers for their models concurrently, each with its own time limit. A provider without a model list gets
+ * a call of one token for each model.
+ * @param askedOf the models that routes use at each provider; undefined if the routes could not be read
  */
 export async function checkProviders(
   providers: ReadonlyMap<string, Provider>,
@@ -68,7 +68,7 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
   const list = readReply(reply);
   if (!list) {
     const fault = judgeReply(named, reply);
-    // Without a list, a proxy may answer 403.
+    // If there is no list, a proxy may answer 403.
     const isMissing = fault === undefined || (optional && "status" in reply && reply.status === 403);
     if (!isMissing) return [fault];
     const kind = await findKind(provider, question.signal);
@@ -81,7 +81,7 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
   const keyFault = await judgeKey(named, question.signal);
   if (keyFault?.level === "fail") return [keyFault];
   const others = await Promise.all(further.map((path) => askFor(provider, path, question.signal)));
-  // Without the whole list, models would seem to be missing. Servers that lack a further list answer 404.
+  // An incomplete list would make models seem to be missing. Servers without a second list answer 404.
   const fault = others.map((other) => judgeReply(named, other)).find((each) => each !== undefined);
   if (fault) return [fault];
   const names = [list, ...others.map(readReply)].flatMap((each) => each?.names ?? []);
@@ -104,14 +104,16 @@ async function findBase(provider: Provider, signal: AbortSignal): Promise<string
   const bases = await Promise.all(
     otherBases(provider).map(async (baseUrl) => {
       const reply = await askFor({ ...provider, baseUrl }, path, signal);
-      // A refused key is an answer of the API too.
+      // A refused key also shows that the API is there.
       return readReply(reply) || ("status" in reply && reply.status === 401) ? baseUrl : undefined;
     }),
   );
   return bases.find((base) => base !== undefined);
 }
 
-/** The kind of a list where other kinds have it, asked with the key as they send it. */
+/**
+ * Returns the provider kind recognized from a list at the other kinds' path, requested with the key as they send it.
+ */
 async function findKind(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
   const { path, keyHeader } = { path: "/models", keyHeader: "authorization" } as const;
   if (provider.kind.models.paths.includes(path)) return undefined;
@@ -169,7 +171,7 @@ function missingModel(id: string, { model, routes }: Pick<Asked, "model" | "rout
   );
 }
 
-/** One minimal call for each model, where the provider has no list. It costs a few tokens. */
+/** Makes one minimal call for each model of a provider without a list. This costs a few tokens. */
 async function callModels(named: Named, { asked, signal }: Question): Promise<Finding[]> {
   const about = aboutProvider(named.id);
   if (asked === undefined) return [unseen(about, "not asked: it has no list of models, and the routes are not known.")];
@@ -178,7 +180,7 @@ async function callModels(named: Named, { asked, signal }: Question): Promise<Fi
     asked.map(async (each) => judgeCall(named, { asked: each, reply: await call(named.provider, each, signal) })),
   );
   const faults = found.filter((finding) => finding !== undefined);
-  // The same fault of the address or the key comes back for each model.
+  // A fault in the address or key repeats for each model.
   const distinct = [...new Map(faults.map((finding) => [finding.says, finding])).values()];
   const there = found.length - faults.length;
   const answered = ok(
@@ -193,7 +195,7 @@ async function callModels(named: Named, { asked, signal }: Question): Promise<Fi
 function call(provider: Provider, { endpoint, model }: Asked, signal: AbortSignal): Promise<Reply> {
   const bodies: Record<Endpoint, object> = {
     chat: { model, messages: [{ role: "user", content: "." }], [provider.kind.outputLimit]: 1 },
-    // The least that OpenAI takes (https://platform.openai.com/docs/api-reference/responses/create).
+    // The minimum that OpenAI accepts (https://platform.openai.com/docs/api-reference/responses/create).
     responses: { model, input: ".", max_output_tokens: 16 },
     messages: { model, messages: [{ role: "user", content: "." }], max_tokens: 1 },
     count_tokens: { model, messages: [{ role: "user", content: "." }] },
@@ -216,7 +218,7 @@ function judgeCall(named: Named, { asked, reply }: { asked: Asked; reply: Reply 
   const { status, text, json, isPage } = reply;
   const what = named.provider.kind.name === "azure" ? "deployment" : "model";
   if (status >= 400 && !isPage && namesModel.test(text)) return missingModel(named.id, asked, what);
-  // Some models refuse an answer of one token: they are there.
+  // Some models refuse a response of one token, but they exist.
   if (status === 400 || status === 422) return isPage ? notThere(named, reply, undefined) : undefined;
   const answered = status === 200 && typeof json === "object" && json !== null;
   return answered && ["choices", "output", "data"].some((member) => member in json)

@@ -28,7 +28,7 @@ export function noAnswer({ id, provider }: Named, why: NoAnswer): Finding {
   return fail(aboutProvider(id), `address: ${withoutAnswer[why](provider.baseUrl, id)}`);
 }
 
-/** How public kinds' keys begin. */
+/** The prefixes of public providers' keys. */
 const keyPrefixes: readonly (readonly [string, string])[] = [
   ["sk-or-", "openrouter"],
   ["sk-ant-", "Anthropic, which is not supported"],
@@ -46,14 +46,14 @@ function keyOrigin({ apiKey = "", kind }: Provider): string {
   return origin === undefined || origin === kind.name ? "" : ` It looks like a key of ${origin}.`;
 }
 
-/** xAI and Gemini answer 400 to a wrong key. */
+/** xAI and Gemini answer 400 to an invalid key. */
 const namesKey = /api[ _%]?(20)?key/i;
-/** Azure's 429 names a page about quotas, so that the word alone says nothing. */
+/** Azure's 429 links to a page about quotas, so the word "quota" alone proves nothing. */
 const spent = /insufficient|credit|balance|billing/i;
 
 /**
- * What any answer says about the address, the key or the account.
- * @returns undefined where it says nothing about them
+ * Judges what any response reveals about the address, the key or the account.
+ * @returns undefined if it reveals nothing about them
  */
 export function judgeReply({ id, provider }: Named, reply: Reply): Finding | undefined {
   const about = aboutProvider(id);
@@ -92,7 +92,7 @@ function leadsTo(baseUrl: string, location: string | null): string {
 /** An endpoint's path at the end of a base URL. */
 const endpointPath = /\/(chat\/completions|completions|responses|embeddings|models)$/;
 
-/** What is wrong with a base URL by its text alone. */
+/** Finds what is wrong with a base URL from its text alone. */
 export function judgeAddress({ id, provider: { baseUrl, kind, apiVersion } }: Named): Finding | undefined {
   const name = settingOf(id, "BASE_URL");
   const { pathname } = new URL(baseUrl);
@@ -119,7 +119,7 @@ export function judgeAddress({ id, provider: { baseUrl, kind, apiVersion } }: Na
   return undefined;
 }
 
-/** Where the API may be instead, at the same host: below the base URL, or where the kind usually has it. */
+/** Returns where else on the same host the API may be: below the base URL, or at the kind's usual path. */
 export function otherBases({ baseUrl, kind, apiVersion }: Provider): string[] {
   const usual = usualPath({ kind, apiVersion });
   const bases = [`${baseUrl}/v1`, `${new URL(baseUrl).origin}${usual}`, baseUrl.replace(/\/openai$/, "")];
@@ -131,7 +131,7 @@ function usualPath({ kind: { baseUrl, basePath }, apiVersion }: Pick<Provider, "
   return baseUrl ? new URL(baseUrl).pathname.replace(/\/$/, "") : (basePath ?? "");
 }
 
-/** The API is not at the base URL. `found` is another one where it is. */
+/** Reports that the API is not at the base URL. `found` is the base URL where it is, if known. */
 export function notThere({ id, provider }: Named, reply: Reply, found: string | undefined): Finding {
   const name = settingOf(id, "BASE_URL");
   const { baseUrl, kind } = provider;

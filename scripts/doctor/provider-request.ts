@@ -6,7 +6,7 @@ import { isIP } from "node:net";
 import type { Provider } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { isPrivateAddress } from "../../supabase/functions/_shared/private-addresses.ts";
 
-/** Why no answer came. */
+/** Why there was no response. */
 export type NoAnswer =
   | "unknown host"
   | "private"
@@ -18,15 +18,15 @@ export type NoAnswer =
   | "certificate expired"
   | "certificate name"
   | "certificate";
-/** What a provider answered. The text serves to tell failures apart and is never shown. */
+/** A provider's response. The text is used to distinguish failures and is never shown. */
 export type Reply =
   | { status: number; isPage: boolean; text: string; json: unknown; location: string | null }
   | { failed: NoAnswer };
 
-/** The longest list known, OpenRouter's, has less than a fifth of it. */
+/** The longest known list, OpenRouter's, is less than a fifth of this. */
 const mostBytes = 8 * 1024 * 1024;
 
-/** Looks a provider's host up, as the functions do, so that its key is not sent where they would not send it. */
+/** Resolves a provider's host as the functions do, so that its key is not sent where they would not send it. */
 export async function findHost(
   { baseUrl, allowPrivate }: Pick<Provider, "baseUrl" | "allowPrivate">,
   signal: AbortSignal,
@@ -44,8 +44,8 @@ export async function findHost(
 }
 
 /**
- * Sends one request: a GET, or a POST where there is a body. Follows no redirect. By Node's client, as calls are sent:
- * `fetch` refuses some ports.
+ * Sends one request: a POST if there is a body, otherwise a GET. Follows no redirects. Uses Node's client, as calls do,
+ * since `fetch` refuses some ports.
  */
 export async function ask(
   { url, headers, body }: { url: string; headers: Record<string, string>; body?: object },
@@ -96,7 +96,10 @@ function parse(text: string): unknown {
   }
 }
 
-/** By the codes of Node's sockets and of OpenSSL (https://nodejs.org/api/errors.html, /api/tls.html#x509-certificate-error-codes). */
+/**
+ * Keyed by the error codes of Node's sockets and OpenSSL (https://nodejs.org/api/errors.html,
+ * /api/tls.html#x509-certificate-error-codes).
+ */
 const reasons: readonly (readonly [RegExp, NoAnswer])[] = [
   [/^(ENOTFOUND|EAI_AGAIN)$/, "unknown host"],
   [/^ECONNREFUSED$/, "refused"],
@@ -108,7 +111,7 @@ const reasons: readonly (readonly [RegExp, NoAnswer])[] = [
 ];
 
 function reasonOf(error: unknown): NoAnswer {
-  // A name with several addresses fails with one error for each.
+  // A host with several addresses fails with one error for each.
   const { code, errors = [] } = error as { code?: string; errors?: { code?: string }[] };
   const known = code ?? errors[0]?.code ?? "";
   return reasons.find(([pattern]) => pattern.test(known))?.[1] ?? "closed";

@@ -91,17 +91,17 @@ test.each<[string, Partial<RoutedModel>, string[]]>([
   expect(found).toEqual(expected.map((says) => expect.stringContaining(says)));
 });
 
-test("prices are checked where the providers' settings are not known", () => {
+test("checks prices when the providers' settings are unknown", () => {
   const unknown = model({ routes: [route(1, "elsewhere")], prices: [price("elsewhere")] });
   expect(checkRoutes([unknown], undefined)).toEqual([expect.objectContaining({ level: "ok" })]);
   expect(checkRoutes([{ ...unknown, prices: [] }], undefined)).toEqual([expect.objectContaining({ level: "warn" })]);
 });
 
-test("no enabled model is a warning", () => {
+test("warns when no model is enabled", () => {
   expect(checkRoutes([], providers)).toEqual([expect.objectContaining({ level: "warn" })]);
 });
 
-test("a provider is asked once for a model that several routes name", () => {
+test("asks a provider once for a model that several routes name", () => {
   const twice = [model({}), model({ id: "n", routes: [{ ...route(3, "a"), model_id: "n" }] })];
   expect([...groupByProvider(twice, providers)]).toEqual([
     ["a", [{ model: "upstream", endpoint: "chat", routes: ["route 1 of m", "route 3 of n"] }]],

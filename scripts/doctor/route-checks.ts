@@ -30,7 +30,7 @@ const routeRows = z.array(
 );
 
 type Route = z.output<typeof routeRows>[number];
-/** An enabled model with its enabled routes and its prices of today. `granted`: a plan or a workspace may use it. */
+/** An enabled model with its enabled routes and today's prices. `granted`: a plan or a workspace may use it. */
 export type RoutedModel = Omit<z.output<typeof catalogue>[number], "enabled"> & { routes: Route[]; granted: boolean };
 
 const grantRows = z.array(z.object({ model_id: z.string() }));
@@ -38,7 +38,7 @@ const pageSize = 1_000;
 
 /**
  * Reads the enabled models through the Data API.
- * @throws Error where it does not answer
+ * @throws Error if it does not answer
  */
 export async function readModels(env: Env): Promise<RoutedModel[]> {
   const database = createServiceClient(env, { timeoutMs: readLimitMs });
@@ -69,7 +69,7 @@ export async function readModels(env: Env): Promise<RoutedModel[]> {
     }));
 }
 
-/** Reads all rows, page by page, because a project limits the rows of an answer. */
+/** Reads all rows page by page, since a project limits the rows of a response. */
 async function readAll<Row>(
   rows: z.ZodType<Row[]>,
   readPage: (from: number, to: number) => PromiseLike<{ data: unknown }>,
@@ -95,7 +95,7 @@ const endpointOf = (kind: RoutedModel["kind"], provider: Provider) =>
 
 const nameOf = ({ model_id, position }: Route) => `route ${position} of ${model_id}`;
 
-/** What routes ask each provider for. */
+/** Groups the models that routes use by provider. */
 export function groupByProvider(
   models: readonly RoutedModel[],
   providers: ReadonlyMap<string, Provider>,
@@ -119,9 +119,9 @@ export function groupByProvider(
 type Providers = ReadonlyMap<string, Provider> | undefined;
 
 /**
- * Checks that each enabled model has a route that calls can take: with a provider, an endpoint and a price.
- * @param providers undefined where their settings are not known: then prices alone are checked, and what is missing is a
- * warning, because it is unknown which models the functions should serve
+ * Checks that calls to each enabled model have a usable route: one with a provider, an endpoint and a price.
+ * @param providers undefined if their settings are unknown: then only prices are checked, and a missing one is a
+ * warning, since it is unknown which models the functions should serve
  */
 export function checkRoutes(models: readonly RoutedModel[], providers: Providers): Finding[] {
   const judged = models.flatMap((model) => checkModel(model, providers));
@@ -183,7 +183,7 @@ function faultOf(
   return undefined;
 }
 
-/** Service tiers that only some routes have a price for, and prices that do not begin with the first token. */
+/** Finds service tiers that only some routes have a price for, and prices that do not start at the first token. */
 function checkTiers({ id, prices }: RoutedModel, routes: readonly Route[]): Finding[] {
   const tiersOf = ({ provider_id, tier_multipliers }: Route) =>
     new Set([

@@ -18,16 +18,16 @@ const failures = (findings: { level: string; says: string }[]) =>
   findings.filter(({ level }) => level === "fail").map(({ says }) => says);
 
 describe("secrets", () => {
-  test("of a complete configuration are well", () => {
+  test("of a complete configuration pass", () => {
     expect(checkSecrets(complete).map(({ level }) => level)).toEqual(["ok"]);
   });
 
   test.each([
     ["the example's", { APP_SESSION_SECRET: `example-only-${"x1y2z3".repeat(6)}` }, "holds the example's value"],
     ["few characters", { APP_SESSION_SECRET: "abcdefghi".repeat(4) }, "can be guessed"],
-    ["one for two", { APP_SESSION_SECRET: complete.AUTH_RECOVERY_HASH_SECRET }, "are one secret"],
-    ["the project's own", { APP_SESSION_SECRET: complete.SUPABASE_SECRET_KEY }, "are one secret"],
-  ])("%s fail, and are not repeated", (_, change, says) => {
+    ["the same for two", { APP_SESSION_SECRET: complete.AUTH_RECOVERY_HASH_SECRET }, "are the same secret"],
+    ["the project's own", { APP_SESSION_SECRET: complete.SUPABASE_SECRET_KEY }, "are the same secret"],
+  ])("with a weak value fail without being shown: %s", (_, change, says) => {
     const found = failures(checkSecrets({ ...complete, ...change }));
     expect(found).toEqual([expect.stringContaining(says)]);
     for (const value of Object.values(change)) expect(found.join()).not.toContain(value);
@@ -36,28 +36,28 @@ describe("secrets", () => {
   test.each([
     ["WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS", "example-only-not-a-secret-replace-me", "holds the example's value"],
     ["APP_SESSION_PREVIOUS_SECRETS", "abcdefghi".repeat(4), "can be guessed"],
-  ])("of before, in %s, are looked at one by one", (name, value, says) => {
+  ])("that are previous ones, in %s, are checked one by one", (name, value, says) => {
     const found = failures(checkSecrets({ ...complete, [name]: `${secret("d")}, ${value}` }));
     expect(found).toEqual([expect.stringMatching(`an entry of ${name} ${says}`)]);
     expect(failures(checkSecrets({ ...complete, [name]: `${secret("d")}, ${secret("e")}` }))).toEqual([]);
   });
 
-  test("of before may be the project's key, which sealed sessions where no other was set", () => {
+  test("may include the project's key as a previous secret, since it sealed sessions when no other was set", () => {
     const given = { ...complete, WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: complete.SUPABASE_SECRET_KEY };
     expect(failures(checkSecrets(given))).toEqual([]);
   });
 
-  test("of ten different characters pass, of nine do not", () => {
+  test("with ten distinct characters pass, and with nine fail", () => {
     expect(failures(checkSecrets({ ...complete, APP_SESSION_SECRET: "abcdefghij".repeat(4) }))).toEqual([]);
     expect(failures(checkSecrets({ ...complete, APP_SESSION_SECRET: "abcdefghi".repeat(4) }))).toHaveLength(1);
   });
 
-  test("the project's key by its older names is no second use of it", () => {
+  test("do not count as reused if the project's key is also set under its older names", () => {
     expect(failures(checkSecrets({ ...complete, SUPABASE_SERVICE_KEY: complete.SUPABASE_SECRET_KEY }))).toEqual([]);
   });
 });
 
-test("what keeps the server from starting is a line each", () => {
+test("reports each setting that keeps the server from starting on its own line", () => {
   const { env, findings } = checkBoot({ ...complete, BASE_URL: "", OAUTH_PROVIDERS: "azure" });
   expect(env).toBeUndefined();
   expect(failures(findings)).toEqual([expect.stringContaining("BASE_URL is missing")]);
@@ -65,7 +65,7 @@ test("what keeps the server from starting is a line each", () => {
   expect(failures(untenanted.findings)).toEqual([expect.stringContaining("MICROSOFT_TENANT")]);
 });
 
-test("a server for others that is in development is thought about", () => {
+test("warns of a public server in development mode", () => {
   const found = checkAddresses(parseEnv({ ...complete, NODE_ENV: "development" }));
   expect(found.map(({ level }) => level)).toEqual(["ok", "warn", "ok"]);
 });
@@ -107,7 +107,7 @@ test.each([
   ["production", "http://127.0.0.1:54321", "fail"],
   ["production", "https://project.supabase.co", "warn"],
   ["test", "http://127.0.0.1:54321", "warn"],
-])("a bypass of the bot challenge in %s, with the backend at %s: %s", (NODE_ENV, SUPABASE_URL, level) => {
+])("judges a bot challenge bypass in %s, with the backend at %s, as %s", (NODE_ENV, SUPABASE_URL, level) => {
   const found = checkFeatures(parseEnv({ ...complete, NODE_ENV, SUPABASE_URL, E2E_BOT_CHALLENGE_BYPASS: "on" }));
   expect(found.filter(({ about }) => about === "bot challenge").map((finding) => finding.level)).toEqual([level]);
   const without = checkFeatures(parseEnv({ ...complete, NODE_ENV, SUPABASE_URL }));
@@ -157,7 +157,7 @@ describe("functions", () => {
     ]);
   });
 
-  test("that reach a provider of their own network without TLS are warned", () => {
+  test("cause a warning if they reach a provider on their own network without TLS", () => {
     const own = { AI_PROVIDER_OWN_BASE_URL: "http://10.0.0.7:8000/v1", AI_PROVIDER_OWN_ALLOW_PRIVATE: "on" };
     expect(checkFunctions({ ...functions, ...own })).toEqual([
       expect.objectContaining({ level: "ok", says: "role gateway; providers openai, own (openai-compatible)" }),
@@ -165,7 +165,7 @@ describe("functions", () => {
     ]);
   });
 
-  test("are left out where they are not among the settings", () => {
+  test("are skipped if their settings are absent", () => {
     expect(checkFunctions(complete)).toEqual([]);
   });
 });

@@ -9,10 +9,10 @@ type Settings = Record<string, string | undefined>;
 const ourSecrets = ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "AUTH_RECOVERY_HASH_SECRET", "APP_SESSION_SECRET"] as const;
 const previousSecrets = ["WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS", "APP_SESSION_PREVIOUS_SECRETS"] as const;
 const projectKeys = ["SUPABASE_SECRET_KEY", "SUPABASE_SERVICE_ROLE_KEY", "SUPABASE_SERVICE_KEY"] as const;
-/** A random secret of 32 characters has more than this many different ones, but for once in a million. */
+/** A random secret of 32 characters has more distinct characters than this, except once in a million. */
 const fewestDistinctCharacters = 10;
 
-/** Whether the web server would start with these settings, and with what. */
+/** Checks whether the web server would start with these settings, and returns its parsed environment. */
 export function checkBoot(settings: Settings): { env: Env | undefined; findings: Finding[] } {
   try {
     return { env: parseEnv(settings), findings: [ok("settings", "the web server starts with them")] };
@@ -22,13 +22,13 @@ export function checkBoot(settings: Settings): { env: Env | undefined; findings:
   }
 }
 
-/** Weak, shared and absent secrets. Looks at the text alone, so that it works where the server would not start. */
+/** Finds weak, shared and missing secrets. Reads only the text, so that it works even if the server would not start. */
 export function checkSecrets(settings: Settings): Finding[] {
   const given = [...ourSecrets, ...projectKeys].flatMap((name) => {
     const value = settings[name];
     return value ? [{ name, value }] : [];
   });
-  // One of before may be the project's key too: only what is in use has to differ.
+  // A previous secret may also be the project's key: only secrets in use must differ.
   const before = previousSecrets.flatMap(
     (name) =>
       (settings[name] || undefined)
@@ -53,7 +53,7 @@ export function checkSecrets(settings: Settings): Finding[] {
       .find((other) => other.value === value && !(isProjectKey(name) && isProjectKey(other.name)));
     if (twin)
       findings.push(
-        fail("secrets", `${name} and ${twin.name} are one secret: whoever learns it opens both. Give each its own.`),
+        fail("secrets", `${name} and ${twin.name} are the same secret: a leak of one exposes both. Give each its own.`),
       );
   }
   if (!settings.WEB_MULTI_ACCOUNT_SESSION_SECRET) {
@@ -74,7 +74,7 @@ export function checkSecrets(settings: Settings): Finding[] {
 
 const isProjectKey = (name: string) => (projectKeys as readonly string[]).includes(name);
 
-/** Addresses, cookies and proxies, by what is set. */
+/** Checks the configured addresses, cookies and proxies. */
 export function checkAddresses(env: Env): Finding[] {
   const { protocol, hostname } = new URL(env.BASE_URL);
   const production = env.NODE_ENV === "production";
@@ -97,7 +97,7 @@ export function checkAddresses(env: Env): Finding[] {
     findings.push(
       warn(
         "address",
-        "TRUSTED_PROXY_HOPS is 0: behind a proxy every visitor has the proxy's address, and shares its limits. Set how many of yours stand in front.",
+        "TRUSTED_PROXY_HOPS is 0: behind a proxy, every visitor has the proxy's address and shares its limits. Set it to the number of your proxies.",
       ),
     );
   }
@@ -105,11 +105,11 @@ export function checkAddresses(env: Env): Finding[] {
   return findings.some(({ level }) => level === "fail") ? findings : [ok("address", env.BASE_URL), ...findings];
 }
 
-/** What leaves this machine, and what people load, in the clear. */
+/** Finds addresses to which this machine, or people's browsers, would connect without TLS. */
 function checkTransport({ SUPABASE_URL, AI_URL, WEB_ALLOWED_ORIGINS = [], TURNSTILE_ORIGIN }: Env): Finding[] {
   const addresses = [
     ["SUPABASE_URL", SUPABASE_URL, "sessions and keys would travel in the clear"],
-    // Where it is not set, it follows SUPABASE_URL.
+    // If AI_URL is not set, it follows SUPABASE_URL.
     ...(AI_URL.startsWith(`${SUPABASE_URL}/`)
       ? []
       : [["AI_URL", AI_URL, "the project's secret key would travel in the clear"] as const]),
@@ -154,7 +154,7 @@ function checkCookieDomain({ PARENT_DOMAIN: parent, NODE_ENV, BASE_URL, WEB_ALLO
   return [NODE_ENV === "production" ? warn("cookies", `${shared}: each of them must be yours`) : ok("cookies", shared)];
 }
 
-/** Settings that only work together. */
+/** Checks settings that only work together. */
 export function checkFeatures(env: Env): Finding[] {
   const mail = env.SMTP_URL
     ? []
@@ -186,13 +186,13 @@ function checkBypass(env: Env): Finding[] {
   ];
 }
 
-/** Traffic on this machine needs no TLS. */
+/** Counts traffic on this machine as encrypted, since it needs no TLS. */
 function isEncrypted(address: string): boolean {
   const { protocol, hostname } = new URL(address);
   return protocol === "https:" || isLoopback(hostname);
 }
 
-/** The functions' settings, where they stand with the web server's: GATEWAY_DB_URL says so. */
+/** Checks the functions' settings if they are given along with the web server's, as GATEWAY_DB_URL indicates. */
 export function checkFunctions(settings: Settings): Finding[] {
   if (!settings.GATEWAY_DB_URL) return [];
   try {

@@ -1,19 +1,18 @@
 import { type EmailBlock, emailHtml, escaped } from "../../remix-app/mail/email-html.ts";
 
-/** The product's name and accent. */
 export interface EmailBrand {
   name: string;
   accent: string;
 }
 
-/** An email of the identity backend: the file of its template in `supabase/templates`, and its subject. */
+/** An email of the identity backend: its template file in `supabase/templates`, and its subject. */
 export interface BackendEmail {
   file: string;
   subject: string;
   html: string;
 }
 
-/** By their names in the identity backend's settings (`GOTRUE_MAILER_TEMPLATES_<NAME>`). */
+/** Names from the identity backend's settings (`GOTRUE_MAILER_TEMPLATES_<NAME>`). */
 export const backendEmailNames = [
   "CONFIRMATION",
   "RECOVERY",
@@ -28,7 +27,7 @@ interface Words {
   file: string;
   subject: string;
   news: string;
-  /** A link to our page that asks before it verifies, or a code to type. */
+  /** A link to our page that asks before it verifies, or a code to enter. */
   way: { label: string; type: string } | "code";
   more: string;
   footer: readonly [why: string, otherwise: string];
@@ -38,8 +37,8 @@ const linkExpiry = "This link expires in 1 hour and works once.";
 const codeExpiry = "This code expires in 1 hour and works once.";
 
 /**
- * Writes the emails that the identity backend sends, as its templates (Go's html/template). They hold no value that
- * anybody typed, not even the email: email clients make links of addresses.
+ * Writes the identity backend's emails as Go html/template files. They contain nothing that a user typed, not even the
+ * email address, since email clients turn addresses into links.
  */
 export function backendEmails(brand: EmailBrand): Record<BackendEmailName, BackendEmail> {
   const words = wordsOf(brand.name);

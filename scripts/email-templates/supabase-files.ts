@@ -1,11 +1,11 @@
 import { type BackendEmail, backendEmails, type EmailBrand } from "./backend-emails.ts";
 
-/** Files below the project's root, by path. */
+/** File contents by path below the project's root. */
 export type Files = ReadonlyMap<string, string>;
 
 /**
- * Renders the files of the Supabase project that show the brand: the templates, and config.toml with their subjects, the
- * sender's name and the name that passkey prompts show.
+ * Renders the files of the Supabase project that show the brand: the templates, and config.toml with their subjects,
+ * the sender's name and the name shown in passkey prompts.
  * @param config the text of supabase/config.toml
  */
 export function supabaseFiles(brand: EmailBrand, config: string): Files {
@@ -24,7 +24,7 @@ function withSubject(config: string, { file, subject }: BackendEmail): string {
   return config.replace(section, (_, head: string) => head + quoted(subject));
 }
 
-/** A basic string of TOML; names and subjects hold neither quotation marks nor control characters. */
+/** Writes a TOML basic string. Names and subjects contain neither quotation marks nor control characters. */
 function quoted(text: string): string {
   return `"${text}"`;
 }

@@ -4,14 +4,14 @@ import { longerSeconds, printReport, runCampaign } from "./campaign.ts";
 import { changesOf, digestTables, readMoment } from "./guarded.ts";
 import { everyTarget } from "./targets.ts";
 
-/** The same for everyone; `npm run fuzz` takes another each time. */
+/** Fixed, so that every run is the same; `npm run fuzz` uses a new seed each time. */
 const seed = Number(process.env.FUZZ_SEED ?? 20_260_801);
 const seconds = Number(process.env.FUZZ_SECONDS ?? 25);
-/** To make everyone who takes part, for the first round on a busy machine, and for the last answers. */
+/** Time to create the participants, for the first round on a busy machine, and for the last responses. */
 const beyondSeconds = longerSeconds + 60;
 
 test(
-  "made-up requests to every route with every credential: no failure of the server, no hanging, no leak, nothing changed by nobody",
+  "survives generated requests to every route with every credential: no server error, hang, leak or unauthorized change",
   async () => {
     const report = await runCampaign({ seed, seconds });
     console.log(printReport(report));
@@ -25,7 +25,7 @@ test(
   (seconds + beyondSeconds) * 1_000,
 );
 
-test("a column of one row that somebody has changed is a change, what moves by itself is none", async () => {
+test("detects a changed column of one row, but ignores columns that change by themselves", async () => {
   const person = await createPerson();
   try {
     const since = await readMoment();

@@ -9,22 +9,22 @@ import { requestsOf } from "./requests.ts";
 import { closeConnections, send } from "./send.ts";
 import { everyTarget, formWords, type Target } from "./targets.ts";
 
-/** What a campaign came to. */
+/** The result of a campaign. */
 export interface Report {
   seed: number;
   requests: number;
   seconds: number;
-  /** Pairs of a target and a credential: those that were asked, and all. */
+  /** Pairs of a target and a credential: how many were requested, and how many there are. */
   pairs: { asked: number; all: number };
-  /** How often each route was answered by each status. */
+  /** How often each route answered with each status. */
   counts: ReadonlyMap<string, ReadonlyMap<string, number>>;
   slowest: readonly { name: string; durationMs: number }[];
   faults: readonly string[];
-  /** Tables that requests without a good credential have changed. */
+  /** Tables changed by requests without a valid credential. */
   changed: readonly string[];
-  /** Pairs that were not asked, and good credentials that got nothing. */
+  /** Pairs that were not requested, and valid credentials that never succeeded. */
   gaps: readonly string[];
-  /** Services that ended meanwhile. */
+  /** Services that exited during the campaign. */
   ended: readonly string[];
 }
 
@@ -32,16 +32,16 @@ type Pair = [Target, Credential];
 
 const lanes = 12;
 const renewEvery = 400;
-/** Beyond the time, for what is asked in any case, on a busy machine. */
+/** Extra time for the first round on a busy machine. */
 export const longerSeconds = 60;
 const mostFaults = 40;
 const mostTries = 20;
 const slowestShown = 5;
 
 /**
- * Asks every target with every credential once, those that are none first; then all that are good, in ever new ways,
- * until the time is over.
- * @param options.seconds at most, but for the first round, which may take {@link longerSeconds} more
+ * Sends every target a request with every credential once, starting with the invalid ones. Then repeats those with
+ * valid credentials with new requests until time runs out.
+ * @param options.seconds the maximum, except for the first round, which may take {@link longerSeconds} more
  */
 export async function runCampaign({ seed, seconds }: { seed: number; seconds: number }): Promise<Report> {
   const started = performance.now();
@@ -68,10 +68,10 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     };
     const begun = performance.now();
     let answer = await send(origins[target.at], { ...made, headers });
-    // "Busy, try again": a fault only where trying again does not help.
+    // 503 means busy: a fault only if a retry does not help.
     if (answer?.status === 503) answer = await send(origins[target.at], { ...made, headers });
     const durationMs = performance.now() - begun;
-    // Where a page's data is asked for, 202 is how a redirect is said.
+    // For a request for a page's data, 202 stands for a redirect.
     const status = target.surface === "page" && answer?.status === 202 ? 302 : answer?.status;
     coverage.note({ target, credential, status, durationMs });
     const sent = `${made.method} ${made.path} ${decoded(made.path)} ${JSON.stringify(headers)} ${made.body?.toString() ?? ""}`;
@@ -115,7 +115,7 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     const before = await digestTables(since);
     await askAll(shuffled(pairsOf(targets, strangers), seed), late);
     const changed = changesOf(before, await digestTables(since));
-    // Before anybody turns off what they are for.
+    // First, before other requests disable what these credentials rely on.
     await askAll(untilServed(targets, { members, served: coverage.served }), late);
     await askAll(shuffled(pairsOf(targets, members), seed), late);
     await askAll(forEver(targets, { members, seed }), end);
@@ -139,7 +139,7 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
   }
 }
 
-/** The pid of each service: who ended and was started again has another. */
+/** Returns the pid of each service. A restarted service has another. */
 function processes(): Record<string, number> {
   return Object.fromEntries(readStack().services.map(({ name, pid }) => [name, pid]));
 }
@@ -148,15 +148,15 @@ function pairsOf(targets: readonly Target[], credentials: readonly Credential[])
   return credentials.flatMap((credential) => targets.map((target): Pair => [target, credential]));
 }
 
-/** In an order that the seed alone decides, so that whoever runs out of time has asked by every credential. */
+/** Orders pairs by the seed alone, so that a run that times out has still used every credential. */
 function shuffled(pairs: readonly Pair[], seed: number): Pair[] {
   return fc.sample(fc.shuffledSubarray([...pairs], { minLength: pairs.length }), { numRuns: 1, seed })[0] ?? [];
 }
 
-/** What sessions end by; whoever asks it once has none for the rest. */
+/** Paths that end sessions. A credential sent there may not be usable afterwards. */
 const ending = /logout|sign-out|delete-account|sessions|auth\/accounts|^\/accounts|password|email|\/mfa|step-up/;
 
-/** Whether a target is for that credential, whose requests get furthest there. */
+/** Reports whether a target is meant for a credential, whose requests get furthest there. */
 function isFor(target: Target, { name }: Credential): boolean {
   return fitting(target).includes(name);
 }
@@ -169,8 +169,8 @@ function fitting({ surface, path, operation }: Target): readonly string[] {
 }
 
 /**
- * What each good credential is for, until it was answered by a 2xx, and no more than a few times where it never is.
- * Without deletions: a workspace that is gone takes its key along.
+ * Yields the targets that each valid credential is meant for until it gets a 2xx, and at most a few times if it never
+ * does. Skips deletions, since deleting a workspace also deletes its key.
  */
 function* untilServed(
   targets: readonly Target[],
@@ -182,7 +182,7 @@ function* untilServed(
   }
 }
 
-/** Round after round, first of each the pairs of those that a target is for. */
+/** Yields pairs round after round: in each, first those whose target is meant for the credential, then all. */
 function* forEver(
   targets: readonly Target[],
   { members, seed }: { members: readonly Credential[]; seed: number },
@@ -203,7 +203,7 @@ function decoded(path: string): string {
   }
 }
 
-/** A report for people: a line for each route, then the sums. */
+/** Formats a report for people: a line for each route, then the totals. */
 export function printReport(report: Report): string {
   const { seed, requests, seconds, pairs, counts, slowest, faults, changed, gaps, ended } = report;
   const lines = [...counts].map(([name, of]) => `  ${name.padEnd(78)} ${histogram(of)}`);

@@ -9,7 +9,7 @@ const login = { name: "POST /login" };
 const durationMs = 1;
 const isFor = () => true;
 
-test("a pair that was not asked is a gap and has a name, and so is a good credential without success", () => {
+test("names each pair that was not requested, and each valid credential without a success, as a gap", () => {
   const coverage = createCoverage([home, login], { credentials: [none, cookie], isFor });
   expect(coverage.pairs()).toEqual({ asked: 0, all: 4 });
   expect(coverage.gaps()).toHaveLength(5);
@@ -23,7 +23,7 @@ test("a pair that was not asked is a gap and has a name, and so is a good creden
   expect(coverage.gaps()).toEqual([]);
 });
 
-test("what is answered, but by no 2xx, is no success", () => {
+test("does not count a response other than 2xx as a success", () => {
   const coverage = createCoverage([home], { credentials: [key], isFor });
   for (const status of [199, 300]) coverage.note({ target: home, credential: key, status, durationMs });
   expect(coverage.served(key)).toBe(false);
@@ -33,7 +33,7 @@ test("what is answered, but by no 2xx, is no success", () => {
   expect(coverage.gaps()).toEqual([]);
 });
 
-test("what a stranger gets too, or what is for another credential, is no success", () => {
+test("does not count a 2xx that invalid credentials get too, or that is meant for another credential, as a success", () => {
   const isForKey = (target: typeof home, { name }: typeof key) => target !== login || name === "key";
   const coverage = createCoverage([home, login], { credentials: [none, cookie, key], isFor: isForKey });
   coverage.note({ target: home, credential: none, status: 200, durationMs });
@@ -46,13 +46,13 @@ test("what a stranger gets too, or what is for another credential, is no success
   expect([coverage.served(key), coverage.served(none)]).toEqual([true, false]);
 });
 
-test("no answer is asked, and no success", () => {
+test("counts a request without a response as sent but not as a success", () => {
   const coverage = createCoverage([home], { credentials: [cookie], isFor });
   coverage.note({ target: home, credential: cookie, status: undefined, durationMs });
   expect(coverage.gaps()).toEqual(["cookie, a good credential, was answered by no 2xx where it is called for"]);
 });
 
-test("of each target the slowest answer is kept", () => {
+test("keeps the slowest response of each target", () => {
   const coverage = createCoverage([home, login], { credentials: [none, cookie], isFor });
   for (const [target, credential, took] of [
     [home, none, 5],

@@ -1,31 +1,31 @@
 import type { Credential } from "./credentials.ts";
 import type { Target } from "./targets.ts";
 
-/** One request that was answered, or was not. */
+/** A request that was sent, with or without a response. */
 export interface Asked {
   target: Pick<Target, "name">;
   credential: Pick<Credential, "name">;
-  /** Undefined where no answer came. */
+  /** Undefined if there was no response. */
   status: number | undefined;
   durationMs: number;
 }
 
 export interface Coverage {
   note(asked: Asked): void;
-  /** How many pairs of a target and a credential have been asked, and how many there are. */
+  /** How many pairs of a target and a credential were requested, and how many there are. */
   pairs(): { asked: number; all: number };
-  /** Whether a credential was ever answered by a 2xx where it is called for, and where strangers got none. */
+  /** Whether a credential ever got a 2xx from a target meant for it that refuses invalid credentials. */
   served(credential: Pick<Credential, "name">): boolean;
-  /** Pairs that were never asked, and good credentials that never got anything. */
+  /** Pairs that were never requested, and valid credentials that never succeeded. */
   gaps(): string[];
-  /** The slowest answers, one a target. */
+  /** The slowest response of each target, slowest first. */
   slowest(count: number): { name: string; durationMs: number }[];
 }
 
 /**
- * Follows which targets are asked with which credentials, whether each good credential is one, and what takes long.
- * What anybody gets proves no credential: those that are none are to be asked with first.
- * @param isFor whether a target is for that credential
+ * Tracks which targets were requested with which credentials, whether each valid credential ever succeeded, and what
+ * was slow. A response that anyone can get proves nothing, so invalid credentials must be used first.
+ * @param isFor whether a target is meant for a credential
  */
 export function createCoverage<T extends Pick<Target, "name">, C extends Pick<Credential, "name" | "good">>(
   targets: readonly T[],

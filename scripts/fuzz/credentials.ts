@@ -7,28 +7,28 @@ import { createConsoleAdmin } from "../test/console-admin.ts";
 import { createPerson, deletePerson, query, signIn } from "../test/people.ts";
 import { readStack } from "../test/stack.ts";
 
-/** By what a made-up request says who it is. */
+/** What a generated request authenticates with. */
 export interface Credential {
   name: string;
-  /** Whether it is one at all. */
+  /** Whether the credential is valid. */
   good: boolean;
-  /** @param ending for what ends sessions: of somebody who is only there for that */
+  /** @param ending uses a separate account for requests that end sessions */
   headers(ending: boolean): Record<string, string>;
 }
 
-/** Everyone who takes part, and what they may be asked about. */
+/** The participants of a campaign and the ids to request. */
 export interface Cast {
   credentials: readonly Credential[];
-  /** Ids to stand in paths: of what is only read, and of what may be changed or ended. */
+  /** Ids for paths: of objects that are only read, and of objects that may be changed or deleted. */
   ids: { read: Record<string, string>; changed: Record<string, string> };
-  /** Nobody may be told these who did not send them. */
+  /** Must never appear in a response unless the request contained them. */
   secrets: readonly string[];
-  /** Signs in again those whose session a request has ended. */
+  /** Signs in again the accounts whose sessions were ended by a request. */
   renew(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Makes people, workspaces, apps and credentials of every kind on the stack. */
+/** Creates accounts, workspaces, apps and credentials of every kind on the stack. */
 export async function castOf(): Promise<Cast> {
   const [read, changed] = [await createAppTenant(), await createGatewayTenant()];
   const [person, doomed, admin] = [await createPerson(), await createPerson(), await createConsoleAdmin()];

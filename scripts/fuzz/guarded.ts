@@ -1,13 +1,13 @@
 import { query } from "../test/people.ts";
 import { madeUpDomain } from "./values.ts";
 
-/** A table that nobody may change who is nobody. */
+/** A table that requests without a valid credential must not change. */
 interface Guarded {
-  /** The rows that count, and the one that is looked at as `t`. Accounts that were signed up on the way do not. */
+  /** The guarded rows, aliased as `t`. Accounts that sign up during the campaign are excluded. */
   from: string;
-  /** Columns that move by themselves: by a sign-in, by use, or by the clock. */
+  /** Columns that change by themselves: on a sign-in, on use, or over time. */
   moving?: readonly string[];
-  /** What stands for a row, in place of all its columns. */
+  /** An expression to compare instead of all columns of a row. */
   row?: string;
 }
 
@@ -30,7 +30,7 @@ const guarded: Record<string, Guarded> = {
   "public.workspace_members": {
     from: `public.workspace_members t join auth.users u on u.id = t.user_id where u.${oldAccount}`,
   },
-  // What the sweeper closes meanwhile was open at the start: of such a run its key counts alone.
+  // The sweeper may settle runs that were open at the start. Of these only the id is compared.
   "ai.runs": {
     from: "ai.runs t",
     row: `case when t.settled_at < $1::timestamptz then to_jsonb(t)::text else t.id::text end`,
@@ -57,7 +57,7 @@ const guarded: Record<string, Guarded> = {
   ]),
 };
 
-/** The database's own moment. */
+/** Returns the database's current time. */
 export async function readMoment(): Promise<string> {
   const [row] = await query<{ now: string }>("select now()::text as now", []);
   if (!row) throw new Error("no moment");
@@ -65,8 +65,8 @@ export async function readMoment(): Promise<string> {
 }
 
 /**
- * A digest of every guarded table's rows, in an order of their own.
- * @param since what is taken before the first digest, by readMoment; the same for those that are compared
+ * Returns a digest of every guarded table's rows, independent of their order.
+ * @param since the time from readMoment before the first digest; the same for all digests that are compared
  */
 export async function digestTables(since: string): Promise<Record<string, string>> {
   const digests = Object.values(guarded).map(({ from, moving = [], row }, index) => {
@@ -80,7 +80,7 @@ export async function digestTables(since: string): Promise<Record<string, string
   return Object.fromEntries(Object.keys(guarded).map((name, index) => [name, row?.[index] ?? ""]));
 }
 
-/** The tables whose digests differ, each with how many rows it had and has. */
+/** Returns the tables whose digests differ, each with its number of rows before and after. */
 export function changesOf(before: Record<string, string>, after: Record<string, string>): string[] {
   const rows = (digest = "") => digest.split(" ")[0];
   return Object.keys(before)

@@ -31,7 +31,7 @@ const atGateway: Outcome = {
   answer: answered(400, { error }, "application/json"),
 };
 
-test("well-formed refusals, good answers and pages pass", () => {
+test("passes well-formed refusals, successful responses and pages", () => {
   expect(judge(refused)).toEqual([]);
   expect(judge(atGateway)).toEqual([]);
   const { request_id, ...members } = error;
@@ -44,7 +44,7 @@ test("well-formed refusals, good answers and pages pass", () => {
   expect(judge({ ...refused, method: "HEAD", answer: answered(404, "") })).toEqual([]);
 });
 
-test("what the caller said themselves is no leak", () => {
+test("does not report text from the request itself as a leak", () => {
   const echoed = answered(404, { ...problem, detail: 'No relation "x", ttr_ai_anothers_key' });
   expect(judge({ ...refused, sent: 'relation " ttr_ai_anothers_key', answer: echoed })).toEqual([]);
 });
@@ -68,6 +68,6 @@ test.each<[string, Outcome]>([
   ["a problem of another request", { ...refused, answer: answered(404, { ...problem, requestId: "req_2" }) }],
   ["HTML in place of a problem", { ...refused, answer: answered(404, "<h1>Not found</h1>", "text/html") }],
   ["an error that is not OpenAI's", { ...atGateway, answer: answered(400, { error: { message: "No." } }) }],
-])("%s does not pass", (_, outcome) => {
+])("%s fails the check", (_, outcome) => {
   expect(judge(outcome)).not.toEqual([]);
 });

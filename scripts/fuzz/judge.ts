@@ -1,14 +1,14 @@
-/** What came back for one request, as far as it is judged. */
+/** The parts of a response that are judged. */
 export interface Outcome {
   surface: "page" | "api" | "gateway";
-  /** What was sent, in one text: nothing is a leak that the caller said themselves. */
+  /** The request as one text: what the caller sent is not a leak. */
   sent: string;
   method: string;
-  /** Absent where nothing came within the deadline. */
+  /** Absent if there was no response within the deadline. */
   answer?: { status: number; requestId: string | null; contentType: string; text: string };
 }
 
-/** Nothing that a caller is told may look like the inside of the server. */
+/** Text in a response that would expose the server's internals. */
 const insides: readonly [string, RegExp][] = [
   ["a stack trace", /\bat (?:async )?[\w.<>]+ \([^)\s]+:\d+:\d+\)|^\s+at .+:\d+:\d+$/m],
   ["a path of the server", /node_modules|file:\/\/\/|\/(?:home|opt|root|srv|tmp|Users)\/[\w.-]+\/|\.tsx?:\d+/],
@@ -20,10 +20,10 @@ const insides: readonly [string, RegExp][] = [
   ["a connection string", /postgres(?:ql)?:\/\//],
 ];
 
-/** 502 and 504 say that a model's provider failed, which made-up requests may well bring about. */
+/** 502 and 504 mean that a model's provider failed, which generated requests may cause. */
 const ofProvider = new Set([502, 504]);
 
-/** Makes a judge that knows secrets: whoever did not send one must not get it either. */
+/** Creates a judge that knows the secrets: a response must not contain one unless the request did. */
 export function createJudge(secrets: readonly string[]): (outcome: Outcome) => string[] {
   const telling = secrets.filter((secret) => secret.length >= 8);
   return ({ surface, sent, method, answer }) => {
@@ -36,7 +36,7 @@ export function createJudge(secrets: readonly string[]): (outcome: Outcome) => s
     for (const secret of telling) {
       if (text.includes(secret) && !said(secret)) faults.push(`a secret: ${secret.slice(0, 6)}…`);
     }
-    // Pages have words of their own, and the reference shows names; what they say of failures is judged.
+    // Pages have their own wording, and the API reference shows names. Only their error responses are judged.
     if (status >= 400 || surface !== "page") {
       for (const [what, pattern] of insides) {
         const found = pattern.exec(text)?.[0];
@@ -48,13 +48,13 @@ export function createJudge(secrets: readonly string[]): (outcome: Outcome) => s
   };
 }
 
-/** What is wrong with an API's refusal; nothing where it is well-formed. */
+/** Returns what is wrong with an API's error response, or nothing if it is well-formed. */
 function malformed(
   surface: "api" | "gateway",
   { status, requestId, contentType, text }: NonNullable<Outcome["answer"]>,
 ) {
   const body = parsed(text);
-  // Calls that the web server passes on keep the gateway's shape.
+  // Calls that the web server forwards keep the gateway's error shape.
   const error = body?.error as Record<string, unknown> | undefined;
   if (surface === "gateway" || (error && !("code" in (body ?? {})))) {
     const said = error && ["message", "type", "code"].every((name) => typeof error[name] === "string");

@@ -4,7 +4,7 @@ import type { Cast } from "./credentials.ts";
 import type { Target } from "./targets.ts";
 import { anything, tellingTexts, valuesOf } from "./values.ts";
 
-/** A request as it goes over the wire, but for its credential. */
+/** A request as sent over the wire, without its credential. */
 export interface MadeRequest {
   method: string;
   path: string;
@@ -70,7 +70,7 @@ const oddHeaders: fc.Arbitrary<Record<string, string>> = fc.constantFrom<Record<
   { "if-none-match": "*" },
 );
 
-/** Requests for a target: mostly such as it takes, the rest broken in one way or another. */
+/** Generates requests for a target: mostly valid ones, the rest broken in one way or another. */
 export function requestsOf(
   target: Target,
   { ids, words }: { ids: Cast["ids"]; words: Words },
@@ -107,7 +107,7 @@ function pathsOf({ path, surface }: Target, known: Record<string, string>): fc.A
     return fc.oneof(
       { weight: right ? 6 : 1, arbitrary: fc.constant(right ?? crypto.randomUUID()) },
       { weight: 1, arbitrary: fc.uuid() },
-      // Dot segments lead out of the functions, to whatever stands in front of them.
+      // Dot segments lead out of the functions to the server in front of them.
       { weight: 1, arbitrary: surface === "gateway" ? badSegments.filter((text) => text !== "%2e%2e") : badSegments },
     );
   });
@@ -183,7 +183,7 @@ function bodiesOf(target: Target, words: Words): fc.Arbitrary<MadeBody | undefin
   );
 }
 
-/** What a schema takes, as it is or with one thing of it broken. */
+/** Generates values that a schema accepts, as they are or with one part broken. */
 function jsonOf(schema: Schema, { resolve }: Target): fc.Arbitrary<unknown> {
   const right = valuesOf(schema, resolve);
   const broken = fc.tuple(right, fc.nat(), anything, fc.constantFrom("replace", "remove", "add")).map(damaged);
@@ -250,7 +250,7 @@ function formsOf(words: Words): fc.Arbitrary<string> {
   return fc.uniqueArray(field, { maxLength: 8, selector: (text) => text.split("=")[0] }).map((all) => all.join("&"));
 }
 
-/** As in a form or query; what cannot be written in UTF-8 stands for itself as a replacement. */
+/** Encodes a value as in a form or query. Text that is not valid Unicode becomes a replacement character. */
 function encoded(value: unknown): string {
   return encodeURIComponent(String(typeof value === "object" ? JSON.stringify(value) : value).toWellFormed());
 }

@@ -2,13 +2,15 @@ import { Agent, request } from "node:http";
 import type { Outcome } from "./judge.ts";
 import type { MadeRequest } from "./requests.ts";
 
-/** Nothing may take longer, on a busy machine too. */
+/** No response may take longer, even on a busy machine. */
 const deadlineMs = 15_000;
 
 const agent = new Agent({ keepAlive: true, maxSockets: 32 });
 const maxKept = 400_000;
 
-/** Sends a request just as it was made up, which `fetch` would not. @returns undefined where nothing came in time */
+/**
+ * Sends a request byte for byte as generated, which `fetch` would not. @returns undefined if no response came in time
+ */
 export function send(origin: string, { method, path, headers, body }: MadeRequest): Promise<Outcome["answer"]> {
   const { hostname, port, pathname } = new URL(origin);
   return new Promise((resolve) => {
@@ -49,7 +51,7 @@ export function send(origin: string, { method, path, headers, body }: MadeReques
   });
 }
 
-/** Lets its connections go. */
+/** Closes all connections of `send`. */
 export function closeConnections(): void {
   agent.destroy();
 }

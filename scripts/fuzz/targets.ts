@@ -3,7 +3,7 @@ import path from "node:path";
 import type { ApiDocument, DescribedOperation, Schema } from "../../remix-app/api-reference/documents.ts";
 import routes from "../../remix-app/routes.ts";
 
-/** One thing to be asked: a route of the table by one method, or an operation of a document. */
+/** A target of requests: one route and method, or one operation of an API document. */
 export interface Target {
   name: string;
   surface: "page" | "api" | "gateway";
@@ -17,7 +17,7 @@ export interface Target {
 
 const nothing = (): Schema => ({});
 
-/** Every route of the table by GET and by POST, and every operation of the documents. */
+/** Returns every route with GET and POST, and every operation of the API documents. */
 export function everyTarget(): Target[] {
   const ofRoutes = routes.flatMap(({ index, path: pattern = "" }) => {
     const written = `/${index ? "" : pattern === "*" ? "no/such/page" : pattern.replaceAll(/:(\w+)/g, "{$1}")}`;
@@ -57,7 +57,7 @@ function operationsOf(area: "platform" | "gateway"): Target[] {
   );
 }
 
-/** Names and values of the forms' fields, as the pages' sources have them. */
+/** Returns the names and values of form fields in the pages' source code. */
 export function formWords(): { names: string[]; values: string[] } {
   const sources = readdirSync("remix-app", { recursive: true, encoding: "utf8" })
     .filter((file) => /\.tsx?$/.test(file) && !file.includes(".test."))

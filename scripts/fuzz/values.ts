@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import type { Schema } from "../../remix-app/api-reference/documents.ts";
 
-/** Where addresses of made-up people end, so that those who signed up are told from others. */
+/** The email domain of generated accounts, which distinguishes them from others. */
 export const madeUpDomain = "fuzz.gatehouse.test";
 
-/** Texts that servers have stumbled over. */
+/** Texts that have broken servers before. */
 export const tellingTexts = fc.constantFrom(
   "",
   " ",
@@ -39,7 +39,7 @@ export const tellingTexts = fc.constantFrom(
   `ada@${madeUpDomain}`,
 );
 
-/** Values of any kind, telling ones first. */
+/** Values of any kind, mostly the texts that tend to break servers. */
 export const anything: fc.Arbitrary<unknown> = fc.oneof(
   { weight: 4, arbitrary: tellingTexts },
   { weight: 2, arbitrary: fc.constantFrom(null, true, false, 0, -1, 1.5, 2 ** 31, 2 ** 53, -(2 ** 63), 1e308, [], {}) },
@@ -59,7 +59,7 @@ const formats: Record<string, fc.Arbitrary<unknown>> = {
   uri: fc.webUrl(),
 };
 
-/** Values that a schema takes, or nearly: what it cannot say in JSON Schema is not kept to. */
+/** Generates values that a schema accepts, or nearly: rules that JSON Schema cannot express are ignored. */
 export function valuesOf(schema: Schema, resolve: (ref: string) => Schema, depth = 0): fc.Arbitrary<unknown> {
   if (schema.$ref) return valuesOf(resolve(schema.$ref), resolve, depth);
   if (schema.const !== undefined) return fc.constant(schema.const);

@@ -43,7 +43,7 @@ const routes = [skipped, answered].map(({ route, provider, model }) => ({
   prices,
   tier_multipliers: { priority: 1.75 },
 }));
-/** Two calls of a run with tools: one of every class at another service tier, and one with a long input. */
+/** Two calls of a run with tools: one with tokens of every class at another service tier, and one with a long input. */
 const calls: ChargedCall[] = [
   {
     route: 2,
@@ -62,7 +62,8 @@ const calls: ChargedCall[] = [
 ];
 
 /**
- * Adds a run whose first route rejected the key, one that no route answered, one of several calls, and models without a route or a price.
+ * Adds a run whose first route rejected the key, one that no route answered, one of several calls, and models without a
+ * route or a price.
  * @returns the ids of the runs
  */
 export async function addAttemptedRuns(

@@ -45,8 +45,8 @@ form.addEventListener("submit", (event) => event.preventDefault());
 show();`;
 
 /**
- * The gallery's page: every state by area, with its pictures side by side and what is wrong on them.
- * @param options.before the pictures of an earlier gallery, by the same names, in its folder `before`
+ * Renders the gallery's page: every state by area, with its pictures side by side and their faults.
+ * @param options.before names of the pictures of an earlier gallery, which are in its folder `before`
  */
 export function renderGallery(shots: readonly Shot[], { before }: { before: ReadonlySet<string> }): string {
   const byState = Map.groupBy(shots, ({ state }) => state);

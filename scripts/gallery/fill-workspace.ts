@@ -11,7 +11,10 @@ interface People {
   createAccount(name: string, local: string): Promise<Account>;
 }
 
-/** A workspace that has been at work for two months: people, keys, runs, budgets, costs, an invoice, a kept conversation. */
+/**
+ * Creates a workspace with two months of activity: people, keys, runs, budgets, costs, an invoice, a stored
+ * conversation.
+ */
 export async function fillWorkspace(client: pg.Client, { owner, member, createAccount }: People) {
   const tenant = await createLoadTenant(client);
   const { workspaceId, appId, keyId } = tenant;
@@ -19,7 +22,7 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
   await client.query("update private.apps set display_name = 'Ledger Sync' where id = $1", [appId]);
   await client.query("update ai.keys set name = 'Nightly report' where id = $1", [keyId]);
   await loadRuns(client, { tenant, runs: 2_000, days: 60 });
-  // Expensive enough to be seen next to days with many calls.
+  // Expensive enough to be visible next to days with many calls.
   await client.query("update ai.usage_daily set cost_usd = cost_usd * 60 where workspace_id = $1", [workspaceId]);
 
   const colleague = await createAccount("Jun Park", "jun.park");
@@ -187,7 +190,7 @@ async function idOfNewestRun(client: pg.Client, workspaceId: string): Promise<st
   return rows[0]?.id ?? "";
 }
 
-/** A run whose words are kept. @returns its id */
+/** Adds a run whose conversation is stored. @returns its id */
 async function keepConversation(
   client: pg.Client,
   { workspaceId, actorId }: { workspaceId: string; actorId: string },

@@ -8,8 +8,9 @@ import { readStack } from "../test/stack.ts";
 const siteKey = "gallery";
 
 /**
- * Servers of ours in circumstances that the stack itself is not in, each started by who first asks for it: one that
- * shows bot challenges, one with another brand, one whose identity backend is gone, and one that reads a row which no code of ours can expect.
+ * Our servers in circumstances other than the stack's, each started on first use: one that shows bot challenges, one
+ * with another brand, one whose identity backend is unreachable, and one that reads a row which our code does not
+ * expect.
  */
 export function openOutposts() {
   const { supabase } = readStack();
@@ -41,9 +42,9 @@ export function openOutposts() {
       };
       return baseOf(startWeb(supabase.url, { env }));
     }),
-    // With the stack's own key: it knows that a browser is signed in, and cannot ask as who.
+    // Uses the stack's vault key: this server sees that a browser is signed in but cannot ask for the account.
     cutOff: once(async () => baseOf(startWeb(`http://127.0.0.1:${await freePort()}`, { env: vaultSettings() }))),
-    /** With the stack's own keys, so that its sessions work here too. */
+    /** Uses the stack's own keys, so that its sessions work here too. */
     branded: once(async () => {
       const env = {
         ...vaultSettings(),
@@ -55,7 +56,7 @@ export function openOutposts() {
       };
       return baseOf(startWeb(supabase.url, { env }));
     }),
-    /** With the Cookie header of a browser that is signed in there. */
+    /** Includes the Cookie header of a browser that is signed in there. */
     misled: once(async () => {
       const backend = await startIdentityBackend();
       started.push(() => backend.close());

@@ -6,21 +6,21 @@ import type { Scene, State } from "./state.ts";
 export const widths = [320, 768, 1440] as const;
 export const schemes = ["light", "dark"] as const;
 
-/** Beyond it a picture tells nothing more, and takes long. */
+/** A taller picture shows nothing more and takes long. */
 const tallestPx = 6_000;
 const waitMs = 10_000;
 
-/** One picture, and what is wrong on it. */
+/** A picture and its faults. */
 export interface Shot {
   state: State;
   width: number;
   scheme: string;
-  /** Null where the state was not reached and there is nothing to see. */
+  /** Null if the state was not reached and there is nothing to see. */
   file: string | null;
   faults: string[];
 }
 
-/** Leads a page to a state and takes its pictures in all widths and schemes, without leaving it in between. */
+/** Brings a page to a state and takes its pictures at all widths and colour schemes without reloading it. */
 export async function shoot(scene: Scene, { state, directory }: { state: State; directory: string }): Promise<Shot[]> {
   const { page } = scene;
   const said = listen(page);
@@ -44,7 +44,7 @@ export async function shoot(scene: Scene, { state, directory }: { state: State; 
   }
 }
 
-/** @throws where the address led elsewhere, or was answered by another status than the state's */
+/** @throws if the address led elsewhere, or answered with a status other than the state's */
 function requireArrival(
   { status: declared }: State,
   { asked, reached, status }: { asked: URL; reached: URL; status: number },
@@ -87,18 +87,18 @@ async function takeAll(
   return shots;
 }
 
-/** What the page logs as an error from now on. */
+/** Collects what the page logs as an error from now on. */
 function listen(page: Page): string[] {
   const said: string[] = [];
   page.on("console", (message) => {
-    // A refusal is a state too, and browsers log its status.
+    // A refusal can be a state too, and browsers log its status as an error.
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) said.push(message.text());
   });
   page.on("pageerror", (error) => said.push(error.message));
   return said;
 }
 
-/** Waits until what was changed is drawn. */
+/** Waits until changes are rendered. */
 async function settle(page: Page): Promise<void> {
   await page.evaluate(async () => {
     await new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)));
@@ -107,7 +107,7 @@ async function settle(page: Page): Promise<void> {
   });
 }
 
-/** What sticks out of its card, where nothing there scrolls or cuts it off. */
+/** Returns elements that overflow their card, unless they are scrolled or clipped. */
 async function leaving(page: Page): Promise<string[]> {
   const found = await page.evaluate(() =>
     [...document.querySelectorAll("section.rounded-card")].flatMap((card) => {
@@ -125,10 +125,10 @@ async function leaving(page: Page): Promise<string[]> {
   return found.length > 0 ? [`sticks out of its card: ${found[0]}`] : [];
 }
 
-/** What axe finds, in each scheme and at each end of the widths once: it takes longer than a picture. */
+/** Runs axe once per colour scheme, at the widest and the narrowest width, since it takes longer than a picture. */
 async function violations(page: Page, { width, scheme }: { width: number; scheme: string }): Promise<string[]> {
   if (width !== (scheme === "light" ? widths[2] : widths[0])) return [];
-  // Without it, each analysis opens a page of its own; nothing here has frames that matter.
+  // Without legacy mode, each analysis opens a page of its own. No frames here matter.
   const { violations: found } = await new AxeBuilder({ page }).setLegacyMode().analyze();
   return found.map(({ id, nodes }) => `axe: ${id}: ${nodes[0]?.html ?? ""}`);
 }

@@ -2,7 +2,7 @@ import type { Page } from "playwright";
 import type { Visitor } from "./visitors.ts";
 import type { Account, World } from "./world.ts";
 
-/** Where in the product a page belongs; the gallery's chapters, in this order. */
+/** The product areas of pages. The gallery's chapters have this order. */
 export const areas = [
   "Sign in",
   "Second step",
@@ -19,11 +19,11 @@ export const areas = [
 
 export type Area = (typeof areas)[number];
 
-/** What a state is led to with. */
+/** What a state's functions work with. */
 export interface Scene {
   page: Page;
   world: World;
-  /** The account whose session the browser has; nobody's has none. */
+  /** The account whose session the browser has; null for `anonymous`. */
   person: Account | null;
 }
 
@@ -31,21 +31,21 @@ export interface Scene {
 export interface State {
   area: Area;
   name: string;
-  /** The module of the route, as routes.ts names it; of an email, the file that has its words. */
+  /** The module of the route, as routes.ts names it; for an email, the file that contains its text. */
   route: string;
   visitor: Visitor;
-  /** The address, relative to the platform; made ready for first, where it takes something. */
+  /** Prepares what the state needs and returns its address, relative to the platform. */
   at: (scene: Scene) => string | Promise<string>;
-  /** Leads to the state, where the address alone does not. */
+  /** Brings the page to the state if opening the address is not enough. */
   act?: (scene: Scene) => Promise<void>;
-  /** By which the address is answered, where it is a refusal. */
+  /** The response status, if it is a refusal. */
   status?: number;
 }
 
-/** Last comes what leads to the state, or the status of a refusal. */
+/** The last element is either the function that brings the page to the state, or the status of a refusal. */
 type Told = [name: string, route: string, visitor: Visitor, at: State["at"] | string, rest?: State["act"] | number];
 
-/** The states of an area, each in one line. */
+/** Creates an area's states, each from one line. */
 export function statesOf(area: Area, told: readonly Told[]): State[] {
   return told.map(([name, route, visitor, at, rest]) => ({
     area,
@@ -57,12 +57,12 @@ export function statesOf(area: Area, told: readonly Told[]): State[] {
   }));
 }
 
-/** Presses the button of that very name, and waits for what comes of it. */
+/** Presses the button with exactly this name, and waits for the result. */
 export async function press(page: Page, name: string): Promise<void> {
   await page.getByRole("button", { name, exact: true }).click();
 }
 
-/** Sends a form by its button, and waits for the answer that refuses it. */
+/** Submits a form by its button, and waits for the response that refuses it. */
 export async function refuse(page: Page, name: string): Promise<void> {
   await press(page, name);
   await page.getByRole("alert").first().waitFor();
@@ -75,13 +75,13 @@ export async function confirm({ page }: Scene, { text, button }: { text: string;
   await press(page, button);
 }
 
-/** Waits for the page's first heading to be this one. */
+/** Waits until the page's first heading is this one. */
 export async function arrive(page: Page, heading: string | RegExp): Promise<void> {
   await page.getByRole("heading", { name: heading, level: 1 }).waitFor();
 }
 
-/** The person whose session the scene has. @throws where it has none */
+/** Returns the account whose session the scene has. @throws if there is none */
 export function whose({ person }: Scene): Account {
-  if (!person) throw new Error("Nobody is signed in here.");
+  if (!person) throw new Error("The scene has no signed-in account.");
   return person;
 }

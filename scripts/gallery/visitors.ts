@@ -3,23 +3,23 @@ import { newAddress } from "../../remix-app/testing/visitor.ts";
 import type { Account, World } from "./world.ts";
 
 /**
- * Who looks. `nobody` and `guest`, whose account is new and who owns nothing yet, have a browser of their own for each
- * state, so that what one state does is not seen in another. The others keep theirs: `user` owns the workspaces,
- * `member` has the longest names and the narrowest role, `admin` has the second step done, `owing` has not.
+ * The account that opens a page. `anonymous` and `guest` (a new account that owns nothing yet) have a new browser for
+ * each state, so that one state's effects are not seen in another. The others keep theirs: `user` owns the workspaces,
+ * `member` has the longest names and the narrowest role, `admin` has completed the second step, `owing` has not.
  */
-export type Visitor = "nobody" | "guest" | "user" | "member" | "admin" | "owing";
+export type Visitor = "anonymous" | "guest" | "user" | "member" | "admin" | "owing";
 
-/** After which a visitor signs in anew: what asks for a proof of the last ten minutes is to be shown, too. */
+/** How long a session is reused. Pages that require a proof from the last ten minutes must be shown, too. */
 const signedInMs = 5 * 60_000;
 
 interface Place {
   context: BrowserContext;
   person: Account | null;
-  /** Closes what is of one state alone. */
+  /** Closes what belongs to one state only. */
   leave(): Promise<void>;
 }
 
-/** Opens browsers for visitors, each signed in as far as it gets. */
+/** Opens browsers for visitors, each signed in as far as its visitor gets. */
 export function createVisitors(browser: Browser, world: World) {
   const kept = new Map<Visitor, { place: Promise<Place>; since: number }>();
   const open = async (person: Account | null, cookie: string): Promise<BrowserContext> => {
@@ -38,7 +38,7 @@ export function createVisitors(browser: Browser, world: World) {
     return { context, person, leave: () => context.close() };
   };
   return async (visitor: Visitor): Promise<Place> => {
-    if (visitor === "nobody") return ownPlace(null);
+    if (visitor === "anonymous") return ownPlace(null);
     if (visitor === "guest") return ownPlace(await world.createAccount());
     const known = kept.get(visitor);
     if (known && Date.now() - known.since < signedInMs) return known.place;
@@ -48,7 +48,7 @@ export function createVisitors(browser: Browser, world: World) {
   };
 }
 
-/** What a Cookie header holds, for a browser at that origin. */
+/** Parses a Cookie header into cookies for a browser at the given origin. */
 export function cookiesOf(header: string, url: string) {
   return header
     .split("; ")

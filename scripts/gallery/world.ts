@@ -15,17 +15,19 @@ import { openOutposts } from "./outposts.ts";
 
 const userAgent = "Mozilla/5.0 (X11; Linux x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36";
 
-/** Somebody with a confirmed account. */
+/** A confirmed account. */
 export interface Account {
   id: string;
   email: string;
   password: string;
 }
 
-/** What the pages are shown with. */
+/** The data that the pages are shown with. */
 export type World = Awaited<ReturnType<typeof createWorld>>;
 
-/** Fills the stack that GATEHOUSE_STACK names: people, a workspace with two months of runs, and what acts reach for. */
+/**
+ * Fills the stack that GATEHOUSE_STACK names: people, a workspace with two months of runs, and what the scenes need.
+ */
 export async function createWorld() {
   const { base, supabase, satellites, workspaceId, users, mail } = readStack();
   const satellite = satellites[0]?.url ?? "";
@@ -42,14 +44,14 @@ export async function createWorld() {
     const account = { email: `${local}.${id.slice(0, 4)}@northern-lights.example`, password: `correct horse ${id}` };
     const made = await admin.createUser({ ...account, email_confirm: true, user_metadata: { display_name: name } });
     if (made.error) throw made.error;
-    // Not of this moment: a link that signs in within the very second of the confirmation is taken for what confirmed.
+    // Must be in the past: the backend takes a link that signs in within the same second as the one that confirmed.
     await query("update auth.users set email_confirmed_at = now() - interval '1 hour' where id = $1", [
       made.data.user.id,
     ]);
     return { ...account, id: made.data.user.id };
   };
 
-  /** Signs in as the sign-in page does. @returns the browser's Cookie header @throws where it is refused */
+  /** Signs in as the sign-in page does. @returns the browser's Cookie header @throws if it is refused */
   const signIn = async ({ email, password }: Account): Promise<string> => {
     const app = apps.get(email);
     const browser = openBrowser(base, { address: newAddress(), userAgent });
@@ -63,16 +65,16 @@ export async function createWorld() {
     return browser.cookie();
   };
 
-  /** Gives an account authenticator apps, as enrollment on our page leaves them. */
+  /** Adds authenticator apps to an account, as enrollment on our page leaves them. */
   const enroll = (account: Account, ...names: string[]) => insertAuthenticators(account, names);
 
-  /** A link that hands a person over to the satellite, as somebody else could have made it. */
+  /** Creates a link that hands a person over to the satellite, as someone else could have created it. */
   const handOver = async (account: Account): Promise<string> => {
     const token = await mint(await signInAgain(account), { id: "", name: "notes", secret: "" });
     return `${satellite}/verify-token?${new URLSearchParams({ token, nextUrl: "/", state: "theirs" })}`;
   };
 
-  /** A device that asks to sign in. @returns the path of the page with its code */
+  /** Requests a device sign-in. @returns the path of the page with its code */
   const askOnDevice = async ({ expired = false } = {}): Promise<string> => {
     const client = await createDeviceClient({ displayName: "Northwind CLI" });
     const request = await askFromDevice(client, { userAgent: "curl/8.11.0 (x86_64-pc-linux-gnu)" });
@@ -119,7 +121,7 @@ export async function createWorld() {
     linkOfMail,
     handOver,
     askOnDevice,
-    /** Such a link after somebody has gone on by it. @returns it @throws where it led nowhere even then */
+    /** Creates such a link and uses it. @returns the link @throws if it did not work the first time */
     useUp: async (account: Account): Promise<string> => {
       const link = await handOver(account);
       const token = new URL(link).searchParams.get("token") ?? "";
@@ -127,7 +129,7 @@ export async function createWorld() {
       if (status !== 303) throw new Error(`A link of ${account.email} was answered by ${status}.`);
       return link;
     },
-    /** Lets an app of somebody else's use AI for a person in a workspace. */
+    /** Lets someone else's app use AI for a person in a workspace. */
     connectApp: async (account: Account, workspaceId: string): Promise<void> => {
       const app = await createApp({
         kind: "external",
@@ -148,11 +150,11 @@ export async function createWorld() {
         await query("update private.openid_grants set revoked_at = now() where user_id = $1", [account.id]);
       }
     },
-    /** Makes an override for an account and sends its mail. */
+    /** Creates an override for an account and emails it. */
     recover: async ({ email }: Pick<Account, "email">) => helper.send(email, await helper.override(email)),
     override: async ({ email }: Pick<Account, "email">) => helper.override(email),
     outposts,
-    /** The personal workspace of an account. */
+    /** Returns an account's personal workspace. */
     ownWorkspace: async ({ id }: Account): Promise<string> => {
       const [own] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [id]);
       return own?.id ?? "";

@@ -2,8 +2,9 @@ import type pg from "pg";
 import type { LoadTenant } from "./load-tenant.ts";
 
 /**
- * Inserts settled runs of the days up to now, and what the ledger says of them: most are the app's, which pays no
- * credits; the others are billed. Half are the owner's, the others are of members with one model and feature each. One in three carries one of 2,000 labels.
+ * Inserts settled runs of the days up to now, with their ledger entries. Most are the app's and aren't billed; the
+ * others are. Half belong to the owner, the others to members with one model and feature each. One in three carries one
+ * of 2,000 labels.
  */
 export async function insertRuns(
   client: pg.Client,

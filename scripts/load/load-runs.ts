@@ -5,10 +5,10 @@ import type { LoadTenant } from "./load-tenant.ts";
 const chunk = 20_000;
 
 /**
- * Fills a workspace with runs of the days up to now, sums their days, and lets the database see what it has.
- * @param options.onRuns hears how many there are, after each part
- * @param options.goOn whether there is time for another part; always where absent
- * @returns how many there are in the end
+ * Fills a workspace with runs of the days up to now, computes daily totals, and vacuums and analyzes the tables.
+ * @param options.onRuns receives the number of runs so far, after each part
+ * @param options.goOn whether there is time for another part; defaults to always
+ * @returns the number of runs inserted
  */
 export async function loadRuns(
   client: pg.Client,

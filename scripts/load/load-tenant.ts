@@ -2,10 +2,10 @@ import { randomBytes } from "node:crypto";
 import type pg from "pg";
 import { createAiKey } from "#shared/ai-key.ts";
 
-/** A workspace for load, with an app and a key that is bound to it. */
+/** A workspace to put load on, with an app and a key bound to it. */
 export type LoadTenant = { workspaceId: string; ownerId: string; appId: string; keyId: string; key: string };
 
-/** Makes a workspace on plan `team`, owned by the demo user, with credits, an external app and a key of its own. */
+/** Creates a workspace on plan `team`, owned by the demo user, with its own credits, external app and key. */
 export async function createLoadTenant(client: pg.Client): Promise<LoadTenant> {
   const ownerId = await idOf(client, "select id from auth.users where email = 'demo@gatehouse.test'", []);
   const workspaceId = await idOf(

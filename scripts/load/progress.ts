@@ -1,6 +1,9 @@
 const width = 32;
 
-/** A bar that fills on a terminal; elsewhere a line for each tenth. @param total what `done` reaches in the end */
+/**
+ * Returns a progress bar that fills on a terminal; elsewhere it prints a line for each tenth.
+ * @param total the final value of `done`
+ */
 export function createProgress(
   { label, total }: { label: string; total: number },
   out: { isTTY?: boolean | undefined; write: (text: string) => unknown },

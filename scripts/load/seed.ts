@@ -8,8 +8,8 @@ import { createLoadTenant, type LoadTenant } from "./load-tenant.ts";
 import { createProgress } from "./progress.ts";
 
 /**
- * `npm run seed:load -- --runs 1000000 [--days 365]`: fills the running local stack with a workspace of so many runs,
- * sums their days, and times what reads them.
+ * `npm run seed:load -- --runs 1000000 [--days 365]`: fills the running local stack with a workspace of this many runs,
+ * computes daily totals, and times the queries that read them.
  */
 const measurements = 7;
 
@@ -41,7 +41,7 @@ async function seed({ runs, days }: { runs: number; days: number }): Promise<voi
   await measure(tenant);
 }
 
-/** Times the app's report over HTTP, and what the studio reads in the database. */
+/** Times the app's report over HTTP, and the studio's reads in the database. */
 async function measure({ workspaceId, ownerId, key }: LoadTenant): Promise<void> {
   const headers = { authorization: `Bearer ${key}`, "x-platform-workspace-id": workspaceId };
   await time("GET /v1/usage, 365 days", async () => {

@@ -7,12 +7,12 @@ const originsOf = (settings: Parameters<typeof addressesOf>[1]) => {
   return [base, notes];
 };
 
-test("platform and satellite have a host name each, since browsers keep cookies by host and not by port", () => {
+test("platform and satellite have different hostnames, since browsers share cookies between ports", () => {
   expect(originsOf({})).toEqual(["http://localhost:3000", "http://127.0.0.1:3100"]);
   expect(originsOf({ BASE_URL: "http://127.0.0.1:3000" })).toEqual(["http://127.0.0.1:3000", "http://localhost:3100"]);
 });
 
-test("under a parent domain the satellite is the platform's sibling", () => {
+test("the satellite is the platform's sibling under a parent domain", () => {
   const settings = { BASE_URL: "http://web.gatehouse.localhost:9", PARENT_DOMAIN: "gatehouse.localhost" };
   expect(originsOf(settings)).toEqual(["http://web.gatehouse.localhost:3000", "http://notes.gatehouse.localhost:3100"]);
 });

@@ -5,23 +5,23 @@ import type { Secrets } from "./secrets.ts";
 
 export const host = "127.0.0.1";
 
-/** Where the parts of a running stack are found. */
+/** The addresses of a running stack's parts. */
 export type Addresses = {
   /** Origin of the web server. */
   base: string;
-  /** Origin of the satellite beside it. */
+  /** Origin of the satellite. */
   notes: string;
   supabase: string;
   identity: string;
   functions: string;
   provider: string;
   oidc: string;
-  /** The stand-in for the bot challenge, where it runs. */
+  /** The stand-in for the bot challenge, if it runs. */
   turnstile: string;
   mailbox: string;
 };
 
-/** The port that the web server should have: PORT, or that of a BASE_URL on this machine. */
+/** Returns the port to use for the web server: PORT, or the port of a BASE_URL on this machine. */
 export function wishedWebPort(settings: Environment["settings"]): number | undefined {
   if (settings.PORT) return settings.PORT;
   if (!settings.BASE_URL) return undefined;
@@ -29,7 +29,7 @@ export function wishedWebPort(settings: Environment["settings"]): number | undef
   return isLoopback(hostname) && port !== "" ? Number(port) : undefined;
 }
 
-/** The web server's origin: BASE_URL, with the port it really got where that is on this machine. */
+/** Returns the web server's origin: BASE_URL, with the port in use if it is on this machine. */
 export function webOrigin(settings: Environment["settings"], port: number): string {
   const url = new URL(settings.BASE_URL ?? `http://localhost:${port}`);
   if (isLoopback(url.hostname)) url.port = String(port);
@@ -37,8 +37,8 @@ export function webOrigin(settings: Environment["settings"], port: number): stri
 }
 
 /**
- * The satellite's origin: a sibling of the platform under the parent domain, else the other name of this machine, since
- * browsers keep cookies by host and not by port.
+ * Returns the satellite's origin: a sibling of the platform under the parent domain, or else this machine's other name,
+ * since browsers keep cookies by host and not by port.
  */
 function satelliteOrigin(settings: Environment["settings"], { base, port }: { base: string; port: number }): string {
   const { hostname, protocol } = new URL(base);
@@ -47,7 +47,7 @@ function satelliteOrigin(settings: Environment["settings"], { base, port }: { ba
   return `http://${hostname === host ? "localhost" : host}:${port}`;
 }
 
-/** Where everything of the stack is found, by the ports that it has. */
+/** Returns the addresses of a stack with the given ports. */
 export function addressesOf(ports: Ports, settings: Environment["settings"]): Addresses {
   const at = (port: number) => `http://${host}:${port}`;
   const base = webOrigin(settings, ports.web);
@@ -64,7 +64,7 @@ export function addressesOf(ports: Ports, settings: Environment["settings"]): Ad
   };
 }
 
-/** The database as seen by one of its login roles. */
+/** Returns the database URL for one of its login roles. */
 export function databaseUrl(role: keyof Secrets["passwords"], secrets: Secrets, port: number): string {
   return `postgres://${role}:${encodeURIComponent(secrets.passwords[role])}@${host}:${port}/postgres`;
 }

@@ -4,10 +4,10 @@ import { describe, expect, test } from "vitest";
 
 const folder = "scripts/local-stack/";
 const services = /^scripts\/local-stack\/(services|runner)\//;
-/** What services and the runner may use in addition to each other. */
+/** Modules that services and the runner may use in addition to their own. */
 const foundation = /^(scripts\/local-stack\/(errors|ports|database)|supabase\/functions\/_shared\/[\w-]+)\.ts$/;
 
-/** Modules that scripts outside the folder may import, below it. */
+/** Modules below the folder that scripts outside it may import. */
 const openToScripts = [
   "contents/auth-triggers.ts",
   "contents/differences.ts",
@@ -31,7 +31,7 @@ const openToScripts = [
   "services/turnstile/app.ts",
   "statements.ts",
 ];
-/** Modules that tests outside the folder may import as well. */
+/** Modules that tests outside the folder may import, too. */
 const openToTests = [
   "addresses.ts",
   "contract/support/authenticator.ts",
@@ -62,14 +62,14 @@ const crossing = imports.filter(({ from, to }) => isInside(to) && !isInside(from
 const show = (found: typeof imports) => found.map(({ from, to }) => `${from} imports ${to}`);
 
 describe("the border of the local stack", () => {
-  test("services and the runner use each other, errors, ports, the database and #shared alone", () => {
+  test("lets services and the runner use only each other, errors, ports, the database and #shared", () => {
     const wrong = imports.filter(
       ({ from, to }) => services.test(from) && !isTest(from) && !services.test(to) && !foundation.test(to),
     );
     expect(show(wrong)).toEqual([]);
   });
 
-  test("is crossed by scripts and tests alone, to the modules that are open to them", () => {
+  test("is crossed only by scripts and tests, and only to modules that are open to them", () => {
     const wrong = crossing.filter(({ from, to }) => {
       const open = isTest(from) ? [...openToScripts, ...openToTests] : from.startsWith("scripts/") ? openToScripts : [];
       return !open.includes(to.slice(folder.length));

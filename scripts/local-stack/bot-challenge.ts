@@ -1,10 +1,10 @@
 import { turnstileSecret } from "./secrets.ts";
 import type { ServiceContext } from "./services.ts";
 
-/** The key by which pages name the widget of the stand-in. */
+/** The site key of the stand-in's widget on pages. */
 const siteKey = "local-bot-challenge";
 
-/** What the processes of the stack are told of the bot challenge's stand-in; null where it is off. */
+/** Returns the bot challenge settings for the stack's processes; null if it is off. */
 export function botChallengeOf({
   addresses,
   secrets,

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { hashSources } from "./build.ts";
 import { serveTemplates } from "./templates.ts";
 
-test("a build is old once a source has changed, not when a test has", async () => {
+test("a build is outdated after a change of a source, but not of a test", async () => {
   const root = mkdtempSync(path.join(tmpdir(), "gatehouse-build-"));
   mkdirSync(path.join(root, "remix-app/routes"), { recursive: true });
   const write = (file: string, text: string) => writeFileSync(path.join(root, "remix-app", file), text);
@@ -21,7 +21,7 @@ test("a build is old once a source has changed, not when a test has", async () =
   rmSync(root, { recursive: true });
 });
 
-test("email templates are served by name, and nothing else", async () => {
+test("serves email templates by name, and nothing else", async () => {
   const { url, close } = await serveTemplates([{ file: "confirmation", subject: "S", html: "<p>Confirm</p>" }]);
   const confirmation = await fetch(`${url}/confirmation.html`);
   expect(confirmation.status).toBe(200);

@@ -8,7 +8,7 @@ import { codeOf, StackError } from "./errors.ts";
 import { isAlive, type ProcessIdentity, startOf } from "./runner/processes.ts";
 import type { Adopt } from "./runner/service.ts";
 
-/** What the web server's build is made from, relative to the checkout. */
+/** The sources of the web server's build, relative to the checkout. */
 const sources = [
   "package-lock.json",
   "remix.config.js",
@@ -30,7 +30,7 @@ async function filesBelow(root: string, entry: string): Promise<string[]> {
     .sort();
 }
 
-/** One hash over everything the build is made from. */
+/** Returns one hash of all build sources. */
 export async function hashSources(root: string): Promise<string> {
   const hash = createHash("sha256");
   for (const entry of sources) {
@@ -45,9 +45,9 @@ export async function hashSources(root: string): Promise<string> {
 }
 
 /**
- * Builds the web server when its build is missing or older than its sources. Several starts at once build once.
+ * Builds the web server if its build is missing or older than its sources. Concurrent starts build only once.
  * @returns whether it built
- * @throws StackError with the end of the build's output when it fails
+ * @throws StackError with the end of the build's output if it fails
  */
 export async function ensureBuild(options: { root: string; logFile: string; adopt: Adopt }): Promise<boolean> {
   const { root, logFile, adopt } = options;
@@ -73,7 +73,7 @@ export async function ensureBuild(options: { root: string; logFile: string; adop
   }
 }
 
-/** Waits until no other process builds. A lock whose holder is gone does not count. */
+/** Waits until no other process builds. Ignores a lock whose owner has exited. */
 async function lock(directory: string): Promise<() => void> {
   const file = path.join(directory, ".lock");
   const draft = `${file}.${process.pid}`;

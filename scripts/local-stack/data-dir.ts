@@ -3,9 +3,9 @@ import path from "node:path";
 import { codeOf, messageOf, StackError } from "./errors.ts";
 
 /**
- * Makes the data directory and sees that we can write there. Root's lets the account that Postgres runs as pass
- * through; what is secret inside has modes of its own.
- * @throws StackError that says why we cannot, and what to do
+ * Creates the data directory and checks that we can write there. A directory of root's must let the account that runs
+ * Postgres pass through. Secrets inside have their own file modes.
+ * @throws StackError that says why we cannot write, and what to do
  */
 export function prepareDataDir(dataDir: string): void {
   try {
@@ -33,7 +33,7 @@ export function prepareDataDir(dataDir: string): void {
   }
 }
 
-/** Like a recursive mkdir, which never returns in Node where a file system refuses with ENOENT, as /proc does. */
+/** Works like a recursive mkdir. Node's never returns if a file system refuses with ENOENT, as /proc does. */
 function makeDirectory(directory: string): void {
   if (existsSync(directory) && statSync(directory).isDirectory()) return;
   const parent = path.dirname(directory);

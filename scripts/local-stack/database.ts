@@ -1,6 +1,6 @@
 import pg from "pg";
 
-/** Runs `work` on a connection of its own. A connection that breaks rejects what runs on it, and nothing else. */
+/** Runs `work` on a new connection. If the connection breaks, only the queries on it are rejected. */
 export async function withDatabase<T>(
   config: string | pg.ClientConfig,
   work: (client: pg.Client) => Promise<T>,

@@ -2,21 +2,21 @@ import type pg from "pg";
 import { hashOf } from "../../remix-app/satellites/tokens.ts";
 import { demoAppSecret, type Secrets } from "./secrets.ts";
 
-/** The satellite that runs beside the platform. */
+/** The satellite that runs alongside the platform. */
 export const demoApp = {
   name: "notes",
   displayName: "Notes",
   scopes: ["profile", "workspaces:read", "workspaces:write"],
 };
 
-/** An app of somebody else's, which calls the gateway for its users and by a key that is bound to it. */
+/** A third-party app that calls the gateway for its users, and with a key that is bound to it. */
 export const demoExternalApp = {
   name: "partner",
   displayName: "Partner",
   scopes: ["workspace:session", "ai:use", "tts:use"],
 };
 
-/** Registers the satellite at the origin that it has in this run, with the stack's own secret for it. */
+/** Registers the satellite at this run's origin, with the stack's own secret for it. */
 export async function ensureDemoApp(
   client: pg.Client,
   { origin, secrets }: { origin: string; secrets: Secrets },
@@ -36,7 +36,9 @@ export async function ensureDemoApp(
   ]);
 }
 
-/** Registers the external app and links it to the demo workspace, unless somebody took it away. @returns its id */
+/**
+ * Registers the external app and links it to the demo workspace, unless someone has removed the link. @returns its id
+ */
 export async function ensureDemoExternalApp(
   client: pg.Client,
   { workspaceId, secrets }: { workspaceId: string; secrets: Secrets },

@@ -6,9 +6,9 @@ import type { Secrets } from "./secrets.ts";
 const secretBytes = 20;
 
 /**
- * Gives a demo account an authenticator unless it has one, so that the console can be tried at once.
- * @param kept the one of an earlier start, which stays good on another cluster too
- * @returns its key, to be kept; nothing where people have put their own in its place
+ * Adds an authenticator to a demo account that has none, so that the console can be tried immediately.
+ * @param kept the key from an earlier start, which stays valid on another cluster, too
+ * @returns the key to keep, or nothing if people have replaced it with their own
  */
 export async function ensureAuthenticator(
   database: pg.Client,

@@ -20,9 +20,9 @@ const workspaceCredits = 1_000_000;
 type Context = { dataDir: string; supabaseUrl: string; satelliteUrl: string; dbUrl: string; secrets: Secrets };
 
 /**
- * Makes what a first visitor needs, unless it is there: two people through the identity backend's admin API, a
- * shared workspace with credits, an authenticator for the admin, a key for the AI gateway, the satellite's registration, and an external app with a key
- * that is bound to it. The keys' texts are kept with the stack's secrets.
+ * Creates what a first visitor needs, unless it exists: two accounts through the identity backend's admin API, a shared
+ * workspace with credits, an authenticator for the admin, a key for the AI gateway, the satellite's registration, and
+ * an external app with a key that is bound to it. The keys' texts are kept with the stack's secrets.
  */
 export async function seedDemo(context: Context): Promise<DemoData> {
   const { dataDir, secrets } = context;
@@ -99,7 +99,7 @@ async function ensureWorkspace(client: pg.Client, { user, admin }: { user: strin
 
 type DemoKey = { workspaceId: string; user: string; name: string; kept: KeptKey | undefined; appId?: string };
 
-/** @returns undefined where the workspace has no approval for keys any more */
+/** @returns undefined if the workspace is no longer approved for keys */
 async function ensureKey(
   client: pg.Client,
   { workspaceId, user, name, kept, appId }: DemoKey,
@@ -111,7 +111,7 @@ async function ensureKey(
   if (kept && known.rows[0]?.usable) return kept;
   const approval = await client.query("select from ai.key_approvals where workspace_id = $1", [workspaceId]);
   if (approval.rowCount === 0) return undefined;
-  // A key that people have copied stays good on another cluster, such as that of another identity backend.
+  // Reused, so that a copied key stays valid on another cluster, such as another identity backend's.
   const { text, lookup } = kept && known.rowCount === 0 ? kept : await createAiKey();
   const hash = Buffer.from(await hashAiCredential(text));
   const made = await client.query<{ id: string }>("select ai.create_key($1, $2, $3, $4, $5) as id", [

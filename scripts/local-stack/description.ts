@@ -2,32 +2,32 @@ import { renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { styleText } from "node:util";
 
-/** What a running stack says of itself, to people and to tests. */
+/** What a running stack tells people and tests about itself. */
 export type StackDescription = {
   base: string;
-  /** Apps of ours that sign their users in through the platform. */
+  /** Our own apps, whose users sign in through the platform. */
   satellites: { name: string; url: string }[];
   ai: string;
   supabase: { url: string; publishableKey: string; secretKey: string; dbUrl: string };
   mail: { smtp: string; web: string };
   provider: string;
-  /** What the local model provider asks for. */
+  /** The key that the local model provider requires. */
   providerKey: string;
-  /** The OpenID provider for demo people. */
+  /** The OpenID provider for demo accounts. */
   oidc: string;
-  /** totpSecret is the key of an authenticator app, in base 32. */
+  /** totpSecret is the authenticator app's key in base32. */
   users: { role: "user" | "admin"; email: string; password: string; totpSecret?: string }[];
   workspaceId: string;
   aiKey: string;
   /** A key that is bound to the external app below. */
   appKey: string;
-  /** What the external app proves itself by, to exchange its users' cross-app tokens for `ttr_app_` tokens. */
+  /** The credentials with which the external app exchanges its users' cross-app tokens for `ttr_app_` tokens. */
   externalApp: { name: string; secret: string };
   gatewayDbUrl: string;
   services: { name: string; pid: number; port: number }[];
 };
 
-/** The functions' settings for the local model provider. */
+/** Returns the functions' settings for the local model provider. */
 export function demoProviders({ provider, providerKey }: Pick<StackDescription, "provider" | "providerKey">) {
   return {
     AI_PROVIDER_DEMO_KIND: "openai",
@@ -44,19 +44,19 @@ export function demoProviders({ provider, providerKey }: Pick<StackDescription, 
 
 const fileIn = (dataDir: string) => path.join(dataDir, "stack.json");
 
-/** Writes `stack.json`, mode 0600, in one step. */
+/** Writes `stack.json` atomically, with mode 0600. */
 export function writeDescription(dataDir: string, description: StackDescription): void {
   const draft = `${fileIn(dataDir)}.new`;
   writeFileSync(draft, `${JSON.stringify(description, null, 2)}\n`, { mode: 0o600 });
   renameSync(draft, fileIn(dataDir));
 }
 
-/** Removes `stack.json`: nothing runs. */
+/** Removes `stack.json`, since nothing is running. */
 export function removeDescription(dataDir: string): void {
   rmSync(fileIn(dataDir), { force: true });
 }
 
-/** The table that is printed when everything answers. */
+/** Renders the table that is printed once everything answers. */
 export function renderTable(description: StackDescription, stream: NodeJS.WriteStream): string {
   const label = (text: string) => (stream.isTTY ? styleText("bold", text.padEnd(15), { stream }) : text.padEnd(15));
   const { base, satellites, ai, supabase, mail, users, aiKey, appKey, externalApp } = description;

@@ -10,7 +10,7 @@ import type { Task } from "./runner/service.ts";
 import { bootstrapCluster, initialiseCluster } from "./services/postgres/cluster.ts";
 import type { ServiceContext } from "./services.ts";
 
-/** The web server's build, when it is missing or old. */
+/** Builds the web server if its build is missing or outdated. */
 export function buildTask(root: string, log: Log): Task {
   return {
     kind: "task",
@@ -22,7 +22,9 @@ export function buildTask(root: string, log: Log): Task {
   };
 }
 
-/** What the embedded stack does between its services' starts. `onDemo` gets the demo data once it is there. */
+/**
+ * Returns what the embedded stack does between starting its services. `onDemo` receives the demo data once it exists.
+ */
 export function describeTasks(
   context: Pick<ServiceContext, "root" | "dataDir" | "ports" | "addresses" | "secrets" | "placement">,
   { log, testModels, onDemo }: { log: Log; testModels: boolean; onDemo: (data: DemoData) => void },
@@ -47,7 +49,7 @@ export function describeTasks(
     {
       kind: "task",
       name: "migrations",
-      // The identity backend makes its own schema, which ours refer to.
+      // The identity backend creates its own schema, which ours refers to.
       dependsOn: ["bootstrap", "identity"],
       run: async () => {
         const {
@@ -84,7 +86,7 @@ export function describeTasks(
   ];
 }
 
-/** The migrations make the functions' login role without a password; this stack gives it its own. */
+/** Sets the password of the functions' login role, which the migrations create without one. */
 async function letGatewayIn(dbUrl: string, password: string): Promise<void> {
   await withDatabase(dbUrl, (client) => client.query(`alter role gateway password ${client.escapeLiteral(password)}`));
 }

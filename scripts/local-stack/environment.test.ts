@@ -13,17 +13,17 @@ const project = {
   SUPABASE_SECRET_KEY: "sb_secret_a",
 };
 
-test("nothing set is fine, and an empty value counts as not set", () => {
+test("accepts an empty environment and counts an empty value as unset", () => {
   expect(parseEnvironment({}).settings).toEqual({});
   expect(parseEnvironment({ SUPABASE_URL: "", IDENTITY_BIN: "", PORT: "" }).settings).toEqual({});
 });
 
-test("a whole project is taken, without a trailing slash", () => {
+test("accepts a complete project and removes the trailing slash", () => {
   expect(parseEnvironment(project).settings.SUPABASE_URL).toBe("https://abc.supabase.co");
 });
 
 test.each(["SUPABASE_PUBLISHABLE_KEY", "SUPABASE_SECRET_KEY"])(
-  "a project without %s is named in one message",
+  "reports a project without %s in one message",
   (name) => {
     expect(() => parseEnvironment({ ...project, [name]: "" }, ".env")).toThrow(
       new RegExp(`^The settings in \\.env do not work:\n {2}${name} is not set, but SUPABASE_URL is: add .*[^\n]$`),
@@ -31,7 +31,7 @@ test.each(["SUPABASE_PUBLISHABLE_KEY", "SUPABASE_SECRET_KEY"])(
   },
 );
 
-test("keys without a project's URL name the URL", () => {
+test("asks for the project's URL if there are only keys", () => {
   expect(() => parseEnvironment({ SUPABASE_SECRET_KEY: "sb_secret_a" })).toThrow(
     /SUPABASE_URL is not set, but SUPABASE_SECRET_KEY is/,
   );
@@ -47,7 +47,7 @@ test.each([
   ["IDENTITY_BIN", "/nowhere/auth"],
   ["POSTGRES_BIN", "/nowhere/bin"],
   ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "x".repeat(31)],
-])("a bad %s is named, with what is wrong with %s in words", (name, value) => {
+])("reports an invalid %s and says what is wrong with %s", (name, value) => {
   const words = new RegExp(`\n {2}${name} (must be|needs|names) `);
   expect(() => parseEnvironment({ ...project, [name]: value })).toThrow(words);
 });
@@ -57,7 +57,7 @@ test.each([
   [{ AI_PROVIDER_OPENAI_BASEURL: "https://api.example.com/v1" }, "AI_PROVIDER_OPENAI_BASEURL is not a setting"],
   [{ AI_PROVIDER_X_BASE_URL: "api.example.com", AI_PROVIDER_X_API_KEY: "k" }, "AI_PROVIDER_X_BASE_URL is not a URL"],
   [{ ...project, AI_PROVIDER_X_BASE_URL: "http://127.0.0.1:1", AI_PROVIDER_X_API_KEY: "k" }, "must begin with https"],
-])("a provider that the functions would refuse is named: %j", (settings, message) => {
+])("reports a provider that the functions would refuse: %j", (settings, message) => {
   expect(() => parseEnvironment(settings)).toThrow(message);
 });
 
@@ -67,11 +67,11 @@ test("accepts a provider with an address, and a local one with the embedded stac
   expect(() => parseEnvironment({ ...project, ...local, AI_PROVIDER_X_BASE_URL: "https://a.example" })).not.toThrow();
 });
 
-test("an account secret of 32 characters is long enough", () => {
+test("accepts an account secret of 32 characters", () => {
   expect(() => parseEnvironment({ WEB_MULTI_ACCOUNT_SESSION_SECRET: "x".repeat(32) })).not.toThrow();
 });
 
-test(".env.example works as it is, and its secrets are refused in production", () => {
+test("accepts .env.example unchanged, and refuses its secrets in production", () => {
   const example = parseEnv(readFileSync(".env.example", "utf8"));
   expect(() => parseEnvironment(example)).not.toThrow();
   const secrets = Object.keys(example).filter((name) => /SECRET|_KEY$/.test(name));
@@ -84,7 +84,7 @@ test(".env.example works as it is, and its secrets are refused in production", (
   }
 });
 
-test(".env is read, the environment wins, and --embedded leaves both out", () => {
+test("reads .env, prefers the environment, and ignores both with --embedded", () => {
   const directory = mkdtempSync(path.join(tmpdir(), "gatehouse-env-"));
   const lines = Object.entries(project).map(([name, value]) => `${name}=${value}`);
   writeFileSync(

@@ -9,7 +9,7 @@ import { isLoopback } from "../../supabase/functions/_shared/loopback.ts";
 import { messageOf, StackError } from "./errors.ts";
 import { denoPackages } from "./services/functions/deno-arguments.ts";
 
-/** Values that `.env.example` gives to secrets begin so; production refuses them. */
+/** The prefix of secrets in `.env.example`, which production refuses. */
 export const examplePrefix = "example-only-";
 
 const url = z.url({ protocol: /^https?$/, error: "must be an http or https URL" });
@@ -43,16 +43,16 @@ const schema = z.object({
     .optional(),
 });
 
-/** The settings of the stack, and everything else that was set, for the services. */
+/** The stack's settings, and everything else that was set, for the services. */
 export type Environment = { settings: z.infer<typeof schema>; all: Record<string, string> };
 
-/** Variables that only mean something with an address to use them at. */
+/** Variables that require a project URL. */
 const projectKeys = ["SUPABASE_PUBLISHABLE_KEY", "SUPABASE_SECRET_KEY"] as const;
 
 /**
- * Checks what is set. An empty value counts as not set.
- * @param origin what to call the place where it is set, in messages
- * @throws StackError: one message that names each variable at fault and says what to do
+ * Validates the settings. An empty value counts as unset.
+ * @param origin the name of the settings' source in messages
+ * @throws StackError with one message that names each invalid variable and says what to do
  */
 export function parseEnvironment(source: Record<string, string | undefined>, origin = "the environment"): Environment {
   const all = Object.fromEntries(
@@ -93,7 +93,7 @@ export function parseEnvironment(source: Record<string, string | undefined>, ori
   return { settings, all };
 }
 
-/** What the functions would refuse, said where people look. */
+/** Returns what the functions would refuse, so that it is reported here, where people look. */
 function providerFaults(all: Record<string, string>, supabaseUrl?: string): string[] {
   try {
     readProviders(all, { local: supabaseUrl === undefined || isLoopback(new URL(supabaseUrl).hostname) });
@@ -109,7 +109,7 @@ function exampleFaults(settings: Environment["settings"]): string[] {
     .map(([name]) => `${name} still has the example's value, which production refuses: set a secret of your own.`);
 }
 
-/** @throws StackError when a secret still has the value that `.env.example` gives it */
+/** @throws StackError if a secret still has its value from `.env.example` */
 export function refuseExamples({ settings }: Environment): void {
   const faults = exampleFaults(settings);
   if (faults.length > 0) refuse("the environment", faults);
@@ -119,7 +119,7 @@ function refuse(origin: string, faults: readonly string[]): never {
   throw new StackError([`The settings in ${origin} do not work:`, ...faults.map((fault) => `  ${fault}`)].join("\n"));
 }
 
-/** What any process may need of our own environment; nothing of it is a setting of the product. */
+/** Variables of our own environment that any process may need. None of them is a setting of the product. */
 export const inheritedNames = [
   "PATH",
   "HOME",
@@ -141,9 +141,9 @@ const isForTests = (name: string) =>
   name.startsWith("GOTRUE_");
 
 /**
- * Reads the environment, and `.env` in `directory` where there is one; what the environment sets wins. With
- * `embedded` both are left out but for the identity backend's settings and the programs to run, so that tests run the
- * same everywhere, and never on somebody's project.
+ * Reads the environment and, if present, `.env` in `directory`; the environment takes precedence. With `embedded`, both
+ * are ignored except for the identity backend's settings and the programs to run, so that tests behave the same
+ * everywhere and never touch someone's project.
  */
 export function readEnvironment(directory: string, { embedded }: { embedded: boolean }): Environment {
   if (embedded) {

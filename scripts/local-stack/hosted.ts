@@ -11,14 +11,14 @@ import { describeWeb } from "./web-service.ts";
 
 const shownFaults = 20;
 
-/** The environment with the address and keys of what `supabase start` runs here. */
+/** Returns the environment with the address and keys of the project that `supabase start` runs on this machine. */
 export function withSupabaseStatus(root: string, environment: Environment): Environment {
   return parseEnvironment({ ...environment.all, ...readSupabaseStatus(root) }, "supabase status");
 }
 
 /**
- * How a run is planned on a Supabase project that is there already: the web server alone. Nothing is applied or seeded.
- * @throws StackError naming how the database differs from what this version expects, or an option that seeds
+ * Plans a run on an existing Supabase project: the web server alone. Applies no migrations and seeds nothing.
+ * @throws StackError if the database differs from what this version expects, or if an option would seed it
  */
 export async function planHosted(start: StartOptions, opened: Opened): Promise<Planner> {
   const { root, options, environment } = start;
@@ -54,7 +54,7 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<P
       port: held.web,
       dev: options.dev,
       dependsOn: [],
-      // A start on this machine is no production yet, so that the documented fallback serves.
+      // A start on this machine does not count as production, so the documented fallback applies.
       env: { AUTH_RECOVERY_HASH_SECRET: recoveryHashSecret(secretKey), ...all, BASE_URL: base },
     });
     return {

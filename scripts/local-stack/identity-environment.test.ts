@@ -35,12 +35,12 @@ test.each([
   ["otp_length", "GOTRUE_MAILER_OTP_LENGTH"],
   ["otp_expiry", "GOTRUE_MAILER_OTP_EXP"],
   ["minimum_password_length", "GOTRUE_PASSWORD_MIN_LENGTH"],
-])("the embedded stack's %s is that of supabase/config.toml", (name, variable) => {
+])("the embedded stack's %s matches supabase/config.toml", (name, variable) => {
   expect(setting(name)).toBeDefined();
   expect(environment[variable]).toBe(setting(name));
 });
 
-test("the embedded stack's mails have the subjects and templates of supabase/config.toml", () => {
+test("the embedded stack's emails have the subjects and templates of supabase/config.toml", () => {
   const mails = [
     ...config.matchAll(/^\[auth\.email\.template\.(\w+)\]\nsubject = "(.*)"\ncontent_path = ".*\/(.*)"$/gm),
   ];
@@ -51,7 +51,7 @@ test("the embedded stack's mails have the subjects and templates of supabase/con
   }
 });
 
-test("the embedded stack's mails and passkey prompts have the brand that is set", () => {
+test("the embedded stack's emails and passkey prompts show the configured brand", () => {
   const branded = identityEnvironment({ ...options, brand: { name: "Acme", accent: "#1d4ed8" } });
   expect(branded).toMatchObject({
     GOTRUE_SMTP_SENDER_NAME: "Acme",
@@ -61,11 +61,11 @@ test("the embedded stack's mails and passkey prompts have the brand that is set"
 });
 
 test.each([false, true])(
-  "the backend's notification mails stay off in any environment (Supabase Auth: %s)",
+  "the backend's notification emails stay off in any environment (Supabase Auth: %s)",
   (isBinary) => {
     const given = Object.fromEntries(notificationMails.map((name) => [notificationSetting(name), "true"]));
     const started = identityEnvironment({ ...options, given, isBinary });
-    // The names of Supabase Auth 2.196, in its example.env.
+    // The names in example.env of Supabase Auth 2.196.
     const names = Object.keys(started).filter((name) => name.startsWith("GOTRUE_MAILER_NOTIFICATIONS_"));
     expect(names.sort()).toEqual([
       "GOTRUE_MAILER_NOTIFICATIONS_EMAIL_CHANGED_ENABLED",

@@ -8,13 +8,13 @@ import { type StandInName, standInBase, standInNames } from "./services/oidc/sta
 type ProviderOptions = {
   addresses: Addresses;
   secrets: Secrets;
-  /** Settings of the identity backend that somebody has set, which come before the stack's. */
+  /** Identity backend settings from the environment, which take precedence over the stack's. */
   given: Record<string, string>;
-  /** Whether it is Supabase Auth's own binary that they are for. */
+  /** Whether they are for Supabase Auth's own binary. */
   isBinary: boolean;
 };
 
-/** How the identity backend is known to the stack's OpenID provider. */
+/** Returns the identity backend's client at the stack's OpenID provider. */
 export function oidcClient(addresses: Addresses, secrets: Secrets) {
   return {
     id: "gatehouse",
@@ -23,15 +23,15 @@ export function oidcClient(addresses: Addresses, secrets: Secrets) {
   };
 }
 
-/** Providers whose address Supabase Auth's own binary does not let go elsewhere: a stand-in is of no use to it. */
+/** Providers whose address is fixed in Supabase Auth's own binary, which therefore cannot use a stand-in. */
 const fixedAddresses: readonly StandInName[] = ["google", "apple"];
 
-/** The providers that the stack plays in the place of their companies. */
+/** Lists the providers for which the stack has a stand-in. */
 export function playedProviders({ isBinary }: Pick<ProviderOptions, "isBinary">): StandInName[] {
   return standInNames.filter((name) => !(isBinary && fixedAddresses.includes(name)));
 }
 
-/** Settings of the providers that the stack plays itself, those aside for which someone brings a client of their own. */
+/** Returns the settings of the stand-in providers, except those for which the environment has its own client. */
 function providerSettings({ addresses, secrets, given, isBinary }: ProviderOptions): Record<string, string> {
   const client = oidcClient(addresses, secrets);
   const standIns = playedProviders({ isBinary }).map((name) => ({ name, url: standInBase(addresses.oidc, name) }));
@@ -51,8 +51,8 @@ function providerSettings({ addresses, secrets, given, isBinary }: ProviderOptio
 }
 
 /**
- * Changes that Supabase Auth can mail owners about, by their names in config.toml and the Management API. They stay off:
- * our triggers queue these mails.
+ * Changes that Supabase Auth can email owners about, by their names in config.toml and the Management API. They stay
+ * off, since our triggers queue these emails.
  */
 export const notificationMails = [
   "password_changed",
@@ -64,14 +64,14 @@ export const notificationMails = [
   "mfa_factor_unenrolled",
 ] as const;
 
-/** Returns the setting of Supabase Auth that turns a notification mail on. */
+/** Returns the Supabase Auth setting that enables a notification email. */
 export function notificationSetting(name: (typeof notificationMails)[number]): string {
   return `GOTRUE_MAILER_NOTIFICATIONS_${name.toUpperCase()}_ENABLED`;
 }
 
 /**
- * The environment of the identity backend, ours and Supabase Auth's own binary alike. Limits are as hosted where
- * they protect accounts, and out of the way where they only spare a mail provider.
+ * Returns the environment of the identity backend, whether ours or Supabase Auth's own binary. Limits match hosted
+ * Supabase if they protect accounts, and are out of the way if they only protect an email provider.
  */
 export function identityEnvironment(
   options: ProviderOptions & {
@@ -124,7 +124,7 @@ export function identityEnvironment(
     ...providerSettings(options),
     GOTRUE_MAILER_AUTOCONFIRM: "false",
     GOTRUE_MAILER_OTP_EXP: "3600",
-    // The links of our mails are made of this code too, and whoever asks the backend directly may guess it.
+    // The links in our emails are derived from this code, too, and direct callers of the backend could guess it.
     GOTRUE_MAILER_OTP_LENGTH: "10",
     GOTRUE_MAILER_URLPATHS_CONFIRMATION: "/auth/v1/verify",
     GOTRUE_MAILER_URLPATHS_RECOVERY: "/auth/v1/verify",
@@ -137,7 +137,7 @@ export function identityEnvironment(
     GOTRUE_SMTP_SENDER_NAME: brand.name,
     GOTRUE_SMTP_MAX_FREQUENCY: "3m",
     GOTRUE_RATE_LIMIT_EMAIL_SENT: "100000",
-    // Visitors of a local stack all have one address; a burst of 30 stays.
+    // All visitors of a local stack share one address. A burst of 30 remains.
     GOTRUE_RATE_LIMIT_OTP: "3000",
     GOTRUE_RATE_LIMIT_VERIFY: "3000",
     GOTRUE_RATE_LIMIT_TOKEN_REFRESH: "3000",
@@ -161,7 +161,7 @@ export function identityEnvironment(
     GOTRUE_WEBAUTHN_RP_DISPLAY_NAME: brand.name,
     GOTRUE_WEBAUTHN_RP_ORIGINS: addresses.base,
     ...given,
-    // Never on, also where a developer's environment turns them on.
+    // Always off, even if a developer's environment enables them.
     ...Object.fromEntries(notificationMails.map((name) => [notificationSetting(name), "false"])),
   };
 }

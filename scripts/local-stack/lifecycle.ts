@@ -1,12 +1,12 @@
 import { startedShellOf } from "./runner/processes.ts";
 
-/** Signals this close together are one: a terminal sends Ctrl-C to all of us, and npm passes its own on. */
+/** Signals this close together count as one: a terminal sends Ctrl-C to all of us, and npm forwards its own. */
 const oneRequestMs = 700;
 const parentCheckMs = 500;
 
 /**
- * Calls `stop` at the first request to stop (a signal, or the end of the npm that started us) and `force` at a
- * later one.
+ * Calls `stop` at the first request to stop (a signal, or the exit of the npm that started us) and `force` at a later
+ * one.
  */
 export function onStopRequest({ stop, force }: { stop: (why: string) => void; force: () => void }): void {
   let firstAt: number | undefined;
@@ -23,7 +23,7 @@ export function onStopRequest({ stop, force }: { stop: (why: string) => void; fo
   process.on("SIGTERM", () => request("SIGTERM"));
   process.on("SIGHUP", () => request("The terminal is gone"));
 
-  // npm may end without telling us: the shell between us passes no signal on, and outlives it.
+  // npm may exit without notice: the shell between us forwards no signal and outlives npm.
   if (process.env.npm_lifecycle_event === undefined) return;
   const parent = process.ppid;
   const npm = startedShellOf(parent);

@@ -16,7 +16,7 @@ let stack: Stack | undefined;
 let record: RunRecord | undefined;
 let ending: Promise<void> | undefined;
 
-/** Stops what runs and ends this process; the first call decides how. */
+/** Stops what is running and ends this process. The first call decides how. */
 function end(exitCode: number, message?: string): Promise<void> {
   ending ??= (async () => {
     if (message) process.stderr.write(`\n${message}\n`);
@@ -32,7 +32,7 @@ function describeError(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-// Whoever reads our output may leave: that is no reason to stop.
+// Ignored, since the stack must not stop when the reader of our output exits.
 process.stdout.on("error", () => undefined);
 process.stderr.on("error", () => undefined);
 process.on("uncaughtException", (error) => void end(1, describeError(error)));

@@ -29,7 +29,7 @@ const write = (file: string, sql: string) => writeFile(path.join(directory, file
 const apply = () => applyMigrations({ dbUrl, directory });
 const query = async (sql: string) => (await withDatabase(dbUrl, (client) => client.query(sql))).rows;
 
-test("migrations are applied once, in order, and recorded as the Supabase CLI does", async () => {
+test("applies migrations once, in order, and records them as the Supabase CLI does", async () => {
   await write("20260102000000_second.sql", "insert into public.notes values ('a;b');\n\n-- why\nselect 1 ;\n");
   await write("20260101000000_first.sql", "create table public.notes (note text);");
   expect(await apply()).toEqual(["20260101000000_first.sql", "20260102000000_second.sql"]);
@@ -44,7 +44,7 @@ test("migrations are applied once, in order, and recorded as the Supabase CLI do
   ]);
 });
 
-test("a failing statement is named with its file, line and text, and nothing of its file stays", async () => {
+test("reports a failing statement with its file, line and text, and rolls back the whole file", async () => {
   await write("20260101000000_good.sql", "create table public.notes (note text);");
   await write(
     "20260102000000_bad.sql",
@@ -61,7 +61,7 @@ test("a failing statement is named with its file, line and text, and nothing of 
   ]);
 });
 
-test("an error without a position gets the line on which its statement begins", async () => {
+test("reports an error without a position at the line on which its statement begins", async () => {
   await write(
     "20260101000000_bad.sql",
     "create table public.notes (note text not null);\n/* one\ntwo */\ninsert into public.notes\nvalues (null);",
@@ -69,7 +69,7 @@ test("an error without a position gets the line on which its statement begins", 
   await expect(apply()).rejects.toThrow(/bad\.sql, line 4: null value in column "note"[\s\S]*\nDetail: /);
 });
 
-test("a syntax error is found before anything is applied", async () => {
+test("reports a syntax error before applying anything", async () => {
   await write("20260101000000_good.sql", "create table public.notes (note text);");
   await write("20260102000000_bad.sql", "select 1;\n\ncreate tabel x ();");
   await expect(apply()).rejects.toThrow(/bad\.sql, line 3: syntax error at or near "tabel"\n {2}create tabel x/);
@@ -78,7 +78,7 @@ test("a syntax error is found before anything is applied", async () => {
   ]);
 });
 
-test("a changed, removed or late file says npm run reset", async () => {
+test("points to npm run reset if a file was changed, removed or added too late", async () => {
   await write("20260102000000_second.sql", "create table public.notes (note text);");
   await apply();
   await write("20260101000000_first.sql", "select 1");
@@ -105,14 +105,14 @@ describe("a database of another release", () => {
     await query("insert into public.notes values ('kept')");
   });
 
-  test("of an older one gets the new migrations and keeps its rows", async () => {
+  test("that is older gets the new migrations and keeps its rows", async () => {
     await write(second, "alter table public.notes add column read boolean not null default false");
     expect(await upgrade()).toEqual([second]);
     expect(await query("select * from public.notes")).toEqual([{ note: "kept", read: false }]);
     expect(await versions()).toEqual(["20260101000000", "20260201000000"]);
   });
 
-  test("of an older one is as before when a migration fails, and the next start takes it up", async () => {
+  test("that is older stays unchanged when a migration fails, and is upgraded by the next start", async () => {
     await write(second, "alter table public.notes add column read boolean; update public.notes set missing = 1;");
     await expect(upgrade()).rejects.toThrow(
       /second\.sql, line 1: column "missing" [\s\S]*Nothing of this file has been applied/,
@@ -122,7 +122,7 @@ describe("a database of another release", () => {
     expect(await upgrade()).toEqual([second]);
   });
 
-  test("of a newer one is refused and left alone", async () => {
+  test("that is newer is refused and not changed", async () => {
     await write(second, "alter table public.notes add column read boolean");
     await upgrade();
     await rm(path.join(directory, second));
@@ -136,7 +136,7 @@ describe("a database of another release", () => {
   test.each([
     ["with a migration that 0.1.0 does not have", "20251231000000"],
     ["with another text of one of 0.1.0's", "20260101000000"],
-  ])("from before 0.1.0, %s, is refused with what to do", async (_, version) => {
+  ])("from before 0.1.0, %s, is refused with advice", async (_, version) => {
     await query(
       `insert into supabase_migrations.schema_migrations values ('${version}', '{select 1}', 'old')
        on conflict (version) do update set statements = excluded.statements`,
@@ -148,13 +148,13 @@ describe("a database of another release", () => {
     expect(await query("select * from public.notes")).toEqual([{ note: "kept" }]);
   });
 
-  test("is upgraded once by several starts at the same time", async () => {
+  test("is upgraded once by several concurrent starts", async () => {
     await write(second, "select pg_sleep(0.2); alter table public.notes add column read boolean");
     const applied = await Promise.all([upgrade(), upgrade(), upgrade()]);
     expect(applied.flat()).toEqual([second]);
   });
 
-  test("whose table is in use waits briefly, lets callers through, and tries again", async () => {
+  test("with a table in use waits briefly, lets callers through, and retries", async () => {
     await write(second, "alter table public.notes add column read boolean");
     const longCall = withDatabase(dbUrl, async (client) => {
       await client.query("begin");
@@ -172,7 +172,7 @@ describe("a database of another release", () => {
     await longCall;
   });
 
-  test("whose upgrade is cut off in the middle is as before, and the next start takes it up", async () => {
+  test("stays unchanged when its upgrade is interrupted, and is upgraded by the next start", async () => {
     await write(second, "alter table public.notes add column read boolean; select pg_sleep(60);");
     const cut = upgrade();
     const refused = expect(cut).rejects.toThrow(/second\.sql/);
@@ -190,12 +190,12 @@ describe("a database of another release", () => {
   });
 });
 
-test("a file that is no migration is refused by name", async () => {
+test("refuses a file that is not a migration, by name", async () => {
   await write("notes.sql", "select 1");
-  await expect(apply()).rejects.toThrow(/notes\.sql is no migration's name/);
+  await expect(apply()).rejects.toThrow(/notes\.sql is not a valid migration name/);
 });
 
-test("a seed is applied whole or not at all", async () => {
+test("applies a seed completely or not at all", async () => {
   const file = path.join(directory, "seed.sql");
   await writeFile(file, "create table public.seeded (id int); insert into public.seeded values ('x');");
   await expect(applySqlFile({ dbUrl, file })).rejects.toThrow(

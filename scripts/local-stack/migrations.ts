@@ -7,7 +7,7 @@ import { withDatabase } from "./database.ts";
 import { codeOf, messageOf, StackError } from "./errors.ts";
 import { excerpt, leadingComments, lineAt, SqlSyntaxError, type Statement, splitStatements } from "./statements.ts";
 
-/** A migration's file, as the Supabase CLI names it: `<14 digits>_<name>.sql`. */
+/** A migration file, named as in the Supabase CLI: `<14 digits>_<name>.sql`. */
 export type MigrationFile = { version: string; name: string; file: string };
 type Migration = MigrationFile & { sql: string; statements: Statement[] };
 type Recorded = { version: string; statements: string[] | null };
@@ -16,19 +16,21 @@ const fileName = /^(\d{14})_(.*)\.sql$/;
 const reset = "During development start afresh with the files as they are: npm run reset";
 const untouched = "Nothing was changed.";
 
-/** Calls queue behind a statement that waits for a table, so a migration waits briefly and tries again. */
+/** Calls queue behind a statement that waits for a table, so a migration waits only briefly and retries. */
 const lockTimeoutMs = 500;
 const lockAttempts = 20;
 const lockPauseMs = 500;
 const lockNotAvailable = "55P03";
 
-/** The migrations in `directory`, oldest first. */
+/** Lists the migrations in `directory`, oldest first. */
 export async function listMigrations(directory: string): Promise<MigrationFile[]> {
   const names = (await readdir(directory)).filter((name) => name.endsWith(".sql")).sort();
   return names.map((file) => {
     const [, version, name] = fileName.exec(file) ?? [];
     if (version === undefined || name === undefined) {
-      throw new StackError(`${path.join(directory, file)} is no migration's name. Call it <YYYYMMDDHHMMSS>_<name>.sql`);
+      throw new StackError(
+        `${path.join(directory, file)} is not a valid migration name. Call it <YYYYMMDDHHMMSS>_<name>.sql`,
+      );
     }
     return { version, name, file: path.join(directory, file) };
   });
@@ -49,7 +51,7 @@ async function readStatements(file: string, sql: string): Promise<Statement[]> {
   }
 }
 
-/** What is recorded as applied, oldest first; nothing where nothing ever was. */
+/** Returns the migrations recorded as applied, oldest first; empty if none ever were. */
 export async function recordedMigrations(client: pg.Client): Promise<Recorded[]> {
   const { rows } = await client.query<{ known: boolean }>(
     "select to_regclass('supabase_migrations.schema_migrations') is not null as known",
@@ -61,7 +63,7 @@ export async function recordedMigrations(client: pg.Client): Promise<Recorded[]>
   return recorded.rows;
 }
 
-/** @throws StackError when the database cannot reach the files by going forward */
+/** @throws StackError if the database cannot reach the files' state by applying more of them */
 function findPending(
   files: readonly Migration[],
   recorded: readonly Recorded[],
@@ -117,13 +119,13 @@ function findPending(
 }
 
 /**
- * Applies the migrations of `directory` that are not recorded yet, each in one transaction with its record in
+ * Applies the unrecorded migrations of `directory`, each in one transaction with its record in
  * `supabase_migrations.schema_migrations`, as the Supabase CLI does. Concurrent callers wait for each other.
- * @param options.firstRelease the file names of 0.1.0; a database with another history up to there is refused
+ * @param options.firstRelease the file names of 0.1.0; a database with a different history up to there is refused
  * @returns the files applied
- * @throws StackError with file, line, statement and Postgres's message at the first that fails; with what to do
- * when the database is older than the first release or newer than the files, or when an applied file was changed,
- * removed, or preceded by a new one
+ * @throws StackError with file, line, statement and Postgres's message at the first failure; with advice if the
+ * database is older than the first release or newer than the files, or if an applied file was changed, removed, or
+ * preceded by a new one
  */
 export async function applyMigrations(options: {
   dbUrl: string;
@@ -150,7 +152,7 @@ export async function applyMigrations(options: {
   });
 }
 
-/** Applies a file, and tries again while other sessions hold locks that it needs. */
+/** Applies a file, and retries while other sessions hold locks that it needs. */
 async function applyWhenUnlocked(client: pg.Client, migration: Migration, record: pg.QueryConfig): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {

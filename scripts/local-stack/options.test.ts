@@ -4,16 +4,16 @@ import { readOptions } from "./options.ts";
 import { defaultPorts } from "./ports.ts";
 import { statusSettings } from "./supabase-status.ts";
 
-test("without options the known ports and .local are used", () => {
+test("uses the default ports and .local without options", () => {
   expect(readOptions([])).toMatchObject({ ports: defaultPorts, dataDir: ".local", json: false, dev: false });
 });
 
-test("models that fail on purpose are seeded only on request", () => {
+test("seeds models that fail on purpose only on request", () => {
   expect(readOptions([]).testModels).toBe(false);
   expect(readOptions(["--test-models"]).testModels).toBe(true);
 });
 
-test("ports are moved together or chosen freely", () => {
+test("shifts ports together or chooses free ones", () => {
   expect(readOptions(["--port-offset", "100"]).ports.web).toBe(3100);
   expect(Object.values(readOptions(["--ports", "auto"]).ports).every((port) => port === 0)).toBe(true);
 });
@@ -28,11 +28,11 @@ test.each([
   [["--supabase"], "--dev"],
   [["--scale", "--dev"], "--scale"],
   [["extra"], "extra"],
-])("%j is refused with a message", (args, named) => {
+])("refuses %j with a message", (args, named) => {
   expect(() => readOptions(args)).toThrow(named);
 });
 
-test("an address on this machine follows the port, another is kept", () => {
+test("a URL on this machine follows the port, and any other is kept", () => {
   const ports = { ...defaultPorts, web: 3456 };
   expect(addressesOf(ports, {}).base).toBe("http://localhost:3456");
   expect(addressesOf(ports, { BASE_URL: "http://web.gatehouse.localhost:3000/" }).base).toBe(
@@ -43,7 +43,7 @@ test("an address on this machine follows the port, another is kept", () => {
   expect(wishedWebPort({ BASE_URL: "https://example.com:4000" })).toBeUndefined();
 });
 
-test("what supabase status says becomes our settings", () => {
+test("turns the output of supabase status into settings", () => {
   const status = 'API_URL="http://127.0.0.1:54321"\nDB_URL="postgresql://postgres:p@127.0.0.1:54322/postgres"\n';
   expect(
     statusSettings(`${status}PUBLISHABLE_KEY="sb_publishable_a"\nSECRET_KEY="sb_secret_a"\nANON_KEY="jwt"\n`),

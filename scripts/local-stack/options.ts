@@ -34,9 +34,9 @@ export type Options = {
 };
 
 /**
- * Reads the command line. `npm start --json` counts too: npm takes the option for its own, tells us by its
+ * Parses the command line. Also recognizes `npm start --json`: npm takes the option for itself, passes it to us in the
  * environment, and then prints its banner on standard error.
- * @throws StackError that says what is wrong with it
+ * @throws StackError that says what is wrong with the command line
  */
 export function readOptions(args: string[], npmConfig: NodeJS.ProcessEnv = process.env): Options {
   const values = parse(args);

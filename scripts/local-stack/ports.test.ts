@@ -47,7 +47,7 @@ const canListen = (port: number, host: string) =>
     () => false,
   );
 
-/** As two starts at the same moment do. */
+/** Reserves ports as a start does, and releases them after the test. */
 async function hold(wished: Ports): ReturnType<typeof holdPorts> {
   const found = await holdPorts(wished);
   holds.push(...Object.values(found.held));
@@ -60,7 +60,7 @@ async function holdAny(): Promise<HeldPort> {
   return one;
 }
 
-/** The first of two adjacent free ports below the range of outgoing connections. */
+/** Returns the first of two adjacent free ports below the range for outgoing connections. */
 async function freePair(): Promise<number> {
   for (;;) {
     const first = await holdFreePort();
@@ -73,7 +73,7 @@ async function freePair(): Promise<number> {
 const anyPorts = Object.fromEntries(Object.keys(defaultPorts).map((name) => [name, 0])) as Ports;
 const used = (held: HeldPorts) => Object.values(numbersOf(held));
 
-test("any port is one that fetch takes, unlike the one below", async () => {
+test("an automatically chosen port is one that fetch allows, unlike the port below the range", async () => {
   const causeAt = (port: number) =>
     fetch(`http://127.0.0.1:${port}`).then(
       () => "none",
@@ -83,13 +83,13 @@ test("any port is one that fetch takes, unlike the one below", async () => {
   expect(await causeAt(anyPort.from)).not.toBe("bad port");
 });
 
-test("any free ports are all different", async () => {
+test("automatically chosen ports are all different", async () => {
   const { held, taken } = await hold(anyPorts);
   expect(new Set(used(held)).size).toBe(Object.keys(defaultPorts).length);
   expect(taken).toEqual([]);
 });
 
-test("a taken port is named, and the next free one is chosen that no other service wishes", async () => {
+test("reports a taken port and chooses the next free one that no other service requests", async () => {
   const port = await freePair();
   await occupy(port);
   const { held, taken } = await hold({ ...anyPorts, web: port, gateway: port + 1 });
@@ -98,21 +98,21 @@ test("a taken port is named, and the next free one is chosen that no other servi
   expect(taken).toMatchObject([{ name: "web", port, chosen: held.web.port }]);
 });
 
-test("a port that is only taken on ::1 is taken, since browsers may try it for localhost", async () => {
+test("counts a port that is taken only on ::1 as taken, since browsers may try it for localhost", async () => {
   const port = await freePair();
   await occupy(port, "::1");
   const { taken } = await hold({ ...anyPorts, web: port });
   expect(taken).toMatchObject([{ name: "web", port }]);
 });
 
-test("a port that a connection has as its local port is taken", async () => {
+test("counts the local port of a connection as taken", async () => {
   const port = await openConnection();
   const { held, taken } = await hold({ ...anyPorts, mail: port });
   expect(taken).toMatchObject([{ name: "mail", port, chosen: held.mail.port }]);
   if (process.platform === "linux") expect(taken[0]?.owner).toContain(`(${process.pid})`);
 });
 
-test("two starts at the same moment choose different ports", async () => {
+test("chooses different ports for two concurrent starts", async () => {
   const port = await freePair();
   const wished = { ...anyPorts, web: port, gateway: port + 1 };
   const [one, other] = await Promise.all([hold(wished), hold(wished)]);
@@ -120,13 +120,13 @@ test("two starts at the same moment choose different ports", async () => {
 });
 
 describe("the highest port", () => {
-  test("is chosen where it is the next free one", async () => {
+  test("is chosen if it is the next free one", async () => {
     const one = await vi.waitFor(() => holdFreePort({ from: 65_534, except: new Set([65_534]) }));
     holds.push(one);
     expect(one.port).toBe(65_535);
   });
 
-  test("is the last: a start that would need another is refused, and keeps no port", async () => {
+  test("is the last: a start that needs another is refused and releases its ports", async () => {
     const gateway = await freePair();
     const refused = holdPorts({ ...anyPorts, gateway, provider: 65_535, oidc: 65_535 });
     await expect(refused).rejects.toThrow(StackError);
@@ -146,7 +146,7 @@ describe("a reserved port", () => {
     await expect(once(socket, "close")).rejects.toThrow("ECONNRESET");
   });
 
-  test("is free for its service after the handover, and still taken for another start", async () => {
+  test("is free for its service after the handover, but taken for another start", async () => {
     const one = await holdAny();
     await one.handOver();
     const { taken } = await hold({ ...anyPorts, web: one.port });
@@ -156,7 +156,7 @@ describe("a reserved port", () => {
     expect(await one.isTaken()).toBe(true);
   });
 
-  test("is free after its release, and can be handed over again when its service restarts", async () => {
+  test("is free after its release and can be handed over again when its service restarts", async () => {
     const one = await holdAny();
     await one.handOver();
     await one.release();
@@ -173,7 +173,7 @@ describe("a reserved port", () => {
   });
 });
 
-test("the message names the port, its owner where known, and the port used instead", () => {
+test("the message names the port, its owner if known, and the port used instead", () => {
   const taken = { name: "web", port: 3000, chosen: 3001 } as const;
   expect(describeTaken({ ...taken, owner: "nginx (12)" })).toBe("port 3000 for web is taken by nginx (12); using 3001");
   expect(describeTaken({ ...taken, owner: undefined })).toBe("port 3000 for web is taken; using 3001");

@@ -4,7 +4,7 @@ import { host } from "./addresses.ts";
 import { codeOf, StackError } from "./errors.ts";
 import { portOwner } from "./runner/listeners.ts";
 
-/** The ports that people know; the next free one where one is taken. */
+/** The default ports. If one is taken, the next free port is used. */
 export const defaultPorts = {
   web: 3000,
   notes: 3001,
@@ -50,7 +50,7 @@ const guardHost = "::1";
 
 type Close = () => Promise<void>;
 
-/** Binds a port the way a service does. @returns how to close it, or undefined when the port is taken */
+/** Binds a port as a service does. @returns how to close it, or undefined if the port is taken */
 function listen(port: number, address: string): Promise<Close | undefined> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => socket.resetAndDestroy());
@@ -66,7 +66,7 @@ function listen(port: number, address: string): Promise<Close | undefined> {
   });
 }
 
-/** Reserves a port on both loopback addresses. @returns undefined when either is taken */
+/** Reserves a port on both loopback addresses. @returns undefined if either is taken */
 async function holdPort(port: number): Promise<HeldPort | undefined> {
   let service = await listen(port, host);
   if (!service) return undefined;
@@ -98,8 +98,8 @@ async function holdPort(port: number): Promise<HeldPort | undefined> {
 }
 
 /**
- * Reserves a port for each name: the wished one, or the next free one; any free one where the wish is 0.
- * @returns the ports and, of the wished ones, those that were taken
+ * Reserves a port for each name: the requested one or the next free one, or any free one if 0 is requested.
+ * @returns the ports, and those of the requested ones that were taken
  */
 export async function holdPorts(wished: Ports): Promise<{ held: HeldPorts; taken: TakenPort[] }> {
   const held: Partial<HeldPorts> = {};
@@ -156,7 +156,7 @@ export function numbersOf(held: HeldPorts): Ports {
   return Object.fromEntries(Object.entries(held).map(([name, { port }]) => [name, port])) as Ports;
 }
 
-/** What to tell the person at the terminal about a taken port. */
+/** Formats the terminal message about a taken port. */
 export function describeTaken({ name, port, owner, chosen }: TakenPort): string {
   return `port ${port} for ${name} is taken${owner ? ` by ${owner}` : ""}; using ${chosen}`;
 }

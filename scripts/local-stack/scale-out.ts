@@ -6,13 +6,13 @@ import { limits, type Service } from "./runner/service.ts";
 import { configurePgBouncer, findPgBouncer } from "./services/pgbouncer/pgbouncer.ts";
 import type { ServiceContext } from "./services.ts";
 
-/** How many processes serve what one does otherwise. */
+/** How many processes replace a single one. */
 const copies = { web: 2, functions: 3 } as const;
 
-/** The further ports of a stack with several servers and a pooler. */
+/** The additional ports of a stack with several servers and a pooler. */
 export type ScaledPorts = { pooler: HeldPort; servers: Record<keyof typeof copies, HeldPort[]> };
 
-/** @throws StackError where PgBouncer is missing */
+/** @throws StackError if PgBouncer is missing */
 export async function holdScaledPorts(): Promise<ScaledPorts> {
   if (!findPgBouncer()) throw new StackError("--scale needs PgBouncer on the PATH: install the package pgbouncer.");
   const hold = (count: number) => Promise.all(Array.from({ length: count }, () => holdFreePort()));
@@ -20,7 +20,7 @@ export async function holdScaledPorts(): Promise<ScaledPorts> {
   return { pooler, servers: { web, functions } };
 }
 
-/** Replaces the web server and the functions by several of each behind a balancer, and adds the pooler. */
+/** Replaces the web server and the functions with several processes each behind a balancer, and adds the pooler. */
 export function scaleOut(
   services: readonly Service[],
   { context, poolerUrl, plain }: { context: ServiceContext; poolerUrl: string; plain: Record<string, string> },
@@ -51,7 +51,7 @@ export function scaleOut(
       dependsOn: ["bootstrap"],
       health: { check: () => withDatabase(poolerUrl, async (client) => void (await client.query("select 1"))) },
       ...limits,
-      // Its SIGTERM is the fast one since 1.23 alone; SIGINT ends it once no transaction is under way.
+      // PgBouncer's SIGTERM is a fast shutdown only since 1.23; SIGINT ends it once no transaction is running.
       stopSignal: "SIGINT",
     },
     {
@@ -75,7 +75,7 @@ export function scaleOut(
   ];
 }
 
-/** `web`, `web-2`, and so on. */
+/** Names the copies `web`, `web-2`, and so on. */
 function copyOf(service: Service, { port, index }: { port: HeldPort; index: number }): Service {
   return {
     ...service,

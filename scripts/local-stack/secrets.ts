@@ -17,7 +17,7 @@ const secretsSchema = z.object({
     supabase_auth_admin: z.string().min(1),
     gateway: z.string().min(1),
   }),
-  /** Signs what opaque keys are translated to towards the identity backend (HS256). */
+  /** Signs the role tokens that replace opaque keys in requests to the identity backend (HS256). */
   jwtSecret: z.string().min(32),
   /** Signs users' tokens: a private ES256 JWK with `kid`. */
   signingKey: z.object({
@@ -36,14 +36,14 @@ const secretsSchema = z.object({
   accountsSecret: z.string().min(32),
   providerKey: z.string().min(1),
   demoPassword: z.string().min(8),
-  /** The demo admin's authenticator, once the seed has enrolled it. */
+  /** The demo admin's authenticator, after the seed has enrolled it. */
   adminTotp: z.object({ secret: z.string(), factorId: z.string() }).optional(),
-  /** The demo's keys for the AI gateway, once the seed has made them: the workspace's, and the external app's. */
+  /** The demo's keys for the AI gateway, after the seed has created them: the workspace's and the external app's. */
   aiKey: keptKey.optional(),
   appKey: keptKey.optional(),
 });
 
-/** A key's text; `lookup` is how the database knows it. */
+/** A key's text; the database finds it by `lookup`. */
 export type KeptKey = z.infer<typeof keptKey>;
 
 export type Secrets = z.infer<typeof secretsSchema>;
@@ -84,7 +84,7 @@ async function makeSecrets(): Promise<Secrets> {
   };
 }
 
-/** Keeps the secrets in `dataDir/secrets.json`, mode 0600, replacing the file in one step. */
+/** Saves the secrets in `dataDir/secrets.json` atomically, with mode 0600. */
 export function saveSecrets(dataDir: string, secrets: Secrets): void {
   const draft = `${fileIn(dataDir)}.new`;
   writeFileSync(draft, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600, flush: true });
@@ -92,8 +92,8 @@ export function saveSecrets(dataDir: string, secrets: Secrets): void {
 }
 
 /**
- * The stack's own secrets: made up at the first start, the same ever after.
- * @throws StackError when the file cannot be understood, or is gone while a cluster with its passwords is there
+ * Loads the stack's own secrets, which are generated at the first start and never change.
+ * @throws StackError if the file is invalid, or missing while a cluster with its passwords exists
  */
 export async function loadSecrets(dataDir: string, { clusterExists }: { clusterExists: boolean }): Promise<Secrets> {
   let text: string;
@@ -113,32 +113,35 @@ export async function loadSecrets(dataDir: string, { clusterExists }: { clusterE
   }
 }
 
-/** What the identity backend shows the stack's OpenID provider; it follows from the other secrets. */
+/** Derives the identity backend's client secret at the stack's OpenID provider. */
 export function oidcClientSecret({ jwtSecret }: Secrets): string {
   return createHmac("sha256", jwtSecret).update("secret of the OpenID client").digest("base64url");
 }
 
-/** What the identity backend shows the stand-in for the bot challenge; it follows from the other secrets. */
+/** Derives the identity backend's secret at the stand-in for the bot challenge. */
 export function turnstileSecret({ jwtSecret }: Secrets): string {
   return createHmac("sha256", jwtSecret).update("secret of the bot challenge").digest("base64url");
 }
 
-/** Signs what satellites hold of people; it follows from the other secrets. */
+/** Derives the secret that signs satellites' app sessions. */
 export function appSessionSecret({ jwtSecret }: Pick<Secrets, "jwtSecret">): string {
   return createHmac("sha256", jwtSecret).update("secret of app sessions").digest("base64url");
 }
 
-/** Hashes what recovery mails carry, on this machine; it follows from the project's secret key. */
+/** Derives the secret that hashes recovery email tokens on this machine from the project's secret key. */
 export function recoveryHashSecret(secretKey: string): string {
   return createHmac("sha256", secretKey).update("secret of recovery").digest("base64url");
 }
 
-/** By which a satellite of the stack proves itself to the platform; it follows from the other secrets. */
+/** Derives the secret with which a satellite of the stack authenticates to the platform. */
 export function demoAppSecret({ jwtSecret }: Secrets, name: string): string {
   return createHmac("sha256", jwtSecret).update(`secret of the app ${name}`).digest("base64url");
 }
 
-/** What an opaque API key stands for towards the identity backend: a token of that role, for ten years. */
+/**
+ * Creates the token that represents an opaque API key at the identity backend: a token of this role, valid for ten
+ * years.
+ */
 export function mintRoleToken(role: "anon" | "service_role", jwtSecret: string): Promise<string> {
   return new SignJWT({ role })
     .setProtectedHeader({ alg: "HS256", typ: "JWT" })

@@ -20,7 +20,7 @@ export type ServiceContext = {
   root: string;
   dataDir: string;
   held: HeldPorts;
-  /** The numbers of those. */
+  /** The port numbers of `held`. */
   ports: Ports;
   addresses: Addresses;
   secrets: Secrets;
@@ -28,9 +28,9 @@ export type ServiceContext = {
   environment: Environment;
   placement: Placement;
   templatesUrl: string;
-  /** The port that the services find Postgres at, where it is not its own. */
+  /** The port through which the services reach Postgres, if not its own. */
   databaseVia: number | undefined;
-  /** The further ports where several servers run behind a pooler. */
+  /** The additional ports if several servers run behind a pooler. */
   scaled: ScaledPorts | undefined;
   dev: boolean;
 };
@@ -39,7 +39,7 @@ function plainEnvironment(all: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(all).filter(([name]) => inheritedNames.includes(name)));
 }
 
-/** Every process of the embedded stack, as data. */
+/** Describes every process of the embedded stack. */
 export async function describeServices(context: ServiceContext): Promise<Service[]> {
   const {
     root,
@@ -58,7 +58,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
   const plain = plainEnvironment(environment.all);
   const script = (file: string) => ({ command: process.execPath, args: [path.join(root, file)], cwd: root });
   const database = (role: keyof Secrets["passwords"]) => databaseUrl(role, secrets, databaseVia ?? ports.postgres);
-  // The Data API stays outside: PostgREST, whose part it plays, listens on a session of its own.
+  // The Data API is not pooled: like PostgREST, which it replaces, it listens in its own session.
   const pooled = (role: keyof Secrets["passwords"]) =>
     databaseUrl(role, secrets, scaled?.pooler.port ?? databaseVia ?? ports.postgres);
   const gotrue = Object.fromEntries(Object.entries(environment.all).filter(([name]) => name.startsWith("GOTRUE_")));
@@ -158,7 +158,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
       dependsOn: [],
       health: { url: `${addresses.oidc}/healthz` },
       ...limits,
-      // Its library warns of what a provider for demo people can do without.
+      // Its library warns about features that a provider for demo accounts does not need.
       loud: /\b(error|cannot|incomplete)\b/i,
     },
     ...(botChallenge
@@ -208,7 +208,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         ...environment.all,
         HOST: host,
         PORT: String(ports.functions),
-        // As hosted Supabase names them.
+        // Named as on hosted Supabase.
         SUPABASE_URL: addresses.supabase,
         SUPABASE_DB_URL: pooled("postgres"),
         SUPABASE_PUBLISHABLE_KEYS: JSON.stringify({ default: secrets.publishableKey }),
@@ -230,12 +230,12 @@ export async function describeServices(context: ServiceContext): Promise<Service
       kind: "service",
       name: demoApp.name,
       ...script("satellites/notes/server.ts"),
-      // Nothing of the platform's: it knows where the platform is, and its own secret.
+      // Gets none of the platform's settings, only its address and the satellite's own secret.
       env: {
         ...plain,
         NODE_ENV: "production",
         APP_NAME: demoApp.name,
-        // Sessions that tests end in the database end at the next request.
+        // If a test ends a session in the database, the next request notices.
         INTROSPECTION_CACHE_SECONDS: "0",
         APP_SECRET: demoAppSecret(secrets, demoApp.name),
         ...brandSettings(environment),

@@ -78,7 +78,7 @@ const addressOf = ({ port }: HeldPort) => `http://127.0.0.1:${port}`;
 const askOnce = async (url: string) => (await fetch(url)).text();
 const readFileOf = () => JSON.parse(readFileSync(path.join(dataDir, "stack.json"), "utf8")) as StackDescription;
 
-/** A database, and a web server that has its address. */
+/** A database, and a web server that has the database's address. */
 const steps = (held: HeldPorts): Step[] => [
   service("store", held.postgres),
   service("front", held.web, { dependsOn: ["store"], told: addressOf(held.postgres) }),
@@ -90,13 +90,13 @@ const planOf = (held: HeldPorts, planned = steps(held)) => ({
   describe: (services: StackDescription["services"]) => ({ base: addressOf(held.web), services }) as StackDescription,
 });
 
-/** Takes a port that was kept for a service, as another process can once the service is about to start. */
+/** Takes a port reserved for a service, as another process can once the service is about to start. */
 async function steal(held: HeldPort): Promise<void> {
   await held.handOver();
   await listenOn(held.port);
 }
 
-/** Accepts every request, health checks included. */
+/** Accepts every request, including health checks. */
 async function listenOn(port: number): Promise<void> {
   const thief = createServer((_, answer) => answer.end("from another process")).listen(port, "127.0.0.1");
   thieves.push(thief);
@@ -104,7 +104,7 @@ async function listenOn(port: number): Promise<void> {
 }
 
 test.each(["postgres", "web"] as const)(
-  "a service whose port (%s) is lost before it listens gets another, and all others learn of it",
+  "a service that loses its port (%s) before it listens gets another, and all others get the new address",
   async (name) => {
     const plans: HeldPorts[] = [];
     const { start } = await newStack(async (held) => {
@@ -139,7 +139,7 @@ test.each(["postgres", "web"] as const)(
   },
 );
 
-test("of a service's two ports either may be lost", async () => {
+test("a service may lose either of its two ports", async () => {
   const both = `for (const port of [process.env.PORT, process.env.OTHER])
     require("node:http").createServer((_, answer) => answer.end()).listen(Number(port), "127.0.0.1");`;
   const chosen: number[] = [];
@@ -156,7 +156,7 @@ test("of a service's two ports either may be lost", async () => {
   expect(await askOnce(`http://127.0.0.1:${chosen[1]}`)).toBe("");
 });
 
-test("what is under way when a port is lost has ended before the next start begins", async () => {
+test("steps that run when a port is lost end before the next start begins", async () => {
   const events: string[] = [];
   const { start } = await newStack(async (held) => {
     events.push("plan");
@@ -176,7 +176,7 @@ test("what is under way when a port is lost has ended before the next start begi
   expect(events).toEqual(["plan", "task ended", "plan", "task ended"]);
 });
 
-test("a running service that crashes and loses its port gets another, and stack.json names it", async () => {
+test("a running service that crashes and loses its port gets another, which stack.json names", async () => {
   const plans: HeldPorts[] = [];
   const { start } = await newStack(async (held) => {
     plans.push(held);
@@ -207,7 +207,7 @@ test("a running service that crashes and loses its port gets another, and stack.
   expect(errors).toEqual([]);
 });
 
-test("a service that dies for another reason keeps its port, and says what to try", async () => {
+test("a service that dies for another reason keeps its port and says what to try", async () => {
   let plans = 0;
   const { start } = await newStack(async (held) => {
     plans += 1;
@@ -217,7 +217,7 @@ test("a service that dies for another reason keeps its port, and says what to tr
   expect(plans).toBe(1);
 });
 
-test("a stop while it starts again ends it: nothing runs, and nothing says that something does", async () => {
+test("a stop during a restart ends the stack and removes its description", async () => {
   let plans = 0;
   const begun = await newStack(async (held) => {
     plans += 1;

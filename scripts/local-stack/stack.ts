@@ -17,26 +17,26 @@ export type StartOptions = {
   root: string;
   options: Options;
   environment: Environment;
-  /** Where people read what goes on. */
+  /** The terminal of the person who started the stack. */
   terminal: Terminal;
-  /** Hears of a service that would not stay up. */
+  /** Called if a service does not stay up. */
   onGiveUp: (error: Error) => void;
 };
 
-/** A stack that has its data directory. Nothing runs before `start`. */
+/** A stack that owns its data directory. Nothing runs before `start`. */
 export type Stack = {
-  /** @returns what runs, or undefined when it was stopped before it was ready */
+  /** @returns the running stack, or undefined if it was stopped before it was ready */
   start: () => Promise<StackDescription | undefined>;
   stop: () => Promise<void>;
   kill: () => void;
 };
 
-/** What runs on given ports. */
+/** What runs on the given ports. */
 export type Plan = {
   steps: readonly Step[];
-  /** Where the stack is found, for those who try to start a second one. */
+  /** The stack's URL, shown when someone tries to start a second one. */
   url: string;
-  /** What runs, given the processes. */
+  /** Describes the running stack, given its processes. */
   describe: (services: StackDescription["services"]) => StackDescription;
 };
 
@@ -49,7 +49,7 @@ export type Planner = {
 
 export type Opened = { dataDir: string; log: Log; record: RunRecord };
 
-/** Takes the data directory for this run. @throws StackError when another run has it, or we cannot write there */
+/** Takes the data directory for this run. @throws StackError if another run has it, or we cannot write there */
 export async function openDataDir({ options, terminal }: StartOptions): Promise<Opened> {
   const dataDir = path.resolve(options.dataDir);
   prepareDataDir(dataDir);
@@ -63,8 +63,8 @@ export async function openDataDir({ options, terminal }: StartOptions): Promise<
 }
 
 /**
- * Creates a stack from `plan`. When a service loses its port to another process, the whole stack stops and starts again
- * with a new plan and another port: addresses are in the settings of many services, and in the database.
+ * Creates a stack from `plan`. When a service loses its port to another process, the whole stack restarts with a new
+ * plan and another port, since addresses are in the settings of many services and in the database.
  */
 export function createStack(
   { options, environment, onGiveUp }: Pick<StartOptions, "options" | "environment" | "onGiveUp">,
@@ -96,7 +96,7 @@ export function createStack(
     return undefined;
   }
 
-  /** @returns what runs, or undefined when it was stopped or lost a port */
+  /** @returns the running stack, or undefined if it was stopped or lost a port */
   async function bringUp({ steps, describe }: Plan): Promise<StackDescription | undefined> {
     const portOf = new Map(steps.map((step) => [step.name, step.kind === "service" ? step.ports[0].port : 0]));
     const describeRun = (processes: readonly OwnedProcess[]) =>

@@ -3,7 +3,7 @@ import { excerpt, leadingComments, lineAt, SqlSyntaxError, splitStatements } fro
 
 const texts = async (sql: string) => (await splitStatements(sql)).map((statement) => statement.text);
 
-test("semicolons in strings, bodies and comments end no statement", async () => {
+test("does not end a statement at semicolons in strings, bodies or comments", async () => {
   const body = "create function f() returns text language sql as $$ select ';' ; $$";
   expect(await texts(`select 'a;b'; -- c;d\n/* e;f */ ${body};\nselect 1;`)).toEqual([
     "select 'a;b'",
@@ -12,33 +12,33 @@ test("semicolons in strings, bodies and comments end no statement", async () => 
   ]);
 });
 
-test("a SQL-standard body is one statement", async () => {
+test("treats a SQL-standard body as one statement", async () => {
   const body = "create function f() returns int language sql begin atomic select 1; select 2; end";
   expect(await texts(`${body};select 3`)).toEqual([body, "select 3"]);
 });
 
-test("comments alone make no statement", async () => {
+test("finds no statement in comments alone", async () => {
   expect(await texts("-- nothing\n/* here */\n")).toEqual([]);
 });
 
-test("drops empty statements with the comments before them", async () => {
+test("drops empty statements with their comments", async () => {
   expect(await texts("; select 1;; -- none\n; /* two */ select 2; ;")).toEqual(["select 1", "/* two */ select 2"]);
 });
 
-test("offsets count characters, also after those of several bytes", async () => {
+test("counts offsets in characters, even after multi-byte ones", async () => {
   const sql = "select 'Zoë 🦉';\n\n\nselect 2;";
   const [, second] = await splitStatements(sql);
   expect(second?.text).toBe("select 2");
   expect(lineAt(sql, second?.offset ?? 0)).toBe(4);
 });
 
-test("a syntax error tells its line", async () => {
+test("reports the line of a syntax error", async () => {
   const split = splitStatements("select '🦉';\n\ncreate tabel x ();\nselect 1;");
   await expect(split).rejects.toThrow(SqlSyntaxError);
   await expect(split).rejects.toMatchObject({ line: 3, message: 'syntax error at or near "tabel"' });
 });
 
-test("an excerpt begins after the comments and is short", () => {
+test("starts an excerpt after the comments and keeps it short", () => {
   const text = `-- why\n/* and\nhow */\n${Array.from({ length: 9 }, (_, line) => `line ${line}`).join("\n")}`;
   expect(text.slice(leadingComments(text))).toMatch(/^line 0/);
   expect(excerpt(text, 2)).toBe("line 0\nline 1\n…");

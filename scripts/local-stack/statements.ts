@@ -1,13 +1,15 @@
 import { hasSqlDetails, parse } from "libpg-query";
 
-/** One statement of a SQL file, as the Supabase CLI records it: comments before it kept, no closing semicolon. */
+/**
+ * A statement of a SQL file as the Supabase CLI records it: with the comments before it, without the closing semicolon.
+ */
 export type Statement = {
   text: string;
   /** Where `text` begins in the file, in UTF-16 units. */
   offset: number;
 };
 
-/** A SQL file that Postgres's own grammar refuses. */
+/** A SQL file with a syntax error, according to Postgres's own grammar. */
 export class SqlSyntaxError extends Error {
   override name = "SqlSyntaxError";
   readonly line: number;
@@ -17,17 +19,17 @@ export class SqlSyntaxError extends Error {
   }
 }
 
-/** The line, counted from 1, on which the UTF-16 unit at `offset` lies. */
+/** Returns the line, counted from 1, of the UTF-16 unit at `offset`. */
 export function lineAt(sql: string, offset: number): number {
   return sql.slice(0, offset).split("\n").length;
 }
 
-/** Semicolons with nothing but comments before them, and white space. */
+/** Semicolons with only comments and white space before them. */
 const emptyStatements = /^(?:(?:\s|--[^\n]*\n|\/\*[\s\S]*?\*\/)*;)*\s*/;
 
 /**
- * Splits a SQL file into its statements with Postgres's own parser.
- * @throws SqlSyntaxError at the first thing the grammar refuses
+ * Splits a SQL file into statements with Postgres's own parser.
+ * @throws SqlSyntaxError at the first syntax error
  */
 export async function splitStatements(sql: string): Promise<Statement[]> {
   const bytes = Buffer.from(sql, "utf8");
@@ -41,7 +43,7 @@ export async function splitStatements(sql: string): Promise<Statement[]> {
   }
   let start = 0;
   return parsed.stmts.map(({ stmt_location = 0, stmt_len }) => {
-    // The parser locates the first word: comments before it lie between it and the previous statement.
+    // The parser locates the first word. Comments before it are between it and the previous statement.
     const raw = bytes.subarray(start, stmt_len ? stmt_location + stmt_len : undefined).toString("utf8");
     const text = raw.replace(emptyStatements, "");
     const offset = bytes.subarray(0, start).toString("utf8").length + (raw.length - text.length);
@@ -50,13 +52,13 @@ export async function splitStatements(sql: string): Promise<Statement[]> {
   });
 }
 
-/** The first lines of a statement without the comments before it, short enough for a message. */
+/** Returns the first lines of a statement without the comments before it, short enough for a message. */
 export function excerpt(text: string, maxLines = 6): string {
   const lines = text.slice(leadingComments(text)).split("\n");
   return [...lines.slice(0, maxLines), ...(lines.length > maxLines ? ["…"] : [])].join("\n");
 }
 
-/** How many UTF-16 units of comments and white space stand before the statement itself. */
+/** Returns the number of UTF-16 units of comments and white space before the statement itself. */
 export function leadingComments(text: string): number {
   return /^(?:\s+|--[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*/.exec(text)?.[0].length ?? 0;
 }

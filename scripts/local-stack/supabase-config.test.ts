@@ -4,7 +4,7 @@ import { refuseLackingFeatures } from "./supabase-config.ts";
 
 const config = readFileSync("supabase/config.toml", "utf8");
 
-test("the checkout's config.toml turns on nothing that the local identity server lacks", () => {
+test("the checkout's config.toml enables nothing that the local identity server lacks", () => {
   expect(() => refuseLackingFeatures(config)).not.toThrow();
 });
 
@@ -20,7 +20,7 @@ test.each([
   ["auth.oauth_server", "enabled"],
   ["auth.hook.custom_access_token", "enabled"],
   ["auth.hook.send_email", "enabled"],
-])("[%s] %s is refused by name when it is on", (section, key) => {
+])("refuses [%s] %s by name if it is enabled", (section, key) => {
   const refuse = (line: string) => () => refuseLackingFeatures(`${config}\n[${section}]\n${line}\n`);
   expect(refuse(`${key} = true # on`)).toThrow(`\n  ${key} in [${section}]\n`);
   expect(refuse(`${key}=true`)).toThrow(`\n  ${key} in [${section}]\n`);

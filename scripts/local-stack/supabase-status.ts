@@ -4,9 +4,9 @@ import { parseEnv } from "node:util";
 import { StackError } from "./errors.ts";
 
 /**
- * What the Supabase CLI says of the project that `supabase start` runs here.
- * @returns the settings that stand for it
- * @throws StackError with the CLI's own words when none runs
+ * Reads the Supabase CLI's status of the project that `supabase start` runs on this machine.
+ * @returns the project's settings
+ * @throws StackError with the CLI's own message if none is running
  */
 export function readSupabaseStatus(root: string): Record<string, string> {
   const command = path.join(root, "node_modules/.bin/supabase");
@@ -17,7 +17,7 @@ export function readSupabaseStatus(root: string): Record<string, string> {
   if (status !== 0) {
     const reason = (error?.message ?? stderr).trim();
     throw new StackError(
-      `The Supabase CLI knows of no running project:\n${reason}\n` +
+      `The Supabase CLI finds no running project:\n${reason}\n` +
         "Start it first: npx supabase start. Or leave out --supabase: npm run dev",
     );
   }
@@ -25,8 +25,8 @@ export function readSupabaseStatus(root: string): Record<string, string> {
 }
 
 /**
- * Turns the output of `supabase status -o env` into our settings.
- * @throws StackError naming what it lacks
+ * Converts the output of `supabase status -o env` to our settings.
+ * @throws StackError naming what is missing
  */
 export function statusSettings(output: string): Record<string, string> {
   const said = parseEnv(output);

@@ -3,7 +3,7 @@ import type { BackendEmail } from "../email-templates/backend-emails.ts";
 import { host } from "./addresses.ts";
 
 /**
- * Serves the templates of emails on a free loopback port, since the identity backend takes them by URL.
+ * Serves email templates on a free loopback port, since the identity backend fetches them by URL.
  * @returns their base URL, and how to stop
  */
 export async function serveTemplates(emails: readonly BackendEmail[]): Promise<{ url: string; close: () => void }> {

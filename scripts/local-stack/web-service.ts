@@ -10,7 +10,7 @@ import { appSessionSecret, recoveryHashSecret } from "./secrets.ts";
 import { demoTenant } from "./services/oidc/stand-ins.ts";
 import type { ServiceContext } from "./services.ts";
 
-/** The web server, on whatever project `env` names. */
+/** Describes the web server's process, for the project that `env` names. */
 export function describeWeb(options: {
   root: string;
   port: HeldPort;
@@ -40,22 +40,22 @@ export function describeWeb(options: {
   };
 }
 
-/** The settings of the brand that were set, which every web server of the stack takes. */
+/** Returns the configured brand settings, which every web server of the stack gets. */
 export function brandSettings({ all }: Environment): Record<string, string> {
   return Object.fromEntries(Object.entries(all).filter(([name]) => name.startsWith("BRAND_")));
 }
 
-/** What emails of the identity backend show of the brand. */
+/** Returns the brand for the identity backend's emails. */
 export function emailBrand({ settings }: Environment): EmailBrand {
   return { name: settings.BRAND_NAME ?? defaultName, accent: settings.BRAND_ACCENT ?? defaultAccent };
 }
 
-/** The web server's environment on the embedded stack. Example values give way to secrets of the stack's own. */
+/** Returns the web server's environment on the embedded stack. The stack's own secrets replace example values. */
 export function webEnvironment(context: ServiceContext): Record<string, string> {
   const { addresses, ports, secrets, environment } = context;
   const given = environment.settings.WEB_MULTI_ACCOUNT_SESSION_SECRET;
   return {
-    // Supabase Auth's own binary asks Google and Apple themselves, whatever its settings say.
+    // Supabase Auth's own binary always calls the real Google and Apple, regardless of its settings.
     OAUTH_PROVIDERS: environment.settings.IDENTITY_BIN ? "github,azure,keycloak" : "google,github,apple,azure",
     OAUTH_FORM_TARGETS: addresses.oidc,
     MICROSOFT_TENANT: demoTenant,
@@ -65,13 +65,13 @@ export function webEnvironment(context: ServiceContext): Record<string, string> 
     ...botChallengeOf(context)?.web,
     BASE_URL: addresses.base,
     SUPABASE_URL: addresses.supabase,
-    // Nobody but this machine gets here, and tests come as many visitors: each names itself in X-Forwarded-For.
+    // Only this machine can connect, and tests act as many visitors, each with its own X-Forwarded-For.
     TRUSTED_PROXY_HOPS: environment.all.TRUSTED_PROXY_HOPS ?? "1",
     SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey,
     SUPABASE_SECRET_KEY: secrets.secretKey,
     AI_URL: `${addresses.supabase}/functions`,
     MAILBOX_URL: addresses.mailbox,
-    // The stack asks nothing of the internet unless a developer names a list.
+    // The stack sends no requests to the internet unless a developer names a list.
     BREACHED_PASSWORDS_URL: environment.all.BREACHED_PASSWORDS_URL ?? "off",
     SMTP_URL: `smtp://${host}:${ports.smtp}`,
     MAIL_FROM: `"${emailBrand(environment).name}" <no-reply@gatehouse.test>`,

@@ -3,9 +3,12 @@ import { requireOwnOrigin } from "./base-api.ts";
 
 const project = { base: "https://gatehouse.example" };
 
-test.each(["https://gatehouse.example", "https://gatehouse.example/"])("a QR code of %s is accepted there", (base) => {
-  expect(() => requireOwnOrigin({ base }, { origin: "https://gatehouse.example" })).not.toThrow();
-});
+test.each(["https://gatehouse.example", "https://gatehouse.example/"])(
+  "accepts its own platform's QR code with the base URL %s",
+  (base) => {
+    expect(() => requireOwnOrigin({ base }, { origin: "https://gatehouse.example" })).not.toThrow();
+  },
+);
 
 test.each([
   "https://evil.example",
@@ -14,7 +17,7 @@ test.each([
   "https://gatehouse.example.evil.example",
   "https://web.gatehouse.example",
   "null",
-])("a QR code of %s is refused, with the origin that was expected", (origin) => {
+])("refuses a QR code of %s and names the expected origin", (origin) => {
   expect(() => requireOwnOrigin(project, { origin })).toThrow(
     `This QR code is from ${origin}. Only codes from https://gatehouse.example are accepted, so nothing was sent.`,
   );

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { PhoneDevice } from "./command.ts";
 import type { Caller } from "./phone-session.ts";
 
-/** A problem of the platform (RFC 9457). */
+/** A problem returned by the platform (RFC 9457). */
 export class PlatformRefusal extends Error {
   readonly code: string;
   readonly requestId: string;
@@ -41,8 +41,8 @@ export function whoAmI(caller: Caller): Promise<z.infer<typeof session>> {
 }
 
 /**
- * The workspace that the gateway is asked for.
- * @throws Error where the account has none
+ * Returns the workspace to use at the gateway.
+ * @throws Error if the account has none
  */
 export async function workspaceOf(caller: Caller, chosen: string | null): Promise<string> {
   if (chosen) return chosen;
@@ -52,7 +52,7 @@ export async function workspaceOf(caller: Caller, chosen: string | null): Promis
 }
 
 /**
- * Refuses the link of another platform, or of somebody who plays ours. To be asked before anything is sent.
+ * Refuses a link of another platform or of an impostor. Must be called before anything is sent.
  * @throws Error that names both origins
  */
 export function requireOwnOrigin({ base }: Pick<Caller, "base">, { origin }: { origin: string }): void {
@@ -62,7 +62,7 @@ export function requireOwnOrigin({ base }: Pick<Caller, "base">, { origin }: { o
   }
 }
 
-/** Who asks by a QR code: to be shown before the person approves. */
+/** Reads who requests approval by a QR code, to be shown before the person approves. */
 export function readLink(
   caller: Caller,
   { id, secret }: { id: string; secret: string },
@@ -71,7 +71,7 @@ export function readLink(
   return send(caller, { path, answer: asking });
 }
 
-/** Answers a QR code by its link. */
+/** Approves or rejects a QR code's request. */
 export async function decideLink(
   caller: Caller,
   { id, secret, approve, device }: { id: string; secret: string; approve: boolean; device: PhoneDevice },
@@ -84,7 +84,7 @@ export async function pendingApprovals(caller: Caller): Promise<z.infer<typeof a
   return (await send(caller, { path: "/api/v1/auth/mfa/mobile/approvals", answer: approvals })).approvals;
 }
 
-/** Answers a request for the second factor. */
+/** Approves or rejects a request for the second factor. */
 export async function answerApproval(
   caller: Caller,
   { id, approve, pairCode, device }: { id: string; approve: boolean; pairCode: string; device: PhoneDevice },
@@ -105,7 +105,7 @@ const deviceRequest = z.object({
 });
 const deviceAnswer = z.object({ status: z.enum(["approved", "denied"]) });
 
-/** Reads a device's request by the code that it shows. */
+/** Reads a device's request by the code on its screen. */
 export function readDeviceRequest(
   caller: Caller,
   { userCode }: { userCode: string },

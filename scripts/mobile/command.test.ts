@@ -30,11 +30,11 @@ test.each([
     { verb: "mfa-answer", approve: true, id, pairCode: "012345", device },
   ],
   [["mfa", "reject", id], { verb: "mfa-answer", approve: false, id, pairCode: "", device }],
-])("%j is understood", (argv, command) => {
+])("parses %j", (argv, command) => {
   expect(readMobileCommand(argv)).toEqual({ ...command, sessionFile });
 });
 
-test("a phone that was not unlocked says so", () => {
+test("a phone that was not unlocked reports that", () => {
   expect(readMobileCommand(["qr", "approve", link, "--unlock", "none", "--device", "Ada's"])).toMatchObject({
     device: { name: "Ada's", appLock: false, localAuthentication: "none" },
   });
@@ -64,6 +64,6 @@ test.each([
   [["dance"], "no such command"],
   [[], "Say what to do"],
   [["whoami", "--unknown"], "Unknown option"],
-])("%j is refused in words", (argv, words) => {
+])("refuses %j with an explanation", (argv, words) => {
   expect(() => readMobileCommand(argv)).toThrow(words);
 });

@@ -27,7 +27,7 @@ running local stack.`;
 const sixDigits = z.string().regex(/^\d{6}$/, "a code has 6 digits");
 const unlock = z.enum(["passcode", "biometric", "none"], "--unlock is passcode, biometric or none");
 
-/** What the phone says of itself when it approves. */
+/** What the phone reports about itself when it approves. */
 export interface PhoneDevice {
   name: string;
   platform: "ios" | "android";
@@ -35,7 +35,7 @@ export interface PhoneDevice {
   localAuthentication: z.infer<typeof unlock>;
 }
 
-/** What a QR code holds: `{origin}/qr/open#{id}.{secret}`. */
+/** The content of a QR code: `{origin}/qr/open#{id}.{secret}`. */
 interface QrLink {
   origin: string;
   id: string;
@@ -53,12 +53,12 @@ type Deed =
   | { verb: "device"; approve: boolean; userCode: string; device: PhoneDevice }
   | { verb: "mfa-answer"; approve: boolean; id: string; pairCode: string; device: PhoneDevice };
 
-/** What `npm run mobile --` is asked to do, and where it keeps its session. */
+/** A parsed `npm run mobile --` command, and where it keeps its session. */
 export type MobileCommand = Deed & { sessionFile: string };
 
 /**
- * Reads the command line.
- * @throws Error in one sentence for people
+ * Parses the command line.
+ * @throws Error with a one-sentence message for the user
  */
 export function readMobileCommand(argv: string[]): MobileCommand {
   const { values, positionals } = parseArgs({

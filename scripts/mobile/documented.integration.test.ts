@@ -8,12 +8,12 @@ import { visitProvider } from "../../remix-app/testing/provider-visit.ts";
 import { createPerson, deletePerson, type Person, query } from "../test/people.ts";
 import { readStack } from "../test/stack.ts";
 
-// What docs/mobile.md says about supabase-js, on the stack under test.
+// Checks what docs/mobile.md says about supabase-js, on the stack under test.
 
 const stack = readStack();
 const { base, supabase } = stack;
 const journey = oauthJourney(stack);
-/** Replaces an app's own address: Supabase Auth lets codes go to loopback addresses of the site's host. */
+/** Replaces an app's own URL: Supabase Auth allows redirects to loopback addresses of the site's host. */
 const appOrigin = "http://127.0.0.1:9";
 
 function openApp(): SupabaseClient {
@@ -30,14 +30,14 @@ function openApp(): SupabaseClient {
 const assuranceOf = async ({ auth }: SupabaseClient) =>
   (await auth.mfa.getAuthenticatorAssuranceLevel()).data?.currentLevel;
 
-describe("an authenticator that an app enrols", () => {
+describe("an authenticator enrolled by an app", () => {
   let person: Person;
   beforeEach(async () => {
     person = await createPerson();
     return () => deletePerson(person);
   });
 
-  test("is unconfirmed and raises the app's session; a second one is refused", async () => {
+  test("is unconfirmed and raises the app's session, and a second one is refused", async () => {
     const app = openApp();
     await app.auth.signInWithPassword(person);
     const enrol = () => app.auth.mfa.enroll({ factorType: "totp", friendlyName: crypto.randomUUID() });
@@ -56,7 +56,7 @@ describe("an authenticator that an app enrols", () => {
       factorId: second?.id ?? "",
       code: codeOf(second?.totp ?? { secret: "" }),
     });
-    // supabase-js keeps no code of a 500.
+    // supabase-js exposes no error code for a 500.
     expect([again.error?.status, again.error?.name]).toEqual([500, "AuthRetryableFetchError"]);
 
     const other = openApp();
@@ -66,7 +66,7 @@ describe("an authenticator that an app enrols", () => {
   });
 });
 
-describe("a sign-in with a provider", () => {
+describe("a provider sign-in", () => {
   const begin = async (app: SupabaseClient, redirectTo: string) => {
     const { data } = await app.auth.signInWithOAuth({
       provider: journey.provider as "github",
@@ -75,7 +75,7 @@ describe("a sign-in with a provider", () => {
     return data.url ?? "";
   };
 
-  test("comes back to the app's own address with a code that this app alone can exchange", async () => {
+  test("returns to the app's own URL with a code that only this app can exchange", async () => {
     const app = openApp();
     const back = await visitProvider(await begin(app, `${appOrigin}/signed-in`), {
       ourOrigin: appOrigin,
@@ -88,7 +88,7 @@ describe("a sign-in with a provider", () => {
     expect(await assuranceOf(app)).toBe("aal1");
   });
 
-  test("ends on the web site where the redirect list lacks the app's address", async () => {
+  test("ends on the website if the redirect list lacks the app's URL", async () => {
     const back = await visitProvider(await begin(openApp(), "com.example.app://signed-in"), {
       ourOrigin: base,
       email: journey.newEmail(),
@@ -112,14 +112,14 @@ describe("a sign-up", () => {
     return { app, link: new URL(await confirmationLink(email)) };
   }
 
-  test("that a browser confirms asks there for a new password, and the app's no longer works", async () => {
+  test("confirmed in a browser asks there for a new password, and the app's password stops working", async () => {
     const { app, link } = await signUp();
     const answer = await openBrowser(base).post("/auth/confirm", Object.fromEntries(link.searchParams));
     expect(answer.location).toMatch(/^\/reset-password\?first=/);
     expect((await app.auth.signInWithPassword({ email, password })).error?.code).toBe("invalid_credentials");
   });
 
-  test("that the app confirms by the link's token signs in there, and keeps the password", async () => {
+  test("confirmed by the app with the link's token signs in there and keeps the password", async () => {
     const { app, link } = await signUp();
     const token_hash = link.searchParams.get("token_hash") ?? "";
     expect((await app.auth.verifyOtp({ token_hash, type: "signup" })).error).toBeNull();
@@ -127,8 +127,8 @@ describe("a sign-up", () => {
   });
 });
 
-describe("a mailed code", () => {
-  test("for an address without an account is refused in words that an app must not pass on", async () => {
+describe("an emailed code", () => {
+  test("for an email without an account is refused with a message that an app must not show", async () => {
     const { error } = await openApp().auth.signInWithOtp({
       email: `${crypto.randomUUID()}@integration.gatehouse.test`,
       options: { shouldCreateUser: false },
@@ -144,7 +144,7 @@ describe("a sign-out", () => {
     return () => deletePerson(person);
   });
 
-  /** How the platform and the Data API answer an access token: a status, and how many profiles it reads. */
+  /** Tries an access token at the platform and the Data API. @returns the status, and how many profiles can be read */
   async function reach(token: string) {
     const headers = { authorization: `Bearer ${token}`, apikey: supabase.publishableKey };
     const platform = await fetch(new URL("/api/v1/workspaces", base), { headers });
@@ -156,7 +156,7 @@ describe("a sign-out", () => {
     { scope: "local", mine: [401, 0], other: [200, 1] },
     { scope: "others", mine: [200, 1], other: [401, 0] },
     { scope: "global", mine: [401, 0], other: [401, 0] },
-  ] as const)("with scope $scope ends what it says, at once", async ({ scope, mine, other }) => {
+  ] as const)("with scope $scope ends those sessions immediately", async ({ scope, mine, other }) => {
     const [app, elsewhere] = [openApp(), openApp()];
     const tokens = [];
     for (const { auth } of [app, elsewhere])
@@ -167,7 +167,7 @@ describe("a sign-out", () => {
     expect((await app.auth.getSession()).data.session === null).toBe(scope !== "others");
   });
 
-  test("everywhere through the platform takes the app's token", async () => {
+  test("from everywhere through the platform works with the app's token", async () => {
     const app = openApp();
     const { data } = await app.auth.signInWithPassword(person);
     const response = await fetch(new URL("/api/v1/auth/accounts/logout-everywhere", base), {

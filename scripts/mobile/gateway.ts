@@ -6,7 +6,7 @@ import type { Caller } from "./phone-session.ts";
 
 const platform = z.object({ platform: z.object({ kind: z.string(), name: z.string() }) });
 
-/** The gateway with the user's own session: a stock client, and the workspace that is asked. */
+/** Creates a stock client for the gateway with the user's own session and a workspace. */
 async function gatewayOf(caller: Caller, workspaceId: string | null): Promise<OpenAI> {
   return new OpenAI({
     baseURL: `${caller.ai}/v1`,
@@ -15,7 +15,7 @@ async function gatewayOf(caller: Caller, workspaceId: string | null): Promise<Op
   });
 }
 
-/** Asks it. @throws PlatformRefusal for what it refuses, as the rest of the platform does */
+/** Makes a gateway call. @throws PlatformRefusal for a refusal, as other platform calls do */
 async function ask<Answer>(asking: () => Promise<Answer>): Promise<Answer> {
   try {
     return await asking();
@@ -26,7 +26,7 @@ async function ask<Answer>(asking: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** What this session may use. */
+/** Lists the models that this session may use. */
 export function listModels(caller: Caller, { workspaceId }: { workspaceId: string | null }) {
   return ask(async () => {
     const gateway = await gatewayOf(caller, workspaceId);
@@ -39,7 +39,7 @@ export function listModels(caller: Caller, { workspaceId }: { workspaceId: strin
   });
 }
 
-/** Asks a model, and writes its answer as it comes. */
+/** Sends a prompt to a model, and writes its answer as it arrives. */
 export function say(
   caller: Caller,
   options: { text: string; model: string; workspaceId: string | null; write: (text: string) => void },
@@ -54,14 +54,14 @@ export function say(
   });
 }
 
-/** Has a text spoken, and saves it as wav. @returns how many bytes it has */
+/** Converts a text to speech, and saves it as WAV. @returns the number of bytes */
 export function speak(
   caller: Caller,
   { text, voice, file, workspaceId }: { text: string; voice: string | null; file: string; workspaceId: string | null },
 ): Promise<number> {
   return ask(async () => {
     const gateway = await gatewayOf(caller, workspaceId);
-    // The gateway chooses model and voice where none is named; the client's types do not know that.
+    // The gateway chooses the model and voice if none is named, which the client's types do not allow.
     const body = { input: text, response_format: "wav", ...(voice ? { voice } : {}) };
     const response = await gateway.post<Response>("/audio/speech", { body, __binaryResponse: true });
     const audio = new Uint8Array(await response.arrayBuffer());

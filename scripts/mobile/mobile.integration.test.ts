@@ -10,7 +10,7 @@ import { readStack } from "../test/stack.ts";
 
 const stack = readStack();
 const { workspaceId } = stack;
-// Its workspace has credits.
+// The demo user's workspace has credits.
 const demo = stack.users.find(({ role }) => role === "user");
 let phone: CommandLinePhone;
 
@@ -22,20 +22,23 @@ afterEach(() => phone.close());
 const enter = ({ email, password }: { email: string; password: string }, ...more: string[]) =>
   phone.run(["sign-in", email, ...more], { MOBILE_PASSWORD: password });
 
-describe("signed in with a password", () => {
+describe("a command-line phone signed in with a password", () => {
   beforeEach(async () => {
     expect(await enter(demo ?? { email: "", password: "" })).toMatchObject({ code: 0 });
   });
 
-  test("it keeps its session in a file that its owner alone can read, and ends it", async () => {
+  test("keeps its session in a file that only its owner can read, and signs out", async () => {
     expect((statSync(phone.sessionFile).mode & 0o777).toString(8)).toBe("600");
     expect((await phone.run(["whoami"])).out).toContain(demo?.email);
     expect(await phone.run(["sign-out"])).toMatchObject({ code: 0, out: "Signed out." });
     expect(existsSync(phone.sessionFile)).toBe(false);
-    expect(await phone.run(["whoami"])).toMatchObject({ code: 1, err: expect.stringContaining("Nobody is signed in") });
+    expect(await phone.run(["whoami"])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("No account is signed in"),
+    });
   });
 
-  test("it lists models, chats and speaks in its user's workspace", async () => {
+  test("lists models, chats and speaks in its user's workspace", async () => {
     const [models, chat, speech] = await Promise.all([
       phone.run(["models", "--workspace", workspaceId]),
       phone.run(["chat", "Good", "morning", "--workspace", workspaceId]),
@@ -55,7 +58,7 @@ describe("signed in with a password", () => {
     expect([wav.toString("latin1", 0, 4), wav.toString("latin1", 8, 12)]).toEqual(["RIFF", "WAVE"]);
   });
 
-  test("it is refused another's workspace, and an unknown model, in words", async () => {
+  test("explains the refusal of another's workspace and of an unknown model", async () => {
     const foreign = await phone.run(["chat", "Hi", "--workspace", crypto.randomUUID()]);
     expect([foreign.code, foreign.err]).toEqual([1, expect.stringMatching(/\(\w+, request /)]);
     const unknown = await phone.run(["chat", "Hi", "--model", "none", "--workspace", workspaceId]);
@@ -63,7 +66,7 @@ describe("signed in with a password", () => {
   });
 });
 
-describe("of an account with an authenticator", () => {
+describe("a command-line phone of an account with an authenticator", () => {
   let person: Person;
   let secret: string;
   beforeEach(async () => {
@@ -73,7 +76,7 @@ describe("of an account with an authenticator", () => {
   });
   afterEach(() => deletePerson(person));
 
-  test("it is refused by platform and gateway until the second step is done", async () => {
+  test("is refused by the platform and the gateway until the second step is done", async () => {
     expect(await enter(person)).toMatchObject({ code: 0, err: expect.stringContaining("--code") });
     const refused = await Promise.all(
       [["mfa", "list"], ["models"], ["models", "--workspace", workspaceId]].map((argv) => phone.run(argv)),
@@ -84,13 +87,13 @@ describe("of an account with an authenticator", () => {
     expect((await phone.run(["mfa", "list"])).out).toBe("Nothing waits for you.");
   });
 
-  test("it says that a code is wrong", async () => {
+  test("reports a wrong code", async () => {
     const { code, err } = await enter(person, "--code", "000000");
     expect([code, err]).toEqual([1, expect.stringContaining("The code was refused")]);
   });
 });
 
-test("a QR code of another origin is refused before anything is sent, by a phone that is not even signed in", async () => {
+test("a QR code of another origin is refused before anything is sent, even if the phone is not signed in", async () => {
   const asked: string[] = [];
   const server = createServer((request, response) => {
     asked.push(request.url ?? "");
@@ -109,20 +112,20 @@ test("a QR code of another origin is refused before anything is sent, by a phone
     }
     expect(asked).toEqual([]);
     const own = await phone.run(["qr", "approve", `${stack.base}/qr/open#${crypto.randomUUID()}.secret`]);
-    expect(own.err).toContain("Nobody is signed in");
+    expect(own.err).toContain("No account is signed in");
   } finally {
     server.close();
   }
 });
 
 test.each([
-  ["a wrong password", ["sign-in", "nobody@example.test"], "sign-in was refused"],
+  ["a wrong password", ["sign-in", "unknown@example.test"], "sign-in was refused"],
   ["no command", ["dance"], "no such command"],
-])("%s is said in words, and ends with 1", async (_, argv, words) => {
+])("explains %s and exits with 1", async (_, argv, words) => {
   const { code, err } = await phone.run(argv, { MOBILE_PASSWORD: "wrong" });
   expect([code, err]).toEqual([1, expect.stringContaining(words)]);
 });
 
-test("help is there to be asked for", async () => {
+test("shows its help on request", async () => {
   expect(await phone.run(["--help"])).toMatchObject({ code: 0, out: expect.stringContaining("npm run mobile --") });
 });

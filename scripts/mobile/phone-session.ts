@@ -5,23 +5,23 @@ import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { Secret, TOTP } from "otpauth";
 import type { MobileProject } from "./project.ts";
 
-/** A sign-in that came to nothing, in words. */
+/** A failed sign-in, with an explanation. */
 export class SignInRefusal extends Error {}
 
-/** Who calls, with what. */
+/** The project and the access token of a call. */
 export interface Caller extends MobileProject {
   accessToken: string;
 }
 
-/** The phone: its session, and what it does with it. */
+/** A phone with its session. */
 export interface Phone {
   signIn(who: { email: string; code: string | null }): Promise<{ email: string; aal: string }>;
   signOut(): Promise<void>;
-  /** The session, renewed where it was about to expire. */
+  /** Returns the session, refreshed if it is about to expire. */
   caller(): Promise<Caller>;
 }
 
-/** Opens the phone whose session a file keeps. */
+/** Opens the phone whose session is stored in a file. */
 export function openPhone(project: MobileProject, sessionFile: string): Phone {
   const client = createClient(project.url, project.publishableKey, {
     auth: {
@@ -51,13 +51,15 @@ export function openPhone(project: MobileProject, sessionFile: string): Phone {
       const { data, error } = await client.auth.getSession();
       if (data.session) return { ...project, accessToken: data.session.access_token };
       throw new SignInRefusal(
-        error ? `The session is over: ${error.message}. Sign in again.` : "Nobody is signed in: use sign-in <email>.",
+        error
+          ? `The session has ended: ${error.message}. Sign in again.`
+          : "No account is signed in: use sign-in <email>.",
       );
     },
   };
 }
 
-/** Raises the session by a code: at the account's authenticator, or whichever of several it is of. */
+/** Raises the session with a code of the account's authenticator, trying each if there are several. */
 async function prove({ auth }: SupabaseClient, code: string): Promise<void> {
   const { data, error } = await auth.mfa.listFactors();
   if (error) throw new SignInRefusal(`The authenticators could not be asked for: ${error.message}.`);
@@ -83,7 +85,7 @@ async function readPassword(): Promise<string> {
   return (await text(process.stdin)).replace(/\r?\n$/, "");
 }
 
-/** Where supabase-js keeps the session: a file of mode 0600, written whole or not at all. */
+/** Returns supabase-js's session storage: a file with mode 0600, written atomically. */
 function storageIn(file: string) {
   return {
     getItem: (key: string): string | null => {

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 
-/** What a mobile app is built with: addresses, and the key that everybody may know. */
+/** What a mobile app is built with: URLs and the public key. */
 export interface MobileProject {
-  /** The platform. */
+  /** The platform's URL. */
   base: string;
-  /** The gateway, without `/v1`. */
+  /** The gateway's URL, without `/v1`. */
   ai: string;
   url: string;
   publishableKey: string;
@@ -18,7 +18,7 @@ const running = z.object({
 });
 
 /**
- * The project that the environment names, else the running local stack.
+ * Returns the project that the environment names, or else the running local stack.
  * @throws Error that says how to get one
  */
 export function mobileProject(): MobileProject {

@@ -3,23 +3,23 @@ import type { Answer, Credential, Operation } from "../../supabase/functions/_sh
 import { explain, fieldWords } from "./field-words.ts";
 import { type JsonSchema, jsonSchemaOf } from "./schema.ts";
 
-/** How an area's refusals look, and which of them any of its operations may answer. */
+/** The error format of an area, and the codes that any of its operations may return. */
 export interface ErrorStyle {
   component: { name: string; schema: z.ZodType };
   contentType: string;
   knows: (code: string) => boolean;
   statusOf: (code: string) => number;
-  /** What a code means, for people. */
+  /** Explains a code to people. */
   meaningOf: (code: string) => string;
-  /** Narrows the component to some codes. */
+  /** Narrows the component to certain codes. */
   narrow: (codes: readonly string[]) => JsonSchema;
-  /** Codes of every operation. */
+  /** Returns the codes of every operation. */
   common: (operation: Operation) => readonly string[];
-  /** The code of a 415. */
+  /** The code for status 415. */
   unsupported: string;
 }
 
-/** What a document is made of. */
+/** The contents of a document. */
 export interface Area {
   info: { title: string; version: string; description: string };
   servers: readonly object[];
@@ -31,7 +31,7 @@ const exampleId = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
 const retryHeader = { "Retry-After": { $ref: "#/components/headers/RetryAfter" } };
 const requestIdHeader = { "x-request-id": { $ref: "#/components/headers/RequestId" } };
 
-/** The OpenAPI 3.1 document of an area. */
+/** Builds the OpenAPI 3.1 document of an area. */
 export function documentOf({ info, servers, securitySchemes, operations }: Area): object {
   const schemas: Record<string, JsonSchema> = {};
   const refusals: Record<string, object> = {};
@@ -129,7 +129,7 @@ function answerOf(
   };
 }
 
-/** Refusals by status, in whichever of the operation's styles they come. */
+/** Groups an operation's error responses by status, in each of its error styles. */
 function refusalsOf(
   operation: Operation,
   styles: readonly ErrorStyle[],

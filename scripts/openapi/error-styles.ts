@@ -23,7 +23,7 @@ export const problemStyle: ErrorStyle = {
   unsupported: "UNSUPPORTED_MEDIA_TYPE",
 };
 
-/** OpenAI's errors of the gateway. */
+/** The gateway's errors in OpenAI's format. */
 export const gatewayStyle: ErrorStyle = {
   component: { name: "GatewayError", schema: errorSchema },
   contentType: "application/json",

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { explain, fieldWords } from "./field-words.ts";
 
-test("explain gives words to fields that have none, however deep, and leaves others alone", () => {
+test("describes fields without a description at any depth, and keeps existing ones", () => {
   const amount = { type: "number" };
   const schema = {
     type: "object",
@@ -21,7 +21,7 @@ test("explain gives words to fields that have none, however deep, and leaves oth
   });
 });
 
-test("each word is said in one of the documents", () => {
+test("every description is used in one of the documents", () => {
   const said = ["platform", "gateway"].map((area) => readFileSync(`docs/openapi/${area}.json`, "utf8")).join();
   const silent = Object.entries(fieldWords).filter(([, words]) => !said.includes(JSON.stringify(words).slice(1, -1)));
   expect(silent.map(([name]) => name)).toEqual([]);

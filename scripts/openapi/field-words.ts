@@ -1,6 +1,6 @@
 import type { JsonSchema } from "./schema.ts";
 
-/** What a field or parameter is, and in which unit, wherever it has this name and its schema does not say it. */
+/** Descriptions, with units, for all fields and parameters with these names whose schema has none. */
 export const fieldWords: Readonly<Record<string, string>> = {
   amountUsd: "US dollars, unrounded.",
   averageLatencyMs: "Milliseconds.",
@@ -61,7 +61,7 @@ export const fieldWords: Readonly<Record<string, string>> = {
   "x-request-id": "Your own ID for this request, 1–128 characters. Generated if absent.",
 };
 
-/** Gives the fields below a schema their words, where they have none of their own. */
+/** Adds descriptions to the fields below a schema that have none of their own. */
 export function explain(schema: JsonSchema): JsonSchema {
   return walk(schema) as JsonSchema;
 }

@@ -1,7 +1,7 @@
 import { gatewayArea, platformArea } from "./areas.ts";
 import { documentOf } from "./document.ts";
 
-/** The documents as they are kept in the repository, by their files. */
+/** Returns the documents as stored in the repository, by file. */
 export function openApiFiles(): { file: string; text: string }[] {
   return Object.entries({ platform: platformArea, gateway: gatewayArea }).map(([name, area]) => ({
     file: `docs/openapi/${name}.json`,

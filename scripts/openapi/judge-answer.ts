@@ -1,9 +1,9 @@
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 
-/** An answer that came over the wire. */
+/** A response that was received over the network. */
 export interface LiveAnswer {
   method: string;
-  /** Without its query. */
+  /** Without the query. */
   path: string;
   status: number;
   contentType: string | null;
@@ -26,16 +26,18 @@ const formats = {
   email: /@/,
 };
 
-/** A time with an offset, described as one or not: answers have them in UTC, with Z. */
+/** A time with an offset, described or not: responses must have times in UTC with Z. */
 const elsewhere = /"\d{4}-\d\d-\d\dT[\d:.]+[+-]\d\d:\d\d"/;
 
-/** Holds live answers to a document: status, content type and body, in which nothing may be that is not described. */
+/**
+ * Checks live responses against a document: status, content type and body, which must not contain anything undescribed.
+ */
 export function createAnswerJudge(document: object) {
   const { paths, components } = document as Described;
   const ajv = new Ajv2020({ strict: false, allErrors: true, formats });
   ajv.addSchema({ $id: "document", components });
   const patterns = Object.entries(paths).map(([path, methods]) => ({
-    // What is written out goes before what has parameters.
+    // Literal paths take precedence over paths with parameters.
     parameters: path.split("{").length,
     matches: new RegExp(`^${path.replaceAll(/[.]/g, "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`),
     methods,
@@ -57,7 +59,7 @@ export function createAnswerJudge(document: object) {
 
   return {
     operationOf,
-    /** @returns what is wrong with it; empty where it is as described */
+    /** @returns what is wrong with the response; empty if it matches */
     judge(answer: LiveAnswer): string[] {
       const operation = operationOf(answer);
       if (!operation) return ["not described"];

@@ -10,14 +10,14 @@ const { base, ai, satellites } = readStack();
 const read = (name: string) => JSON.parse(readFileSync(`docs/openapi/${name}.json`, "utf8")) as object;
 const judges = { platform: createAnswerJudge(read("platform")), gateway: createAnswerJudge(read("gateway")) };
 
-/** Sends one request, by whatever credential. */
+/** Sends one request with some credential. */
 type Send = (method: string, path: string, body?: unknown) => Promise<LiveAnswer>;
 
-/** What was answered so far by operation, and what of it was not as the documents say. */
+/** The responses so far by operation, and those that did not match the documents. */
 export const faults: string[] = [];
 export const answered = new Map<string, Set<number>>();
 
-/** Takes note of an answer. @returns its JSON, where it has any */
+/** Records a response. @returns its JSON, if any */
 function noted(area: keyof typeof judges, answer: LiveAnswer): never {
   const judge = judges[area];
   const id = `${area}.${judge.operationOf(answer)?.operationId}`;
@@ -58,8 +58,8 @@ const checked =
   async <Body = Record<string, never>>(method: string, path: string, body?: unknown): Promise<Body> =>
     noted(area, await send(method, path, body));
 
-/** Callers of the platform's API; each answer is held to the document. */
-export const nobody = checked("platform", over(base, {}));
+/** Callers of the platform's API. Each response is checked against the document. */
+export const anonymous = checked("platform", over(base, {}));
 export const bearerOf = (token: string) => checked("platform", over(base, { authorization: `Bearer ${token}` }));
 export const serverOf = (app: Pick<TestApp, "name" | "secret">) =>
   checked("platform", over(base, { authorization: basicAuthorization(app) }));

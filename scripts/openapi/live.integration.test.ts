@@ -17,7 +17,7 @@ import {
 import { createPerson, deletePerson, enter, insertAuthenticators, type Person, query } from "../test/people.ts";
 import { readStack } from "../test/stack.ts";
 import { gatewayArea, platformArea } from "./areas.ts";
-import { answered, bearerOf, browserOf, faults, gatewayOf, nobody, onSatellite, serverOf } from "./live-callers.ts";
+import { anonymous, answered, bearerOf, browserOf, faults, gatewayOf, onSatellite, serverOf } from "./live-callers.ts";
 
 const stack = readStack();
 const project = { base: stack.base, ...stack.supabase };
@@ -50,15 +50,15 @@ const succeeded = (name: string) =>
     .map(([id]) => id)
     .sort();
 
-/** Answers that are refusals on purpose. */
+/** Sends requests that are meant to be refused. */
 async function refusals(call: ReturnType<typeof bearerOf>, path: string) {
   await call("POST", path, "{");
   await call("POST", path, { unknown: 1 });
   await call("POST", path, "x".repeat(70_000));
 }
 
-describe("live answers are as the documents say", () => {
-  test("of a browser's session and accounts", async () => {
+describe("live responses match the documents", () => {
+  test("for a browser's session and accounts", async () => {
     const [browser, other] = await Promise.all([enter(person), createPerson()]);
     await browser.post("/add-account", { email: other.email, password: other.password });
     const call = browserOf(browser);
@@ -71,8 +71,8 @@ describe("live answers are as the documents say", () => {
     await call("DELETE", `/api/v1/auth/accounts/${other.id}`);
     await call("DELETE", `/api/v1/auth/accounts/${randomUUID()}`);
     await call("POST", "/api/v1/auth/accounts/logout");
-    await nobody("GET", "/api/v1/auth/session");
-    await nobody("GET", "/api/v1/auth/accounts");
+    await anonymous("GET", "/api/v1/auth/session");
+    await anonymous("GET", "/api/v1/auth/accounts");
     const last = browserOf(await enter(person));
     await refusals(last, "/api/v1/auth/accounts/switch");
     await last("POST", "/api/v1/auth/accounts/logout-all");
@@ -81,7 +81,7 @@ describe("live answers are as the documents say", () => {
     expect(faults).toEqual([]);
   });
 
-  test("of a user's own identities, sessions and activity", async () => {
+  test("for a user's own identities, sessions and activity", async () => {
     const call = bearerOf(bearer.accessToken);
     const linked = randomUUID();
     await query(
@@ -115,7 +115,7 @@ describe("live answers are as the documents say", () => {
     expect(faults).toEqual([]);
   });
 
-  test("of a handoff by QR code and of an approval on a phone", async () => {
+  test("for a QR code handoff and an approval on a phone", async () => {
     const handed = await createPerson();
     const [browser, phone] = await Promise.all([enter(handed), openPhone(project, handed)]);
     const [atBrowser, atPhone] = [browserOf(browser), bearerOf(phone.accessToken)];
@@ -150,7 +150,7 @@ describe("live answers are as the documents say", () => {
     expect(faults).toEqual([]);
   });
 
-  test("of a device's request that a phone answers", async () => {
+  test("for a device's request that a phone answers", async () => {
     const [owner, client] = await Promise.all([createPerson(), createDeviceClient()]);
     const call = bearerOf((await openPhone(project, owner)).accessToken);
     const requests = "/api/v1/auth/device-authorizations";
@@ -164,12 +164,12 @@ describe("live answers are as the documents say", () => {
     await refusals(call, `${requests}/${denied.userCode}/approve`);
     await call("POST", `${requests}/${denied.userCode}/deny`);
     await call("POST", `${requests}/${denied.userCode}/deny`);
-    await nobody("GET", `${requests}/${denied.userCode}`);
+    await anonymous("GET", `${requests}/${denied.userCode}`);
     await Promise.all([deletePerson(owner), deleteDeviceClient(client)]);
     expect(faults).toEqual([]);
   });
 
-  test("of apps, their sessions and tokens", async () => {
+  test("for apps, their sessions and tokens", async () => {
     const [call, server] = [bearerOf(bearer.accessToken), serverOf(app)];
     const { token } = await call<{ token: string }>("POST", "/api/v1/auth/cross-app-tokens", { targetApp: app.name });
     await call("POST", "/api/v1/auth/cross-app-tokens", { targetApp: "no-such-app" });
@@ -203,7 +203,7 @@ describe("live answers are as the documents say", () => {
     expect(faults).toEqual([]);
   });
 
-  test("of workspaces and the AI studio, to members and to satellites", async () => {
+  test("for workspaces and the AI studio, to members and to satellites", async () => {
     const call = bearerOf(bearer.accessToken);
     const { centralSession } = await handOver(bearer, app);
     const satellite = bearerOf(centralSession.token);
@@ -302,7 +302,7 @@ describe("live answers are as the documents say", () => {
     expect(faults).toEqual([]);
   });
 
-  test("of the gateway, by the examples of its document", async () => {
+  test("for the gateway, with the examples of its document", async () => {
     const headers = { "x-platform-workspace-id": tenant.workspaceId };
     const call = gatewayOf(tenant.key, headers);
     for (const { operation } of gatewayArea.operations) {
@@ -335,7 +335,7 @@ describe("live answers are as the documents say", () => {
     expect(faults).toEqual([]);
   });
 
-  test("and each operation was answered well at least once", () => {
+  test("and every operation succeeded at least once", () => {
     expect(succeeded("platform")).toEqual(allOf(platformArea, "platform"));
     expect(succeeded("gateway")).toEqual(allOf(gatewayArea, "gateway"));
   });

@@ -10,7 +10,7 @@ import { openApiFiles } from "./files.ts";
 const callsOf = ({ operations }: typeof platformArea) =>
   operations.map(({ operation: { method, path } }) => `${method} ${path}`).sort();
 
-/** What the modules of the route table take below /api, as documents write it. */
+/** Returns the calls below /api that modules of the route table serve, as documents write them. */
 async function routedCalls(): Promise<string[]> {
   const api = routes.filter(({ path = "" }) => path.startsWith("api/"));
   const calls = await Promise.all(
@@ -27,7 +27,7 @@ async function routedCalls(): Promise<string[]> {
 
 const route = /path: \/\^((?:[^/\\]|\\.|\/(?!,))+)\$\/, method: "(\w+)"/g;
 
-/** What the handlers of the functions take. */
+/** Returns the calls that the functions' handlers serve. */
 function servedCalls(): string[] {
   const handlers = readdirSync("supabase/functions", { recursive: true, encoding: "utf8" }).filter((file) =>
     /^[a-z-]+\/handler\.ts$/.test(file),
@@ -42,17 +42,17 @@ function servedCalls(): string[] {
 }
 
 describe("the OpenAPI documents", () => {
-  test.each(openApiFiles())("$file is what `npm run openapi` writes", ({ file, text }) => {
+  test.each(openApiFiles())("$file matches the output of `npm run openapi`", ({ file, text }) => {
     expect(readFileSync(file, "utf8") === text, `${file} is stale: run \`npm run openapi\` and commit it`).toBe(true);
   });
 
-  test("describe every call of the web server's API, and no other", async () => {
-    // Each satellite answers this one at its own origin.
+  test("describe exactly the calls of the web server's API", async () => {
+    // Each satellite serves this one at its own origin.
     const ofSatellites = "POST /api/auth/verify-app-token";
     expect(callsOf(platformArea)).toEqual([ofSatellites, ...(await routedCalls())].sort());
   });
 
-  test("describe every call of the gateway, and no other", () => {
+  test("describe exactly the calls of the gateway", () => {
     expect(callsOf(gatewayArea)).toEqual(servedCalls());
     expect(servedCalls().length).toBeGreaterThan(10);
   });
@@ -61,7 +61,7 @@ describe("the OpenAPI documents", () => {
     ["platform", platformArea],
     ["gateway", gatewayArea],
   ])(
-    "of the %s name each operation once, with summaries, known credentials and bodies that its code takes",
+    "of the %s name each operation once, with summaries, known credentials and bodies that the code accepts",
     (_, area) => {
       const ids = area.operations.map(({ operation }) => operation.id);
       expect(new Set(ids).size).toBe(ids.length);
@@ -76,7 +76,7 @@ describe("the OpenAPI documents", () => {
           ).toBe(true);
         if (!body) continue;
         const sent = JSON.stringify(body.example);
-        // Money is read by its digits.
+        // Money is parsed from its digits.
         const read = JSON.parse(sent, (name, value) =>
           name.endsWith("Usd") && typeof value === "number" ? new JsonNumber(String(value)) : value,
         );

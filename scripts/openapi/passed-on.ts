@@ -7,14 +7,14 @@ import { gatewayOperations } from "../../supabase/functions/_gateway/operations.
 import { speechSchema } from "../../supabase/functions/_gateway/speech/request.ts";
 import type { Operation } from "../../supabase/functions/_shared/operation.ts";
 
-/** Calls that the web server passes on to the gateway: their bodies and answers are the gateway's. */
+/** Calls that the web server forwards to the gateway, with the gateway's bodies and responses. */
 function ofGateway(id: string): Operation {
   const found = gatewayOperations.find((operation) => operation.id === id);
   if (!found) throw new Error(`The gateway has no operation ${id}.`);
   return found;
 }
 
-/** The legacy adapter at the address that it always had. */
+/** The legacy adapter at its original address. */
 export const legacyOperation: Operation = {
   ...ofGateway("generate"),
   path: "/api/ai/generate",
@@ -25,7 +25,7 @@ export const legacyOperation: Operation = {
 
 const chat = ofGateway("createChatCompletion");
 
-/** The playground of the studio, by the member's own session. */
+/** The studio's playground, with the member's own session. */
 export const playgroundOperation: Operation = {
   id: "askAsMember",
   method: "POST",

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { amountText } from "../../remix-app/ui/format-amount.ts";
 
-/** A JSON Schema of the 2020-12 draft, which is OpenAPI 3.1's. */
+/** A JSON Schema of draft 2020-12, as used by OpenAPI 3.1. */
 export type JsonSchema = Record<string, unknown>;
 
-/** Formats that say by themselves what a text looks like, by zod's name for them. */
+/** Self-explanatory formats, by zod's name for them. */
 const telling: Record<string, string> = {
   uuid: "uuid",
   datetime: "date-time",
@@ -14,20 +14,20 @@ const telling: Record<string, string> = {
 };
 
 /**
- * A zod schema as JSON Schema: of a body as it is sent (`input`), or of an answer as it arrives (`output`), in which
- * nothing may be that the schema does not name.
- * @throws Error for a schema that has no such form
+ * Converts a zod schema to JSON Schema: for a request body (`input`), or for a response (`output`), which must not
+ * contain anything that the schema does not name.
+ * @throws Error for a schema that JSON Schema cannot express
  */
 export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): JsonSchema {
   const { $schema: _, ...made } = z.toJSONSchema(schema, {
     io,
     target: "draft-2020-12",
-    // Money comes in as a number's own digits (JsonNumber).
+    // Money is accepted as a number's own digits (JsonNumber).
     unrepresentable: ({ zodSchema }) =>
       definitionOf(zodSchema).type === "custom" ? { type: "number", minimum: 0 } : "throw",
     override: ({ zodSchema, jsonSchema }) => {
       const texts = jsonSchema as JsonSchema;
-      // Amounts are exact texts within the server, and JSON numbers with the same digits outside.
+      // Amounts are exact strings within the server, and JSON numbers with the same digits outside.
       if ((zodSchema as unknown) === amountText) {
         texts.type = "number";
         delete texts.pattern;
@@ -39,14 +39,14 @@ export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): JsonSch
         delete texts.pattern;
         delete texts.allOf;
       }
-      // What the server's own code may not change is nothing to a client.
+      // `readonly` restricts only the server's own code and means nothing to a client.
       delete texts.readOnly;
     },
   });
   return made;
 }
 
-/** zod passes its core types to these callbacks; the schemas are its classic ones, whose `def` is public. */
+/** zod passes its core types to these callbacks, although the schemas are its classic ones, whose `def` is public. */
 function definitionOf(schema: unknown): z.ZodType["def"] {
   return (schema as z.ZodType).def;
 }

@@ -14,7 +14,7 @@ test.each([
   ["scripts/app.ts", ["--help"], appUsage],
   ["scripts/import-costs.ts", ["--help"], importCostsUsage],
   ["scripts/prices.ts", ["propose", "--help"], pricesUsage],
-])("%s %j shows the usage, whether or not a project is there", (script, argv, usage) => {
+])("%s %j shows the usage, with or without a project", (script, argv, usage) => {
   const { PATH = "", NODE_ENV } = process.env;
   const env = { PATH, NODE_ENV, GATEHOUSE_STACK: "none.json" };
   const { status, stdout, stderr } = spawnSync(process.execPath, [script, ...argv], { env, encoding: "utf8" });
@@ -24,7 +24,7 @@ test.each([
 test.each([
   ["SUPABASE_URL", "http://127.0.0.1:1", "Set SUPABASE_SECRET_KEY too, or neither for the local stack."],
   ["SUPABASE_SECRET_KEY", "sb_secret_1", "Set SUPABASE_URL too, or neither for the local stack."],
-])("with %s alone, a command does not fall back to the local stack", (name, value, message) => {
+])("does not fall back to the local stack when only %s is set", (name, value, message) => {
   const stack = path.join(mkdtempSync(path.join(tmpdir(), "stack-")), "stack.json");
   writeFileSync(stack, JSON.stringify({ supabase: { url: "http://127.0.0.1:1", secretKey: "sb_secret_local" } }));
   const { PATH = "", NODE_ENV } = process.env;

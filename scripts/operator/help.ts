@@ -1,6 +1,6 @@
 /**
- * Shows how a command is used, and ends the process, where that is asked. It comes before everything else, so that no
- * project has to run for it.
+ * Shows a command's usage and ends the process, if help was requested. Called before everything else, so that no
+ * project needs to run.
  */
 export function helpWhereAsked(usage: string, argv = process.argv.slice(2)): void {
   if (!argv.includes("--help") && !argv.includes("-h")) return;

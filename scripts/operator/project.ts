@@ -4,14 +4,14 @@ import { z } from "zod";
 const running = z.object({ supabase: z.object({ url: z.url(), secretKey: z.string() }) });
 
 /**
- * The project that an operator's command works on: the one that the environment names, else the running local stack.
- * Without either, or with only one of the two settings, it says so and ends the process.
+ * Returns the project for an operator's command: the one that the environment names, or else the running local stack.
+ * If there is neither, or only one of the two settings, explains that and ends the process.
  */
 export function operatorProject(): { url: string; secretKey: string; development: boolean } {
   const { SUPABASE_URL, SUPABASE_SECRET_KEY, GATEHOUSE_STACK = ".local/stack.json" } = process.env;
   if (SUPABASE_URL && SUPABASE_SECRET_KEY)
     return { url: SUPABASE_URL, secretKey: SUPABASE_SECRET_KEY, development: false };
-  // With only one of them, the local stack would be used in place of the named project.
+  // With only one of them, the local stack would be used instead of the named project.
   if (SUPABASE_URL || SUPABASE_SECRET_KEY) {
     console.error(`Set ${SUPABASE_URL ? "SUPABASE_SECRET_KEY" : "SUPABASE_URL"} too, or neither for the local stack.`);
     process.exit(1);

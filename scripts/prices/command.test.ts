@@ -3,7 +3,7 @@ import { proposePrices } from "../../remix-app/admin/prices/proposal.ts";
 import { readPricesCommand, usage } from "./command.ts";
 import { proposalText } from "./table.ts";
 
-test("reads one or two files, and names of providers", () => {
+test("reads one or two files, and the names of providers", () => {
   expect(readPricesCommand(["propose", "--from", "a.json"])).toEqual({
     from: ["a.json"],
     names: new Map(),
@@ -27,7 +27,7 @@ test.each<[string[], string]>([
   [["propose", "--from", "a", "--from", "b", "--from", "c"], "one or two price files"],
   [["propose", "--from", "a", "--provider", "openai"], "<id>=<name>"],
   [["propose", "--from", "a", "--apply"], "--apply"],
-])("%j is refused with the usage", (argv, message) => {
+])("refuses %j and shows the usage", (argv, message) => {
   expect(() => readPricesCommand(argv)).toThrow(message);
   expect(() => readPricesCommand(argv)).toThrow(usage);
 });

@@ -16,7 +16,7 @@ Environment: SUPABASE_URL and SUPABASE_SECRET_KEY of the project; without them, 
 
 export type PricesCommand = { from: string[]; names: Map<string, string>; all: boolean };
 
-/** Reads the command line of `npm run prices`. @throws Error with the usage */
+/** Parses the command line of `npm run prices`. @throws Error with the usage */
 export function readPricesCommand(argv: readonly string[]): PricesCommand {
   const wrong = (message: string) => new Error(`${message}\n\n${usage}`);
   let parsed: ReturnType<typeof parse>;

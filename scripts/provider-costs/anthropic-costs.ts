@@ -14,14 +14,14 @@ const page = z.object({
   next_page: z.string().nullish(),
 });
 
-/** The most days of a page. */
+/** The maximum number of days in a page. */
 const daysOfPage = 31;
 const centUsd = "0.01";
 
 /** Our name for Anthropic's default workspace, which has no id. */
 export const defaultWorkspace = "default";
 
-/** Reads Anthropic's costs by workspace. Its report leaves out Priority Tier. */
+/** Reads Anthropic's costs by workspace. Its report excludes Priority Tier. */
 export function anthropicCosts({ baseUrl, adminKey }: { baseUrl: string; adminKey: string }): CostReport {
   return {
     name: "Anthropic",
@@ -34,7 +34,7 @@ export function anthropicCosts({ baseUrl, adminKey }: { baseUrl: string; adminKe
       url.searchParams.append("group_by[]", "workspace_id");
       if (cursor !== undefined) url.searchParams.set("page", cursor);
       const headers = { "x-api-key": adminKey, "anthropic-version": "2023-06-01" };
-      const { text, now } = await request(url, { whom: "Anthropic", headers });
+      const { text, now } = await request(url, { server: "Anthropic", headers });
       const { data, has_more, next_page } = readPage(text);
       const days = data.map(({ starting_at, results }) => ({
         day: starting_at,

@@ -6,9 +6,9 @@ import type { Bookmarks } from "./import-daily-costs.ts";
 const kept = z.record(z.string(), z.object({ through: z.iso.date(), charged: z.array(z.iso.date()) }));
 
 /**
- * Bookmarks in a file, written whole at each step.
- * @param options.scope what they are of: another workspace has its own
- * @throws Error where the file is there and is no such file
+ * Keeps bookmarks in a file, which is rewritten at each step.
+ * @param options.scope what they belong to: each workspace has its own
+ * @throws Error if the file exists but is invalid
  */
 export function fileBookmarks(path: string, { scope }: { scope: string }): Bookmarks {
   const all = readAll(path);
@@ -33,6 +33,6 @@ function readAll(path: string): z.output<typeof kept> {
   try {
     return kept.parse(JSON.parse(text));
   } catch {
-    throw new Error(`${path} does not hold how far costs were imported. Move it away to begin anew.`);
+    throw new Error(`${path} does not record how far costs were imported. Move it away to start over.`);
   }
 }

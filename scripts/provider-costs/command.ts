@@ -14,7 +14,7 @@ const gateway = z.object({
   GATEHOUSE_WORKSPACE_ID: z.uuid("is not the id of a workspace"),
 });
 
-/** The shared part of the usage of commands that import daily costs. */
+/** The part of the usage text shared by commands that import daily costs. */
 export const commonUsage = `
 Days are UTC; --to is the day after the last, by default today. Without --from it continues where it stopped, and reads
 the last days again, which the provider may have corrected.

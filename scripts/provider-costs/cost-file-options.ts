@@ -24,14 +24,14 @@ Environment: SUPABASE_URL and SUPABASE_SECRET_KEY of the project; without them, 
 
 export type CostFileOptions = {
   files: string[];
-  /** Null: the platform's book. */
+  /** Null means the platform's book. */
   book: { workspace: string; app: string } | null;
-  /** Which provider of the file, and its name in imported costs. */
+  /** The provider in the file, and its name in imported costs. */
   provider: { source: string; name: string } | undefined;
   account: string;
   services: string[];
   rates: Record<string, string>;
-  /** Whether imported days that the file lacks are set to 0. */
+  /** Whether to set imported days to 0 if the file lacks them. */
   clear: boolean;
   yes: boolean;
 };
@@ -39,7 +39,7 @@ export type CostFileOptions = {
 const id = z.uuid();
 const label = /^[A-Za-z0-9._:-]{1,128}$/;
 
-/** Reads the command line. @throws Error with the usage */
+/** Parses the command line. @throws Error with the usage */
 export function readCostFileOptions(argv: readonly string[]): CostFileOptions {
   const wrong = (message: string) => new Error(`${message}\n\n${usage}`);
   let parsed: ReturnType<typeof parse>;

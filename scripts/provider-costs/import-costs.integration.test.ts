@@ -37,7 +37,7 @@ const storedCosts = (provider: string) =>
     [tenant.workspaceId, provider],
   );
 
-test("shows what a file changes, stores it when told to, and corrects it with a later file", async () => {
+test("shows what a file changes, stores it on request, and corrects it with a later file", async () => {
   const report = writeReport(
     "report-00001.csv",
     "111122223333,Usage,2026-10-01T00:00:00Z,USD,1.5,AmazonBedrock",
@@ -94,7 +94,7 @@ test("imports into the platform's books", async () => {
   expect(await storedCosts("aws")).toEqual([]);
 });
 
-test("says what other files stated of the same time, and sets it to 0 if asked", async () => {
+test("reports costs from other files for the same days, and sets them to 0 if asked", async () => {
   const report = (account: string) =>
     writeReport(`${account}.csv`, `${account},Usage,2026-09-01T00:00:00Z,USD,4,AmazonBedrock`);
   const named = ["--provider", "aws=cleared"];
@@ -120,7 +120,7 @@ test.each([
   expect(await storedCosts("aws")).toEqual([]);
 });
 
-test("refuses an app that is not linked to the workspace, and a file that is not there", async () => {
+test("refuses an app that is not linked to the workspace, and a missing file", async () => {
   const report = writeReport("other.csv", "1,Usage,2026-10-01T00:00:00Z,USD,1,AmazonS3");
   const other = [report, "--workspace", tenant.workspaceId, "--app", crypto.randomUUID()];
   await expect(run(process.execPath, ["scripts/import-costs.ts", ...other])).rejects.toThrow(

@@ -9,7 +9,7 @@ export type Gateway = { baseUrl: string; key: string; workspaceId: string };
 /** How far an account's days were imported, and which of them have a cost. */
 export type Bookmark = { through: string; charged: Iterable<string> };
 
-/** Bookmarks of accounts, kept between runs. */
+/** Accounts' bookmarks, kept between runs. */
 export type Bookmarks = {
   read: (account: string) => Bookmark | undefined;
   write: (account: string, bookmark: Bookmark) => void;
@@ -21,32 +21,32 @@ export type ImportOptions = {
   provider: string;
   gateway: Gateway;
   accounts: readonly string[];
-  /** The first UTC day; without it, a while before the bookmark, since costs of late days still change. */
+  /** The first UTC day. By default some days before the bookmark, since recent costs still change. */
   from?: string | undefined;
   /** The UTC day after the last. */
   to: string;
   bookmarks: Bookmarks;
-  /** Reports progress: days that are done, of all days. */
+  /** Reports progress: days done of all days. */
   progress: (account: string, days: { done: number; total: number }) => void;
 };
 
-/** Days that are read again each time: providers correct the latest ones. */
+/** Days that are read again in each run, since providers correct recent ones. */
 const overlapDays = 7;
-/** How far back an account goes that was never imported. */
+/** How far back the first import of an account goes. */
 const firstDays = 90;
 const dayMs = 86_400_000;
-/** The most records of a batch. */
+/** Maximum records in a batch. */
 const batchSize = 100;
 
 type Charge = { day: string; amountUsd: string };
 
 /**
- * Imports each account's daily costs as account days. What was imported stays when a later page fails, and the next run
- * continues from there. Days that are read again are corrected: one that had a cost and is stated without any costs 0.
- * A day that cannot be imported does not stop the others. The bookmark stays before it, so each run tries it again, unless
- * a run begins after it.
- * @returns how many days each outcome had, and from which day on an account's provider answered no more days
- * @throws Error in a sentence for people; about days that could not be taken once all others are imported
+ * Imports each account's daily costs as account days. What was imported stays if a later page fails, and the next run
+ * continues from there. Days that are read again are corrected: a day that had a cost and is now reported without any
+ * costs 0. A day that cannot be imported does not stop the others. The bookmark stays before it, so that each run
+ * retries it, unless a run starts after it.
+ * @returns the number of days for each outcome, and the day from which an account's provider returned no more days
+ * @throws Error with a one-sentence message; for days that could not be imported, after all others are imported
  */
 export async function importDailyCosts(
   options: ImportOptions,
@@ -110,7 +110,7 @@ async function post(
   { account, charges }: { account: string; charges: readonly Charge[] },
 ): Promise<Posted[]> {
   const posted: Posted[] = [];
-  // Taken after the provider's answer, so that a later run has the newer time.
+  // Taken after the provider's response, so that a later run has the newer time.
   const observedAt = new Date().toISOString();
   for (let at = 0; at < charges.length; at += batchSize) {
     const batch = charges.slice(at, at + batchSize);
@@ -124,7 +124,7 @@ async function post(
       observedAt,
     }));
     const { text } = await request(new URL(`${baseUrl.replace(/\/+$/, "")}/provider-costs/batch`), {
-      whom: "The gateway",
+      server: "The gateway",
       headers: {
         authorization: `Bearer ${key}`,
         "x-platform-workspace-id": workspaceId,

@@ -14,15 +14,17 @@ const daySeconds = 86_400;
 const secondOf = (day: string) => Date.parse(`${day}T00:00:00Z`) / 1_000;
 const dayOf = (second: number) => new Date(second * 1_000).toISOString().slice(0, 10);
 
-/** OpenAI's costs API, as far as it is documented: daily buckets, pages of at most `limit`, groups by project. */
+/**
+ * Serves OpenAI's costs API, as far as it is documented: daily buckets, pages of at most `limit`, groups by project.
+ */
 const openAi = {
   adminKey: "sk-admin-test",
-  /** By day: JSON of the results, so that numbers have the digits they are sent with. */
+  /** JSON of the results by day, so that numbers keep the digits they are sent with. */
   days: new Map<string, string>(),
-  /** Statuses of the next answers, before there are good ones. */
+  /** Statuses of the next responses, before successful ones. */
   failures: [] as number[],
   asked: [] as URLSearchParams[],
-  /** After these days it stops answering, before the end of the range. */
+  /** Stops returning days from this one on, before the end of the range. */
   endsBefore: undefined as string | undefined,
 };
 const server = createServer((request, response) => {
@@ -69,7 +71,7 @@ afterAll(async () => {
 const result = (value: string, { project = "proj_app", currency = "usd" } = {}) =>
   `{"object":"organization.costs.result","amount":{"value":${value},"currency":"${currency}"},"line_item":null,"project_id":"${project}"}`;
 
-/** Runs the command; what it says on both channels, and how it ended. */
+/** Runs the command. @returns its output on both channels, and its exit code */
 async function command(args: string[], env: Record<string, string> = {}) {
   const options = {
     env: {
@@ -97,7 +99,7 @@ const imported = () =>
 const forget = () =>
   tenant.db.query("delete from ai.external_provider_costs where workspace_id = $1", [tenant.workspaceId]);
 
-test("imports each day of a project as an account day, page by page, exactly, though OpenAI is busy in between", async () => {
+test("imports a project's days exactly as account days, page by page, although OpenAI is busy in between", async () => {
   openAi.days = new Map([
     ["2026-01-30", `${result("0.1")},${result("0.2")},${result("9", { project: "proj_other" })}`],
     ["2026-01-31", result("0.13080438340307526")],
@@ -142,7 +144,7 @@ test("imports each day of a project as an account day, page by page, exactly, th
   await forget();
 });
 
-test("goes on where it was cut off, and reads the last days again for what OpenAI corrected", async () => {
+test("continues where it was interrupted, and reads the last days again for OpenAI's corrections", async () => {
   openAi.days = new Map(
     Array.from({ length: 20 }, (_, n) => [dayOf(secondOf("2026-03-01") + n * daySeconds), result(String(n))]),
   );
@@ -155,7 +157,7 @@ test("goes on where it was cut off, and reads the last days again for what OpenA
     expect.stringContaining("The gateway does not allow this with the key (403, workspace_mismatch)"),
   ]);
   expect(await imported()).toEqual([]);
-  // Five pages, and then the key is withdrawn.
+  // Five pages, and then the key is revoked.
   openAi.asked = [];
   openAi.failures = [0, 0, 0, 0, 0, 403];
   const cut = await command([...args, "--from", "2026-03-01"]);
@@ -175,7 +177,7 @@ test("goes on where it was cut off, and reads the last days again for what OpenA
   await forget();
 });
 
-test("a day that had a cost, and is read again without any, costs nothing from then on", async () => {
+test("sets a day to zero that had a cost and is now reported without any", async () => {
   openAi.failures = [];
   openAi.days = new Map([
     ["2026-06-01", result("1")],
@@ -198,7 +200,7 @@ test("a day that had a cost, and is read again without any, costs nothing from t
   await forget();
 });
 
-test("a day that the gateway refuses is named, holds up no other, of this page or a later one, and is tried again", async () => {
+test("names a day that the gateway refuses, imports all other days, and retries it", async () => {
   openAi.failures = [];
   openAi.days = new Map(
     ["1", "-2", "3", "4", "5"].map((amount, n) => [dayOf(secondOf("2026-05-01") + n * daySeconds), result(amount)]),
@@ -224,7 +226,7 @@ test("a day that the gateway refuses is named, holds up no other, of this page o
   await forget();
 });
 
-test("days that OpenAI did not answer are asked for again, and so is an earlier one that was refused since", async () => {
+test("asks again for days that OpenAI did not return, and for an earlier one that was refused since", async () => {
   openAi.failures = [];
   openAi.days = new Map(
     Array.from({ length: 20 }, (_, n) => [dayOf(secondOf("2026-07-01") + n * daySeconds), result("1")]),
@@ -250,7 +252,7 @@ test("days that OpenAI did not answer are asked for again, and so is an earlier 
   await forget();
 });
 
-test("says what is wrong, in a sentence", async () => {
+test("explains each failure in a sentence", async () => {
   openAi.failures = [];
   openAi.days = new Map([["2026-04-01", result("1", { currency: "eur" })]]);
   const range = ["--from", "2026-04-01", "--to", "2026-04-02", "--state", newState()];

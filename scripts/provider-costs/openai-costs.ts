@@ -4,7 +4,7 @@ import { type CostReport, dayOfMidnight, sumUsd } from "./read-days.ts";
 import { request } from "./request.ts";
 
 const whole = z.instanceof(JsonNumber).transform(({ text }) => Number(text));
-/** A number, or its text: both are answered. */
+/** A number, or its text: the API returns both. */
 const decimal = z.union([z.instanceof(JsonNumber).transform(({ text }) => text), z.string()]);
 
 /** `GET /organization/costs` (OpenAI, Administration, Usage): a page of daily buckets. */
@@ -24,10 +24,10 @@ const page = z.object({
   next_page: z.string().nullish(),
 });
 
-/** The most days of a page; 1 to 180 are allowed. */
+/** Days in a page; 1 to 180 are allowed. */
 const daysOfPage = 90;
 
-/** OpenAI's costs by project. @param options.baseUrl may be another server's of the same shape */
+/** Reads OpenAI's costs by project. @param options.baseUrl may be a compatible server's */
 export function openAiCosts({ baseUrl, adminKey }: { baseUrl: string; adminKey: string }): CostReport {
   return {
     name: "OpenAI",
@@ -40,7 +40,7 @@ export function openAiCosts({ baseUrl, adminKey }: { baseUrl: string; adminKey: 
       url.searchParams.append("project_ids[]", account);
       url.searchParams.append("group_by[]", "project_id");
       if (cursor !== undefined) url.searchParams.set("page", cursor);
-      const { text, now } = await request(url, { whom: "OpenAI", headers: { authorization: `Bearer ${adminKey}` } });
+      const { text, now } = await request(url, { server: "OpenAI", headers: { authorization: `Bearer ${adminKey}` } });
       const { data, has_more, next_page } = readPage(text);
       const days = data.map(({ start_time, results }) => ({ day: start_time, amountUsd: amountOf(account, results) }));
       return { days, hasMore: has_more, next: next_page, now };

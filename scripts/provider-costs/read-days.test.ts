@@ -5,7 +5,7 @@ const range = { account: "proj_app", from: "2026-01-01", to: "2026-01-05" };
 const now = new Date("2026-02-01T00:00:00Z");
 type Scripted = Partial<Omit<CostPage, "days">> & { days?: Record<string, string | undefined> | [string, string][] };
 
-/** Reads scripted pages, the last one again and again; what each added, and how it ended. */
+/** Reads scripted pages, repeating the last one. @returns what each added, and how it ended */
 async function read(pages: Scripted[]) {
   let asked = 0;
   const through: string[] = [];
@@ -39,7 +39,7 @@ describe("a page's end", () => {
   const first = { days: { 1: "1", 2: "2" }, hasMore: true, next: "page_2" };
   const second = { days: { 3: "3", 4: "4" } };
 
-  test("is the last day when all are answered", async () => {
+  test("is the last day if all were returned", async () => {
     expect(await read([first, second])).toEqual({
       through: ["03", "05"],
       days: ["1", "2", "3", "4"],
@@ -52,7 +52,7 @@ describe("a page's end", () => {
     ["missing", undefined],
     ["null", null],
     ["empty", ""],
-  ] as const)("that promises more with a cursor that is %s keeps what was read and says so", async ([, next]) => {
+  ] as const)("that promises more with a cursor that is %s keeps what was read and reports it", async ([, next]) => {
     expect(await read([{ ...first, next }])).toMatchObject({
       through: ["03"],
       days: ["1", "2"],
@@ -72,12 +72,12 @@ describe("a page's end", () => {
     expect(await read([{ days: { 1: "1", 2: "2", 3: "3", 4: "4" }, next: "page_2" }])).toMatchObject({ asked: 1 });
   });
 
-  test("of a short page moves no further than its days", async () => {
+  test("of a short page advances no further than its days", async () => {
     expect(await read([{ days: { 1: "1" } }])).toEqual({ through: ["02"], days: ["1"], disputed: [], asked: 1 });
     expect(await read([{}])).toEqual({ through: ["01"], days: [], disputed: [], asked: 1 });
   });
 
-  test("an empty page between others moves nothing and ends nothing", async () => {
+  test("an empty page between others advances nothing and ends nothing", async () => {
     expect(await read([first, { hasMore: true, next: "page_3" }, second])).toMatchObject({
       through: ["03", "03", "05"],
       asked: 3,
@@ -86,12 +86,12 @@ describe("a page's end", () => {
 });
 
 describe("the days of a page", () => {
-  test("move nothing past a gap, and past it once it is filled", async () => {
+  test("advance past a gap only after it is filled", async () => {
     const pages = [{ days: { 1: "1", 3: "3", 4: "4" }, hasMore: true, next: "a" }, { days: { 2: undefined } }];
     expect(await read(pages)).toMatchObject({ through: ["02", "05"], days: ["1", "3", "4", "2"] });
   });
 
-  test("count once when they are answered twice, and are disputed when the amounts differ", async () => {
+  test("count once if returned twice, and are disputed if the amounts differ", async () => {
     const days: [string, string][] = [
       ["1", "1"],
       ["1", "1"],
@@ -102,14 +102,14 @@ describe("the days of a page", () => {
     expect(await read(pages)).toMatchObject({ days: ["1", "2", "3"], disputed: ["2026-01-02"] });
   });
 
-  test("outside the range are left out", async () => {
+  test("are ignored outside the range", async () => {
     expect(await read([{ days: { 1: "1", 2: "2", 3: "3", 4: "4", 5: "5", 9: "9" } }])).toMatchObject({
       through: ["05"],
       days: ["1", "2", "3", "4"],
     });
   });
 
-  test("that have not ended by the provider's clock stay unread, even if our clock is ahead", async () => {
+  test("stay unread until they have ended by the provider's clock, even if our clock is ahead", async () => {
     const days = { 1: "1", 2: "2", 3: undefined, 4: undefined };
     expect(await read([{ days, now: new Date("2026-01-03T23:59:59Z") }])).toMatchObject({ through: ["03"] });
     expect(await read([{ days, now: new Date("2026-01-04T00:00:00Z") }])).toMatchObject({ through: ["04"] });
@@ -122,7 +122,7 @@ describe("the days of a page", () => {
 });
 
 describe("a sum", () => {
-  test("is exact, and rounded once to what an amount may have", () => {
+  test("is exact, and rounded once to the precision of an amount", () => {
     expect(sumUsd(["0.1", "0.2"], { name: "OpenAI" })).toBe("0.3");
     expect(sumUsd(["0.13080438340307526"], { name: "OpenAI" })).toBe("0.130804383403");
     // Anthropic: "123.45" in USD is $1.2345 (Get Cost Report, amount: lowest units as a decimal string).

@@ -1,10 +1,10 @@
 import { add, type Decimal, formatDecimal, multiply, parseDecimal, roundHalfEven } from "#shared/decimal.ts";
 import { amountLimits, readDecimalText } from "#shared/usd-amount.ts";
 
-/** A UTC day of an account as its provider states it: without an amount, it states none. */
+/** A UTC day of an account as its provider reports it. Without an amount, the provider reported none. */
 export type CostDay = { day: string; amountUsd: string | undefined };
 
-/** A page of an account's daily costs. `now` is the provider's clock, where it states one. */
+/** A page of an account's daily costs. `now` is the provider's clock, if it reports one. */
 export type CostPage = {
   days: readonly CostDay[];
   hasMore: boolean;
@@ -14,24 +14,24 @@ export type CostPage = {
 
 /** A provider's report of daily costs. */
 export type CostReport = {
-  /** What messages call the provider. */
+  /** The provider's name in messages. */
   name: string;
-  /** @throws Error in a sentence for people */
+  /** @throws Error with a one-sentence message */
   readPage: (asked: { account: string; from: string; to: string; cursor: string | undefined }) => Promise<CostPage>;
 };
 
-/** What a page added. `disputed` days were stated before with another amount. */
+/** What a page added. `disputed` days were reported with another amount before. */
 export type DaysRead = {
   days: CostDay[];
   disputed: string[];
-  /** The first day that is not read; never later than today by the provider's clock. */
+  /** The first day that has not been read; never later than today by the provider's clock. */
   through: string;
 };
 
 /**
- * Reads an account's days of a half-open range, page by page. `through` follows only the days that were
- * answered, not what a page says about its end.
- * @throws Error in a sentence for people
+ * Reads an account's days of a half-open range, page by page. `through` depends only on the days that were returned,
+ * not on what a page says about its end.
+ * @throws Error with a one-sentence message
  */
 export async function* readDays(
   { name, readPage }: CostReport,
@@ -58,12 +58,12 @@ export async function* readDays(
   }
 }
 
-/** The UTC day of a moment. */
+/** Returns the UTC day of a time. */
 function dayText(moment: Date): string {
   return moment.toISOString().slice(0, 10);
 }
 
-/** @throws RangeError for a moment that is not midnight in UTC */
+/** @throws RangeError for a time that is not midnight in UTC */
 export function dayOfMidnight(milliseconds: number): string {
   if (milliseconds % 86_400_000 !== 0) throw new RangeError("not midnight in UTC");
   return dayText(new Date(milliseconds));
@@ -74,9 +74,9 @@ function dayAfter(day: string): string {
 }
 
 /**
- * Adds up what a provider states, as the text of an amount: rounded once, after the sum.
- * @param options.unitUsd what one unit of the provider's amounts is worth, such as 0.01
- * @throws Error in a sentence for people
+ * Adds up a provider's amounts, as text, and rounds once, after the sum.
+ * @param options.unitUsd the value of one unit of the provider's amounts, such as 0.01
+ * @throws Error with a one-sentence message
  */
 export function sumUsd(
   amounts: readonly string[],

@@ -5,24 +5,24 @@ const firstWaitMs = 500;
 const longestWaitMs = 30_000;
 const timeoutMs = 60_000;
 
-/** What answered, and how to ask it. */
-type Asked = { whom: string; headers: Record<string, string>; body?: string };
+/** The server's name in messages, and the parts of its request. */
+type Asked = { server: string; headers: Record<string, string>; body?: string };
 
 /**
- * Asks until there is an answer, waiting longer each time where the other side is busy, down or out of reach.
- * @returns the body of a good answer, and when it was given by the other side's clock
- * @throws Error in a sentence for people: what was refused, or that it stayed unavailable
+ * Sends a request until there is a response, waiting longer each time if the server is busy, down or unreachable.
+ * @returns the body of a successful response, and its time by the server's clock
+ * @throws Error with a one-sentence message: what was refused, or that the server stayed unavailable
  */
 export async function request(
   url: URL,
-  { whom, headers, body }: Asked,
+  { server, headers, body }: Asked,
 ): Promise<{ text: string; now: Date | undefined }> {
   let waitMs = firstWaitMs;
   for (let attempt = 1; ; attempt++) {
     const answer = await ask(url, { headers, body });
     if (answer.status === 200) return { text: answer.text, now: answer.now };
     const passing = answer.status === 0 || answer.status === 429 || answer.status >= 500;
-    if (!passing || attempt === attempts) throw new Error(`${whom} ${sayOf(answer)}`);
+    if (!passing || attempt === attempts) throw new Error(`${server} ${sayOf(answer)}`);
     await sleep(Math.min(longestWaitMs, answer.retryAfterMs ?? waitMs));
     waitMs *= 2;
   }
@@ -30,7 +30,7 @@ export async function request(
 
 type Answer = { status: number; text: string; now?: Date | undefined; retryAfterMs?: number | undefined };
 
-async function ask(url: URL, { headers, body }: Omit<Asked, "whom">): Promise<Answer> {
+async function ask(url: URL, { headers, body }: Omit<Asked, "server">): Promise<Answer> {
   try {
     const response = await fetch(url, {
       method: body === undefined ? "GET" : "POST",
@@ -69,7 +69,7 @@ function sayOf({ status, text }: Answer): string {
   }
 }
 
-/** An error's code, where the body has one of the shape that both sides use. */
+/** Returns an error's code, if the body has the shape that both servers use. */
 function codeOf(text: string): string {
   try {
     const { error } = JSON.parse(text) as { error?: { code?: unknown } };

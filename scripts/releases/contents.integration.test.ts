@@ -37,7 +37,7 @@ const files = (await listMigrations(migrations)).map(({ file }) => path.basename
 const mfa = "20260923130000_required_account_mfa.sql";
 const invoices = "20260907110000_external_provider_invoices.sql";
 const costs = "20260906100000_external_provider_costs.sql";
-/** Migrations since the optional ones, on whose tables they depend. */
+/** Migrations after the optional ones, whose tables they depend on. */
 const later = files.filter((file) => file > mfa);
 
 let cluster: ScratchCluster;
@@ -55,7 +55,9 @@ afterAll(async () => {
   for (const folder of folders) await rm(folder, { recursive: true });
 });
 
-/** A copy of the migrated database, with `sql` run in it. Only its owner, Supabase Auth, can change the schema auth. */
+/**
+ * Copies the migrated database and runs `sql` in the copy. Only its owner, Supabase Auth, can change the schema auth.
+ */
 async function changed(sql: string, role = "postgres"): Promise<string> {
   copies += 1;
   const name = `changed_${copies}`;
@@ -67,7 +69,7 @@ async function changed(sql: string, role = "postgres"): Promise<string> {
   return at(name);
 }
 
-/** A new database with the migrations that `keep` chooses. */
+/** Creates a database with the migrations that `keep` selects. */
 async function partly(keep: (file: string) => boolean): Promise<string> {
   const directory = await mkdtemp(path.join(tmpdir(), "gatehouse-part-"));
   folders.push(directory);
@@ -81,13 +83,15 @@ const short = (differences: readonly Difference[]) => differences.map(({ level, 
 const ask = async (dbUrl: string, checkout = root) =>
   short(await findContentDifferences(checkout, { url: "", secretKey: "", dbUrl }));
 
-/** Asks through a Data API of the database's own. */
+/** Queries a database through its own Data API. */
 async function askDataApi(dbUrl: string, checkout = root): Promise<string[]> {
   const databaseUrl = Object.assign(new URL(dbUrl), { username: "authenticator" }).href;
   const api = createDataApi({ databaseUrl, schemas: ["public", "private", "ai"] });
   const caller = { kind: "secret", claims: { role: "service_role" } } as const;
   const server = createServer(
-    getRequestListener((request) => api.handle(request, { url: new URL(request.url), caller })),
+    getRequestListener((request) => api.handle(request, { url: new URL(request.url), caller }), {
+      overrideGlobalObjects: false,
+    }),
   );
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
@@ -101,8 +105,8 @@ async function askDataApi(dbUrl: string, checkout = root): Promise<string[]> {
   }
 }
 
-describe("supabase/releases/objects.json is what the migrations make (npm run release -- --objects)", () => {
-  test("names every migration since a database can describe itself", async () => {
+describe("supabase/releases/objects.json matches the migrations (npm run release -- --objects)", () => {
+  test("for every migration since a database can describe itself", async () => {
     const recorded = Object.keys(await readObjectChanges(root));
     const versions = files.map((file) => file.slice(0, 14));
     expect(recorded).toEqual(versions.slice(versions.indexOf(recorded[0] ?? "")));
@@ -129,7 +133,7 @@ describe("supabase/releases/objects.json is what the migrations make (npm run re
   }, 60_000);
 });
 
-/** The objects that the migrations of these versions record, and nothing else. */
+/** Returns the objects recorded for the migrations of these versions, and nothing else. */
 function foldChanges(changes: ObjectChanges, versions: ReadonlySet<string>): Objects {
   return expectedObjects(
     Object.fromEntries(Object.entries(changes).filter(([version]) => versions.has(version))),
@@ -137,7 +141,7 @@ function foldChanges(changes: ObjectChanges, versions: ReadonlySet<string>): Obj
   );
 }
 
-test("finds nothing in a database as migrated", async () => {
+test("finds no difference in a freshly migrated database", async () => {
   expect(await ask(migrated)).toEqual([]);
 });
 
@@ -307,16 +311,16 @@ const harmless: [what: string, sql: string][] = [
 ];
 
 describe("by the database's URL", () => {
-  test.for(changes)("names %s", async ([, sql, says]) => {
+  test.for(changes)("reports %s", async ([, sql, says]) => {
     expect(await ask(await changed(sql))).toEqual(says);
   });
 
-  test.for(harmless)("takes no offence at %s", async ([, sql]) => {
+  test.for(harmless)("ignores %s", async ([, sql]) => {
     expect(await ask(await changed(sql))).toEqual([]);
   });
 });
 
-/** The triggers of the file that defines them: `name on auth.table`. */
+/** The triggers in the file that defines them: `name on auth.table`. */
 const triggerStatement = /^create or replace trigger (\w+)\s[^;]*?\son (auth\.\w+)\s[^;]*;/gm;
 const statements = [...(await readFile(path.join(root, authSchemaFile), "utf8")).matchAll(triggerStatement)];
 
@@ -346,17 +350,17 @@ describe("the triggers on Supabase Auth's tables", () => {
         "warn no table for trigger record_passkey_renamed on auth.webauthn_credentials",
       ],
     ],
-  ] satisfies [string, string, string[]][])("are named: those %s", async ([, sql, says]) => {
+  ] satisfies [string, string, string[]][])("are reported if %s", async ([, sql, says]) => {
     expect(await ask(await changed(sql, superuser))).toEqual(says);
   });
 
-  test("are those of supabase/schemas/auth-schema.sql", async () => {
+  test("match supabase/schemas/auth-schema.sql", async () => {
     const changes = await readObjectChanges(root);
     const names = Object.keys(expectedObjects(changes, new Set(Object.keys(changes)))).filter(parseAuthTrigger);
     expect(statements.map(([, name, table]) => `trigger ${name} on ${table}`).sort()).toEqual(names.sort());
   });
 
-  test("are listed by table, and foreign ones by the function that they run", async () => {
+  test("are listed by table, and others' by the function that they run", async () => {
     const found = await list(`
       alter table auth.sessions disable trigger record_sign_outs;
       create schema crm;
@@ -376,7 +380,7 @@ describe("the triggers on Supabase Auth's tables", () => {
     ]);
   });
 
-  test("that a missing migration creates are named", async () => {
+  test("are reported if a missing migration would create them", async () => {
     const { migrations, auth } = await readContents({ url: "", secretKey: "", dbUrl: migrated });
     const changes = await readObjectChanges(root);
     const last = Object.keys(changes).find(
@@ -395,18 +399,18 @@ describe("the triggers on Supabase Auth's tables", () => {
     });
   });
 
-  test("are not listed by a database of before, which cannot describe them", async () => {
+  test("are not listed by an older database, which cannot describe them", async () => {
     expect(await list("drop function private.describe_auth_triggers() cascade")).toMatchObject([{ level: "unseen" }]);
   });
 
-  test("are enabled again by the statement that creates them", async () => {
+  test("are re-enabled by the statement that creates them", async () => {
     const [statement] = statements.find(([, name]) => name === "record_sign_outs") ?? [];
     const sql = `alter table auth.sessions disable trigger record_sign_outs; ${statement}`;
     expect(await ask(await changed(sql, superuser))).toEqual([]);
   });
 });
 
-/** A checkout with one migration after this one's, which changes a function. */
+/** Creates a checkout with an additional migration, which changes a function. */
 async function laterCheckout(): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), "gatehouse-later-"));
   folders.push(folder);
@@ -426,7 +430,7 @@ const record = (version: string) =>
 const forget = (...versions: string[]) =>
   `delete from supabase_migrations.schema_migrations where version in (${versions.map((v) => `'${v}'`).join()});`;
 
-/** States of a whole database, with what is named by its URL and through the Data API alike. */
+/** States of a whole database, which are reported the same by its URL and through the Data API. */
 const states: [what: string, make: () => Promise<string>, says: string[]][] = [
   [
     "a migration that is missing at the end",
@@ -489,13 +493,13 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
 ];
 
 describe("by the URL and through the Data API", () => {
-  test.for(states)("names %s", async ([, make, says]) => {
+  test.for(states)("reports %s", async ([, make, says]) => {
     const dbUrl = await make();
     expect(await ask(dbUrl)).toEqual(says);
     expect(await askDataApi(dbUrl)).toEqual(says);
   });
 
-  test("names an older release, and what was changed in it by hand", async () => {
+  test("reports an older release, and what was changed in it by hand", async () => {
     const [dbUrl, checkout] = [await changed("drop policy select_own on public.profiles"), await laterCheckout()];
     const says = [
       "fail older release: the database is of 0.1.0",
@@ -506,7 +510,7 @@ describe("by the URL and through the Data API", () => {
     expect(await askDataApi(dbUrl, checkout)).toEqual(says);
   });
 
-  test("says which grant the Data API needs", async () => {
+  test("says which grant the Data API lacks", async () => {
     const dbUrl = await changed("revoke execute on function private.describe_database() from service_role");
     await expect(askDataApi(dbUrl)).rejects.toThrow("grant execute on function private.describe_database()");
     expect(await ask(dbUrl)).toEqual([
@@ -514,7 +518,7 @@ describe("by the URL and through the Data API", () => {
     ]);
   });
 
-  test("answers users and the gateway nothing", async () => {
+  test("does not describe the database to users or the gateway", async () => {
     await withDatabase(migrated, async (client) => {
       for (const role of ["anon", "authenticated", "gateway"]) {
         await client.query(`begin; set local role ${role}`);
@@ -526,7 +530,7 @@ describe("by the URL and through the Data API", () => {
 });
 
 describe("the doctor and the hosted start", () => {
-  test("name what differs, and do not start", async () => {
+  test("report differences, and the hosted start then does not start", async () => {
     const { supabase } = readStack();
     const dbUrl = await changed(threeChanges);
     const settings = {

@@ -8,23 +8,23 @@ const run = promisify(execFile);
 const fixture = path.resolve(import.meta.dirname, "fixture/migrations");
 const migrations = "supabase/migrations";
 
-/** The code that an operator runs before the upgrade, and where the upgrade leads. */
+/** The code that an operator runs before the upgrade, and the upgrade's target. */
 export interface PreviousRelease {
   version: string;
-  /** The checkout of its code. */
+  /** The checkout of the release's code. */
   root: string;
   /** A folder with all migrations of the upgraded database. */
   upgraded: string;
-  /** Those that it does not have itself. */
+  /** The migrations that the release does not have itself. */
   added: string[];
   remove: () => Promise<void>;
 }
 
 /**
- * Prepares the release before this checkout: the newest that lacks one of its migrations, or the newest of all, which
- * the fixture's migrations then lead on from.
- * @param options.commit replaces the commit that the manifest records
- * @returns the reason when its code is not available
+ * Prepares the release before this checkout: the newest that lacks one of its migrations, or else the newest of all, to
+ * which the fixture's migrations are then added.
+ * @param options.commit replaces the commit recorded in the manifest
+ * @returns the reason if its code is not available
  */
 export async function checkOutPrevious({
   commit,
@@ -46,23 +46,23 @@ export async function checkOutPrevious({
   await mkdir(".local", { recursive: true });
   const folder = await mkdtemp(path.resolve(".local/test-release-"));
   const root = path.join(folder, "code");
-  // By an index of its own: neither this clone's index nor its list of worktrees changes.
+  // With a separate index, so that neither this clone's index nor its list of worktrees changes.
   const env = { ...process.env, GIT_INDEX_FILE: path.join(folder, "index") };
   await run("git", ["read-tree", found.trim()], { env });
   await run("git", ["checkout-index", "--all", `--prefix=${root}/`], { env });
   await symlink(path.resolve("node_modules"), path.join(root, "node_modules"));
-  // It is built again where its sources are others.
+  // It is rebuilt if its sources differ.
   await cp("build", path.join(root, "build"), { recursive: true }).catch(() => undefined);
   return { version: release.version, root, ...(await gatherMigrations({ folder, root, added })) };
 }
 
-/** Of the Supabase CLI, which is a command of its own. */
+/** The Supabase CLI's packages, which no code imports. */
 const unimported = /^node_modules\/(supabase|@supabase\/cli-[\w-]+)$/;
 
 /**
- * Lists the packages of one lock file that the other lacks or has in an older or incompatible version (semver.org, 4 and
- * 8). The other may have more.
- * @returns `name@version`, as the first one has it
+ * Lists the packages of one lock file that the other lacks or has in an older or incompatible version (semver.org, 4
+ * and 8). The other may have more.
+ * @returns `name@version` from the first lock file
  */
 export function findMissingPackages(needed: string, installed: string): string[] {
   const [wanted, present] = [packagesOf(needed), packagesOf(installed)];
@@ -88,7 +88,7 @@ function packagesOf(lock: string): Record<string, { version?: string }> {
   return (JSON.parse(lock) as { packages?: Record<string, { version?: string }> }).packages ?? {};
 }
 
-/** The same for this checkout's own code, which is that of the release as long as it adds no migration. */
+/** Prepares this checkout's own code, which equals the release's as long as it adds no migration. */
 export async function takeThisCheckout(): Promise<PreviousRelease> {
   await mkdir(".local", { recursive: true });
   const folder = await mkdtemp(path.resolve(".local/test-release-"));
@@ -100,7 +100,7 @@ export async function takeThisCheckout(): Promise<PreviousRelease> {
   };
 }
 
-/** Whether this checkout has migrations that the release before does not have. */
+/** Returns whether this checkout has migrations that the previous release lacks. */
 export async function hasNewMigrations(): Promise<boolean> {
   return (await findPrevious()).added.length > 0;
 }

@@ -8,7 +8,7 @@ import type { ObjectChanges, Objects } from "../local-stack/contents/releases.ts
 import { withDatabase } from "../local-stack/database.ts";
 import { applyMigrations, listMigrations } from "../local-stack/migrations.ts";
 
-/** A project can be set to grant nothing on what is created in public. */
+/** A project can be configured to grant nothing on what is created in public. */
 export const grantNothingByDefault = ["tables", "functions", "sequences"]
   .map(
     (kind) => `alter default privileges in schema public revoke all on ${kind} from anon, authenticated, service_role`,
@@ -17,7 +17,7 @@ export const grantNothingByDefault = ["tables", "functions", "sequences"]
 
 /**
  * Applies the migrations one by one and records what each changes, in a project with Supabase's default privileges and
- * in one without them. Privileges that only one of the two has are optional.
+ * in one without them. Privileges that exist in only one of the two are optional.
  */
 export async function recordObjects(cluster: ScratchCluster, migrations: string): Promise<ObjectChanges> {
   const projects = await createProjects(cluster);
@@ -42,10 +42,10 @@ export async function createProjects(cluster: ScratchCluster) {
   const [open, closed] = [await cluster.createDatabase(), await cluster.createDatabase()];
   await withDatabase(closed, (client) => client.query(grantNothingByDefault));
   return {
-    /** Applies migrations to both; returns their objects, or undefined before a database can describe itself. */
+    /** Applies migrations to both. @returns their objects, or undefined until a database can describe itself */
     async migrate(files: readonly string[]): Promise<Objects | undefined> {
       for (const file of files) await copyFile(file, path.join(directory, path.basename(file)));
-      // One after the other: both create the cluster's roles.
+      // One after the other, since both create the cluster's roles.
       const more = await migrateAndDescribe(open, directory);
       const less = await migrateAndDescribe(closed, directory);
       return more && less && withOptionalGrants(more, less);

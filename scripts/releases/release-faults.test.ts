@@ -13,7 +13,7 @@ test.each(["0.9.1", "0.10.0", "1.0.0"])("accepts %s after 0.9.0", (version) => {
   expect(findReleaseFaults(version, source(version))).toEqual([]);
 });
 
-test("accepts a release again until its commit is recorded", () => {
+test("accepts the same release again until its commit is recorded", () => {
   const releases = [release("0.9.0", "abc"), release("0.10.0", null)];
   expect(findReleaseFaults("0.10.0", source("0.10.0", releases))).toEqual([]);
   releases[1] = release("0.10.0", "def");
@@ -28,13 +28,13 @@ test.each(["1.0", "v1.0.0", "next"])("refuses %s, which is not a version", (vers
   expect(findReleaseFaults(version, source(version))).toEqual([`${version} is not a version such as 1.2.3.`]);
 });
 
-test("refuses a release while the one before has no commit", () => {
+test("refuses a release while the previous one has no commit", () => {
   expect(findReleaseFaults("1.0.0", source("1.0.0", [release("0.9.0", null)]))).toEqual([
     "0.9.0 has no commit yet. On its commit, run npm run release -- --commit.",
   ]);
 });
 
-test("names each file that has another version, and a missing changelog entry", () => {
+test("names each file with another version, and a missing changelog entry", () => {
   const stale = { ...source("1.0.0"), packaged: "0.9.0", locked: "0.9.1", changelog: "## [Unreleased]\n" };
   expect(findReleaseFaults("1.0.0", stale)).toEqual([
     "package.json has version 0.9.0. Run npm version 1.0.0 --no-git-tag-version.",

@@ -1,6 +1,6 @@
 import type { Manifest } from "../local-stack/contents/releases.ts";
 
-/** What a release is made from: versions of package.json and package-lock.json, and the changelog's text. */
+/** The sources of a release: the versions in package.json and package-lock.json, and the changelog's text. */
 export type ReleaseSource = { packaged: string; locked: string; changelog: string };
 
 /** Returns one line for each reason not to record a version as released, with what to do. */

@@ -22,7 +22,7 @@ test("no released migration was changed, renamed or removed", async () => {
   expect(findFaults(manifest, await hashMigrations(migrations))).toEqual([]);
 });
 
-test("there is a release, and each holds the migrations of the release before", () => {
+test("there is a release, and each contains the previous release's migrations", () => {
   expect(manifest.releases.length).toBeGreaterThan(0);
   manifest.releases.reduce((before, after) => {
     expect(after.migrations).toMatchObject(before.migrations);
@@ -45,7 +45,7 @@ test("names a released migration that was removed", async () => {
   expect(await faults()).toEqual([`${costs} was removed after its release.`]);
 });
 
-test("names a new migration that is older than a released one, and accepts one that is newer", async () => {
+test("reports a new migration that is older than a released one, and accepts a newer one", async () => {
   await writeFile(at("20260906100001_late.sql"), "select 1;");
   await writeFile(at("20990101000000_new.sql"), "select 2;");
   const newest = Object.keys(manifest.releases.at(-1)?.migrations ?? {})

@@ -4,7 +4,7 @@ import path from "node:path";
 import type { Manifest } from "../local-stack/contents/releases.ts";
 import { listMigrations } from "../local-stack/migrations.ts";
 
-/** Returns the SHA-256 of each migration in a directory, by its file's name. */
+/** Returns the SHA-256 of each migration in a directory, by file name. */
 export async function hashMigrations(directory: string): Promise<Record<string, string>> {
   const files = await listMigrations(directory);
   return Object.fromEntries(
@@ -19,7 +19,10 @@ export async function hashMigrations(directory: string): Promise<Record<string, 
   );
 }
 
-/** Returns one line for each released migration that was changed, renamed or removed, and each that would come too late. */
+/**
+ * Returns one line for each released migration that was changed, renamed or removed, and for each new one that is dated
+ * too early.
+ */
 export function findFaults({ releases }: Manifest, hashes: Readonly<Record<string, string>>): string[] {
   const released = Object.assign({}, ...releases.map(({ migrations }) => migrations)) as Record<string, string>;
   const newest = Object.keys(released).sort().at(-1) ?? "";

@@ -24,12 +24,12 @@ afterAll(async () => {
   if (!("unavailable" in previous)) await previous.remove();
 });
 
-test("the release before works on the upgraded database, or says why it is not tried", async () => {
+test("the previous release works on the upgraded database, or the test says why it was skipped", async () => {
   if ("unavailable" in previous || !stack) {
     console.log(`Rollback is skipped: ${"unavailable" in previous ? previous.unavailable : "no stack"}.`);
     return;
   }
-  // What these import reads GATEHOUSE_STACK when it is loaded.
+  // Imported late, since these modules read GATEHOUSE_STACK when they are loaded.
   const { createWorld } = await import("../soak/world.ts");
   const { readBooks, readReports, readRuns, waitUntilSettled, query } = await import("../soak/audit/collect.ts");
   const { judgeBooks, judgeReports } = await import("../soak/audit/charges.ts");
@@ -75,7 +75,7 @@ test("the release before works on the upgraded database, or says why it is not t
   expect(runs.length).toBeGreaterThanOrEqual(4);
 });
 
-/** Starts web server and functions afresh, as a rollback does: the runner brings back what ended. */
+/** Restarts the web server and the functions, as a rollback does: the runner restarts what has ended. */
 async function restart(stack: SoakStack): Promise<void> {
   const before = new Map(stack.read().services.map(({ name, pid }) => [name, pid]));
   for (const name of restarted) process.kill(before.get(name) ?? 0, "SIGKILL");
@@ -94,7 +94,7 @@ async function restart(stack: SoakStack): Promise<void> {
   }
 }
 
-/** Whether a server answers; a refusal counts, an outage does not. */
+/** Returns whether a server answers. A refusal counts, an outage does not. */
 async function isThere(url: string): Promise<boolean> {
   return fetch(url).then(
     ({ status }) => status < 500,

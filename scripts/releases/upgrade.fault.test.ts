@@ -32,8 +32,8 @@ afterAll(async () => {
   await previous.remove();
 });
 
-test("a database in use is upgraded, no call fails, and the books balance", async () => {
-  // What these import reads GATEHOUSE_STACK when it is loaded.
+test("upgrades a database in use without a failed call or an unbalanced book", async () => {
+  // Imported late, since these modules read GATEHOUSE_STACK when they are loaded.
   const { createWorld } = await import("../soak/world.ts");
   const { crowd, startTraffic } = await import("../soak/traffic/traffic.ts");
   const { readBooks, readImports, readReports, readRuns, waitUntilSettled, query } = await import(
@@ -113,7 +113,7 @@ test("a database in use is upgraded, no call fails, and the books balance", asyn
     ({ status, left, asked }) => !asked && (status === null ? !left : status >= 500),
   );
   const during = journal.answers.filter(({ startedAt, endedAt }) => startedAt <= until && endedAt >= from);
-  // "Try again", which a page says without a code: an upgrade holds a lock for half a second at most.
+  // "Try again", which pages return without a code: an upgrade holds a lock for at most half a second.
   const refused = failed.filter((one) => one.status === 503 && (one.code !== null || during.includes(one)));
   const people = [
     ...world.households.flat(),

@@ -6,7 +6,7 @@ import { findDowntime } from "./zero-downtime.ts";
 
 const short = "set lock_timeout = '500ms';\n";
 
-test("every migration since 0.1.0 can be applied while the release before serves", async () => {
+test("every migration since 0.1.0 can be applied while the previous release is running", async () => {
   const {
     releases: [first],
   } = await readManifest(".");

@@ -1,14 +1,14 @@
 import { type AlterTableCmd, type Node, parse } from "libpg-query";
 
-/** A statement after this comment removes what no release that still runs uses. */
+/** A statement after this comment removes what no running release uses. */
 const unused = /^\s*--\s*Unused since \d+\.\d+\.\d+/m;
 const longestLockWaitMs = 1_000;
 
 type Found = { node: Node; text: string };
 
 /**
- * Says what in a migration would fail calls of the release before, or hold them up, while it is applied.
- * Tables that the file creates itself are free.
+ * Finds what in a migration would fail or block calls of the previous release while it is applied. Tables that the file
+ * itself creates are exempt.
  */
 export async function findDowntime(sql: string): Promise<string[]> {
   const found = await readStatements(sql);
@@ -109,7 +109,7 @@ function faultsOfChange({ subtype, def }: AlterTableCmd, text: string): string[]
   return [];
 }
 
-/** Whether a default is computed for each row. `now()` is constant within a statement. */
+/** Returns whether a default is computed for each row. `now()` is constant within a statement. */
 function hasComputedDefault(one: Node): boolean {
   if (!("Constraint" in one) || one.Constraint.contype !== "CONSTR_DEFAULT") return false;
   const { raw_expr } = one.Constraint;

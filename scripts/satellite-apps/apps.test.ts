@@ -27,7 +27,7 @@ test("React Router's root has the middleware that docs/satellites.md shows", () 
   }
 });
 
-test.each(satelliteApps.map(({ name }) => [name]))("%s's lock file has the versions of its manifest", (name) => {
+test.each(satelliteApps.map(({ name }) => [name]))("%s's lock file has the versions in its manifest", (name) => {
   const { dependencies, devDependencies } = readJson(fileOf(name, "package.json"));
   const { packages } = readJson(fileOf(name, "package-lock.json"));
   for (const [dependency, version] of Object.entries({ ...dependencies, ...devDependencies }))

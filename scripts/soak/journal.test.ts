@@ -4,7 +4,7 @@ import { createJournal, NoAnswer, watch } from "./journal.ts";
 const described = { actor: "browser 1", what: "GET /", target: "web" } as const;
 const seen = (status: number) => ({ status });
 
-test("an answer is noted with its status, and 5xx are counted unless they were asked for", async () => {
+test("records each answer's status, and counts 5xx unless they were requested on purpose", async () => {
   const journal = createJournal();
   await watch(journal, described, { call: async () => 200, seen });
   await watch(journal, described, { call: async () => 503, seen });
@@ -17,7 +17,7 @@ test("an answer is noted with its status, and 5xx are counted unless they were a
   expect(Object.fromEntries(journal.counts)).toEqual({ calls: 3, "5xx": 1 });
 });
 
-test("an answer that does not come is noted with what the network said, as far down as it says it", async () => {
+test("records the network's innermost error code if no answer arrives", async () => {
   const journal = createJournal();
   const cause = Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
   const call = () => Promise.reject(new TypeError("fetch failed", { cause }));
@@ -26,7 +26,7 @@ test("an answer that does not come is noted with what the network said, as far d
   expect(journal.counts.get("unanswered")).toBe(1);
 });
 
-test("who left is no failure of whoever was to answer", async () => {
+test("does not count a call whose caller left as unanswered", async () => {
   const journal = createJournal();
   const call = () => Promise.reject(new DOMException("left", "AbortError"));
   await expect(watch(journal, described, { call, seen, left: () => true })).rejects.toThrow(NoAnswer);

@@ -1,4 +1,4 @@
-/** Whom a call asked. */
+/** The service that a call goes to. */
 export type Target = "web" | "ai" | "notes";
 
 /** One HTTP call as its client saw it. */
@@ -9,32 +9,32 @@ export type Answered = {
   /** Milliseconds since 1970. */
   startedAt: number;
   endedAt: number;
-  /** Null where no answer came, or not whole. */
+  /** Null if no answer arrived, or only part of one. */
   status: number | null;
-  /** The error's code, where the answer or the network named one. */
+  /** The error's code, if the answer or the network gave one. */
   code: string | null;
   requestId: string | null;
-  /** The caller itself went away. */
+  /** Whether the caller itself disconnected. */
   left: boolean;
-  /** An error that was asked for, as by a model that is made for failing. */
+  /** Whether the error was requested on purpose, for example from a model that always fails. */
   asked: boolean;
 };
 
-/** Something that no client should see, whatever faults there are. */
+/** Something that clients should never see, regardless of faults. */
 export type Finding = { at: number; actor: string; text: string };
 
 /** What all clients saw, in the order of the answers. */
 export interface Journal {
   answers: Answered[];
   findings: Finding[];
-  /** How often what was done, for the line of progress. */
+  /** How often each thing was done, for the progress line. */
   counts: Map<string, number>;
   add(answered: Answered): void;
   find(actor: string, text: string): void;
   count(what: string): void;
 }
 
-/** @param onFinding hears of each as it is found */
+/** @param onFinding receives each finding as it is recorded */
 export function createJournal(onFinding: (finding: Finding) => void = () => {}): Journal {
   const counts = new Map<string, number>();
   const answers: Answered[] = [];
@@ -62,7 +62,7 @@ export function createJournal(onFinding: (finding: Finding) => void = () => {}):
 
 const longestCallMs = 90_000;
 
-/** No answer came: the network failed, or it took longer than anybody waits. */
+/** No answer arrived: the network failed, or the call timed out. */
 export class NoAnswer extends Error {
   readonly code: string;
   constructor(code: string, options?: { cause: unknown }) {
@@ -75,8 +75,8 @@ export type Described = Pick<Answered, "actor" | "what" | "target"> & { asked?: 
 type Seen = { status: number; code?: string | null; requestId?: string | null };
 
 /**
- * Makes a call and notes down what became of it.
- * @param options.left tells whether the caller went away itself
+ * Makes a call and records its outcome.
+ * @param options.left returns whether the caller itself disconnected
  * @throws NoAnswer
  */
 export async function watch<Result>(
@@ -117,7 +117,7 @@ export async function watch<Result>(
   }
 }
 
-/** What the network said, as far down as it goes. */
+/** Returns the innermost error code of a network error. */
 function codeOf(error: unknown): string {
   for (let at = error; at instanceof Error; at = at.cause) {
     if (at instanceof NoAnswer) return at.code;

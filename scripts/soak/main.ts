@@ -3,7 +3,9 @@ import { readSoakOptions, usage } from "./options.ts";
 import { runSoak } from "./run.ts";
 import { startSoakStack } from "./stack.ts";
 
-/** `npm run soak`: traffic and faults on a stack of its own, and then an audit. Exit code 1 where it finds something. */
+/**
+ * `npm run soak`: puts traffic and faults on its own stack, then audits it. Exits with 1 if the audit finds something.
+ */
 try {
   const options = readSoakOptions(process.argv.slice(2));
   if (options.help) {
@@ -23,7 +25,7 @@ try {
   const stopping = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.on(signal, () => {
-      // A terminal's Ctrl-C may come twice, from it and from npm; who means it sends another one.
+      // Ctrl-C may arrive twice, from the terminal and from npm; a further one stops the run.
       if (stopping.signal.aborted) return;
       console.log(`\n${signal}: the traffic ends; then the audit.`);
       stopping.abort();

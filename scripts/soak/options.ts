@@ -24,7 +24,7 @@ export type SoakOptions = {
 const quickTrafficMs = 50_000;
 const longestMinutes = 24 * 60;
 
-/** @throws Error in one sentence for people */
+/** Reads the command line. @throws Error with a one-sentence message for users */
 export function readSoakOptions(args: string[]): SoakOptions {
   const { values } = parseArgs({
     args,

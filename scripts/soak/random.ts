@@ -1,23 +1,23 @@
-/** Chances that are the same for the same seed. */
+/** Random values that are the same for the same seed. */
 export interface Random {
-  /** From 0 up to, not including, 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   next(): number;
-  /** A whole number from 0 up to, not including, `n`. */
+  /** Returns an integer from 0 (inclusive) to `n` (exclusive). */
   below(n: number): number;
   chance(p: number): boolean;
-  /** From `low` up to, not including, `high`. */
+  /** Returns a number from `low` (inclusive) to `high` (exclusive). */
   between(low: number, high: number): number;
   oneOf<Item>(items: readonly Item[]): Item;
-  /** By weight: `{ read: 3, write: 1 }` is `read` three times out of four. */
+  /** Picks a name by weight: `{ read: 3, write: 1 }` returns `read` three times out of four. */
   weighted<Name extends string>(weights: Record<Name, number>): Name;
   shuffled<Item>(items: readonly Item[]): Item[];
-  /** 128 bits in hex. */
+  /** Returns 128 bits in hex. */
   id(): string;
-  /** Chances of its own for somebody, which do not hang on what the others draw. */
+  /** Returns an independent generator for one actor, unaffected by what others draw. */
   fork(name: string): Random;
 }
 
-/** Mulberry32, from a seed of 32 bits. */
+/** Returns a Mulberry32 generator with a 32-bit seed. */
 export function createRandom(seed: number): Random {
   let state = seed >>> 0;
   function next(): number {

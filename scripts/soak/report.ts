@@ -8,7 +8,7 @@ import type { Sampler } from "./samples.ts";
 
 const mostShown = 8;
 
-/** The line that is printed each ten seconds. */
+/** Returns the line that is printed every ten seconds. */
 export function progressLine(
   journal: Journal,
   { elapsedMs, spans }: { elapsedMs: number; spans: readonly Span[] },
@@ -20,7 +20,7 @@ export function progressLine(
   return `[${clock}] calls ${calls}, ${told.join(", ")}${down.length > 0 ? ` · now ${down.join(", ")}` : ""}`;
 }
 
-/** The audit for people: a line a check, and below each that failed what it found. */
+/** Formats the audit for people: one line per check, and below each failed check what it found. */
 export function renderVerdicts(verdicts: readonly Verdict[]): string {
   const width = Math.max(...verdicts.map(({ check }) => check.length));
   return verdicts
@@ -32,7 +32,7 @@ export function renderVerdicts(verdicts: readonly Verdict[]): string {
     .join("\n");
 }
 
-/** Writes the whole of it as JSON. @returns where */
+/** Writes the full report as JSON. @returns its path */
 export async function writeReport(
   directory: string,
   {

@@ -11,18 +11,18 @@ import type { SoakStack } from "./stack.ts";
 import { followTruth } from "./truth.ts";
 
 const progressMs = 10_000;
-/** How much longer than planned there is traffic, where a busy machine has put faults off. */
+/** How much longer than planned traffic may last if a busy machine has delayed faults. */
 const overrunMs = 20_000;
-/** Nobody is given up on before: the longest that an importer tries again. */
+/** How long actors may take to finish: the longest time that an importer keeps retrying. */
 const farewellLimitMs = 30_000;
 
-/** One soak on a running stack. @returns whether the audit found nothing */
+/** Runs one soak on a running stack. @returns whether the audit passed */
 export async function runSoak(
   stack: SoakStack,
   { options, stopping }: { options: SoakOptions; stopping: AbortSignal },
 ): Promise<boolean> {
   const begun = Date.now();
-  // What these import reads GATEHOUSE_STACK when it is loaded.
+  // The modules that these import read GATEHOUSE_STACK on load.
   const { createWorld } = await import("./world.ts");
   const { commuterCount, crowd, startTraffic } = await import("./traffic/traffic.ts");
   const { audit } = await import("./audit/audit.ts");
@@ -56,7 +56,7 @@ export async function runSoak(
 
   const verdicts = await audit({
     ...{ stack, world, traffic, journal, spans, truth, sampler, trafficMs },
-    // Whoever ends it early does not get to all of them.
+    // If the run is stopped early, not all planned faults happen.
     planned: stopping.aborted ? [] : planned,
   });
   sampler.stop();
@@ -77,7 +77,7 @@ function untilAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }
 
-/** Waits for something to end, but not for ever once it should. */
+/** Waits for work to end, up to a limit once it should have. */
 async function orLate(work: Promise<void>, over: AbortSignal): Promise<void> {
   await Promise.race([work, untilAborted(over).then(() => sleep(farewellLimitMs))]);
 }

@@ -3,11 +3,11 @@ import pg from "pg";
 import { partOf } from "./faults/spans.ts";
 import type { SoakStack } from "./stack.ts";
 
-/** What a service held at a moment. */
+/** What a service's process used at one moment. */
 export type Sample = { at: number; service: string; pid: number; rssMb: number; files: number };
-/** By which process a service was found to run at a moment. */
+/** The process that a service ran as at one moment. */
 export type ProcessId = Pick<Sample, "at" | "service" | "pid">;
-/** Connections of Postgres at a moment, by login role. */
+/** Postgres connections at one moment, by login role. */
 export type ConnectionSample = { at: number; role: string; connections: number; idleInTransaction: number };
 
 const sampleIntervalMs = 2_000;
@@ -17,15 +17,15 @@ export const sampled = ["web", "functions", "identity", "gateway", "notes"];
 
 export interface Sampler {
   samples: Sample[];
-  /** Of every service of the stack. */
+  /** The processes of every service of the stack. */
   pids: ProcessId[];
   connections: ConnectionSample[];
-  /** Takes one more of the connections. */
+  /** Takes one more sample of the connections. */
   takeConnections(): Promise<void>;
   stop(): void;
 }
 
-/** Looks at the stack's processes and connections every two seconds. */
+/** Samples the stack's processes and connections every two seconds. */
 export function startSampler(stack: SoakStack): Sampler {
   const samples: Sample[] = [];
   const pids: ProcessId[] = [];
@@ -41,7 +41,7 @@ export function startSampler(stack: SoakStack): Sampler {
         const files = readdirSync(`/proc/${pid}/fd`).length;
         samples.push({ at, service: name, pid, rssMb: (resident * pageBytes) / 2 ** 20, files });
       } catch {
-        // It is being started again.
+        // It is restarting.
       }
     }
   }
@@ -61,7 +61,7 @@ export function startSampler(stack: SoakStack): Sampler {
         connections.push({ at, role, connections: count, idleInTransaction: waiting });
       }
     } catch {
-      // It is being started again, or stands still.
+      // It is restarting or stalled.
     } finally {
       await client.end().catch(() => undefined);
     }
@@ -74,7 +74,7 @@ export function startSampler(stack: SoakStack): Sampler {
     try {
       takeProcesses();
     } catch {
-      // The description is gone: the stack ends.
+      // The description is gone because the stack is ending.
     }
     void takeConnections().finally(() => {
       underWay = false;

@@ -7,18 +7,17 @@ import { createDelayingProxy, type DelayingProxy } from "./faults/proxy.ts";
 
 const startTimeoutMs = 120_000;
 const stopTimeoutMs = 20_000;
-/** Seconds. We refresh 90 before the end, so that each session is refreshed every 15 s that somebody uses it. */
+/** Seconds. Tokens are refreshed 90 s before they expire, so a session in use is refreshed every 15 s. */
 const accessTokenSeconds = 105;
 
-/** A whole stack of the soak's own. */
 export interface SoakStack {
   file: string;
   dataDir: string;
-  /** As it is now: a service that was started again has another pid. */
+  /** Returns the current state: a restarted service has another pid. */
   read(): Stack;
-  /** Stands between the services and Postgres. */
+  /** The proxy between the services and Postgres. */
   proxy: DelayingProxy;
-  /** Whether its runner still runs. */
+  /** Returns whether its runner is still running. */
   isUp(): boolean;
   stop(): Promise<void>;
   kill(): void;
@@ -26,10 +25,11 @@ export interface SoakStack {
 }
 
 /**
- * Starts one on free ports and empty data below `.local/`, built for production, with a proxy in front of Postgres.
- * @param options.root the checkout whose code it runs; this one unless another is named
- * @param options.scale several servers behind a balancer and PgBouncer
- * @throws Error with the runner's last words when it does not become ready
+ * Starts a stack on free ports with empty data below `.local/`, built for production, with a proxy in front of
+ * Postgres.
+ * @param options.root the checkout whose code it runs; defaults to this one
+ * @param options.scale runs several servers behind a balancer and PgBouncer
+ * @throws Error with the end of the runner's output if it does not become ready
  */
 export async function startSoakStack({
   root = ".",
@@ -52,13 +52,13 @@ export async function startSoakStack({
     {
       cwd: root,
       stdio: ["ignore", "pipe", "pipe"],
-      // A Ctrl-C is ours to hear: traffic ends, and the stack is still needed for the audit.
+      // This process handles Ctrl-C: it ends traffic, but the audit still needs the stack.
       detached: true,
       env: {
         ...process.env,
         GATEHOUSE_STACK: "",
         GOTRUE_JWT_EXP: String(accessTokenSeconds),
-        // It ends when we do, however we end.
+        // The stack ends when this process does, however it ends.
         npm_lifecycle_event: "soak",
       },
     },
@@ -68,7 +68,7 @@ export async function startSoakStack({
   child.stderr.on("data", (chunk: Buffer) => {
     said = (said + chunk).slice(-4_000);
     log.write(chunk);
-    // A start that lost a port begins again, with another for Postgres perhaps.
+    // If a start loses a port, it begins again, possibly with another port for Postgres.
     const port = [...said.matchAll(/postgres +│ up on (\d+)/g)].at(-1)?.[1];
     if (port) proxy.passTo(Number(port));
   });

@@ -12,20 +12,20 @@ const call = z.object({
   usageReported: z.boolean(),
   aborted: z.boolean(),
 });
-/** A call as its provider knows it. */
+/** A call as recorded by the provider. */
 export type ProviderCall = z.infer<typeof call>;
 
 const readIntervalMs = 5_000;
 
 export interface TruthReader {
-  /** Everything up to now. @throws NoAnswer */
+  /** Returns all calls up to now. @throws NoAnswer */
   finish(): Promise<ProviderCall[]>;
 }
 
-/** Keeps the provider's own record of every call, which it forgets in time. */
+/** Collects the provider's own record of every call before the provider forgets it. */
 export function followTruth(provider: string): TruthReader {
   const calls = new Map<number, ProviderCall>();
-  /** Up to here all have ended. */
+  /** All calls up to this one have ended. */
   let settled = 0;
 
   async function read(): Promise<void> {

@@ -5,39 +5,39 @@ import { createPerson, type Person } from "../test/people.ts";
 import { readStack, type Stack } from "../test/stack.ts";
 import { type Part, partOf } from "./faults/spans.ts";
 
-/** Credits of each workspace, more than any soak uses. */
+/** Credits of each workspace; more than any soak uses. */
 export const grantedCredits = "1000000";
 
-/** A workspace that calls the gateway, and who owns it. */
+/** A workspace that calls the gateway, and its owner. */
 export interface Tenant {
   name: string;
   workspaceId: string;
   owner: Person;
   key: string;
   keyId: string;
-  /** The app that its key is bound to, and so costs no credits. */
+  /** The app that its key is bound to; its calls cost no credits. */
   app: TestApp | null;
 }
 
-/** Everybody and everything that traffic is made with. */
+/** All accounts, workspaces and apps that make traffic. */
 export interface World {
   stack: Stack;
   /** Pays for its calls. */
   payer: Tenant;
-  /** Calls for a registered app, and imports what providers charge it. */
+  /** Calls for a registered app, and imports what providers charge for it. */
   partner: Tenant;
   /** For each browser, the people who share it. */
   households: Person[][];
   /** Users of satellites. */
   visitors: Person[];
   phoneOwners: Person[];
-  /** With several web servers: for each browser that uses two of them, its people. */
+  /** With several web servers: the people of each browser that uses two of them. */
   commuters: [Person, Person][];
-  /** A satellite's registration, for calls of its server. */
+  /** A satellite's registration, for calls by its server. */
   satellite: TestApp;
 }
 
-/** Makes it, while nothing is amiss yet. */
+/** Creates the world before the first fault. */
 export async function createWorld({
   browsers,
   people,
@@ -75,7 +75,7 @@ export async function createWorld({
   }
 }
 
-/** Where each process of a part is found, past the balancer. */
+/** Returns the URL of each process of a part, bypassing the balancer. */
 export function serversOf({ services }: Stack, part: Part): string[] {
   return services.filter(({ name }) => partOf(name) === part).map(({ port }) => `http://127.0.0.1:${port}`);
 }

@@ -5,24 +5,24 @@ import { readStack } from "./stack.ts";
 const { supabase } = readStack();
 const password = "correct horse battery";
 
-/** An account on the running stack, for a test to make and to take away. */
+/** An account on the running stack that a test creates and removes. */
 export interface Account {
   id: string;
   email: string;
   password: string;
   /** Signs in at the identity backend. @returns the access token */
   signIn(): Promise<string>;
-  /** As {@link signIn}, with a proof of some seconds ago. */
+  /** Signs in like {@link signIn}, with a proof that is some seconds old. */
   signInAged(seconds: number): Promise<string>;
   remove(): Promise<void>;
 }
 
-/** Our server's own client of the stack's project. */
+/** Creates a client of the stack's project with our server's own key. */
 export function createTestService(): SupabaseClient {
   return createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false, autoRefreshToken: false } });
 }
 
-/** Makes an account with a confirmed address. */
+/** Creates an account with a confirmed email. */
 export async function createAccount(): Promise<Account> {
   const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
   const id = await insertAccount({ email, password });

@@ -6,9 +6,9 @@ import { readStack } from "./stack.ts";
 const { base, supabase } = readStack();
 const challenges = "/api/v1/auth/mfa/mobile/challenges";
 
-/** Enters an account in a browser whose sign-in its phone approves, with a code of the account's authenticator. */
+/** Signs in to an account in a browser, approved on a phone with a code of the account's authenticator. */
 export async function enterApproved(person: Person, app: AuthenticatorApp): Promise<SignedInBrowser> {
-  // Its code ends every session at AAL1, so the browser comes after it.
+  // The phone's code ends every session at AAL1, so the browser signs in after it.
   const prove = { factorId: app.factorId, code: codeOf(app) };
   const phone = await openPhone({ base, ...supabase }, { ...person, prove });
   const browser = await enter(person);
@@ -19,7 +19,7 @@ export async function enterApproved(person: Person, app: AuthenticatorApp): Prom
   return browser;
 }
 
-/** A browser's Cookie header without the approval. */
+/** Returns a browser's Cookie header without the approval. */
 export function cookieWithoutApproval(browser: Pick<SignedInBrowser, "cookie">): string {
   return browser
     .cookie()

@@ -9,10 +9,10 @@ import { readStack } from "./stack.ts";
 const { base, supabase } = readStack();
 const quiet = { auth: { persistSession: false, autoRefreshToken: false } };
 
-/** The Data API as the server itself. */
+/** The Data API with the server's own key. */
 export const service = createClient(supabase.url, supabase.secretKey, quiet);
 
-/** Somebody with a confirmed account and a session of their own. */
+/** A confirmed account with a session. */
 export interface Person {
   id: string;
   email: string;
@@ -20,14 +20,14 @@ export interface Person {
   accessToken: string;
 }
 
-/** A registered app, and its secret in clear. */
+/** A registered app, with its secret in plain text. */
 export interface TestApp {
   id: string;
   name: string;
   secret: string;
 }
 
-/** Makes an account and signs it in at the identity backend. */
+/** Creates an account and signs it in at the identity backend. */
 export async function createPerson(): Promise<Person> {
   const id = crypto.randomUUID();
   const credentials = { email: `${id.slice(0, 8)}@integration.gatehouse.test`, password: `correct horse ${id}` };
@@ -35,7 +35,7 @@ export async function createPerson(): Promise<Person> {
   return { ...credentials, id: accountId, ...(await signInAgain(credentials)) };
 }
 
-/** Another session of an account. */
+/** Starts another session of an account. */
 export async function signInAgain(person: Pick<Person, "email" | "password">): Promise<{ accessToken: string }> {
   const client = createClient(supabase.url, supabase.publishableKey, {
     ...quiet,
@@ -46,13 +46,13 @@ export async function signInAgain(person: Pick<Person, "email" | "password">): P
   return { accessToken: data.session.access_token };
 }
 
-/** Ends a session of an account as the identity backend does when its user signs out. */
+/** Ends a session as the identity backend does when its user signs out. */
 export async function signOut({ accessToken }: Pick<Person, "accessToken">): Promise<void> {
   const { error } = await service.auth.admin.signOut(accessToken, "local");
   if (error) throw error;
 }
 
-/** Registers an app of its own for a test. */
+/** Registers a new app for a test. */
 export async function createApp(options: {
   kind?: "internal" | "external";
   scopes: string[];
@@ -63,7 +63,7 @@ export async function createApp(options: {
   const { kind = "internal", scopes, workspaceId, displayName = "Test", origins = [] } = options;
   const name = `app-${randomBytes(8).toString("hex")}`;
   const secret = randomBytes(32).toString("base64url");
-  // A port that this test holds may have been an earlier test's, whose app is gone and still registered.
+  // An earlier test may have used the same port and left its app registered.
   await query("delete from private.app_origins where origin = any ($1)", [origins]);
   const apps = service.schema("private");
   const registered = await apps.rpc("register_app", {
@@ -90,7 +90,7 @@ interface Answer {
   body: never;
 }
 
-/** Sends JSON to the platform. @returns the answer's JSON, or its text where it has none */
+/** Sends JSON to the platform. @returns the response's JSON, or its text if it is not JSON */
 export async function send(
   path: string,
   { method = "POST", body, headers = {} }: { method?: string; body?: unknown; headers?: Record<string, string> } = {},
@@ -110,7 +110,6 @@ export async function send(
   return { status: response.status, headers: response.headers, body: (isJson ? JSON.parse(text) : text) as never };
 }
 
-/** The header of a bearer token. */
 export function bearer(token: string): Record<string, string> {
   return { authorization: `Bearer ${token}` };
 }
@@ -139,7 +138,7 @@ export async function mint(person: Pick<Person, "accessToken">, app: TestApp): P
   return (body as { token: string }).token;
 }
 
-/** What an app holds of somebody who was handed over. */
+/** What an app stores about a person who was handed over. */
 export interface Held {
   userId: string;
   sid: string;

@@ -3,25 +3,25 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
-/** What a command said, and whether it went well. */
+/** A command's output and exit code. */
 export interface Said {
   code: number;
   out: string;
   err: string;
 }
 
-/** The command-line mobile app of scripts/mobile.ts, with a session file of its own. */
+/** The command-line mobile app of scripts/mobile.ts, with its own session file. */
 export interface CommandLinePhone {
   sessionFile: string;
   /** Runs one command as a person would type it. */
   run(argv: readonly string[], environment?: Record<string, string>): Promise<Said>;
-  /** Forgets its session file. */
+  /** Deletes its session file. */
   close(): void;
 }
 
 const script = path.resolve(import.meta.dirname, "../mobile.ts");
 
-/** Takes one off the shelf, for the stack that GATEHOUSE_STACK names. */
+/** Creates a phone for the stack that GATEHOUSE_STACK names. */
 export function openCommandLinePhone(): CommandLinePhone {
   const directory = mkdtempSync(path.join(tmpdir(), "gatehouse-phone-"));
   const sessionFile = path.join(directory, "session.json");

@@ -1,13 +1,13 @@
 import { type AuthenticatorApp, codeOf } from "../../remix-app/testing/authenticator-app.ts";
 import { createPerson, enter, insertAuthenticators, type Person, query, type SignedInBrowser } from "./people.ts";
 
-/** An infrastructure admin in a browser that has just given a code. */
+/** An infrastructure admin in a browser that has just verified a code. */
 export interface ConsoleAdmin extends Person {
   browser: SignedInBrowser;
   app: AuthenticatorApp;
 }
 
-/** Makes one. Deleted like any other person. */
+/** Creates an infrastructure admin, who can be deleted like any other person. */
 export async function createConsoleAdmin(): Promise<ConsoleAdmin> {
   const person = await createPerson();
   await query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [person.id]);

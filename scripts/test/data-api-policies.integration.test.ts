@@ -8,7 +8,7 @@ const options = { auth: { persistSession: false, autoRefreshToken: false } };
 const admin = createClient(supabase.url, supabase.secretKey, options);
 const password = "a-long-enough-password";
 
-/** A new account, signed in with the stock client, which then goes straight to the Data API. */
+/** Creates an account and signs it in with the stock client, which then calls the Data API directly. */
 async function signedIn(): Promise<{ id: string; email: string; client: SupabaseClient }> {
   const email = `${randomUUID()}@example.test`;
   const created = await admin.auth.admin.createUser({ email, password, email_confirm: true });
@@ -19,8 +19,8 @@ async function signedIn(): Promise<{ id: string; email: string; client: Supabase
   return { id: created.data.user.id, email, client };
 }
 
-describe("a user's token straight at the Data API", () => {
-  test("reads the user's own profile and workspace, and nobody else's", async () => {
+describe("a user's token used directly at the Data API", () => {
+  test("reads only the user's own profile and workspace", async () => {
     const [first, second] = [await signedIn(), await signedIn()];
     const profiles = await first.client.from("profiles").select("id");
     expect(profiles.data).toEqual([{ id: first.id }]);
@@ -36,7 +36,7 @@ describe("a user's token straight at the Data API", () => {
     expect(data).toEqual([{ user_id: id, profiles: { id }, workspace_roles: { name: "owner" } }]);
   });
 
-  test("renames what it may and nothing more", async () => {
+  test("changes names that the user may change, and nothing else", async () => {
     const [first, second] = [await signedIn(), await signedIn()];
     const renamed = await first.client.from("workspaces").update({ name: "Mine" }).neq("name", "").select("name");
     expect(renamed.data).toEqual([{ name: "Mine" }]);
@@ -46,7 +46,7 @@ describe("a user's token straight at the Data API", () => {
     expect(refused.error?.code).toBe("42501");
   });
 
-  test("asks for its session's state", async () => {
+  test("returns its session's state", async () => {
     const { id, email, client } = await signedIn();
     const state = await client.rpc("session_state");
     expect(state.data).toMatchObject({
@@ -56,7 +56,7 @@ describe("a user's token straight at the Data API", () => {
     });
   });
 
-  test("reads nothing once its session is over, though it has not expired", async () => {
+  test("reads nothing after its session has ended, although the token has not expired", async () => {
     const { client } = await signedIn();
     const token = (await client.auth.getSession()).data.session?.access_token ?? "";
     await admin.auth.admin.signOut(token, "global");
@@ -77,7 +77,7 @@ describe("a user's token straight at the Data API", () => {
   });
 });
 
-describe("the publishable key alone", () => {
+describe("the publishable key without a user", () => {
   const anon = createClient(supabase.url, supabase.publishableKey, options);
 
   test.for(["profiles", "workspaces", "workspace_members", "workspace_roles", "security_events"])(
@@ -92,6 +92,6 @@ describe("the publishable key alone", () => {
   });
 });
 
-test("the secret key learns that required MFA is enforced", async () => {
+test("the secret key can read that required MFA is enforced", async () => {
   expect((await admin.rpc("required_mfa_enforcement_version")).data).toBe(1);
 });

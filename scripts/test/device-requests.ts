@@ -2,23 +2,23 @@ import { randomBytes, randomInt } from "node:crypto";
 import { hashOf } from "../../remix-app/satellites/tokens.ts";
 import { query } from "./people.ts";
 
-/** An OpenID client that is registered for the device grant; a public one has no secret. */
+/** An OpenID client registered for the device grant. A public client has no secret. */
 export interface DeviceClient {
   id: string;
   name: string;
   secret: string | null;
 }
 
-/** A device's request that waits for a person. */
+/** A device's request that is waiting for a person. */
 export interface DeviceRequest {
   deviceCode: string;
-  /** As the database keeps it, without a hyphen. */
+  /** As stored in the database, without a hyphen. */
   userCode: string;
 }
 
 const letters = "BCDFGHJKLMNPQRSTVWXZ";
 
-/** Registers a client of its own for a test. */
+/** Registers a new client for a test. */
 export async function createDeviceClient({
   displayName = "Field CLI",
   scopes = ["profile", "workspaces:read"],
@@ -54,7 +54,7 @@ export async function deleteDeviceClient({ id }: Pick<DeviceClient, "id">): Prom
 /** Returns a user code that is very likely unused. */
 export const newUserCode = () => Array.from({ length: 8 }, () => letters[randomInt(letters.length)]).join("");
 
-/** Asks as a device does, from an address and a place. */
+/** Sends a request as a device does, from an address and a place. */
 export async function askFromDevice(
   client: DeviceClient,
   {
@@ -96,7 +96,7 @@ export async function signInOnDevice(
   return token;
 }
 
-/** Makes a request expire now. */
+/** Makes a request expire immediately. */
 export async function expireRequest({ userCode }: Pick<DeviceRequest, "userCode">): Promise<void> {
   await query(
     `update private.device_authorizations
@@ -105,7 +105,7 @@ export async function expireRequest({ userCode }: Pick<DeviceRequest, "userCode"
   );
 }
 
-/** Makes the last poll older by so many seconds. */
+/** Ages the last poll by the given number of seconds. */
 export async function passSincePoll({ deviceCode }: Pick<DeviceRequest, "deviceCode">, seconds: number): Promise<void> {
   await query(
     `update private.device_authorizations

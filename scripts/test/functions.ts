@@ -5,14 +5,14 @@ import { runVitest } from "./runners.ts";
 import { startStack } from "./start-stack.ts";
 
 /**
- * `npm run test:functions`: the functions' integration tests on both versions of Deno and in both response loops, each
- * on a stack of its own. `-- --on deno-hosted/hosted` runs one of the four. Closes with a count for each.
+ * `npm run test:functions`: runs the functions' integration tests on both versions of Deno and in both response loops,
+ * each on a separate stack. `-- --on deno-hosted/hosted` runs one of the four. Ends with the counts for each.
  */
 const runtimes = ["deno/deno", "deno/hosted", "deno-hosted/deno", "deno-hosted/hosted"];
 /**
- * Tests that hold for the stack's own server alone. It notices a client that disconnects at once; Deno's notices it at
- * times, hosted's at the next write, and leaving-clients.integration.test.ts has what is charged then. Deno's servers
- * also reset a connection whose body they did not read, before the stack's gateway has the answer.
+ * Tests that pass only with the stack's own server, which notices a disconnecting client immediately. Deno's notices it
+ * sometimes, hosted's at the next write, and leaving-clients.integration.test.ts covers what is charged then. Deno's
+ * servers also reset a connection whose body they did not read, before the stack's gateway has the response.
  */
 const onNodeAlone = [
   "client leaves before the first byte",
@@ -45,7 +45,7 @@ for (const runtime of chosen) {
   console.log(`\n── functions on ${runtime}`);
   const stack = await startStack(settings);
   try {
-    // Tests that start functions of their own read the settings, too.
+    // Tests that start their own functions read the settings, too.
     Object.assign(process.env, settings, { GATEHOUSE_STACK: stack.file });
     outcomes.push({
       runtime,

@@ -1,6 +1,6 @@
 import { startStack } from "./start-stack.ts";
 
-/** Gives the tests a stack of their own unless one is named already; ends it after them. */
+/** Starts a stack for the tests unless one is named already, and stops it afterwards. */
 export default async function setup(): Promise<(() => Promise<void>) | undefined> {
   if (process.env.GATEHOUSE_STACK) return undefined;
   const stack = await startStack();

@@ -7,11 +7,11 @@ import { keepSession, signAsStack, vaultSettings } from "./keep-session.ts";
 import { createPerson, deletePerson, type Person, query } from "./people.ts";
 import { readStack } from "./stack.ts";
 
-/** How a part of the backend behaves: it answers, it fails, or it never answers. */
+/** How a part of the backend behaves: it answers, fails, or never answers. */
 type Behaviour = "ok" | "down" | "hang";
 
 export interface TokenOptions {
-  /** A session that exists; a new one if absent. */
+  /** An existing session; a new one by default. */
   sessionId?: string;
   /** Seconds from now; negative for a token that has expired. */
   expiresIn?: number;
@@ -20,23 +20,23 @@ export interface TokenOptions {
   kid?: string;
   algorithm?: "ES256" | "HS256";
   foreignKey?: boolean;
-  /** How long ago the session proved a password. */
+  /** How long ago the session verified a password. */
   provenSecondsAgo?: number;
-  /** How long ago the session proved a code of the person's authenticator; never if absent. */
+  /** How long ago the session verified a code of the person's authenticator; never by default. */
   codeSecondsAgo?: number;
 }
 
 /**
- * Supabase Auth as a test wants it to behave, in front of the stack's real Data API and database. It answers
- * `/auth/v1` itself, with tokens of its own, and forwards `/rest/v1` unless the test asks for a failure there.
+ * A Supabase Auth with the behaviour that a test sets, in front of the stack's real Data API and database. It answers
+ * `/auth/v1` itself, with its own tokens, and forwards `/rest/v1` unless the test asks for a failure there.
  */
 export interface IdentityBackend {
   url: string;
-  /** Who signs in here. */
+  /** The account that signs in here. */
   person: Person;
-  /** Lets another person sign in from now on, for a test that changes their account. */
+  /** Switches to a new account, for a test that changes it. */
   newPerson(): Promise<Person>;
-  /** Requests seen, as `METHOD path`, without those of the web server's schedule. */
+  /** Requests received, as `METHOD path`, except those of the web server's schedule. */
   calls: string[];
   /** The query of the last call of each path. */
   queries: Map<string, string>;
@@ -46,34 +46,34 @@ export interface IdentityBackend {
   bodies: Map<string, unknown>;
   jwks: Behaviour | "empty";
   user: Behaviour | "refused";
-  /** What a token request answers: a session, or a status with an error code. */
+  /** The response to a token request: a session, or a status with an error code. */
   refresh: Behaviour | { status: number; code: string };
-  /** What an email's link answers. */
+  /** The response to an email's link. */
   verify: Behaviour;
   logout: Behaviour;
-  /** What sign-ups and requests for an email answer. */
+  /** The response to sign-ups and requests for an email. */
   mails: Behaviour | { status: number; code: string };
-  /** What `session_state` and `device_session_state` answer. */
+  /** The response of `session_state` and `device_session_state`. */
   state: Behaviour | "nonsense";
-  /** What `begin_attempt` answers. */
+  /** The response of `begin_attempt`. */
   attempts: Behaviour | "nonsense" | object;
-  /** What the device vault's functions answer. */
+  /** The response of the device vault's functions. */
   vault: "ok" | "down";
   /** How many of the next calls to the vault fail. */
   vaultMisses: number;
-  /** What everything else in the Data API answers. */
+  /** The response of everything else in the Data API. */
   rows: "ok" | "down" | unknown[];
   accessToken(options?: TokenOptions): Promise<string>;
-  /** Starts a session of the person; the database has it. */
+  /** Starts a session of the account, also in the database. */
   session(options?: TokenOptions): Promise<StoredSession>;
-  /** Ends all sessions of the person, in the database alone. */
+  /** Ends all sessions of the account, only in the database. */
   endSessions(): Promise<void>;
-  /** The Cookie header of a browser that signed in with this session. */
+  /** Returns the Cookie header of a browser that signed in with this session. */
   cookieOf(session: StoredSession, options?: { origin?: string }): Promise<string>;
   count(call: string): number;
-  /** The settings of a server whose Supabase project is this backend. */
+  /** Settings of a server whose Supabase project is this backend. */
   env: Record<"NODE_ENV" | "BASE_URL" | "SUPABASE_URL" | "SUPABASE_PUBLISHABLE_KEY" | "SUPABASE_SECRET_KEY", string>;
-  /** Starts a web server with them. */
+  /** Starts a web server with `env`. */
   startWeb(options?: { env?: Record<string, string> }): Promise<WebProcess>;
   close(): Promise<void>;
 }
@@ -83,11 +83,11 @@ const scheduled = /\/rpc\/(sweep_\w+|delete_expired\w*|roll_up_usage|claim_due_m
 const ofVault =
   /\/rpc\/(open_account_device|store_account_session|discard_account_session|sign_in_account|sign_out_device)$/;
 const ofState = /\/rpc\/(device_)?session_state$/;
-/** Headers of one connection, which mean nothing on the next. */
+/** Headers that apply to one connection only. */
 const ofConnection = ["host", "connection", "keep-alive", "content-length", "content-encoding", "transfer-encoding"];
 const internalError = { code: "XX000", message: "internal text" };
 
-/** Starts the backend for a person of its own. */
+/** Starts the backend with a new account. */
 export async function startIdentityBackend(): Promise<IdentityBackend> {
   const { base, supabase } = readStack();
   const own = await generateKeyPair("ES256", { extractable: true });
@@ -266,13 +266,13 @@ interface DataCall {
   send: (status: number, body: unknown) => void;
 }
 
-/** Whether this behaviour is a failure; one that answers has answered. */
+/** Responds with the failure of a behaviour. @returns false if the behaviour is not a failure */
 function fails(response: ServerResponse, behaviour: string): boolean {
   if (behaviour === "down") response.writeHead(500).end();
   return behaviour === "down" || behaviour === "hang";
 }
 
-/** Passes a call on to the stack. A user's token becomes one of the stack, which takes no other issuer's. */
+/** Forwards a call to the stack. Replaces a user's token with one of the stack, which accepts no other issuer. */
 async function forward({ request, body, to }: { request: IncomingMessage; body: string; to: string }) {
   const { method = "GET", url = "/" } = request;
   const headers = new Headers(request.headers as Record<string, string>);

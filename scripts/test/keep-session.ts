@@ -22,7 +22,7 @@ import { readStack } from "./stack.ts";
 const { base, supabase } = readStack();
 let opened: Promise<Vault> | undefined;
 
-/** What the stack's own servers know. */
+/** The secrets of the stack's own servers. */
 const secretsSchema = z.object({
   accountsSecret: z.string(),
   jwtSecret: z.string(),
@@ -42,14 +42,14 @@ export async function signAsStack(claims: JWTPayload): Promise<string> {
     .sign(await importJWK({ ...signingKey, kty: "EC" }, "ES256"));
 }
 
-/** The session with its access token expired, as it is an hour later. */
+/** Returns the session with an expired access token, as it is an hour later. */
 export async function expired(session: StoredSession): Promise<StoredSession> {
   const nowSeconds = Math.floor(Date.now() / 1000);
   const claims = { ...decodeJwt(session.access_token), iat: nowSeconds - 3_610, exp: nowSeconds - 10 };
   return { ...session, access_token: await signAsStack(claims), expires_at: nowSeconds - 10 };
 }
 
-/** By which a server of a test's own opens what the stack's keeps. */
+/** Returns the settings with which a test's own server can open the stack's vault. */
 export function vaultSettings(): Record<string, string> {
   return { WEB_MULTI_ACCOUNT_SESSION_SECRET: readSecrets().accountsSecret };
 }
@@ -59,7 +59,7 @@ export function appSettings(): Record<string, string> {
   return { APP_SESSION_SECRET: appSessionSecret(readSecrets()) };
 }
 
-/** The vault of the stack under test, by its server's own key. */
+/** Opens the vault of the stack under test with its server's own key. */
 export function openTestVault(): Promise<Vault> {
   opened ??= openVault(
     parseEnv({
@@ -74,7 +74,7 @@ export function openTestVault(): Promise<Vault> {
   return opened;
 }
 
-/** The Cookie header of a browser that signed in with this session; its sign-in was no page's. */
+/** Returns the Cookie header of a browser that signed in with this session, without using the sign-in page. */
 export async function keepSession(session: StoredSession, { origin = base } = {}): Promise<string> {
   const vault = await openTestVault();
   const device = newDevice();
@@ -95,7 +95,7 @@ export async function keepSession(session: StoredSession, { origin = base } = {}
     .join("; ");
 }
 
-/** The Cookie header of a browser in which somebody is signed in, without the page, which takes its time over it. */
+/** Returns the Cookie header of a signed-in browser, without using the sign-in page, which is slow. */
 export async function cookieOf({ email, password }: { email: string; password: string }): Promise<string> {
   const { auth } = createClient(supabase.url, supabase.publishableKey, {
     auth: { persistSession: false, autoRefreshToken: false },

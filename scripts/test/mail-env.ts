@@ -6,8 +6,8 @@ import { readStack } from "./stack.ts";
 const { base, supabase, mail } = readStack();
 
 /**
- * Gives each test of a file the outbox to itself, among the files that call this. A resend takes
- * any mail that is due, so a mail server that is down in one test would fail another test's mail.
+ * Gives each test of a file exclusive use of the outbox, among the files that call this. A resend sends any email that
+ * is due, so a mail server that is down in one test would fail another test's email.
  */
 export function lockOutbox(): void {
   let client: Client;
@@ -19,12 +19,12 @@ export function lockOutbox(): void {
   afterEach(() => client.end());
 }
 
-/** Waits until the stack's own server has sent what it may have claimed. */
+/** Waits until the stack's own server has sent the emails that it may have claimed. */
 export const afterStackServer = () => new Promise((resolve) => setTimeout(resolve, 500));
 
 /**
- * Does `work`, such as sending by a mail server that is down, while the mails to all other recipients are locked: a
- * failed attempt would put another test's mail off for minutes.
+ * Runs `work`, such as sending through a mail server that is down, while emails to all other recipients are locked: a
+ * failed attempt would delay another test's email by minutes.
  */
 export async function whileOthersWait(recipient: string, work: () => Promise<void>): Promise<void> {
   const client = new Client({ connectionString: supabase.dbUrl });
@@ -38,7 +38,7 @@ export async function whileOthersWait(recipient: string, work: () => Promise<voi
   }
 }
 
-/** The environment of a program that sends mails by the tests' stack. */
+/** The environment of a program that sends emails through the test stack. */
 export const mailEnv = parseEnv({
   NODE_ENV: "test",
   BASE_URL: base,
@@ -49,5 +49,5 @@ export const mailEnv = parseEnv({
   MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
 });
 
-/** The same where nobody listens: on the port of discarding. */
+/** The same with a mail server that is down: port 9 is the discard port. */
 export const mailEnvDown = { ...mailEnv, SMTP_URL: "smtp://127.0.0.1:9" };

@@ -5,7 +5,7 @@ import { type Outcome, runCheck, runPlaywright, runSoak, runVitest } from "./run
 import { startStack } from "./start-stack.ts";
 
 /**
- * `npm test`: every tier, cheapest first, on one stack. Types are checked beside the other checks and the unit tests; the
+ * `npm test`: every tier, cheapest first, on one stack. Types are checked with the other checks and unit tests; the
  * last two tiers wait more than they work and run in parallel. Faults of the local stack itself are `npm run test:stack`.
  * All tiers run even when one fails. Closes with the failures, the tiers and `N passed, N failed`; exit code 1 unless
  * something ran and nothing failed. Budgets hold for two idle cores: a tier over its budget is named, and fails nothing,
@@ -15,7 +15,7 @@ const reportDir = path.resolve("test-results/reports");
 await rm(reportDir, { recursive: true, force: true });
 await mkdir(reportDir, { recursive: true });
 
-// A run starts some hundred processes of the same code, which all but the first of a kind then need not compile.
+// A run starts about a hundred processes of the same code. With this cache, only the first of each kind compiles it.
 process.env.NODE_COMPILE_CACHE ??= path.resolve("node_modules/.cache/node-compile");
 
 const totalBudgetSeconds = 720;
@@ -35,7 +35,7 @@ async function tier(
   outcomes.push({ name, ...result, seconds: (performance.now() - begin) / 1000, budgetSeconds });
 }
 
-/** A stack that does not start, or does not stop, is a failure of its own, and the tiers after it run all the same. */
+/** Counts a stack that does not start or stop as a failure of its own. The following tiers still run. */
 function failStack(error: unknown): undefined {
   console.error(error);
   outcomes.push({ name: "stack", passed: 0, failed: 1, failures: [String(error)], seconds: 0, budgetSeconds: 0 });
@@ -44,12 +44,13 @@ function failStack(error: unknown): undefined {
 const check = (command: string, args: string[]) => () => runCheck(command, args);
 const vitest = (project: string) => () => runVitest(project, { reportDir });
 
-// Neither the stack's start nor the types fill both cores: the other checks and the unit tests begin beside the types.
+// Neither the stack's start nor the type check uses both cores, so the other checks and the unit tests start
+// concurrently.
 const [stack] = await Promise.all([
   startStack()
     .catch(failStack)
     .then(async (started) => {
-      await tier("lint", { budgetSeconds: 5, run: check("biome", ["ci", "--error-on-warnings", "."]) });
+      await tier("lint", { budgetSeconds: 5, run: check("npm", ["run", "-s", "lint"]) });
       await tier("dead code", { budgetSeconds: 10, run: check("knip", ["--no-progress"]) });
       await tier("unit", { budgetSeconds: 60, run: vitest("unit") });
       return started;
@@ -64,7 +65,7 @@ if (stack) {
     await tier("contract", { budgetSeconds: 60, run: vitest("contract") });
     await tier("integration", { budgetSeconds: 120, run: vitest("integration") });
     await tier("browser", { budgetSeconds: 240, run: () => runPlaywright({ reportDir }) });
-    // The last on this stack: what made-up requests leave there is in nobody's way.
+    // The last tier on this stack, so that what generated requests leave behind disturbs no other test.
     await tier("fuzz", { budgetSeconds: 60, run: vitest("fuzz") });
   } finally {
     await stack.stop().catch(failStack);

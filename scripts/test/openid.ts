@@ -8,7 +8,7 @@ import { readStack } from "./stack.ts";
 
 const { base } = readStack();
 
-/** A registered OpenID client; a public one has no secret. */
+/** A registered OpenID client. A public client has no secret. */
 export interface TestClient {
   id: string;
   client: oauth.Client;
@@ -28,13 +28,13 @@ export const server: oauth.AuthorizationServer = {
   authorization_response_iss_parameter_supported: true,
 };
 
-/** For requests of a client on loopback, from an address that no other test comes from. */
+/** Options for requests of a client on loopback, from an address that no other test uses. */
 export const loopback = {
   [oauth.allowInsecureRequests]: true,
   headers: { "x-forwarded-for": newAddress() },
 } as const;
 
-/** Registers an OpenID client of its own for a test. */
+/** Registers a new OpenID client for a test. */
 export async function createOpenidClient({
   displayName = "Charts",
   scopes = ["profile"],
@@ -63,7 +63,7 @@ export async function createOpenidClient({
   };
 }
 
-/** A request for authorization, and what its client keeps of it. */
+/** An authorization request, and what its client keeps for the response. */
 export interface Asked {
   client: TestClient;
   path: string;
@@ -72,7 +72,7 @@ export interface Asked {
   nonce: string;
 }
 
-/** Prepares a request for authorization. @param given parameters to add or replace; undefined leaves one out */
+/** Prepares an authorization request. @param given parameters to add or replace; undefined removes one */
 export async function ask(
   client: TestClient,
   given: Readonly<Record<string, string | undefined>> = {},
@@ -99,14 +99,14 @@ export async function ask(
 
 type Answer = Awaited<ReturnType<Browser["get"]>>;
 
-/** Where an answer of the authorization endpoint leads: by a redirect, or by the page that leads on. */
+/** Returns where a response of the authorization endpoint leads: by a redirect or by a refreshing page. */
 export function leadsTo({ location, text }: Pick<Answer, "location" | "text">): URL | null {
   const refresh = /http-equiv="refresh" content="0;url=([^"]+)"/i.exec(text)?.[1]?.replaceAll("&amp;", "&");
   const address = location ?? refresh;
   return address ? new URL(address, base) : null;
 }
 
-/** The form by which a consent page is answered. */
+/** Returns the form that submits a consent page's decision. */
 export function decisionForm(text: string): { action: string; accountId: string } | null {
   const form = /<form[^>]*action="([^"]*\/oauth\/authorize\/decision[^"]*)".*?name="accountId" value="([^"]+)"/s.exec(
     text,
@@ -114,7 +114,7 @@ export function decisionForm(text: string): { action: string; accountId: string 
   return form ? { action: (form[1] ?? "").replaceAll("&amp;", "&"), accountId: form[2] ?? "" } : null;
 }
 
-/** Goes through an authorization as somebody who consents. @returns the address at the client */
+/** Completes an authorization by consenting. @returns the client's redirect URL */
 export async function consent(browser: Browser, { path }: Pick<Asked, "path">): Promise<URL> {
   const page = await browser.get(path);
   const form = decisionForm(page.text);
@@ -123,12 +123,11 @@ export async function consent(browser: Browser, { path }: Pick<Asked, "path">): 
   return address;
 }
 
-/** What an authorization leads to at the client, checked against state and issuer. */
+/** Reads an authorization response at the client, after checking state and issuer. */
 export function answerAt(asked: Asked, address: URL): URLSearchParams {
   return oauth.validateAuthResponse(server, asked.client.client, address, asked.state);
 }
 
-/** Redeems a code. */
 export function redeem(asked: Asked, { address, verifier = asked.verifier }: { address: URL; verifier?: string }) {
   const { client, auth, redirectUri } = asked.client;
   return oauth.authorizationCodeGrantRequest(
@@ -142,7 +141,7 @@ export function redeem(asked: Asked, { address, verifier = asked.verifier }: { a
   );
 }
 
-/** Signs in at a client as somebody who consents, and redeems the code. */
+/** Signs in at a client by consenting, and redeems the code. */
 export async function signInAt(
   browser: Browser,
   client: TestClient,
@@ -156,13 +155,13 @@ export async function signInAt(
   return { asked, tokens, claims: oauth.getValidatedIdTokenClaims(tokens) };
 }
 
-/** Refreshes tokens. @returns the response, not yet read */
+/** Refreshes tokens. @returns the unread response */
 export function refresh({ client, auth }: TestClient, token: string | undefined, scope?: string): Promise<Response> {
   const options = scope === undefined ? loopback : { ...loopback, additionalParameters: { scope } };
   return oauth.refreshTokenGrantRequest(server, client, auth, token ?? "", options);
 }
 
-/** The claims behind an access token, or the status of the refusal. */
+/** Returns the claims for an access token, or the status of the refusal. */
 export async function userinfo({ client }: TestClient, token: string): Promise<Record<string, unknown> | number> {
   const response = await oauth.userInfoRequest(server, client, token, loopback);
   return response.ok ? response.json() : response.status;

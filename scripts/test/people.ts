@@ -10,8 +10,8 @@ import { cookieOf, keepSession } from "./keep-session.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase } = readStack();
-// To connect, and to run the first statements, costs as much as dozens of them. One that the stack ends meanwhile is
-// nobody's error.
+// Connecting, and running the first statements, costs as much as dozens of later statements. It is not an error if the
+// stack closes an idle connection.
 const database = new pg.Pool({
   connectionString: supabase.dbUrl,
   max: 8,
@@ -22,16 +22,16 @@ database.on("error", () => {});
 const leastHashCost = 4;
 const withoutStorage = { auth: { persistSession: false, autoRefreshToken: false } };
 
-/** Someone with a confirmed account on the stack that the tests run against. */
+/** A confirmed account on the stack under test. */
 export interface Person {
   id: string;
   email: string;
   password: string;
 }
 
-/** A browser, and what our server says of its session. */
+/** A browser, and our server's view of its session. */
 export interface SignedInBrowser extends Browser {
-  /** Where the sign-in led, where there was one. */
+  /** Where the sign-in led, if there was one. */
   location: string | null;
   session(): Promise<{
     user: { id: string };
@@ -41,7 +41,7 @@ export interface SignedInBrowser extends Browser {
   }>;
 }
 
-/** Makes an account, confirmed and without authenticators. */
+/** Creates a confirmed account without authenticators. */
 export async function createPerson(): Promise<Person> {
   const id = crypto.randomUUID();
   const person = { email: `${id.slice(0, 8)}@integration.gatehouse.test`, password: `correct horse ${id.slice(-12)}` };
@@ -49,8 +49,8 @@ export async function createPerson(): Promise<Person> {
 }
 
 /**
- * Makes a confirmed account, as the identity backend's administration leaves it: to ask that for it takes ten times as
- * long, and is the contract's subject.
+ * Inserts a confirmed account as the identity backend's admin API would. Calling that API takes ten times as long, and
+ * the contract tests cover it.
  * @returns its id
  */
 export async function insertAccount({ email, password }: Pick<Person, "email" | "password">): Promise<string> {
@@ -76,7 +76,7 @@ export async function insertAccount({ email, password }: Pick<Person, "email" | 
   return id;
 }
 
-/** Makes the mails to an account old enough to be followed by others of their kinds, at our pages and at the backend. */
+/** Ages the emails to an account so that others of their kinds may follow, on our pages and at the backend. */
 export async function passMailPause(email: string): Promise<void> {
   await query(
     `update auth.users
@@ -89,7 +89,7 @@ export async function passMailPause(email: string): Promise<void> {
   await endMailTurns(email);
 }
 
-/** Makes the requests for mails to an account old enough that none can be under way; the mails stay as young as they are. */
+/** Ages an account's requests for emails so that none counts as pending. The emails themselves keep their age. */
 export async function endMailTurns(email: string): Promise<void> {
   await query(
     `delete from private.rate_limits r
@@ -101,7 +101,7 @@ export async function endMailTurns(email: string): Promise<void> {
   );
 }
 
-/** Adds authenticators to an account, as its enrollment leaves them. */
+/** Adds authenticators to an account, as enrollment leaves them. */
 export async function insertAuthenticators(
   { id }: Pick<Person, "id">,
   names: readonly string[],
@@ -120,12 +120,12 @@ export async function deletePerson({ id }: Pick<Person, "id">): Promise<void> {
   await query("delete from auth.users where id = $1", [id]);
 }
 
-/** A browser in which somebody is signed in, for tests whose subject is what comes after the sign-in. */
+/** Opens a signed-in browser, for tests of what comes after the sign-in. */
 export async function enter(person: Pick<Person, "email" | "password">): Promise<SignedInBrowser> {
   return signedIn(openBrowser(base, { cookie: await cookieOf(person) }), null);
 }
 
-/** Signs in on the sign-in page, from an address that nobody else comes from; the page takes its time over it. */
+/** Signs in on the sign-in page, which is slow, from an address that no one else uses. */
 export async function signIn(
   { email, password }: Person,
   { returnUrl = "", address = newAddress() } = {},
@@ -136,9 +136,9 @@ export async function signIn(
 }
 
 /**
- * A browser whose session proved who it is long ago.
- * @param options.secondsAgo when each of its proofs was made
- * @param options.prove raises the session first, as by a code
+ * Opens a browser whose session was verified long ago.
+ * @param options.secondsAgo the age of each verification
+ * @param options.prove raises the session first, such as with a code
  */
 export async function signedInLongAgo(
   { email, password }: Pick<Person, "email" | "password">,
@@ -163,7 +163,7 @@ export async function signedInLongAgo(
   return signedIn(openBrowser(base, { address: newAddress(), cookie: await keepSession(stored) }), null);
 }
 
-/** The access token in a browser's cookies. */
+/** Returns the access token in a browser's cookies. */
 export function tokenOf(browser: Pick<SignedInBrowser, "cookie">): string {
   const value = browser
     .cookie()
@@ -175,13 +175,13 @@ export function tokenOf(browser: Pick<SignedInBrowser, "cookie">): string {
   return JSON.parse(Buffer.from(value.replace(/^base64-/, ""), "base64url").toString()).access_token;
 }
 
-/** Requires a second factor of an account, as the policy's own writer does. */
+/** Requires a second factor for an account, as the policy's own writer does. */
 export async function requireMfa(person: Pick<Person, "id">): Promise<void> {
   const policy = { version: 1, required: true, boundary: 1, primaryBoundary: null, recovery: "none", generation: 1 };
   await writeMfaPolicy(person, policy);
 }
 
-/** Leaves an account with a policy that is not one. */
+/** Gives an account an invalid policy. */
 export async function breakMfaPolicy(person: Pick<Person, "id">): Promise<void> {
   await writeMfaPolicy(person, "not a policy");
 }
@@ -196,7 +196,7 @@ async function writeMfaPolicy({ id }: Pick<Person, "id">, policy: unknown): Prom
   );
 }
 
-/** One statement on the stack's database, in a transaction of its own. */
+/** Runs one statement on the stack's database, in a separate transaction. */
 export async function query<Row extends pg.QueryResultRow>(sql: string, values: unknown[]): Promise<Row[]> {
   return (await database.query<Row>(sql, values)).rows;
 }

@@ -7,12 +7,12 @@ import { readStack } from "./stack.ts";
 
 const stack = readStack();
 
-/** An admin of the stack who helps people back in, as the console does. */
+/** An admin of the stack who helps people regain access, as in the console. */
 export interface Helper {
   admin: InfrastructureAdmin & Person;
-  /** Makes an override of an email. @returns its id */
+  /** Creates an override for an email. @returns its id */
   override(email: string, switches?: { normalLogin?: boolean; recoveryEmail?: boolean }): Promise<string>;
-  /** Sends the recovery mail of an override. @returns what it carries */
+  /** Sends an override's recovery email. @returns its contents */
   send(email: string, overrideId: string): Promise<{ path: string; token: string; code: string }>;
   revoke(overrideId: string): Promise<void>;
   leave(): Promise<void>;
@@ -58,5 +58,5 @@ async function readMail(email: string, known: number) {
     if (token && code) return { path, token, code };
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  throw new Error(`no recovery mail came to ${email}`);
+  throw new Error(`no recovery email arrived for ${email}`);
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { playwrightResult, soakResult, vitestResult } from "./reports.ts";
 
-test("Vitest: what failed is named with what it said, without colours; a skipped test and a broken file count", () => {
+test("Vitest: names failures with their messages, without colours, and counts skipped tests and broken files", () => {
   const result = vitestResult({
     testResults: [
       {
@@ -39,13 +39,13 @@ test("Vitest: what failed is named with what it said, without colours; a skipped
   });
 });
 
-test("of a long message the beginning is told", () => {
+test("keeps the beginning of a long message", () => {
   const message = Array.from({ length: 40 }, (_, line) => `line ${line}`).join("\n");
   const { failures } = soakResult({ verdicts: [{ check: "no lost charge", ok: false, failures: [message] }] });
   expect(failures[0]?.split("\n").at(-1)).toBe("  line 11");
 });
 
-test("Playwright: suites in suites are read; flaky and skipped tests failed, and so did the run where it says so", () => {
+test("Playwright: reads nested suites, and fails flaky and skipped tests as well as a run that reports errors", () => {
   const spec = (title: string, status: string, errors: { message: string }[] = []) => ({
     title,
     file: "a.spec.ts",
@@ -72,7 +72,7 @@ test("Playwright: suites in suites are read; flaky and skipped tests failed, and
   });
 });
 
-test("the soak: a check is a test; one that checked nothing is no report", () => {
+test("the soak: counts each check as a test, and does not accept a report without checks", () => {
   const verdicts = [
     { check: "ledger is runs", ok: true, failures: [] },
     { check: "no stuck run", ok: false, failures: ["run 1", "run 2"] },

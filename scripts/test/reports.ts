@@ -1,11 +1,11 @@
 import { stripVTControlCharacters } from "node:util";
 import { z } from "zod";
 
-/** What a tier's own report comes to. */
+/** The result in a tier's own report. */
 export type Result = {
   passed: number;
   failed: number;
-  /** Which, and what each said first: what is said amid a tier is thousands of lines before the end. */
+  /** The failed tests with the start of their messages. The tier's own output may be thousands of lines earlier. */
   failures: string[];
 };
 
@@ -30,8 +30,8 @@ const vitestReport = z.object({
 });
 
 /**
- * Of Vitest's JSON. A test that was skipped failed, and so did a file without tests.
- * @param without matches names of tests that were to be left out
+ * Reads Vitest's JSON report. Skipped tests and files without tests count as failures.
+ * @param without matches names of tests that were meant to be left out
  */
 export function vitestResult(report: unknown, without?: RegExp): Result {
   const { testResults } = vitestReport.parse(report);
@@ -39,7 +39,7 @@ export function vitestResult(report: unknown, without?: RegExp): Result {
     assertionResults.filter(({ fullName }) => !without?.test(fullName)).map((test) => ({ ...test, name })),
   );
   const bad = tests.filter(({ status }) => status !== "passed");
-  // One that does not load, or whose hook failed: its tests say no more than that they were left out.
+  // A file that did not load or whose hook failed. Its tests are only reported as skipped.
   const brokenFiles = testResults.filter(
     ({ status, assertionResults }) => status !== "passed" && assertionResults.every((test) => test.status !== "failed"),
   );
@@ -78,7 +78,7 @@ const playwrightSuite = z.object({
 });
 const playwrightReport = z.object({ suites: z.array(playwrightSuite), errors: z.array(playwrightError).default([]) });
 
-/** Of Playwright's JSON. A test that was skipped, or passed when tried again, failed. */
+/** Reads Playwright's JSON report. Skipped tests, and tests that passed on a retry, count as failures. */
 export function playwrightResult(report: unknown): Result {
   const { suites, errors } = playwrightReport.parse(report);
   const specs = suites.flatMap(specsOf);
@@ -105,7 +105,7 @@ const soakReport = z.object({
   verdicts: z.array(z.object({ check: z.string(), ok: z.boolean(), failures: z.array(z.string()) })).nonempty(),
 });
 
-/** Of the soak's audit. Each check counts as a test. */
+/** Reads the soak's audit. Each check counts as a test. */
 export function soakResult(report: unknown): Result {
   const { verdicts } = soakReport.parse(report);
   const bad = verdicts.filter(({ ok }) => !ok);

@@ -12,15 +12,15 @@ export interface ContextOptions {
   base: string;
   supabase: { url: string; publishableKey: string; secretKey: string };
   mail?: { smtp: string };
-  /** As a browser's Cookie header has it; of one that the stack itself signed in, with the vault's settings. */
+  /** A browser's Cookie header. If the stack itself signed the browser in, add the vault's settings. */
   cookie?: string;
   /** The Authorization header, for a caller of the API. */
   authorization?: string;
-  /** Further settings of the server. */
+  /** Additional settings of the server. */
   env?: Record<string, string>;
 }
 
-/** What a loader or an action of ours gets, for functions that have no page to try them on. */
+/** Creates the context that loaders and actions receive, for functions that cannot be tested through a page. */
 export async function openContext({
   base,
   supabase,

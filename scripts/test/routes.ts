@@ -1,32 +1,32 @@
 import routes from "../../remix-app/routes.ts";
 
-/** What a session that has yet to prove its second factor may open, and what it gets there. */
+/** What a session may open before it proves its second factor, and what it gets there. */
 export const openRoutes: Readonly<Record<string, string>> = {
   mfa: "the challenge itself",
   "mfa/app": "the challenge itself, on a phone",
   "api/v1/auth/mfa/mobile/challenges": "the challenge itself, on a phone",
   "api/v1/auth/mfa/mobile/challenges/:id": "the challenge itself, on a phone",
-  "api/v1/auth/qr-login/challenges/:id": "how a request of its own stands; to consume one is more",
+  "api/v1/auth/qr-login/challenges/:id": "the state of its own request; consuming one requires more",
   "qr/open": "the same for everyone",
-  "mfa/recovery": "the way out for who lost the app",
-  accounts: "to be somebody else, or to leave",
-  "api/v1/auth/accounts": "what this browser holds, whoever is active",
+  "mfa/recovery": "recovery for people who lost the app",
+  accounts: "to use another account, or to sign out",
+  "api/v1/auth/accounts": "the accounts in this browser, for any active account",
   "api/v1/auth/accounts/current": "a note of the browser's own, where it was; it opens nothing",
-  "api/v1/auth/accounts/switch": "to be somebody else",
-  "api/v1/auth/accounts/logout": "the way out",
-  "api/v1/auth/accounts/logout-all": "the way out",
-  "api/v1/auth/accounts/:accountId": "the way out",
-  "add-account": "to be somebody else",
-  "add-account/new": "to be somebody else",
-  "add-account/code": "to be somebody else",
-  login: "to be somebody else",
-  "login/code": "to be somebody else",
-  "login/passkey": "to be somebody else",
-  "login/passkey/options": "to be somebody else",
-  "auth/oauth/:provider": "to be somebody else",
+  "api/v1/auth/accounts/switch": "to use another account",
+  "api/v1/auth/accounts/logout": "signing out",
+  "api/v1/auth/accounts/logout-all": "signing out",
+  "api/v1/auth/accounts/:accountId": "signing out",
+  "add-account": "to use another account",
+  "add-account/new": "to use another account",
+  "add-account/code": "to use another account",
+  login: "to use another account",
+  "login/code": "to use another account",
+  "login/passkey": "to use another account",
+  "login/passkey/options": "to use another account",
+  "auth/oauth/:provider": "to use another account",
   "auth/callback": "its code is the credential",
-  logout: "the way out",
-  signup: "to be somebody else",
+  logout: "signing out",
+  signup: "to use another account",
   "signup/check-mail": "asks for a mail, and knows no session",
   "forgot-password": "asks for a mail, and knows no session",
   "auth/confirm": "its link is the credential",
@@ -53,8 +53,8 @@ export const openRoutes: Readonly<Record<string, string>> = {
   "oauth/revoke": "a client's own credential",
   "oauth/device_authorization": "a client's own credential",
   "oauth/userinfo": "a client's own token; no cookie counts",
-  "oauth/logout": "the way out",
-  "oauth/logout/confirm": "the way out",
+  "oauth/logout": "signing out",
+  "oauth/logout/confirm": "signing out",
   ".well-known/openid-configuration": "the same for everyone",
   ".well-known/oauth-authorization-server": "the same for everyone",
   ".well-known/jwks.json": "the same for everyone",
@@ -62,13 +62,16 @@ export const openRoutes: Readonly<Record<string, string>> = {
   "*": "nothing is there",
 };
 
-/** Every route of the app's table, with an address of it. */
+/** Every route of the app's table, with an example path. */
 export const everyRoute: readonly { route: string; path: string }[] = routes.map(({ index, path = "" }) => {
   const route = index ? "" : path;
   return { route, path: `/${route.replace(":provider", "github").replaceAll(/:\w+/g, () => crypto.randomUUID())}` };
 });
 
-/** Whether a route answers problems as JSON: the API, and what our own scripts post a passkey to. */
+/**
+ * Returns whether a route responds to problems with JSON: the API, and the route to which our own scripts post a
+ * passkey.
+ */
 export function answersJson(path: string): boolean {
   return path.startsWith("/api/") || path === "/step-up/passkey";
 }

@@ -8,7 +8,7 @@ export type Outcome = Result & { name: string; seconds: number; budgetSeconds: n
 
 type RunOptions = {
   env?: NodeJS.ProcessEnv;
-  /** Stands before each line, where the command has company. */
+  /** Prefix of each line if other commands run concurrently. */
   label?: string | undefined;
 };
 
@@ -23,18 +23,21 @@ function run(command: string, args: string[], { env = process.env, label }: RunO
   }
   return new Promise((resolve, reject) => {
     child.once("error", reject);
-    // Not its streams' end, which whatever it left behind could put off.
+    // Not "close": a process left behind could keep the streams open.
     child.once("exit", (code) => resolve(code ?? 1));
   });
 }
 
-/** A check that passes or fails as a whole. */
+/** Runs a check that passes or fails as a whole. */
 export async function runCheck(command: string, args: string[]): Promise<Result> {
   const code = await run(command, args, { label: command });
   return code === 0 ? { passed: 1, failed: 0, failures: [] } : { passed: 0, ...failedApart(code) };
 }
 
-/** A Vitest project, or of it the files below some paths, without tests whose names match a pattern. A run that fails apart from any test counts as a failure, too. */
+/**
+ * Runs a Vitest project, or only its files below some paths, without tests whose names match a pattern. A run that
+ * fails apart from any test counts as a failure, too.
+ */
 export async function runVitest(
   project: string,
   { reportDir, label, files = [], without }: { reportDir: string; label?: string; files?: string[]; without?: RegExp },
@@ -46,7 +49,7 @@ export async function runVitest(
   return orFailed(vitestResult(await readJson(reportFile), without), code);
 }
 
-/** The browser tests. */
+/** Runs the browser tests. */
 export async function runPlaywright({ reportDir }: { reportDir: string }): Promise<Result> {
   const reportFile = path.join(reportDir, "browser.json");
   const env = { ...process.env, PLAYWRIGHT_JSON_OUTPUT_NAME: reportFile };
@@ -54,9 +57,9 @@ export async function runPlaywright({ reportDir }: { reportDir: string }): Promi
   return orFailed(playwrightResult(await readJson(reportFile)), code);
 }
 
-/** Two minutes of traffic with faults, and its audit. A run that leaves no report, or checks nothing, fails. */
+/** Runs two minutes of traffic with faults, and its audit. A run without a report or without checks fails. */
 export async function runSoak({ reportDir, label }: { reportDir: string; label?: string }): Promise<Result> {
-  // The same choices each time, so that a failure is that of a change.
+  // The same choices in each run, so that a failure is due to a change.
   const seed = 1;
   const options = ["--quick", `--seed=${seed}`, `--report=${reportDir}`];
   const code = await run(process.execPath, ["scripts/soak/main.ts", ...options], { label });
@@ -67,7 +70,7 @@ async function readJson(file: string): Promise<unknown> {
   return JSON.parse(await readFile(file, "utf8"));
 }
 
-/** A command that ended badly failed, whatever its report says. */
+/** Counts a command with a non-zero exit code as failed, regardless of its report. */
 function orFailed(result: Result, exitCode: number): Result {
   return result.failed > 0 || exitCode === 0 ? result : { ...result, ...failedApart(exitCode) };
 }

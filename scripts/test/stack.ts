@@ -26,12 +26,12 @@ const stackSchema = z.looseObject({
   services: z.array(z.object({ name: z.string(), pid: z.number(), port: z.number() })),
 });
 
-/** What a running stack says of itself: addresses, keys and demo sign-ins, as in `.local/stack.json`. */
+/** A running stack's description of itself: addresses, keys and demo sign-ins, as in `.local/stack.json`. */
 export type Stack = z.infer<typeof stackSchema>;
 
 /**
  * Reads the description of the stack under test from the file that `GATEHOUSE_STACK` names.
- * @throws Error naming the variable and the remedy when it is unset, unreadable or of another shape
+ * @throws Error naming the variable and the remedy if it is unset, unreadable or invalid
  */
 export function readStack(): Stack {
   const file = process.env.GATEHOUSE_STACK;
@@ -43,8 +43,8 @@ export function readStack(): Stack {
 }
 
 /**
- * Reads the description of a stack that a test started for itself.
- * @throws Error where the file does not describe one
+ * Reads the description of a stack that a test started itself.
+ * @throws Error if the file does not describe one
  */
 export function readStackFile(file: string): Stack {
   const parsed = stackSchema.safeParse(JSON.parse(readFileSync(file, "utf8")));

@@ -6,9 +6,9 @@ import { superuserUrl } from "./superuser.ts";
 
 const startTimeoutMs = 120_000;
 const stopTimeoutMs = 20_000;
-/** bcrypt's least cost: at the usual one, hashes are half of what the tests' processor time goes to. */
+/** bcrypt's lowest cost. At the usual cost, hashing takes half of the tests' processor time. */
 const cheapestHash = "4";
-/** The backend's own pause between mails, so short that only our pages' pause is left to be tested. */
+/** The backend's own pause between emails, short enough that tests meet only our pages' pause. */
 const shortMailPause = "1s";
 
 export type StartedStack = { file: string; stop: () => Promise<void> };
@@ -16,14 +16,15 @@ export type StartedStack = { file: string; stop: () => Promise<void> };
 /**
  * Starts a whole stack with its own ports, its own data below `.local/` and the models that fail on purpose, and waits
  * until it is ready.
- * @param settings of the stack that tests may choose, such as LOCAL_BOT_CHALLENGE; where they do not say otherwise,
- *   passwords are hashed at bcrypt's least cost, and the identity backend mails an account every second
+ * @param settings of the stack that tests may choose, such as LOCAL_BOT_CHALLENGE; by default, passwords are hashed at
+ * bcrypt's lowest cost, and the identity backend emails an account every second
  * @param options.without services that are left out
- * @param options.signal ends a start that is under way
- * @param options.dataDir a directory for its data, which stays; otherwise a new one below `.local/`, removed at the end
- * @param options.durable whether a commit waits for the disk, as it does for everybody but tests
- * @returns the path of its stack.json, and how to end it and remove its data
- * @throws Error with the runner's last words when it does not become ready
+ * @param options.signal aborts a start in progress
+ * @param options.dataDir a directory for its data, which is kept; by default a new one below `.local/`, removed at the
+ * end
+ * @param options.durable whether a commit waits for the disk, as it does outside of tests
+ * @returns the path of its stack.json, and how to stop it and remove its data
+ * @throws Error with the runner's last output if it does not become ready
  */
 export async function startStack(
   settings: Record<string, string> = {},
@@ -64,7 +65,7 @@ export async function startStack(
         JSON.parse(output);
         resolve();
       } catch {
-        // Not whole yet.
+        // The file is incomplete.
       }
     });
     child.once("exit", (code) => reject(new Error(`The stack ended with code ${code} before it was ready:\n${said}`)));
@@ -91,7 +92,7 @@ export async function startStack(
   return { file, stop };
 }
 
-/** Lets a commit be one without waiting for the disk: no test pulls the machine's plug. */
+/** Lets commits return without waiting for the disk, since no test cuts the machine's power. */
 async function trustTheMachine(stackFile: string): Promise<void> {
   await withDatabase(await superuserUrl(stackFile), async (client) => {
     await client.query("alter system set fsync to off");

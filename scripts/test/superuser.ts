@@ -5,7 +5,7 @@ import { superuser } from "../local-stack/services/postgres/cluster.ts";
 import { readStackFile } from "./stack.ts";
 
 /**
- * A stack's database as seen by its superuser, whom hosted Supabase keeps to itself.
+ * Returns the database URL of a stack's superuser, which hosted Supabase does not give out.
  * @param stackFile the path of its stack.json
  */
 export async function superuserUrl(stackFile: string): Promise<string> {

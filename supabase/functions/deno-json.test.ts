@@ -5,12 +5,12 @@ const json = (url: string) => JSON.parse(readFileSync(new URL(url, import.meta.u
 const imports: Record<string, string> = json("./deno.json").imports;
 const { dependencies } = json("../../package.json");
 
-test("the functions' packages have the versions of package.json", () => {
+test("uses the same package versions in the functions as in package.json", () => {
   const pinned = Object.keys(imports).map((name) => [name, `npm:${name}@${dependencies[name]}`]);
   expect(imports).toEqual(Object.fromEntries(pinned));
 });
 
-test("no key is a prefix of another, since the bundler of functions replaces by prefix", () => {
+test("has no key that is a prefix of another, since the functions' bundler replaces by prefix", () => {
   const keys = Object.keys(imports);
   for (const key of keys) expect(keys.filter((other) => other.startsWith(key))).toEqual([key]);
 });

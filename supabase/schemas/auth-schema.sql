@@ -1,6 +1,6 @@
--- Every contact with Supabase Auth's schema `auth`: our triggers on its tables, and our writes to them.
--- A new Supabase Auth release can break these; docs/operating.md says what to check. Migrations create each trigger only
--- where its table exists.
+-- Every contact with Supabase Auth's schema `auth`: our triggers on its tables, and our writes to them. A new Supabase
+-- Auth release can break these; docs/operating.md lists what to check. Migrations create each trigger only where its
+-- table exists.
 --
 -- Auth owns these tables, and its API is the normal way to change them. Each trigger and write says why it is needed.
 
@@ -17,7 +17,7 @@ create or replace trigger limit_user_metadata before insert or update of raw_use
   for each row when (octet_length(new.raw_user_meta_data::text) > 2400)
   execute function private.limit_user_metadata();
 
--- Anybody can sign up with anybody's email, also without our server.
+-- Anyone can sign up with anyone's email, even without our server.
 create or replace trigger clear_unproven_metadata before update of email_confirmed_at, raw_user_meta_data on auth.users
   for each row
   when (
@@ -62,12 +62,13 @@ create or replace trigger end_password_replacements after update of encrypted_pa
   for each row when (old.encrypted_password is distinct from new.encrypted_password)
   execute function private.end_password_replacements();
 
--- Auth notes when it sent the newest reset link or sign-in code, and mails no other for minutes, also once it was used.
+-- Auth records when it sent the newest reset link or sign-in code, and sends no other for minutes, even after it was
+-- used.
 create or replace trigger forget_used_recovery before update of recovery_token on auth.users
   for each row when (old.recovery_token <> '' and new.recovery_token = '')
   execute function private.forget_used_recovery();
 
--- Every change of an account is recorded and mailed, also without our server (accounts/account-events.sql).
+-- Every account change is recorded and emailed, even if made without our server (accounts/account-events.sql).
 create or replace trigger record_sign_in after insert on auth.mfa_amr_claims
   for each row execute function private.record_sign_in();
 
@@ -79,11 +80,11 @@ create or replace trigger record_account_change
   after update of encrypted_password, email, email_change, banned_until on auth.users
   for each row execute function private.record_account_change();
 
--- Auth changes emails, and takes no index of ours for the console's search.
+-- Auth changes emails, and its table can't have our index for the console's search.
 create or replace trigger index_account after update of email on auth.users
   for each row when (old.email is distinct from new.email) execute function private.index_account();
 
--- Auth gives the account another identity's address when the one that carries its own is unlinked.
+-- Auth gives the account another identity's address when the identity with the account's own is unlinked.
 create or replace trigger guard_email before update of email on auth.users
   for each row when (old.email is distinct from new.email) execute function private.guard_email();
 
@@ -107,7 +108,8 @@ create or replace trigger record_passkey_renamed after update of friendly_name o
 create or replace trigger record_passkey_removed before delete on auth.webauthn_credentials
   for each row execute function private.record_removal();
 
--- Sessions, factors and accounts end at the backend, and logins at apps end with them. Before the change, to find what it ends.
+-- Sessions, factors and accounts end at the backend, and logins at apps end with them. Runs before the change, to find
+-- those logins.
 create or replace trigger queue_logouts before delete on auth.sessions
   for each row execute function private.queue_logouts_before_change();
 
@@ -122,7 +124,7 @@ create or replace trigger queue_logouts_of_unverified_factor before update of st
 create or replace trigger queue_logouts_of_deleted_account before delete on auth.users
   for each row execute function private.queue_logouts_before_change();
 
--- By its name, it runs after preserve_required_mfa_policy.
+-- Its name makes it run after preserve_required_mfa_policy.
 create or replace trigger queue_logouts_of_new_policy before update of raw_app_meta_data on auth.users
   for each row
   when (
@@ -131,9 +133,9 @@ create or replace trigger queue_logouts_of_new_policy before update of raw_app_m
   )
   execute function private.queue_logouts_before_change();
 
--- Every access token carries its user's metadata, which users write themselves: anybody who signs up with somebody's
--- address, before any confirmation. A token that is larger than this makes it fits no cookie of ours (6 KiB), and
--- requests with it are refused by most servers.
+-- Every access token carries its user's metadata, which users write themselves, even before confirming an email
+-- address. With more metadata than this, a token no longer fits our cookies (6 KiB), and most servers refuse requests
+-- with it.
 create or replace function private.limit_user_metadata() returns trigger
   language plpgsql
   volatile
@@ -159,8 +161,8 @@ begin
 end
 $$;
 comment on function private.serialize_account_deletions() is
-  'Two accounts may be named in each other''s rows, in workspaces that one of them has left, too: the second''s end waits '
-  'for the first''s, before it holds any row that somebody else could wait for.';
+  'Serializes account deletions before they lock any row: two accounts may be named in each other''s rows, even in '
+  'workspaces that one of them has left.';
 
 create or replace function private.preserve_required_mfa_policy() returns trigger
   language plpgsql
@@ -184,8 +186,8 @@ begin
 end
 $$;
 comment on function private.preserve_required_mfa_policy() is
-  'The identity backend writes back metadata that it read without a lock; without this a sign-in could undo a policy. '
-  'Only the policy''s own function writes, and says so by gatehouse.required_mfa_writer in its transaction.';
+  'The identity backend writes back metadata that it read without a lock, so a sign-in could undo a policy. Only the '
+  'policy''s own function may write it, and sets gatehouse.required_mfa_writer in its transaction to do so.';
 
 create or replace function private.write_required_mfa_policy(account auth.users, changes jsonb) returns jsonb
   language plpgsql
@@ -196,13 +198,13 @@ as $$
 declare
   known jsonb := account.raw_app_meta_data -> 'platform_required_mfa';
   readable boolean := private.required_mfa_state(account.raw_app_meta_data) <> 'malformed';
-  -- By the clock and not by the transaction's beginning: this one may have waited for the one before.
+  -- Uses the clock rather than the transaction's start, since this one may have waited for an earlier one.
   second bigint := floor(extract(epoch from clock_timestamp()));
   written jsonb;
 begin
   written := jsonb_build_object(
     'version', 1,
-    -- Of a policy that nobody can read it is not known whether it was required, so it is.
+    -- If a policy can't be read, it may have been required, so it is treated as required.
     'required', case when readable then coalesce(known -> 'required', 'false') else 'true' end,
     'boundary', greatest(
       case when private.is_integer(known -> 'boundary') then (known -> 'boundary')::bigint end,
@@ -232,12 +234,12 @@ begin
 end
 $$;
 comment on function private.write_required_mfa_policy(auth.users, jsonb) is
-  'Writes an account''s policy and returns it: changes (required, recovery, signInAgain) over what stands, a generation '
-  'further, at the boundary of this second, which only moves forward; signInAgain moves the boundary of primary methods '
-  'too. For definers that hold the account''s row for update; granted to nobody.';
+  'Writes an account''s policy and returns it: applies changes (required, recovery, signInAgain), increments the '
+  'generation, and moves the boundary forward to the current second; signInAgain moves the boundary of primary methods'
+  ' too. For definers that hold the account''s row for update; not granted to any role.';
 
--- With database encryption, Auth encrypts a stored hash at a sign-in, by a statement that sets no other column of ours. A
--- new password voids the mailed tokens in its statement.
+-- With database encryption, Auth encrypts a stored hash at a sign-in, by a statement that sets no other column of ours.
+-- A new password voids the mailed tokens in the same statement.
 create or replace function private.is_new_password(stored text, hash text) returns boolean
   language sql
   stable
@@ -247,7 +249,7 @@ as $$
   select hash is distinct from stored and not (coalesce(hash, '') like '{%' and current_query() not like '%recovery_token%')
 $$;
 comment on function private.is_new_password(text, text) is
-  'Whether the statement that replaced a stored hash set another password. False where it encrypted the hash.';
+  'Returns whether the statement that replaced a stored hash set a new password. False if it encrypted the hash.';
 
 -- The API cannot check for remaining workspaces and delete the user in one transaction.
 create or replace function private.delete_auth_user(subject_id uuid) returns boolean
@@ -262,7 +264,7 @@ as $$
   select exists (select from deleted)
 $$;
 comment on function private.delete_auth_user(uuid) is
-  'Deletes a user. False if there is none.';
+  'Deletes a user. Returns false if there is none.';
 
 -- Auth creates the user before our server can refuse the sign-up, and the API cannot delete only an unused user.
 create or replace function private.delete_unused_auth_user(subject_id uuid, created_since timestamptz) returns boolean
@@ -279,7 +281,7 @@ as $$
   select exists (select from deleted)
 $$;
 comment on function private.delete_unused_auth_user(uuid, timestamptz) is
-  'Deletes a user created at or after a time that has never signed in. False if there is none.';
+  'Deletes a user created at or after a time that has never signed in. Returns false if there is none.';
 
 -- The API has no call to cancel a PKCE flow whose code was issued.
 create or replace function private.delete_auth_flow(flow_id uuid) returns void
@@ -293,8 +295,8 @@ $$;
 comment on function private.delete_auth_flow(uuid) is
   'Deletes a PKCE flow, so that its code cannot be exchanged.';
 
--- Definer: the API signs a user out by an access token of that user. Refresh tokens and AMR claims are deleted with
--- the row.
+-- Definer: the API can sign a user out only with that user's access token. Refresh tokens and AMR claims are deleted
+-- with the row.
 create or replace function private.end_account_session(subject_id uuid, target_id uuid) returns boolean
   language sql
   volatile
@@ -307,9 +309,10 @@ as $$
   select exists (select from ended)
 $$;
 comment on function private.end_account_session(uuid, uuid) is
-  'Ends one session of an account: true for the one caller who did. False where it was over, or is another account''s.';
+  'Ends one session of an account. Returns true for the one caller that ended it, and false if it had ended already or'
+  ' is another account''s.';
 
--- The API signs a user out by an access token of that user, which our server does not have here.
+-- The API can sign a user out only with that user's access token, which our server does not have here.
 create or replace function private.delete_auth_sessions(subject_id uuid) returns void
   language sql
   volatile
@@ -333,7 +336,7 @@ as $$
   update auth.sessions s set created_at = least(s.created_at, signed_in_at) where s.id = target_id
 $$;
 comment on function private.set_session_sign_in_time(uuid, timestamptz) is
-  'Dates a minted session by the sign-in it was derived from. Tokens issued for it from now on carry that time.';
+  'Dates a minted session by the sign-in from which it was derived. Tokens issued for it from now on carry that time.';
 
 create or replace function private.forget_used_recovery() returns trigger
   language plpgsql
@@ -347,8 +350,8 @@ begin
 end
 $$;
 comment on function private.forget_used_recovery() is
-  'Lets Auth send the next reset link or sign-in code at once, after the last one was used or voided. Links that our server '
-  'generates and uses delay no mail either.';
+  'Lets Auth send the next reset link or sign-in code immediately after the last one was used or voided. Links that '
+  'our server generates and uses delay no email either.';
 
 -- The API has no call to add an email identity to an existing user.
 create or replace function private.add_email_identity(account auth.users) returns void
@@ -397,7 +400,7 @@ begin
 end
 $$;
 comment on function private.remove_identity(uuid) is
-  'Takes an identity off its account, with what application metadata says of it. For definers of this schema alone.';
+  'Removes an identity from its account, and from the application metadata. For definers of this schema only.';
 
 -- The API changes passwords, but cannot remove one.
 create or replace function private.remove_password(subject_id uuid) returns void
@@ -430,7 +433,7 @@ create or replace function private.delete_auth_factor(subject_id uuid, target_id
   security invoker
   set search_path = ''
 as $$
-  -- As Auth does: sessions that were raised by the factor go back to AAL1.
+  -- As in Auth: sessions raised by the factor return to AAL1.
   delete from auth.mfa_amr_claims a
   where a.authentication_method = 'totp'
     and a.session_id in (select s.id from auth.sessions s where s.user_id = subject_id and s.factor_id = target_id);
@@ -466,4 +469,5 @@ begin
 end
 $$;
 comment on function private.cancel_email_change(uuid) is
-  'Takes a pending change of address back: neither mail''s link works from now on. True for the one caller who did.';
+  'Cancels a pending email change, so that neither email''s link works any more. Returns true for the one caller that '
+  'cancelled it.';

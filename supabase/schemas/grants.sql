@@ -13,7 +13,7 @@ grant update (name, permissions) on public.workspace_roles to authenticated;
 grant delete on public.workspace_roles to authenticated;
 grant select, delete on public.workspace_members to authenticated;
 grant update (role_id) on public.workspace_members to authenticated;
--- Without token_hash: what is written is never read back.
+-- Without token_hash, which users may write but not read.
 grant select (
   id, workspace_id, email, role_id, invited_by, accepted_by, created_at, expires_at, accepted_at
 ) on public.workspace_invitations to authenticated;
@@ -42,7 +42,7 @@ grant execute on function
   private.my_coworker_ids(),
   private.my_assignable_role_ids(),
   private.my_workspace_permissions(),
-  -- Checks run with the rights of whoever writes the row.
+  -- Check constraints run with the rights of the role that writes the row.
   private.has_unique_items(public.workspace_permission[]),
   public.create_workspace(text),
   public.workspace_invitation(text),
@@ -97,17 +97,17 @@ to supabase_auth_admin;
 
 -- Role service_role. Our server, through the Data API with its secret key.
 
--- A log is added to; even the service role does not rewrite it.
+-- Append-only, even for the service role.
 revoke update, delete, truncate on public.security_events from service_role;
--- A log is added to; even the service role does not rewrite it.
+-- Append-only, even for the service role.
 revoke update, delete on
   private.admin_audit_log,
   private.recovery_events
 from service_role;
 revoke insert, update, delete on
-  -- Keys come from these functions alone.
+  -- Only these functions may write keys.
   ai.keys,
-  -- The server reads balances; only the functions here move them.
+  -- The server reads balances; only these functions may change them.
   ai.credit_accounts,
   ai.credit_ledger,
   ai.runs,
@@ -133,7 +133,7 @@ revoke insert, update, delete on
   ai.credit_references,
   ai.credit_alerts
 from service_role;
--- A log is added to; even the service role does not rewrite it.
+-- Append-only, even for the service role.
 revoke insert, update, delete, truncate on public.workspace_audit_log from service_role;
 
 -- auth-schema/
@@ -262,7 +262,7 @@ to service_role;
 
 -- workspaces/
 grant execute on function
-  -- Checks run with the rights of whoever writes the row.
+  -- Check constraints run with the rights of the role that writes the row.
   private.has_unique_items(public.workspace_permission[])
 to service_role;
 
@@ -271,7 +271,7 @@ grant execute on function
   private.list_apps(text, text, integer),
   private.linked_workspaces(uuid, text[], integer),
   private.find_app_by_origin(text),
-  -- Checks run with the rights of whoever writes the row.
+  -- Check constraints run with the rights of the role that writes the row.
   private.is_loopback_origin(text),
   private.register_app,
   private.rotate_app_secret,
@@ -337,7 +337,7 @@ to service_role;
 
 -- gateway/
 grant execute on function
-  -- Generated columns are made with the rights of whoever writes the row.
+  -- Generated columns are computed with the rights of the role that writes the row.
   ai.price_tier,
   ai.listed_price(jsonb),
   ai.sweep_runs(),

@@ -4,7 +4,7 @@ import { createIdentity } from "./oauth-fixtures.ts";
 
 const usableProviders = ["google", "github"];
 
-/** Something that can open an account, as private.account_access lists it. */
+/** A way to open an account, as `private.account_access` lists it. */
 export interface Way {
   key: string;
   kind: string;
@@ -19,7 +19,7 @@ export interface Way {
   unconfirmed: boolean;
 }
 
-/** The list, as the service role reads it. */
+/** Returns the list as the service role reads it. */
 export async function accessOf(db: Database, userId: string, sessionId: string | null = null) {
   const { answer } = await one<{
     answer: { listedAt: string; confirmedAt: string | null; email: string; ways: Way[] } | null;
@@ -28,7 +28,7 @@ export async function accessOf(db: Database, userId: string, sessionId: string |
   return answer;
 }
 
-/** The owner's decision about the list of this moment. */
+/** Confirms the list as it is now, with the owner's decision on each entry. */
 export async function confirm(
   db: Database,
   {
@@ -60,7 +60,7 @@ export async function confirm(
   return answer;
 }
 
-/** A confirmed account with a password, a week old, and its owner's session. */
+/** Creates a confirmed, week-old account with a password, and a session of its owner. */
 export async function createOwner(
   db: Database,
   { password = true, policy }: { password?: boolean; policy?: object } = {},
@@ -103,7 +103,7 @@ export async function signInBy(
      values (gen_random_uuid(), $1, $2, now(), now())`,
     [id, method],
   );
-  // As our page describes the event that the trigger recorded.
+  // Describes the event that the trigger recorded, as our page does.
   await db.query(
     `update public.security_events set method = $2, device = 'Firefox on Windows', ip = '198.51.100.9'
      where session_id = $1 and kind = 'sign_in'`,
@@ -123,7 +123,6 @@ export async function markUnconfirmed(
   );
 }
 
-/** The sessions of an account. */
 export async function sessionsOf(db: Database, userId: string): Promise<string[]> {
   const rows = await db.query<{ id: string }>("select id from auth.sessions where user_id = $1", [userId]);
   return rows.map(({ id }) => id).sort();

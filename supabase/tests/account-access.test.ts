@@ -49,7 +49,9 @@ describe("account_access", () => {
     ]);
   });
 
-  test("names the device and the address of the event that added each, and none without an event", async ({ db }) => {
+  test("names the device and address from the event that added each entry, and none without an event", async ({
+    db,
+  }) => {
     const { userId, claims } = await createOwner(db);
     const [known, unknown] = [await addPasskey(db, { userId }), await addPasskey(db, { userId })];
     await db.query("delete from public.security_events where target_id = $1", [unknown]);
@@ -71,7 +73,9 @@ describe("account_access", () => {
     expect(of("password")?.lastUsedAt).not.toBeNull();
   });
 
-  test("calls new what was added since the last confirmation, or since the account was created", async ({ db }) => {
+  test("marks as new what was added since the last confirmation, or else since the account was created", async ({
+    db,
+  }) => {
     const { userId, claims } = await createOwner(db);
     const days = 24 * 60 * 60;
     const first = await linkGoogle(db, { userId, createdIn: -7 * days + 0.1 });
@@ -84,7 +88,7 @@ describe("account_access", () => {
     expect(await isNew()).toMatchObject({ password: false, [first]: false, [later]: false, [newest]: true });
   });
 
-  test("dates an authenticator by when it was verified, and a copied session by when it was made", async ({ db }) => {
+  test("dates an authenticator by its verification, and a copied session by its creation", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const factor = await enrollFactor(db, { userId, status: "unverified" });
     await db.query("update auth.mfa_factors set created_at = now() - interval '1 hour' where id = $1", [factor]);
@@ -100,7 +104,7 @@ describe("account_access", () => {
     );
   });
 
-  test("calls an app new again after it was connected again", async ({ db }) => {
+  test("marks an app as new after it is reconnected", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const app = await registerApp(db);
     await openAppSession(db, { claims, app });
@@ -114,7 +118,7 @@ describe("account_access", () => {
     expect(await appOf()).toMatchObject({ isNew: true });
   });
 
-  test("is for our server alone", async ({ db }) => {
+  test("can be called by our server only", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     for (const call of [
       `account_access('${userId}', null)`,
@@ -147,7 +151,7 @@ describe("an account with more sessions than the list has", () => {
     [3, 3, 0, false],
     [2, 2, 1, true],
     [1, 1, 2, true],
-  ] as const)("lists %d of 3, the one that asks among them", async ([most, length, count, isNew], { db }) => {
+  ] as const)("lists %d of 3, including the calling one", async ([most, length, count, isNew], { db }) => {
     const { userId, claims } = await createOwner(db);
     await signIn(db, { userId });
     await signIn(db, { userId });
@@ -157,7 +161,7 @@ describe("an account with more sessions than the list has", () => {
     expect(otherSessions).toEqual({ key: "other_sessions", count, isNew });
   });
 
-  test("ends the others together, without those of the list and those of later", async ({ db }) => {
+  test("ends the unlisted sessions together, but neither listed nor later ones", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const kept = await signIn(db, { userId });
     const other = await signIn(db, { userId });
@@ -195,7 +199,7 @@ test("access_state agrees with account_access about confirmations and unconfirme
 });
 
 describe("confirm_access", () => {
-  test("removes what is selected, keeps the rest and confirms it", async ({ db }) => {
+  test("removes the selected entries, and keeps and confirms the rest", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const [theirs, mine] = [await linkGoogle(db, { userId }), await addPasskey(db, { userId })];
     await markUnconfirmed(db, { userId, targetId: theirs, kind: "identity" });
@@ -224,7 +228,7 @@ describe("confirm_access", () => {
     expect(keysOf((await accessOf(db, userId)).ways)).toEqual([`identity:${google}`, `session:${claims.session_id}`]);
   });
 
-  test("leaves an addition unconfirmed and new that the owner did not see", async ({ db }) => {
+  test("leaves an addition that the owner didn't see unconfirmed and new", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const { listedAt } = await accessOf(db, userId);
     const unseen = await linkGoogle(db, { userId, createdIn: 1 });
@@ -234,7 +238,7 @@ describe("confirm_access", () => {
     expect(ways.find(({ id }) => id === unseen)).toMatchObject({ isNew: true, unconfirmed: true });
   });
 
-  test("never moves the confirmation back, nor into the future", async ({ db }) => {
+  test("never moves the confirmation time backwards or into the future", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const confirmAt = (listedAt: string) => confirm(db, { userId, sessionId: claims.session_id, listedAt });
     await confirmAt(new Date(Date.now() + 3_600_000).toISOString());
@@ -252,7 +256,7 @@ describe("confirm_access", () => {
     ["a passkey", { method: "passkey", logged: "passkey", removed: "passkey" }],
     ["the password", { method: "password", logged: "password", removed: "password" }],
     ["an authenticator", { method: "totp", logged: "password", removed: "authenticator" }],
-  ])("signs out the sessions that signed in with %s, and no other", async ([, { method, logged, removed }], { db }) => {
+  ])("signs out only the sessions that signed in with %s", async ([, { method, logged, removed }], { db }) => {
     const { userId, claims } = await createOwner(db);
     await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
     const [identity, passkey] = [await linkGoogle(db, { userId }), await addPasskey(db, { userId })];
@@ -300,7 +304,7 @@ describe("confirm_access", () => {
     ]);
   });
 
-  test("never ends the session that asks, nor touches another account", async ({ db }) => {
+  test("never ends the calling session or touches another account", async ({ db }) => {
     const [owner, other] = [await createOwner(db), await createOwner(db)];
     const theirs = await addPasskey(db, { userId: other.userId });
     const remove = [
@@ -326,25 +330,28 @@ describe("confirm_access", () => {
     ["a password", { password: true, passkey: false, keep: ["password"], outcome: "confirmed" }],
     ["a passkey", { password: false, passkey: true, keep: ["passkey"], outcome: "confirmed" }],
     ["nothing", { password: true, passkey: true, keep: [], outcome: "last_method" }],
-  ])("of all ways to sign in but %s answers as it must", async ([, { password, passkey, keep, outcome }], { db }) => {
-    const { userId, claims } = await createOwner(db, { password });
-    await linkGoogle(db, { userId });
-    await linkGoogle(db, { userId });
-    if (passkey) await addPasskey(db, { userId });
-    const { ways } = await accessOf(db, userId);
-    const remove = keysOf(ways.filter(({ kind }) => !keep.includes(kind) && kind !== "session"));
-    expect((await confirm(db, { userId, sessionId: claims.session_id, remove })).outcome).toBe(outcome);
-    const { confirmedAt, ways: left } = await accessOf(db, userId);
-    if (outcome === "confirmed") expect(left.map(({ kind }) => kind)).toEqual([...keep, "session"]);
-    else expect([left.length, confirmedAt]).toEqual([ways.length, null]);
-  });
+  ])(
+    "decides about removing all ways to sign in except %s",
+    async ([, { password, passkey, keep, outcome }], { db }) => {
+      const { userId, claims } = await createOwner(db, { password });
+      await linkGoogle(db, { userId });
+      await linkGoogle(db, { userId });
+      if (passkey) await addPasskey(db, { userId });
+      const { ways } = await accessOf(db, userId);
+      const remove = keysOf(ways.filter(({ kind }) => !keep.includes(kind) && kind !== "session"));
+      expect((await confirm(db, { userId, sessionId: claims.session_id, remove })).outcome).toBe(outcome);
+      const { confirmedAt, ways: left } = await accessOf(db, userId);
+      if (outcome === "confirmed") expect(left.map(({ kind }) => kind)).toEqual([...keep, "session"]);
+      else expect([left.length, confirmedAt]).toEqual([ways.length, null]);
+    },
+  );
 
-  test("confirms an account that has no way to sign in but its mailbox", async ({ db }) => {
+  test("confirms an account whose only way to sign in is its mailbox", async ({ db }) => {
     const { userId, claims } = await createOwner(db, { password: false });
     expect(await confirm(db, { userId, sessionId: claims.session_id })).toMatchObject({ outcome: "confirmed" });
   });
 
-  test("keeps the last authenticator of an account that must have one, and removes one of two", async ({ db }) => {
+  test("keeps the last authenticator of an account that requires MFA, and removes one of two", async ({ db }) => {
     const { userId } = await createOwner(db, { policy: required });
     const [mine, theirs] = [await enrollFactor(db, { userId }), await enrollFactor(db, { userId })];
     const { session_id: sessionId } = await signIn(db, { userId, factorId: mine });
@@ -355,7 +362,7 @@ describe("confirm_access", () => {
     expect(keysOf((await accessOf(db, userId)).ways)).toContain(`authenticator:${mine}`);
   });
 
-  test("records once each thing that it removes, and mails the owner about it", async ({ db }) => {
+  test("records each removal once, and emails the owner about it", async ({ db }) => {
     const { userId, email } = await createOwner(db);
     const removed = [await linkGoogle(db, { userId }), await linkGoogle(db, { userId })].map((id) => `identity:${id}`);
     removed.push(`passkey:${await addPasskey(db, { userId })}`);
@@ -382,7 +389,7 @@ describe("confirm_access", () => {
     ];
     expect(await eventsOf(db, userId)).toEqual(["access_confirmed", "app_disconnected", ...kinds]);
     const mails = await db.query("select from private.outgoing_mails where recipient = $1", [email]);
-    // All but the app, and with the confirmation.
+    // One email per kind except the app, plus one for the confirmation.
     expect(mails).toHaveLength(kinds.length + 1);
   });
 
@@ -395,7 +402,7 @@ describe("confirm_access", () => {
     expect(await db.query("select from private.mfa_recovery_codes where user_id = $1", [userId])).toEqual([]);
   });
 
-  test("asks for the account's authenticator in the session", async ({ db }) => {
+  test("requires the account's authenticator in the session", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const factorId = await enrollFactor(db, { userId });
     const ask = (sessionId: string) => confirm(db, { userId, sessionId });
@@ -409,9 +416,9 @@ describe("confirm_access", () => {
     ["after a sign-in by password", { method: "password", outcome: "insufficient_aal" }],
     ["nine minutes after a password reset", { minutes: 9, outcome: "confirmed" }],
     ["eleven minutes after a password reset", { minutes: 11, outcome: "insufficient_aal" }],
-    ["where one authenticator is confirmed", { confirmed: true, outcome: "insufficient_aal" }],
-    ["where an authenticator is required", { policy: required, outcome: "insufficient_aal" }],
-  ])("decides about unconfirmed authenticators without a code of theirs %s", async ([, given], { db }) => {
+    ["if one authenticator is confirmed", { confirmed: true, outcome: "insufficient_aal" }],
+    ["if an authenticator is required", { policy: required, outcome: "insufficient_aal" }],
+  ])("decides about unconfirmed authenticators without their codes %s", async ([, given], { db }) => {
     const { confirmed, method = "password_reset", minutes = 0, policy, outcome } = given;
     const { userId } = await createOwner(db, policy ? { policy } : {});
     const theirs = await enrollFactor(db, { userId });
@@ -428,7 +435,7 @@ describe("confirm_access", () => {
     expect(left).toHaveLength(outcome === "confirmed" ? 0 : 1);
   });
 
-  test("leaves one way to sign in where 24 callers remove different ones at once", async () => {
+  test("leaves one way to sign in when 24 concurrent callers each remove a different one", async () => {
     const { db, close } = openPool(12);
     const userId = randomUUID();
     try {
@@ -451,7 +458,7 @@ describe("confirm_access", () => {
     }
   });
 
-  test("removes once what 24 callers remove at once", async () => {
+  test("removes an entry once when 24 concurrent callers remove it", async () => {
     const { db, close } = openPool(12);
     const userId = randomUUID();
     try {
@@ -479,7 +486,7 @@ describe("confirm_access", () => {
 });
 
 describe("sign_out_everywhere", () => {
-  test("ends every session, app session and app token, and another account's never", async ({ db }) => {
+  test("ends every session, app session and app token of the account, and none of another account", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const { claims } = setting;
     const other = await createOwner(db);
@@ -499,7 +506,7 @@ describe("sign_out_everywhere", () => {
     expect(await sessionsOf(db, other.userId)).toEqual([other.claims.session_id]);
   });
 
-  test("of 24 calls at once records one", async () => {
+  test("records one event for 24 concurrent calls", async () => {
     const { db, close } = openPool(12);
     const userId = randomUUID();
     try {

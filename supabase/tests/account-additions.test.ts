@@ -58,7 +58,7 @@ const newcomer = async (db: Database) => signIn(db, { userId: (await createUser(
 const accountsOf = async (db: Caller, { id, secret }: Held) =>
   (await call<{ accounts: { id: string }[] } | null>(db, "device_state", [id, secret]))?.accounts.map((a) => a.id);
 
-/** Lets time pass since the secrets of a device were spent. */
+/** Backdates the time at which the device's secrets were spent. */
 async function spentFor(db: Caller, { device, age }: { device: Held; age: string }): Promise<void> {
   const statements = [
     "update private.account_devices set previous_until = previous_until - $2::interval where id = $1",
@@ -74,7 +74,7 @@ async function alive(db: Caller, ...sessions: Claims[]): Promise<boolean[]> {
 }
 
 describe("an added account", () => {
-  test("joins when the browser shows its secret, and the same cookies lead to the same secret again", async ({
+  test("joins when the browser presents its secret, and the same cookies yield the same secret again", async ({
     db,
   }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
@@ -88,16 +88,16 @@ describe("an added account", () => {
     expect(await accountsOf(db, device)).toBeUndefined();
     for (const shown of [[added], [added, "x"]]) expect(await take(db, device, shown)).toEqual(taken);
     expect(await take(db, device, [])).toMatchObject({ status: "spent" });
-    // Also a month later, as long as nothing has come in between.
+    // A month later too, if nothing happened in between.
     await spentFor(db, { device, age: "29 days" });
     expect(await take(db, device, [added])).toEqual(taken);
-    // And after the account that joined was deleted.
+    // And after the joined account was deleted.
     await db.query("delete from auth.users where id = $1", [second.sub]);
     expect(await take(db, device, [added])).toEqual(taken);
     expect(await take(db, device, [])).toMatchObject({ status: "unknown" });
   });
 
-  test("replaces the same account's session, and ends those that were not shown", async ({ db }) => {
+  test("replaces the same account's session, and ends its sessions that were not presented", async ({ db }) => {
     const first = await newcomer(db);
     const device = await makeDevice(db, first);
     const [lost, shown] = [await signIn(db, { userId: first.sub }), await signIn(db, { userId: first.sub })];
@@ -145,7 +145,7 @@ describe("an added account", () => {
     await spentFor(db, { device, age });
     const late = await add(db, device, { claims: third });
     expect(late.status).toBe(status);
-    // The secret from before does not take it, and the browser's does.
+    // The previous secret doesn't join it; the browser's current one does.
     expect((await take(db, device, [late.added])).status).not.toBe("current");
     await take(db, { ...device, secret }, [late.added]);
     const [{ count }] = (await db.query(
@@ -158,7 +158,7 @@ describe("an added account", () => {
   test.for([
     { age: "59 seconds", status: "kept" },
     { age: "60 seconds", status: "unknown" },
-  ])("is accepted for a minute even if others have joined since: $age", async ({ age, status }, { db }) => {
+  ])("is accepted for a minute even if other accounts have joined since: $age", async ({ age, status }, { db }) => {
     const device = await makeDevice(db, await newcomer(db));
     let { secret } = device;
     for (const claims of [await newcomer(db), await newcomer(db)]) {
@@ -174,7 +174,7 @@ describe("an added account", () => {
     expect(await accountsOf(db, { ...device, secret })).toHaveLength(status === "kept" ? 4 : 3);
   });
 
-  test("counts towards the ten of a browser, once for each account", async ({ db }) => {
+  test("counts towards the browser's ten accounts, once per account", async ({ db }) => {
     const device = await makeDevice(db, await newcomer(db));
     const tenth = await newcomer(db);
     for (let count = 2; count < 10; count += 1) {
@@ -184,7 +184,9 @@ describe("an added account", () => {
     expect((await add(db, device, { claims: await newcomer(db) })).status).toBe("full");
   });
 
-  test("ends with the browser's sign-out, of all or of this account, and with its account", async ({ db }) => {
+  test("ends when the browser signs out of all accounts or of this one, and when the account is deleted", async ({
+    db,
+  }) => {
     const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
     const device = await makeDevice(db, first);
     const again = await signIn(db, { userId: first.sub });
@@ -202,7 +204,7 @@ describe("an added account", () => {
 });
 
 describe("a session that continues another", () => {
-  test("takes its place without another secret, and once more where the answer was lost", async ({ db }) => {
+  test("replaces it without a new secret, and does so again if the response was lost", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     const device = await makeDevice(db, first);
     const [next, late] = [await signIn(db, { userId: first.sub }), await signIn(db, { userId: first.sub })];
@@ -219,7 +221,7 @@ describe("a session that continues another", () => {
     expect(await proceed(late, first.session_id)).toBe("over");
     const state = await call<{ active: { sessionId: string } }>(db, "device_state", [device.id, device.secret]);
     expect(state.active.sessionId).toBe(next.session_id);
-    // A secret that is spent continues nothing, and neither does an account that has signed out.
+    // Neither a spent secret nor a signed-out account continues anything.
     const { added } = await add(db, device, { claims: second });
     const { secret = "" } = await take(db, device, [added]);
     expect(await proceed(late, next.session_id)).toBe("unknown");
@@ -248,7 +250,7 @@ describe(`${callers} concurrent`, () => {
   const atOnce = <Answer>(work: (nth: number) => Promise<Answer>) =>
     Promise.all(Array.from({ length: callers }, (_, nth) => work(nth)));
 
-  test("additions keep as many accounts as the browser has room for, and all of them join", async () => {
+  test("additions keep as many accounts as the browser has room for, and all of those join", async () => {
     const [first, ...others] = (await committed(12)) as [Claims, ...Claims[]];
     const device = await makeDevice(db, first);
     const answers = await atOnce(async (nth) => {
@@ -257,9 +259,9 @@ describe(`${callers} concurrent`, () => {
     });
     const kept = answers.filter(({ status }) => status === "kept").map(({ added }) => added);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set(["kept", "full"]));
-    // Requests of several tabs, with cookies of more and more of the responses.
+    // Requests from several tabs, with the cookies of more and more responses.
     const taken = await atOnce((nth) => take(db, device, kept.slice(0, 1 + (nth % kept.length))));
-    // One that knew of fewer than an earlier one changes nothing.
+    // A request with fewer accounts than an earlier one changes nothing.
     expect(taken.filter(({ status }, nth) => nth % kept.length === kept.length - 1 && status !== "current")).toEqual(
       [],
     );
@@ -267,12 +269,12 @@ describe(`${callers} concurrent`, () => {
     const accounts = (await accountsOf(db, { ...device, secret: last.secret ?? "" })) ?? [];
     expect(accounts).toHaveLength(10);
     expect(await atOnce(() => take(db, device, kept))).toEqual(Array(callers).fill(last));
-    // Each has the session that joined and the one that it was made with.
+    // Each has the session that joined and the session it was created with.
     const sessions = await db.query("select from auth.sessions where user_id = any ($1)", [accounts]);
     expect(sessions).toHaveLength(1 + 9 * 2);
   }, 30_000);
 
-  test("takes, of which half show a thief's addition and half the owner's, only one of the two joins", async () => {
+  test("requests, half with a thief's addition and half with the owner's, join only one of the two", async () => {
     const [first, owners, thiefs] = (await committed(3)) as [Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const [own, stolen] = [await add(db, device, { claims: owners }), await add(db, device, { claims: thiefs })];
@@ -297,7 +299,7 @@ describe(`${callers} concurrent`, () => {
     expect(await alive(db, second)).toEqual([false]);
   });
 
-  test("requests of every kind never deadlock, and the earlier cookies lead to all accounts that are left", async () => {
+  test("requests of every kind never deadlock, and the earlier cookies yield all remaining accounts", async () => {
     const [first, second, third, fourth] = (await committed(4)) as [Claims, Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const shown: string[] = [];

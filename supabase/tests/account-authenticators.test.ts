@@ -11,7 +11,7 @@ const listed = async (db: Database, userId: string) =>
   ).list;
 
 describe("an account's authenticators", () => {
-  test("come with the one used last first, and without their secrets", async ({ db }) => {
+  test("are listed by last use, most recent first, without their secrets", async ({ db }) => {
     const { id } = await createUser(db);
     const unused = await enrollFactor(db, { userId: id, status: "unverified" });
     const used = await enrollFactor(db, { userId: id });
@@ -28,14 +28,14 @@ describe("an account's authenticators", () => {
     ]);
   });
 
-  test("are that account's alone", async ({ db }) => {
+  test("include no other account's", async ({ db }) => {
     const { id } = await createUser(db);
     const other = await createUser(db);
     await enrollFactor(db, { userId: other.id });
     expect(await listed(db, id)).toEqual([]);
   });
 
-  test.for(["anon", "authenticated"] as const)("are closed to %s", async (role, { db }) => {
+  test.for(["anon", "authenticated"] as const)("can't be read by %s", async (role, { db }) => {
     const error = await failureOf(() =>
       db.asRole(role, () => db.query("select private.account_authenticators(gen_random_uuid())")),
     );

@@ -9,7 +9,7 @@ import { openLine, untilItWaits } from "./race-fixtures.ts";
 
 type Line = Awaited<ReturnType<typeof openLine>>;
 
-/** The two ways for an account to end: its owner's own, and the identity backend's. */
+/** The two ways to delete an account: by its owner, and by the identity backend. */
 const ways = [
   { way: "by their own wish", role: "service_role", sql: "select private.delete_account($1, 'race')" },
   { way: "by the identity backend", role: "postgres", sql: "delete from auth.users where id = $1" },
@@ -35,7 +35,7 @@ async function open(role: "service_role" | "postgres"): Promise<Line> {
   return line;
 }
 
-/** A workspace with an id of its own, so that a test knows in which order workspaces are locked. */
+/** Creates a workspace with a given id, so that a test knows in which order workspaces are locked. */
 async function found(id: string, { founderId }: { founderId: string }): Promise<string> {
   await owner.db.query("insert into public.workspaces (id, name, created_by) values ($1, 'Shared', $2)", [
     id,
@@ -44,42 +44,45 @@ async function found(id: string, { founderId }: { founderId: string }): Promise<
   return id;
 }
 
-/** An id that sorts before those that come after it, and before nearly every random one. */
+/** Returns an id that sorts by `place`, and before nearly every random id. */
 const idInOrder = (place: number) => `0000000${place}${randomUUID().slice(8)}`;
 
-test.each(ways)("accounts of a founder who left and of who took over end at the same moment, $way", async (ending) => {
-  const [founder, heir, third] = [await createUser(owner.db), await createUser(owner.db), await createUser(owner.db)];
-  const left = await found(idInOrder(1), { founderId: founder.id });
-  await join(owner.db, { workspaceId: left, userId: heir.id, role: "owner" });
-  await owner.db.query("delete from public.workspace_members where workspace_id = $1 and user_id = $2", [
-    left,
-    founder.id,
-  ]);
-  const common = await found(idInOrder(2), { founderId: third.id });
-  await join(owner.db, { workspaceId: common, userId: founder.id, role: "viewer" });
-  await join(owner.db, { workspaceId: common, userId: heir.id, role: "viewer" });
+test.each(ways)(
+  "deletes the accounts of a founder who left and of their successor concurrently, $way",
+  async (ending) => {
+    const [founder, heir, third] = [await createUser(owner.db), await createUser(owner.db), await createUser(owner.db)];
+    const left = await found(idInOrder(1), { founderId: founder.id });
+    await join(owner.db, { workspaceId: left, userId: heir.id, role: "owner" });
+    await owner.db.query("delete from public.workspace_members where workspace_id = $1 and user_id = $2", [
+      left,
+      founder.id,
+    ]);
+    const common = await found(idInOrder(2), { founderId: third.id });
+    await join(owner.db, { workspaceId: common, userId: founder.id, role: "viewer" });
+    await join(owner.db, { workspaceId: common, userId: heir.id, role: "viewer" });
 
-  const [holder, first, second] = [await open("postgres"), await open(ending.role), await open(ending.role)];
-  // The founder's end has begun, and waits at the last of their workspaces.
-  await holder.client.query("begin");
-  const last = await one<{ id: string }>(holder.db, {
-    sql: "select w.id from public.workspaces w where w.personal_user_id = $1 for update",
-    values: [founder.id],
-  });
-  expect(last.id > common).toBe(true);
-  const founderEnds = first.client.query(ending.sql, [founder.id]);
-  await untilItWaits(owner.db, { work: founderEnds, blocker: holder.pid });
-  const heirEnds = second.client.query(ending.sql, [heir.id]);
-  await untilItWaits(owner.db, { work: heirEnds, blocker: first.pid });
-  await holder.client.query("rollback");
+    const [holder, first, second] = [await open("postgres"), await open(ending.role), await open(ending.role)];
+    // The founder's deletion has begun, and waits at the last of their workspaces.
+    await holder.client.query("begin");
+    const last = await one<{ id: string }>(holder.db, {
+      sql: "select w.id from public.workspaces w where w.personal_user_id = $1 for update",
+      values: [founder.id],
+    });
+    expect(last.id > common).toBe(true);
+    const founderEnds = first.client.query(ending.sql, [founder.id]);
+    await untilItWaits(owner.db, { work: founderEnds, blocker: holder.pid });
+    const heirEnds = second.client.query(ending.sql, [heir.id]);
+    await untilItWaits(owner.db, { work: heirEnds, blocker: first.pid });
+    await holder.client.query("rollback");
 
-  await Promise.all([founderEnds, heirEnds]);
-  expect(await remaining(owner.db, [founder.id, heir.id])).toEqual([]);
-  const workspaces = "select w.id from public.workspaces w where w.id = any ($1::uuid[]) and w.deleted_at is null";
-  expect(await owner.db.query(workspaces, [[left, common]])).toEqual([{ id: common }]);
-});
+    await Promise.all([founderEnds, heirEnds]);
+    expect(await remaining(owner.db, [founder.id, heir.id])).toEqual([]);
+    const workspaces = "select w.id from public.workspaces w where w.id = any ($1::uuid[]) and w.deleted_at is null";
+    expect(await owner.db.query(workspaces, [[left, common]])).toEqual([{ id: common }]);
+  },
+);
 
-test("an account that ends both ways at once ends once", async () => {
+test("deletes an account once when it is deleted both ways concurrently", async () => {
   const user = await createUser(owner.db);
   const [holder, own, backend] = [await open("postgres"), await open("service_role"), await open("postgres")];
   await holder.client.query("begin");
@@ -92,7 +95,7 @@ test("an account that ends both ways at once ends once", async () => {
   expect((await Promise.all([ownEnd, backendEnd])).map(({ rowCount }) => rowCount)).toEqual([1, 0]);
 });
 
-test("accounts of two members end, one each way, while one of them invites: nobody ends anybody's work", async () => {
+test("deletes two members' accounts, one each way, while one of them invites: neither transaction aborts the other", async () => {
   const [founder, inviter, leaver] = [
     await createUser(owner.db),
     await createUser(owner.db),
@@ -115,7 +118,7 @@ test("accounts of two members end, one each way, while one of them invites: nobo
      from public.workspace_roles r where r.workspace_id = $1 and r.name = 'member'`,
     [workspaceId, randomBytes(32), inviter.id],
   );
-  // It waits for neither, or for who waits itself.
+  // It waits neither for the other two nor for a transaction that is itself waiting.
   await Promise.race([
     untilItWaits(owner.db, { work: invited, blocker: backend.pid }),
     new Promise((resolve) => setTimeout(resolve, 300)),
@@ -125,7 +128,7 @@ test("accounts of two members end, one each way, while one of them invites: nobo
   expect(await remaining(owner.db, [inviter.id, leaver.id])).toEqual([]);
 });
 
-test("an app refreshes its token while the account ends: neither ends the other", async () => {
+test("an app refreshes its token while the account is deleted: neither aborts the other", async () => {
   const { db, service, close } = openPools(1);
   try {
     const setting = await beginExchange(db, { service });
@@ -155,7 +158,7 @@ test("an app refreshes its token while the account ends: neither ends the other"
   }
 });
 
-test("a phone's session is handed over while the account ends: neither ends the other", async () => {
+test("a phone's session is handed over while the account is deleted: neither aborts the other", async () => {
   const { db, service, close } = openPools(1);
   try {
     const user = await createUser(db);
@@ -168,7 +171,7 @@ test("a phone's session is handed over while the account ends: neither ends the 
     const begun = await beginChallenge(service, { kind: "qr", claims: browser });
     expect(await decideQr(service, { begun, claims: phone })).toBe("approved");
     expect(await poll<string>(service, "claim_qr_challenge", { begun, claims: browser })).toBe("claimed");
-    // What lies between the sessions and the challenges, of all that an end goes through.
+    // A deletion locks these rows between the sessions and the challenges.
     await owner.db.query("insert into public.security_events (user_id, kind) values ($1, 'sign_in')", [user.id]);
     const [holder, deletion, working] = [
       await open("postgres"),
@@ -194,11 +197,11 @@ test("a phone's session is handed over while the account ends: neither ends the 
   }
 });
 
-describe("an account of a browser ends", () => {
+describe("a browser's account is deleted", () => {
   const hash = (secret: string) => createHash("sha256").update(secret).digest("hex");
   const newTag = () => randomBytes(16).toString("hex");
 
-  /** A browser's account, with what each of its functions takes. */
+  /** Signs an account in to a browser, and returns the arguments of each of its functions. */
   async function enter() {
     const user = await createUser(owner.db);
     const claims = await signIn(owner.db, { userId: user.id });
@@ -304,10 +307,10 @@ describe("an account of a browser ends", () => {
     },
   ];
 
-  test.each(steps)("while it $step: neither ends the other's work", async ({ prepare }) => {
+  test.each(steps)("while it $step: neither aborts the other", async ({ prepare }) => {
     const entered = await enter();
     const { sql, values } = await prepare(entered);
-    // What lies between the sessions and the browsers, of all that an end goes through.
+    // A deletion locks these rows between the sessions and the browsers.
     await owner.db.query(
       `insert into private.login_challenges (kind, status, user_id, session_id, secret_hash, pair_code_hash, expires_at)
        values ('mfa_mobile', 'created', $1, gen_random_uuid(), $2, $2, now() + interval '5 minutes')`,
@@ -331,7 +334,7 @@ describe("an account of a browser ends", () => {
     await untilItWaits(owner.db, { work: worked, blocker: deletion.pid });
     await holder.client.query("rollback");
     await ended;
-    // Whoever signs in again finds no account to do so.
+    // A sign-in that comes after the deletion finds no account.
     expect(["done", "23503"]).toContain(await worked);
     expect(await remaining(owner.db, [entered.user.id])).toEqual([]);
   });

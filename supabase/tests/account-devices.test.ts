@@ -18,7 +18,7 @@ async function call<Answer>(db: Database, name: string, args: unknown[]): Promis
   return db.asRole("service_role", async () => (await one<{ answer: Answer }>(db, { sql, values })).answer);
 }
 
-/** Signs somebody in to a browser; a new one where none is given. */
+/** Signs a person in to a browser; without `device`, to a new one. */
 async function signInTo(
   db: Database,
   claims: Claims,
@@ -52,7 +52,7 @@ const stateOf = (db: Database, { id, secret }: Held) =>
     "device_state",
     [id, secret],
   );
-/** Which of the sessions are not over. */
+/** Returns for each session whether it still exists. */
 async function alive(db: Database, ...sessions: Claims[]): Promise<boolean[]> {
   const rows = await db.query<{ id: string }>("select id from auth.sessions where id = any ($1)", [
     sessions.map(({ session_id }) => session_id),
@@ -62,16 +62,14 @@ async function alive(db: Database, ...sessions: Claims[]): Promise<boolean[]> {
 
 const byId = (one: { id: string }, other: { id: string }) => (one.id < other.id ? -1 : 1);
 
-test("accounts are listed as not active where nobody is: after the active one's sign-out, and its deletion", async ({
-  db,
-}) => {
+test("lists accounts as inactive when none is active: after the active one signs out or is deleted", async ({ db }) => {
   const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
   const { device } = await signInTo(db, first, {});
   const two = (await signInTo(db, second, { device })).device;
   const all = (await signInTo(db, third, { device: two })).device;
   const idle = (...people: Claims[]) => ({
     active: null,
-    // All came at one moment.
+    // All were added at the same time, so their order is undefined.
     accounts: people.map(({ sub }) => ({ id: sub, active: false, requiresReauth: false })).sort(byId),
   });
   await call(db, "sign_out_account", [all.id, all.secret, third.sub]);
@@ -86,13 +84,13 @@ test("accounts are listed as not active where nobody is: after the active one's 
 });
 
 describe("a browser's secret", () => {
-  test("is kept as its hash alone", async ({ db }) => {
+  test("is stored only as a hash", async ({ db }) => {
     const { device } = await signInTo(db, await newcomer(db), {});
     const rows = await db.query("select d::text as text from private.account_devices d where id = $1", [device.id]);
     expect(JSON.stringify(rows)).not.toContain(device.secret);
   });
 
-  test("opens its own device alone, and not after 90 days", async ({ db }) => {
+  test("opens only its own device, and not after 90 days", async ({ db }) => {
     const claims = await newcomer(db);
     const { device } = await signInTo(db, claims, {});
     expect(await stateOf(db, device)).toMatchObject({ secret: "current", active: { userId: claims.sub } });
@@ -106,7 +104,7 @@ describe("a browser's secret", () => {
     expect(await stateOf(db, device)).toBeNull();
   });
 
-  test("of before a sign-in is good for the same sign-in alone, for a minute", async ({ db }) => {
+  test("from before a sign-in is accepted for a minute, for the same sign-in only", async ({ db }) => {
     const [first, second, stranger] = [await newcomer(db), await newcomer(db), await newcomer(db)];
     const before = (await signInTo(db, first, {})).device;
     await signInTo(db, second, { device: before, next: "next" });
@@ -122,7 +120,7 @@ describe("a browser's secret", () => {
     expect((await signInTo(db, again, { device: before, next: "next" })).answer.status).toBe("unknown");
   });
 
-  test("of before a switch is good until the new one has arrived, and half a minute longer", async ({ db }) => {
+  test("from before a switch is accepted until the new one has arrived, and for 30 seconds longer", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     let { device } = await signInTo(db, first, {});
     device = (await signInTo(db, second, { device })).device;
@@ -151,7 +149,7 @@ describe("a browser's secret", () => {
     };
     const rotated = { status: "activated", rotated: true };
     expect(await switchTo(first, { secret: device.secret, next: "after" })).toEqual(rotated);
-    // Those that were under way with the old one come to the same new one, and those with the new one to no further.
+    // Requests in flight with the old secret get the same new one; those with the new one don't rotate it again.
     expect(await switchTo(second, { secret: device.secret, next: "after" })).toEqual(rotated);
     expect(await switchTo(first, { secret: "after", next: "never" })).toEqual({ status: "activated", rotated: false });
     const after = { ...device, secret: "after" };
@@ -183,7 +181,7 @@ describe("the accounts of a browser", () => {
     expect((await stateOf(db, device))?.accounts).toHaveLength(10);
   });
 
-  test("lose what a sign-in of the same account replaces, and nobody else's", async ({ db }) => {
+  test("lose the session that a sign-in of the same account replaces, and no other account's", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     const elsewhere = await signIn(db, { userId: first.sub });
     let { device } = await signInTo(db, first, {});
@@ -193,7 +191,7 @@ describe("the accounts of a browser", () => {
     expect(await alive(db, first, second, elsewhere, again)).toEqual([false, true, true, true]);
   });
 
-  test("are continued by a new session in the place of one that is still there, and of no other", async ({ db }) => {
+  test("are continued by a new session only in place of one that still exists", async ({ db }) => {
     const claims = await newcomer(db);
     const { device } = await signInTo(db, claims, {});
     const renewed = async () => signIn(db, { userId: claims.sub });
@@ -203,7 +201,7 @@ describe("the accounts of a browser", () => {
     const secretAfter = randomUUID();
     const continued = await signInTo(db, next, { device, next: secretAfter, inPlaceOf });
     expect([continued.answer.status, await alive(db, claims, next)]).toEqual(["kept", [false, true]]);
-    // Asked again, where the answer was lost.
+    // A retry after the response was lost.
     const again = await signInTo(db, next, { device, next: secretAfter, inPlaceOf });
     expect(again.answer.status).toBe("kept");
     expect((await signInTo(db, late, { device: again.device, inPlaceOf })).answer).toEqual({ status: "over" });
@@ -217,7 +215,7 @@ describe("the accounts of a browser", () => {
     expect(await stateOf(db, again.device)).toBeNull();
   });
 
-  test("rest nowhere that signs in or out", async ({ db }) => {
+  test("can't have a last route that signs in or out", async ({ db }) => {
     const { device } = await signInTo(db, await newcomer(db), {});
     const sql = "update private.account_vault_entries set last_route = $2 where device_id = $1";
     const rest = (route: string) => () => db.asRole("service_role", () => db.query(sql, [device.id, route]));
@@ -227,7 +225,7 @@ describe("the accounts of a browser", () => {
     for (const route of ["/", "/loginx", "/workspaces?x#y"]) await rest(route)();
   });
 
-  test("are written over by no rotation that comes late", async ({ db }) => {
+  test("are not overwritten by a late rotation", async ({ db }) => {
     const claims = await newcomer(db);
     const { device } = await signInTo(db, claims, {});
     const { active } = (await stateOf(db, device)) as unknown as { active: { tag: string } };
@@ -247,7 +245,7 @@ describe("the accounts of a browser", () => {
 });
 
 describe("a switch", () => {
-  test("has the device to itself for ten seconds", async ({ db }) => {
+  test("locks the device for ten seconds", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     let { device } = await signInTo(db, first, {});
     device = (await signInTo(db, second, { device })).device;
@@ -294,7 +292,7 @@ describe("a switch", () => {
   });
 });
 
-test("the sweep ends what lay idle for 30 days, and forgets accounts and devices after 90", async ({ db }) => {
+test("the sweep ends sessions idle for 30 days, and forgets accounts and devices after 90", async ({ db }) => {
   const idle = async (days: string) => {
     const claims = await newcomer(db);
     const { device } = await signInTo(db, claims, {});
@@ -324,7 +322,7 @@ test("the sweep ends what lay idle for 30 days, and forgets accounts and devices
   expect(await db.query("select from private.account_devices where id = $1", [forgotten.device.id])).toEqual([]);
 });
 
-test("device_session_state says of a browser to whom its secret is known, and of the session as ever", async ({
+test("device_session_state describes the browser only if its secret is right, and the session in any case", async ({
   db,
 }) => {
   const claims = await newcomer(db);

@@ -6,7 +6,7 @@ import { createUser, type Database, enrollFactor, one, test } from "./database.t
 import { createIdentity } from "./oauth-fixtures.ts";
 import { openPool } from "./pools.ts";
 
-/** An account that its owner has confirmed and used. */
+/** Creates an account that its owner has confirmed and used. */
 async function createOwner(db: Database) {
   const user = await createUser(db);
   await db.query(
@@ -18,7 +18,7 @@ async function createOwner(db: Database) {
   return user;
 }
 
-/** A session as the backend makes it: the session, then the claim of the method that it was proven by. */
+/** Creates a session as the backend does: first the session, then the claim for the method that proved it. */
 async function startSession(
   db: Database,
   { userId, ip = "203.0.113.7", agent = "App/1.0 (iPhone; iOS 26.1)" }: { userId: string; ip?: string; agent?: string },
@@ -56,7 +56,7 @@ const verify = (db: Database, factorId: string) =>
 const announce = (db: Database, userId: string, target: string) =>
   db.query("select private.announce_addition($1, $2)", [userId, target]);
 
-/** The activity, with the recipients of the mail about each event. */
+/** Returns the activity, with the recipients of the email about each event. */
 const told = (db: Database, userId: string) =>
   db.query(
     `select e.kind, e.target_id as target, array(
@@ -69,7 +69,7 @@ const told = (db: Database, userId: string) =>
 const unconfirmed = (db: Database, userId: string) =>
   db.query("select kind, target_id as target from private.unconfirmed_additions where user_id = $1", [userId]);
 
-test("the kinds that queue a mail are those with a notice", async ({ db }) => {
+test("the kinds that queue an email are those with a notice", async ({ db }) => {
   const kinds = Object.keys(eventKinds);
   const rows = await db.query<{ kind: string }>(
     "select kind from unnest($1::text[]) as kind where private.is_told_by_mail(kind)",
@@ -80,7 +80,7 @@ test("the kinds that queue a mail are those with a notice", async ({ db }) => {
 });
 
 describe("a sign-in", () => {
-  test("is one event of its first method, with the session's address and program", async ({ db }) => {
+  test("is one event with its first method and the session's address and program", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     const sessionId = await startSession(db, { userId });
     await claim(db, { sessionId, method: "password" });
@@ -106,7 +106,7 @@ describe("a sign-in", () => {
     ["an update of the app", { agent: "App/1.1 (iPhone; iOS 26.2)" }, 0],
     ["another phone", { agent: "App/1.0 (Android 17)" }, 1],
     ["another network", { ip: "198.51.100.4" }, 1],
-  ] as const)("by %s after the first one queues mails: %s", async ([, place, mails], { db }) => {
+  ] as const)("by %s after the first one queues emails: %s", async ([, place, mails], { db }) => {
     const { id: userId } = await createOwner(db);
     await startSession(db, { userId });
     expect(await told(db, userId)).toMatchObject([{ kind: "sign_in", mails: [] }]);
@@ -118,7 +118,7 @@ describe("a sign-in", () => {
     expect(second?.mails).toHaveLength(mails);
   });
 
-  test("succeeds although it cannot be recorded", async ({ db }) => {
+  test("succeeds even if it can't be recorded", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await db.query("alter table public.security_events add constraint broken check (kind <> 'sign_in') not valid");
     await startSession(db, { userId });
@@ -126,7 +126,7 @@ describe("a sign-in", () => {
     expect(await told(db, userId)).toEqual([]);
   });
 
-  test("that our server discards leaves neither a session nor an event nor a mail", async ({ db }) => {
+  test("that our server discards leaves no session, event or email", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await startSession(db, { userId });
     const sessionId = await startSession(db, { userId, ip: "198.51.100.4" });
@@ -172,7 +172,7 @@ describe("a sign-out", () => {
     expect(events.flatMap((event) => event.mails)).toHaveLength(mails);
   });
 
-  test("everywhere is one event and one mail", async ({ db }) => {
+  test("everywhere is one event and one email", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     for (let count = 0; count < 3; count += 1) await startSession(db, { userId });
     await db.query("delete from public.security_events where user_id = $1", [userId]);
@@ -180,7 +180,7 @@ describe("a sign-out", () => {
     expect(await told(db, userId)).toMatchObject([{ kind: "all_sessions_revoked", mails: [expect.any(String)] }]);
   });
 
-  test("that comes with a new password adds no event of its own", async ({ db }) => {
+  test("caused by a new password adds no event of its own", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await startSession(db, { userId });
     await db.query("delete from public.security_events where user_id = $1", [userId]);
@@ -189,7 +189,7 @@ describe("a sign-out", () => {
     expect((await told(db, userId)).map(({ kind }) => kind)).toEqual(["password_changed"]);
   });
 
-  test("by the deletion of the account adds no event", async ({ db }) => {
+  test("caused by the account's deletion adds no event", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await startSession(db, { userId });
     await createIdentity(db, { userId, email: "other@example.test" });
@@ -203,17 +203,17 @@ describe("a change of the account", () => {
     ["a password", "encrypted_password = 'new'", ["password_changed"]],
     ["the same password", "encrypted_password = 'old'", []],
     ["a ban", "banned_until = now() + interval '1 day'", ["account_banned"]],
-    ["a ban that is over", "banned_until = now() - interval '1 day'", []],
+    ["an expired ban", "banned_until = now() - interval '1 day'", []],
     ["a pending email", "email_change = 'new@example.test'", ["email_change_requested"]],
-    ["an email in other letters", "email = upper(email)", []],
+    ["an email in different case", "email = upper(email)", []],
     ["a deletion", "deleted_at = now(), encrypted_password = 'x', email = 'gone@example.test'", []],
-  ] as const)("to %s", async ([, change, kinds], { db }) => {
+  ] as const)("records the matching events for %s", async ([, change, kinds], { db }) => {
     const { id } = await createOwner(db);
     await db.query(`update auth.users set ${change} where id = $1`, [id]);
     expect((await told(db, id)).map(({ kind }) => kind)).toEqual(kinds);
   });
 
-  test("to a first password, and the end of a ban", async ({ db }) => {
+  test("records a first password, and the end of a ban", async ({ db }) => {
     const { id } = await createOwner(db);
     await db.query("update auth.users set encrypted_password = null, banned_until = 'infinity' where id = $1", [id]);
     await db.query("delete from public.security_events where user_id = $1", [id]);
@@ -221,7 +221,7 @@ describe("a change of the account", () => {
     expect((await told(db, id)).map(({ kind }) => kind)).toEqual(["account_unbanned", "password_added"]);
   });
 
-  test("to another email queues one mail to each address", async ({ db }) => {
+  test("of the email address queues one email to each address", async ({ db }) => {
     const { id, email } = await createOwner(db);
     await db.query("update auth.users set email = 'new@example.test' where id = $1", [id]);
     expect(await told(db, id)).toEqual([
@@ -229,7 +229,7 @@ describe("a change of the account", () => {
     ]);
   });
 
-  test("before the address is confirmed adds no event", async ({ db }) => {
+  test("before the email address is confirmed adds no event", async ({ db }) => {
     const { id } = await createUser(db);
     await db.query("update auth.users set encrypted_password = 'a' where id = $1", [id]);
     await db.query("update auth.users set encrypted_password = 'b', email = 'b@example.test' where id = $1", [id]);
@@ -256,7 +256,7 @@ describe("an addition", () => {
   };
 
   for (const kind of ["authenticator", "passkey"] as const) {
-    test(`of a ${kind} without an announcement is mailed and unconfirmed`, async ({ db }) => {
+    test(`of a ${kind} without an announcement is emailed and unconfirmed`, async ({ db }) => {
       const { id: userId, email } = await createOwner(db);
       await (await additions[kind](db, userId)).add();
       const [event] = await told(db, userId);
@@ -264,7 +264,7 @@ describe("an addition", () => {
       expect(await unconfirmed(db, userId)).toEqual([{ kind, target: event?.target }]);
     });
 
-    test(`of a ${kind} that our server announced is mailed`, async ({ db }) => {
+    test(`of a ${kind} that our server announced is emailed`, async ({ db }) => {
       const { id: userId } = await createOwner(db);
       const { target, add } = await additions[kind](db, userId);
       await announce(db, userId, target);
@@ -294,7 +294,7 @@ describe("an addition", () => {
     });
   }
 
-  test("of an identity with the account's own verified address is mailed and confirmed", async ({ db }) => {
+  test("of an identity with the account's own verified address is emailed and confirmed", async ({ db }) => {
     const { id: userId, email } = await createOwner(db);
     await enrollFactor(db, { userId });
     const target = await createIdentity(db, { userId, email });
@@ -302,7 +302,7 @@ describe("an addition", () => {
     expect(await unconfirmed(db, userId)).toEqual([]);
   });
 
-  test("of an identity with another address is mailed and unconfirmed, and refused with a second factor", async ({
+  test("of an identity with another address is emailed and unconfirmed, or refused if there is a second factor", async ({
     db,
   }) => {
     const { id: userId, email } = await createOwner(db);
@@ -327,7 +327,7 @@ describe("an addition", () => {
     expect(events.map(({ details }) => details.name.length)).toEqual([120, 120]);
   });
 
-  test("is announced for one of any number of concurrent callers", async () => {
+  test("is announced for only one of any number of concurrent callers", async () => {
     const { db, close } = openPool(20);
     const user = await createUser(db);
     try {
@@ -349,7 +349,7 @@ describe("an addition", () => {
 });
 
 describe("a removal", () => {
-  test("of an authenticator, a passkey and an identity queues one mail each", async ({ db }) => {
+  test("of an authenticator, a passkey and an identity queues one email each", async ({ db }) => {
     const { id: userId, email } = await createOwner(db);
     const factor = await enrollFactor(db, { userId });
     const unfinished = await enrollFactor(db, { userId, status: "unverified" });
@@ -398,7 +398,7 @@ describe("our server's description", () => {
   const dueMails = (db: Database, recipient: string) =>
     db.query("select from private.outgoing_mails where recipient = $1 and next_attempt_at <= now()", [recipient]);
 
-  test("joins the event that the trigger wrote, once, and makes its mail due", async ({ db }) => {
+  test("is merged once into the event that the trigger wrote, and makes its email due", async ({ db }) => {
     const { id: userId, email } = await createOwner(db);
     await db.query("update auth.users set encrypted_password = 'new' where id = $1", [userId]);
     expect(await dueMails(db, email)).toHaveLength(0);
@@ -409,7 +409,9 @@ describe("our server's description", () => {
     expect(await told(db, userId)).toHaveLength(2);
   });
 
-  test("of a sign-in joins that session's alone, and decides whether its place is new", async ({ db }) => {
+  test("of a sign-in is merged only into that session's event, and decides whether its location is new", async ({
+    db,
+  }) => {
     const { id: userId } = await createOwner(db);
     await startSession(db, { userId, ip: "198.51.100.4", agent: "Browser" });
     const sessionId = await startSession(db, { userId, agent: "node" });
@@ -420,14 +422,14 @@ describe("our server's description", () => {
     expect(rows).toEqual([{ method: "passkey", device: "Chrome on macOS" }]);
   });
 
-  test("turns the sign-in of a recovery into the recovery, which is mailed", async ({ db }) => {
+  test("turns a recovery's sign-in event into a recovery event, which is emailed", async ({ db }) => {
     const { id: userId, email } = await createOwner(db);
     const sessionId = await startSession(db, { userId });
     await describeEvent(db, { userId, kind: "account_recovered", sessionId });
     expect(await told(db, userId)).toMatchObject([{ kind: "account_recovered", mails: [email] }]);
   });
 
-  test("leaves an event of more than two minutes ago alone", async ({ db }) => {
+  test("leaves an event older than two minutes alone", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await db.query("update auth.users set encrypted_password = 'new' where id = $1", [userId]);
     await db.query("update public.security_events set created_at = now() - interval '121 seconds' where user_id = $1", [

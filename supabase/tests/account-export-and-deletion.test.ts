@@ -24,7 +24,7 @@ const exportAccount = (db: Database, userId: string) =>
   });
 
 describe("deleting an account", () => {
-  test("erases it, its sessions and its profile, and leaves a line in the log without its email", async ({ db }) => {
+  test("erases it, its sessions and its profile, and logs one line without its email address", async ({ db }) => {
     const user = await createUser(db);
     await signIn(db, { userId: user.id });
     expect(await deleteAccount(db, user.id)).toEqual({ deleted: true, blockers: [] });
@@ -41,7 +41,9 @@ describe("deleting an account", () => {
     expect(entry.row).not.toContain(user.email);
   });
 
-  test("is refused where a workspace with others in it would lose its only owner, and names it", async ({ db }) => {
+  test("is refused if a workspace with other members would lose its only owner, and names that workspace", async ({
+    db,
+  }) => {
     const { id, owner } = await createWorkspace(db);
     const member = await createUser(db);
     await join(db, { workspaceId: id, userId: member.id, role: "admin" });
@@ -52,7 +54,7 @@ describe("deleting an account", () => {
     expect(await db.query("select from auth.users where id = $1", [owner.sub])).toHaveLength(1);
   });
 
-  test("is allowed once another owns the workspace too, which goes on", async ({ db }) => {
+  test("is allowed once the workspace has another owner, and keeps the workspace", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const member = await createUser(db);
     await join(db, { workspaceId: id, userId: member.id, role: "owner" });
@@ -60,17 +62,17 @@ describe("deleting an account", () => {
     expect(await db.query("select from public.workspaces where id = $1 and deleted_at is null", [id])).toHaveLength(1);
   });
 
-  test("closes workspaces that nobody else is in", async ({ db }) => {
+  test("closes workspaces without other members", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     expect(await deleteAccount(db, owner.sub)).toEqual({ deleted: true, blockers: [] });
     expect(await db.query("select from public.workspaces where id = $1 and deleted_at is null", [id])).toEqual([]);
   });
 
-  test("of an account that is gone changes nothing", async ({ db }) => {
+  test("that doesn't exist changes nothing", async ({ db }) => {
     expect(await deleteAccount(db, crypto.randomUUID())).toEqual({ deleted: false, blockers: [] });
   });
 
-  test("waits for who joins at the same moment, who then keeps the workspace", async () => {
+  test("waits for a member who is joining concurrently and then keeps the workspace", async () => {
     const connect = async () => {
       const client = new Client({ connectionString: readStack().supabase.dbUrl });
       await client.connect();
@@ -104,7 +106,7 @@ describe("deleting an account", () => {
     }
   });
 
-  test("waits for who makes them another role at the same moment, who gets through", async () => {
+  test("waits for a concurrent change of the account's own role, which succeeds", async () => {
     const [owner, member] = [crypto.randomUUID(), crypto.randomUUID()];
     const [changing, deleting] = [await openLine("postgres"), await openLine("postgres")];
     try {
@@ -125,7 +127,7 @@ describe("deleting an account", () => {
       );
       const answer = deleteAccount(deleting.db, member);
       await untilItWaits(changing.db, { work: answer, blocker: changing.pid });
-      // Which wants the workspace as well.
+      // This locks the workspace too.
       await changing.db.query(
         `update public.workspace_members set role_id = (
            select r.id from public.workspace_roles r where r.workspace_id = $2 and r.name = 'viewer'
@@ -142,7 +144,7 @@ describe("deleting an account", () => {
     }
   });
 
-  test("waits for who accepts an invitation of theirs at the same moment, who gets in", async () => {
+  test("waits for a concurrent acceptance of its invitation, which succeeds", async () => {
     const [inviter, invited] = [crypto.randomUUID(), crypto.randomUUID()];
     const [accepting, deleting] = [await openLine("postgres"), await openLine("postgres")];
     try {
@@ -171,7 +173,7 @@ describe("deleting an account", () => {
       ]);
       const answer = deleteAccount(deleting.db, inviter);
       await untilItWaits(accepting.db, { work: answer, blocker: accepting.pid });
-      // A new membership wants the workspace as well.
+      // A new membership locks the workspace too.
       await accepting.db.query("select from public.workspaces where id = $1 for key share", [id]);
       await accepting.client.query("commit");
       expect(await answer).toEqual({ deleted: true, blockers: [] });
@@ -184,7 +186,7 @@ describe("deleting an account", () => {
 });
 
 describe("an account's export", () => {
-  test("holds what is known of the account", async ({ db }) => {
+  test("contains what is known about the account", async ({ db }) => {
     const { id: workspaceId } = await createWorkspace(db);
     const user = await createUser(db, { userMetadata: { display_name: "Ada" } });
     await join(db, { workspaceId, userId: user.id, role: "viewer" });
@@ -310,9 +312,9 @@ describe("an account's export", () => {
        from (select n, row_number() over (order by n) as place from t) as t
        join (select id, row_number() over (order by id) as place from place) as p using (place)`,
     ],
-  ] as const)("has each of its %s once, in pages as in the whole", async ([part, insert], { db }) => {
+  ] as const)("contains each of its %s once, paged or in full", async ([part, insert], { db }) => {
     const { sub } = await createActor(db, {});
-    // Four of one moment, so that a page ends among them.
+    // Four rows share a timestamp, so that a page ends among them.
     await db.query(
       `with t (n) as (select now() - make_interval(days => i / 4) from generate_series(1, 7) as i) ${insert}`,
       [sub],
@@ -342,7 +344,7 @@ describe("an account's export", () => {
     expect(head.head[part]).toEqual([]);
   });
 
-  test("holds no secret", async ({ db }) => {
+  test("contains no secret", async ({ db }) => {
     const user = await createUser(db);
     await enrollFactor(db, { userId: user.id });
     await db.query(
@@ -357,13 +359,13 @@ describe("an account's export", () => {
     for (const hidden of ["$2a$10$secret", "pending", secret]) expect(text).not.toContain(hidden);
   });
 
-  test("holds nothing of another account, and is null without one", async ({ db }) => {
+  test("contains nothing of another account, and is null if the account doesn't exist", async ({ db }) => {
     const [mine, other] = [await createUser(db), await createUser(db)];
     expect(JSON.stringify(await exportAccount(db, mine.id))).not.toContain(other.id);
     expect(await exportAccount(db, crypto.randomUUID())).toBeNull();
   });
 
-  test("pages through the runs that a person made, and leaves out those of keys", async ({ db }) => {
+  test("pages through the runs a person made, without those made with keys", async ({ db }) => {
     const { id: workspaceId, owner } = await createWorkspace(db);
     await db.query(
       `insert into ai.runs (id, created_at, workspace_id, actor_id, credential_source, execution_mode, feature,
@@ -393,7 +395,7 @@ describe("an account's export", () => {
   test.for([
     { visible: true, costUsd: "0.250000000000" },
     { visible: false, costUsd: null },
-  ])("tells what a provider charged where the workspace shows it: $visible", async ({ visible, costUsd }, { db }) => {
+  ])("includes provider cost only if the workspace shows it: $visible", async ({ visible, costUsd }, { db }) => {
     const { id: workspaceId, owner } = await createWorkspace(db);
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, $2)", [
       workspaceId,
@@ -413,7 +415,7 @@ describe("an account's export", () => {
   });
 });
 
-/** Columns that name a person and are not in their export, and why. */
+/** Columns that identify a person but are not in their export, with the reason. */
 const outsideExports: Record<string, string> = {
   "private.infrastructure_admins.user_id": "an office of the operator, kept in the operator's own log",
   "private.infrastructure_admins.granted_by": "an act of the operator's office",
@@ -445,7 +447,7 @@ const outsideExports: Record<string, string> = {
   "ai.key_approval_requests.admins_emailed_for": "limits the emails about requests, for a day",
 };
 
-/** Columns whose rows the export lists. */
+/** Columns whose rows the export includes. */
 const exported = [
   "ai.agent_access.user_id",
   "ai.agent_connections.user_id",
@@ -471,7 +473,7 @@ const exported = [
   "public.workspaces.personal_user_id",
 ];
 
-test("every column that names a person is in their export, or has a reason not to be", async ({ db }) => {
+test("every column that identifies a person is in their export, or has a reason not to be", async ({ db }) => {
   const rows = await db.query<{ name: string }>(`
     select distinct format('%s.%s.%s', n.nspname, c.relname, a.attname) as name
     from pg_class c
@@ -484,7 +486,7 @@ test("every column that names a person is in their export, or has a reason not t
   expect(rows.map(({ name }) => name).sort()).toEqual([...exported, ...Object.keys(outsideExports)].sort());
 });
 
-test("users call none of these functions", async ({ db }) => {
+test("users can't call any of these functions", async ({ db }) => {
   const claims = await createActor(db, {});
   for (const call of ["delete_account($1, 'r')", "export_account($1)", "export_account_runs($1)"])
     expect(

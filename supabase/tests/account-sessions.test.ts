@@ -25,7 +25,7 @@ const end = (db: Database, userId: string, sessionId: string) =>
   });
 
 describe("account_sessions", () => {
-  test("are those of the account, the one seen last first, with what their sign-in said", async ({ db }) => {
+  test("lists the account's sessions, most recently seen first, with the details of their sign-in", async ({ db }) => {
     const { id: userId } = await createUser(db);
     const [web, phone] = [await signIn(db, { userId }), await signIn(db, { userId })];
     await createActor(db, {});
@@ -54,7 +54,7 @@ describe("account_sessions", () => {
     ]);
   });
 
-  test("take no word of a session from another account's log", async ({ db }) => {
+  test("takes no session details from another account's log", async ({ db }) => {
     const [{ id: userId }, other] = [await createUser(db), await createUser(db)];
     const { session_id } = await signIn(db, { userId });
     await db.query(
@@ -67,7 +67,7 @@ describe("account_sessions", () => {
   test.for([
     ["1 second", 1],
     ["-1 second", 0],
-  ] as const)("which end in %s are %s", async ([left, count], { db }) => {
+  ] as const)("ending in %s: %s listed", async ([left, count], { db }) => {
     const { id: userId } = await createUser(db);
     const { session_id } = await signIn(db, { userId });
     await db.query("update auth.sessions set not_after = now() + $2::interval where id = $1", [session_id, left]);
@@ -75,7 +75,7 @@ describe("account_sessions", () => {
   });
 });
 
-/** Signs an account in so many times, each refreshed a minute before the one before. */
+/** Signs an account in the given number of times, each session refreshed a minute before the previous one. */
 const signInOften = (db: Database, userId: string, times: number) =>
   db.query(
     `insert into auth.sessions (id, user_id, created_at, updated_at, refreshed_at, aal)
@@ -85,7 +85,9 @@ const signInOften = (db: Database, userId: string, times: number) =>
   );
 
 describe("a page of account_sessions", () => {
-  test("has at most page_size sessions and continues after the last one, the given session first", async ({ db }) => {
+  test("has at most page_size sessions and continues after the last one, with the given session first", async ({
+    db,
+  }) => {
     const { id: userId } = await createUser(db);
     const { session_id: asking } = await signIn(db, { userId });
     await signInOften(db, userId, 6);
@@ -122,7 +124,7 @@ describe("a page of account_sessions", () => {
 });
 
 describe("end_account_session", () => {
-  test("ends that one and no other, once, with its refresh tokens", async ({ db }) => {
+  test("ends only that session, once, with its refresh tokens", async ({ db }) => {
     const { id: userId } = await createUser(db);
     const [kept, ended] = [await signIn(db, { userId }), await signIn(db, { userId })];
     await db.query("insert into auth.refresh_tokens (token, user_id, session_id, revoked) values ($1, $2, $3, false)", [
@@ -136,7 +138,7 @@ describe("end_account_session", () => {
     expect(await db.query("select from auth.refresh_tokens where session_id = $1", [ended.session_id])).toEqual([]);
   });
 
-  test("ends nobody else's", async ({ db }) => {
+  test("doesn't end another account's session", async ({ db }) => {
     const [{ id: userId }, other] = [await createUser(db), await createUser(db)];
     const theirs = await signIn(db, { userId: other.id });
     expect(await end(db, userId, theirs.session_id)).toBe(false);
@@ -154,7 +156,7 @@ const calls = [
   "private.cancel_email_change(gen_random_uuid())",
 ];
 
-test.for(calls)("%s is closed to users, to anon and to the gateway", async (call, { db }) => {
+test.for(calls)("%s can't be called by users, anon or the gateway", async (call, { db }) => {
   const claims: Claims = await createActor(db, {});
   const run = () => db.query(`select ${call}`);
   for (const role of ["anon", "gateway"] as const)

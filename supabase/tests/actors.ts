@@ -1,6 +1,6 @@
 import { type Claims, createUser, currentSecond, type Database, enrollFactor, join, signIn } from "./database.ts";
 
-/** What an account has to prove and what its session has proved, with the rule's verdict. */
+/** What an account requires and what its session has proved, with the expected verdict of the rule. */
 export const mfaStates = [
   { mfa: "no policy and no factor", satisfied: true },
   { mfa: "a factor, at AAL1", satisfied: false },
@@ -16,7 +16,7 @@ export const mfaStates = [
 
 export type MfaState = (typeof mfaStates)[number]["mfa"];
 
-/** The built-in roles and what each allows, and someone who is no member. */
+/** The built-in roles with their permissions, and a non-member. */
 export const workspaceRoles = [
   {
     role: "owner",
@@ -38,7 +38,7 @@ export const matrix = workspaceRoles.flatMap(({ role, permissions }) =>
   mfaStates.map(({ mfa, satisfied }) => ({ role, permissions: permissions as readonly string[], mfa, satisfied })),
 );
 
-/** A new account in an MFA state, in a workspace where a role is named. */
+/** Creates an account in an MFA state, and in a workspace if a role is given. */
 export async function createActor(
   db: Database,
   {
@@ -63,7 +63,7 @@ function appMetadataOf(mfa: MfaState, second: number): object {
   const policy = {
     version: 1,
     required: mfa.startsWith("required"),
-    // signIn proves its second factor one second ago.
+    // signIn dates the second factor one second ago.
     boundary: mfa === "required, at AAL2 of before the boundary" ? second - 1 : second - 60,
     primaryBoundary: null,
     recovery: mfa === "recovery in progress" ? "in_progress" : "none",
@@ -73,7 +73,7 @@ function appMetadataOf(mfa: MfaState, second: number): object {
   return policy.required || policy.recovery === "in_progress" ? { platform_required_mfa: policy } : {};
 }
 
-/** A session's claims where each of its proofs is so many seconds older, or each by one method. */
+/** Returns the session's claims with all proofs, or those of one method, made the given number of seconds older. */
 export function older(claims: Claims, { seconds, method }: { seconds: number; method?: string }): Claims {
   const amr = claims.amr.map((proof) =>
     method === undefined || proof.method === method ? { ...proof, timestamp: proof.timestamp - seconds } : proof,
@@ -81,7 +81,7 @@ export function older(claims: Claims, { seconds, method }: { seconds: number; me
   return { ...claims, amr };
 }
 
-/** A shared workspace, founded by a new account, with that account as its only owner. */
+/** Creates a shared workspace whose only owner and member is a new account. */
 export async function createWorkspace(db: Database): Promise<{ id: string; owner: Claims }> {
   const owner = await createActor(db, {});
   const [workspace] = await db.query<{ id: string }>(
@@ -92,7 +92,7 @@ export async function createWorkspace(db: Database): Promise<{ id: string; owner
   return { id: workspace.id, owner };
 }
 
-/** The error of a statement that must fail. */
+/** Returns the error of a statement that must fail. */
 export async function failureOf(work: () => Promise<unknown>): Promise<{ code?: string; message: string }> {
   try {
     await work();

@@ -10,7 +10,7 @@ const failuresAllowed = 100;
 const minutes = (count: number) => count * 60;
 const hours = (count: number) => count * 3_600;
 
-/** Counts so many failures of an address, as settling failed attempts at many accounts does. */
+/** Counts failures of an address, as failed attempts at many accounts do. */
 async function failFrom(db: Database, address: string, times: number): Promise<void> {
   await db.query(
     "select private.count_failure('password', private.address_network($1)) from generate_series(1, $2::int)",
@@ -26,11 +26,11 @@ const blocksOf = (db: Database, address: string) =>
   );
 
 describe("an address", () => {
-  test(`is blocked by the failure after the ${failuresAllowed}th within an hour, and not before`, async ({ db }) => {
+  test(`is blocked by failure number ${failuresAllowed} + 1 within an hour, and not before`, async ({ db }) => {
     const address = newAddress();
     for (let made = 0; made < failuresAllowed; made += 1) {
       await attemptOnce(db, anAttempt({ address }), "failed");
-      // Time enough for the address's own limit on attempts, and none for its failures.
+      // The address's own limit on attempts has passed, but not the window of its failures.
       await db.query(`delete from private.rate_limits where action <> 'failure' and ${ownRows}`);
     }
     expect(await blocksOf(db, address)).toEqual([]);
@@ -38,7 +38,7 @@ describe("an address", () => {
     expect(await blocksOf(db, address)).toEqual([{ level: 1, action: "password", seconds: minutes(15) }]);
   });
 
-  test("that is blocked may try nothing at all, and others may", async ({ db }) => {
+  test("that is blocked can't attempt anything, and others can", async ({ db }) => {
     const address = newAddress();
     await failFrom(db, address, failuresAllowed + 1);
     for (const action of ["password", "code", "mail", "sign_up", "passkey", "credential"]) {
@@ -51,7 +51,7 @@ describe("an address", () => {
     expect(await begin(db, anAttempt())).toMatchObject({ allowed: true });
   });
 
-  test("comes free by itself, to the second", async ({ db }) => {
+  test("is unblocked automatically, to the second", async ({ db }) => {
     const address = newAddress();
     await failFrom(db, address, failuresAllowed + 1);
     await age(db, "14 minutes 59 seconds");
@@ -83,7 +83,7 @@ describe("an address", () => {
     expect((await blocksOf(db, address)).at(-1)).toMatchObject({ level });
   });
 
-  test("whose block was lifted may try, and that block counts no more", async ({ db }) => {
+  test("whose block was lifted may try again, and that block no longer counts", async ({ db }) => {
     const address = newAddress();
     await failFrom(db, address, failuresAllowed + 1);
     await db.asRole("service_role", () =>
@@ -94,13 +94,13 @@ describe("an address", () => {
     expect((await blocksOf(db, address)).at(-1)).toMatchObject({ level: 1 });
   });
 
-  test("counts as one with its IPv6 neighbours in the /64", async ({ db }) => {
+  test("counts together with all IPv6 addresses of its /64", async ({ db }) => {
     await failFrom(db, "2001:db8:9:9::1", failuresAllowed + 1);
     expect(await begin(db, anAttempt({ address: "2001:db8:9:9:8::8" }))).toMatchObject({ reason: "blocked" });
     expect(await begin(db, anAttempt({ address: "2001:db8:9:a::1" }))).toMatchObject({ allowed: true });
   });
 
-  test("that goes on in spite of refusals is blocked as well", async ({ db }) => {
+  test("that keeps trying despite refusals is blocked as well", async ({ db }) => {
     const attempt = anAttempt({ action: "code" });
     for (let made = 0; made < 5; made += 1) await admitted(db, attempt);
     for (let made = 0; made < failuresAllowed; made += 1)
@@ -109,7 +109,7 @@ describe("an address", () => {
     expect(await begin(db, attempt)).toMatchObject({ reason: "blocked" });
   });
 
-  test("whose attempts succeed, or were never tried, is not blocked", async ({ db }) => {
+  test("whose attempts succeed, or were void, is not blocked", async ({ db }) => {
     const address = newAddress();
     for (let made = 0; made < 60; made += 1) {
       await attemptOnce(db, anAttempt({ address }), made % 2 === 0 ? "succeeded" : "void");
@@ -118,7 +118,7 @@ describe("an address", () => {
     expect(await db.query(`select from private.rate_limits where action = 'failure' and ${ownRows}`)).toEqual([]);
   });
 
-  test("is blocked once by 60 failures at the same moment", async () => {
+  test("is blocked once by 60 concurrent failures", async () => {
     const { db, close } = openPool(20);
     try {
       const address = newAddress();
@@ -139,7 +139,7 @@ describe("an address", () => {
 });
 
 describe("address_blocks", () => {
-  test("says why a block was lifted, or that it was not", async ({ db }) => {
+  test("shows why a block was lifted, or that it wasn't", async ({ db }) => {
     const insert = (columns: string, values: string) =>
       db.query(
         `insert into private.address_blocks (address, action, level, blocked_until${columns})
@@ -149,7 +149,7 @@ describe("address_blocks", () => {
     expect((await failureOf(() => insert(", lifted_at", ", now()"))).code).toBe("23514");
   });
 
-  test("outlives who lifted it", async ({ db }) => {
+  test("outlives the account that lifted it", async ({ db }) => {
     const row = await one<{ action: string }>(db, {
       sql: `select confdeltype as action from pg_constraint where conname = 'address_blocks_lifted_by_fkey'`,
     });

@@ -15,7 +15,7 @@ let working: Line;
 let deletion: Line;
 let other: Line;
 let tenant: Tenant;
-/** Who made the tenant's key. */
+/** The account that created the tenant's key. */
 let maker: string;
 
 beforeEach(async () => {
@@ -35,8 +35,8 @@ afterEach(async () => {
 });
 
 /**
- * The maker's account is deleted once `work` has the key's row, which it then waits with for what `other` holds.
- * @returns how both end when that is let go
+ * Deletes the maker's account once `work` holds the key's row and waits for what `other` holds.
+ * @returns the outcome of both once `other` lets go
  */
 async function deleteAccountBeside<Answer>(work: Promise<Answer>): Promise<[Answer, { deleted: boolean }]> {
   await untilItWaits(owner.db, { work, blocker: other.pid });
@@ -49,11 +49,11 @@ async function deleteAccountBeside<Answer>(work: Promise<Answer>): Promise<[Answ
   return Promise.all([work, deleted]);
 }
 
-test("a key is rotated while who made it deletes their account: neither ends the other", async () => {
+test("a key is rotated while its creator deletes their account: neither aborts the other", async () => {
   const lookup = randomBytes(6).toString("hex");
   const { workspaceId: elsewhere } = await createTenant(owner.db);
   await other.client.query("begin");
-  // A key of the same lookup part, which may yet come to be.
+  // An uncommitted key with the same lookup part.
   await other.db.query(
     `insert into ai.keys (lineage_id, workspace_id, name, lookup, secret_hash)
      select gen_random_uuid(), $1, 'Other', $2, decode($3, 'hex')`,
@@ -71,7 +71,7 @@ test("a key is rotated while who made it deletes their account: neither ends the
   ]);
 });
 
-test("a call with an idempotency key begins while who made its key deletes their account: neither ends the other", async () => {
+test("a call with an idempotency key begins while its key's creator deletes their account: neither aborts the other", async () => {
   await other.client.query("begin");
   await other.db.query("select from ai.credit_accounts a where a.workspace_id = $1 for update", [tenant.workspaceId]);
   const call = {

@@ -15,11 +15,11 @@ type Sent = { body?: unknown; method?: string; key?: string; headers?: Record<st
 /** A caller of the running gateway whose key is bound to a registered external app. */
 export type AppTenant = GatewayTenant & {
   appId: string;
-  /** Calls a path under `/v1` with key and workspace header; a body is sent as JSON, a text as it stands. */
+  /** Calls a path under `/v1` with key and workspace header. An object body is sent as JSON, a string unchanged. */
   send: (path: string, sent?: Sent) => Promise<Answer>;
 };
 
-/** Makes a tenant as createGatewayTenant does, and binds its key to an app of its own. */
+/** Creates a tenant as {@link createGatewayTenant} does, and binds its key to an app of its own. */
 export async function createAppTenant(): Promise<AppTenant> {
   const tenant = await createGatewayTenant();
   const { workspaceId, keyId, key: ownKey } = tenant;

@@ -2,10 +2,10 @@ import { describe, expect } from "vitest";
 import { admitAll, chatCall, createTenant, outcome, settle } from "./ai-fixtures.ts";
 import { type Database, test } from "./database.ts";
 
-/** Of the minutes of others, as many as a platform has that is not small. */
+/** Rate windows of other callers: as many as on a platform of some size. */
 const others = 2_000;
 
-/** How many rows of the minutes this transaction has read by now. */
+/** Returns how many rows of the rate windows this transaction has read so far. */
 async function minutesRead(db: Database): Promise<number> {
   const [row] = await db.query<{ read: string }>(
     "select seq_tup_read + idx_tup_fetch as read from pg_catalog.pg_stat_xact_user_tables where relname = 'rate_windows'",
@@ -14,7 +14,7 @@ async function minutesRead(db: Database): Promise<number> {
 }
 
 describe("a batch of calls", () => {
-  test("reads its own callers' minutes alone, though its plans were made when there were few", async ({ db }) => {
+  test("reads only its own callers' rate windows, even with plans made when there were few", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "100",
       plan: { requestsPerMinute: 1_000 },
@@ -22,7 +22,7 @@ describe("a batch of calls", () => {
     });
     const calls = JSON.stringify([1, 2, 3, 4].map(() => chatCall(tenant)));
     const begin = () => db.query("select ai.begin_runs($1)", [calls]);
-    // What is known of them may be of a moment when there were none.
+    // The statistics may date from when the table was empty.
     await db.query("analyze ai.rate_windows");
     await begin();
     await db.query(
@@ -38,7 +38,7 @@ describe("a batch of calls", () => {
 });
 
 describe("the end of runs", () => {
-  test("leaves the index entries of nearly all of them as they are", async ({ db }) => {
+  test("leaves nearly all of their index entries unchanged", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", plan: { requestsPerMinute: 1_000 } });
     const written = async () => {
       const [row] = await db.query<{ updated: string; inPlace: string }>(

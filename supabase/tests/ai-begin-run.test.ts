@@ -7,7 +7,7 @@ import { createUser, type Database, join, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
 describe("credentials", () => {
-  test("an unknown, a revoked and an expired key are one answer", async ({ db }) => {
+  test("an unknown, a revoked and an expired key get the same answer", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall({ ...tenant, keyHash: "00".repeat(32) }))).toEqual({ refused: "invalid_api_key" });
 
@@ -27,7 +27,7 @@ describe("credentials", () => {
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "invalid_api_key" });
   });
 
-  test("a key's hash is no other kind of credential", async ({ db }) => {
+  test("a key's hash is not accepted as another kind of credential", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     for (const source of ["session", "app_token"]) {
       const call = chatCall(tenant, { credential: { source, hash: tenant.keyHash } });
@@ -41,7 +41,7 @@ describe("credentials", () => {
     expect(await begin(db, chatCall(tenant, { workspace: tenant.workspaceId }))).not.toHaveProperty("refused");
   });
 
-  test("a key with addresses admits no other, and none unnamed", async ({ db }) => {
+  test("a key restricted to addresses refuses any other address, and a call without one", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     await db.query("update ai.keys set allowed_addresses = '{192.0.2.0/24}' where id = $1", [tenant.keyId]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_scope" });
@@ -49,7 +49,7 @@ describe("credentials", () => {
     expect(await begin(db, chatCall(tenant, { address: "192.0.2.7" }))).not.toHaveProperty("refused");
   });
 
-  test("a key's addresses may be of both kinds, each to its edges", async ({ db }) => {
+  test("a key's addresses may be IPv4 and IPv6 ranges, exact to their edges", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     await db.query("update ai.keys set allowed_addresses = '{2001:db8:1::/48,192.0.2.7}' where id = $1", [
       tenant.keyId,
@@ -65,14 +65,14 @@ describe("credentials", () => {
     expect(await from("192.0.2.7")).toBe("insufficient_scope");
   });
 
-  test("a key bound to an app is refused where the app is not linked", async ({ db }) => {
+  test("a key bound to an app is refused if the app is not linked", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const app = await registerApp(db, { kind: "external" });
     await db.query("update ai.keys set external_app_id = $1 where id = $2", [app.id, tenant.keyId]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
   });
 
-  test("where members pay, a key pays from its creator's balance and ends with their membership", async ({ db }) => {
+  test("if members pay, a key pays from its creator's balance and ends with their membership", async ({ db }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "100" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);
@@ -86,7 +86,7 @@ describe("credentials", () => {
     ]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_scope" });
     expect(await checkCredential(db, chatCall(tenant))).toEqual({ refused: "insufficient_scope" });
-    // What it may still read, it may.
+    // It may still read.
     expect(await checkCredential(db, chatCall(tenant, { kind: undefined }))).not.toHaveProperty("refused");
   });
 });
@@ -114,7 +114,7 @@ describe("model access is the intersection of five lists", () => {
     expect(await listModels(db, chatCall(tenant))).toEqual({ refused: "model_not_found" });
   });
 
-  test("a run says whether its key is in strict mode, and which one is", async ({ db }) => {
+  test("a run reports whether its key is in strict mode, and which key that is", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall(tenant))).toMatchObject({ strict: false, key_name: "test" });
     await db.query("update ai.keys set is_strict = true where id = $1", [tenant.keyId]);
@@ -141,13 +141,13 @@ describe("model access is the intersection of five lists", () => {
     expect(await listModels(db, chatCall(tenant))).toEqual({ refused: "model_not_found" });
   });
 
-  test("a route to a provider that is not configured is no route", async ({ db }) => {
+  test("a route to a provider that is not configured is not used", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall(tenant, { providers: ["other"] }))).toEqual({ refused: "model_not_found" });
   });
 });
 
-/** Replaces the tenant's only price, as of the beginning of the transaction. */
+/** Replaces the tenant's only price, effective from the start of the transaction. */
 async function changePrice(db: Database, { model }: Tenant, change: string): Promise<void> {
   const [column, value] = change.split(" = ");
   await db.query("delete from ai.model_prices where model_id = $1", [model]);
@@ -159,7 +159,7 @@ async function changePrice(db: Database, { model }: Tenant, change: string): Pro
 }
 
 describe("reservation", () => {
-  test("holds a third of the bytes, 1,500 an image, and the whole output of each choice", async ({ db }) => {
+  test("holds a third of the bytes, 1,500 tokens per image, and the whole output of each choice", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
     const run = await begin(db, chatCall(tenant, { input_bytes: 301, images: 2, output_limit: 100, choices: 3 }));
     // (101 + 3,000) × 1 + 300 × 2 = 3,701 millionths of a dollar
@@ -175,14 +175,14 @@ describe("reservation", () => {
       credits: "6.00000000",
     },
     {
-      what: "images at their price",
+      what: "images at the image price",
       price: "image_input_usd_per_million = 5",
       call: { images: 1 },
       credits: "78.00000000",
     },
     { what: "one fee", price: "request_fee_usd = 0.01", call: {}, credits: "103.00000000" },
     {
-      what: "50 tokens a second of audio",
+      what: "50 tokens per second of audio",
       price: "audio_input_usd_per_million = 40",
       call: { audio: true, audio_seconds: 5 },
       credits: "103.00000000",
@@ -220,35 +220,35 @@ describe("reservation", () => {
     expect((await named("default")).reserved_credits).toBe("3.00000000");
   });
 
-  test("is made at the dearest route", async ({ db }) => {
+  test("is made at the most expensive route", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
     await db.query(
-      "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'dear', 'x')",
+      "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'expensive', 'x')",
       [tenant.model],
     );
     await db.query(
-      "insert into ai.model_prices (model_id, provider_id, input_usd_per_million, output_usd_per_million) values ($1, 'dear', 10, 20)",
+      "insert into ai.model_prices (model_id, provider_id, input_usd_per_million, output_usd_per_million) values ($1, 'expensive', 10, 20)",
       [tenant.model],
     );
-    const run = await begin(db, chatCall(tenant, { providers: ["demo", "dear"] }));
+    const run = await begin(db, chatCall(tenant, { providers: ["demo", "expensive"] }));
     expect(run.reserved_credits).toBe("30.00000000");
   });
 
-  test("a balance covers exactly what it covers", async ({ db }) => {
+  test("is admitted up to exactly the balance", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "2", prices: { input: "1", output: "1" } });
     expect(await begin(db, chatCall(tenant, { output_limit: 101 }))).toEqual({ refused: "insufficient_credits" });
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
   });
 
-  test("who never paid before starts with the plan's credits, once", async ({ db }) => {
+  test("starts a first-time payer with the plan's credits, once", async ({ db }) => {
     const tenant = await createTenant(db, { initialCredits: "3", prices: { input: "1", output: "1" } });
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
     expect(await books(db, tenant)).toMatchObject({ balance: "3.00000000", ledger: "3.00000000" });
   });
 
-  test("of 100 callers at once on a balance for 10, exactly 10 are admitted", async () => {
+  test("admits exactly 10 of 100 concurrent callers on a balance for 10", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, { credits: "20", prices: { input: "1", output: "1" } });
@@ -273,7 +273,7 @@ describe("reservation", () => {
     }
   });
 
-  test("of many first calls at once, one opens the account", async () => {
+  test("opens the account once for many concurrent first calls", async () => {
     const { db, close } = openPool(10);
     try {
       const tenant = await createTenant(db, { initialCredits: "6", prices: { input: "1", output: "1" } });
@@ -289,7 +289,7 @@ describe("reservation", () => {
 describe("idempotency", () => {
   const fingerprint = "ab".repeat(32);
 
-  test("of 50 callers at once with one key, one is admitted", async () => {
+  test("admits one of 50 concurrent callers with the same key", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, { credits: "1000" });
@@ -303,7 +303,9 @@ describe("idempotency", () => {
     }
   });
 
-  test("finished is used, another body is reused, another tenant is nothing to it", async ({ db }) => {
+  test("refuses a finished call's key as used, and with another body as reused; another tenant may use it", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const other = await createTenant(db, { credits: "1000" });
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
@@ -318,7 +320,7 @@ describe("idempotency", () => {
     expect(await begin(db, chatCall(other, { idempotency_key: "k", fingerprint }))).not.toHaveProperty("refused");
   });
 
-  test("is free again only where the provider surely did nothing", async ({ db }) => {
+  test("frees a key only if the provider certainly did nothing", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
     const refusedByProvider = { status: "failed", usage_source: "unavailable", usage: {} };
@@ -329,7 +331,7 @@ describe("idempotency", () => {
     expect(await begin(db, call)).toMatchObject({ refused: "idempotency_key_used" });
   });
 
-  test("ends after its 24 hours", async ({ db }) => {
+  test("expires after 24 hours", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
     await begin(db, call);
@@ -337,7 +339,7 @@ describe("idempotency", () => {
     expect(await begin(db, { ...call, fingerprint: "cd".repeat(32) })).not.toHaveProperty("refused");
   });
 
-  test("a refused call uses no key up", async ({ db }) => {
+  test("keeps a key unused when the call is refused", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1" });
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
     expect(await begin(db, { ...call, output_limit: 32768 })).toEqual({ refused: "insufficient_credits" });
@@ -346,7 +348,7 @@ describe("idempotency", () => {
 });
 
 describe("the gateway's role", () => {
-  test("runs the named functions, reads no table and grants itself nothing", async () => {
+  test("runs the named functions, reads no table and can't grant itself anything", async () => {
     const owner = openPool(1);
     const gateway = openPool(1, readStack().gatewayDbUrl);
     try {
@@ -370,13 +372,13 @@ describe("the gateway's role", () => {
     }
   });
 
-  test("the API's roles run none of them", async ({ db }) => {
+  test("the API's roles can run none of them", async ({ db }) => {
     for (const role of ["anon", "authenticated"] as const) {
       await expect(db.asRole(role, () => db.query("select ai.begin_run('{}')"))).rejects.toThrow("permission denied");
     }
   });
 
-  test("the service role reads the books and moves no money", async ({ db }) => {
+  test("the service role reads the books but can't move money", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const account = await db.asRole("service_role", () =>
       one<{ balance: string }>(db, {

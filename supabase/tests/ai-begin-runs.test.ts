@@ -21,7 +21,7 @@ async function beginAll(calls: readonly object[]): Promise<Begun[]> {
 
 describe("a run's id", () => {
   test.for([1, 2, 3])(
-    "is a UUID version 7 of its moment that ends as the gateway says, of %i at once",
+    "is a UUID version 7 of its time with the suffix the gateway gives, for %i in one batch",
     async (count) => {
       const tenant = await createTenant(db, { credits: "100" });
       const tails = Array.from({ length: count }, () => randomUUID().slice(-17));
@@ -37,7 +37,7 @@ describe("a run's id", () => {
 });
 
 describe("ai.begin_runs", () => {
-  test("answers each call for itself, in their order", async () => {
+  test("answers each call separately, in order", async () => {
     const [rich, poor] = [await createTenant(db, { credits: "10" }), await createTenant(db)];
     const stranger = { ...poor, keyHash: "00".repeat(32) };
     const calls = [
@@ -63,7 +63,7 @@ describe("ai.begin_runs", () => {
     }
   });
 
-  test("answers as ai.begin_run does, and counts each call after those before it", async () => {
+  test("answers as ai.begin_run does, and counts each call after the ones before it", async () => {
     const tenant = await createTenant(db, {
       credits: "100",
       key: { requestsPerMinute: 100 },
@@ -75,7 +75,7 @@ describe("ai.begin_runs", () => {
     ]);
     const alone = await begin(db, chatCall(tenant));
     const together = await beginAll([1, 2, 3].map(() => chatCall(tenant)));
-    // The n-th of a rate window; a new one may have opened meanwhile.
+    // The n-th call of its rate window; a new window may have opened meanwhile.
     const place = together[0]?.limits.minute === alone.limits.minute ? 2 : 1;
     for (const [n, answer] of together.entries()) {
       const { run_id, created_at, limits } = answer;
@@ -84,7 +84,7 @@ describe("ai.begin_runs", () => {
     }
   });
 
-  test("admits, refuses and reserves in any order as one call after another would", { timeout: 60_000 }, async () => {
+  test("admits, refuses and reserves in any order as separate calls would", { timeout: 60_000 }, async () => {
     const rich = await createTenant(db, { credits: "9", plan: { requestsPerMinute: 12, tokensPerMinute: 2_000 } });
     const other = await createTenant(db, { credits: "2", key: { monthlyBudgetUsd: "0.0004" } });
     await db.query("insert into ai.model_grants (model_id, plan_id) values ($1, $2)", [other.model, rich.planId]);
@@ -142,7 +142,7 @@ describe("ai.begin_runs", () => {
     }
   });
 
-  test("counts no call whose input no price covers", async () => {
+  test("does not count a call whose input has no price", async () => {
     const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 10 } });
     await db.query("delete from ai.model_prices where model_id = $1", [tenant.model]);
     await db.query(
@@ -156,7 +156,7 @@ describe("ai.begin_runs", () => {
     expect(windows).toEqual([{ requests: 1 }]);
   });
 
-  test("refuses every model where the list of denied models holds a null", async () => {
+  test("refuses every model if the list of denied models contains a null", async () => {
     const tenant = await createTenant(db, { credits: "100" });
     await db.query("insert into ai.workspace_policies (workspace_id, denied_models) values ($1, '{null}')", [
       tenant.workspaceId,
@@ -164,7 +164,7 @@ describe("ai.begin_runs", () => {
     expect((await beginAll([chatCall(tenant)])).map(({ refused }) => refused)).toEqual(["model_not_found"]);
   });
 
-  test("admits no more than a balance, a budget or a minute has room for, within one batch either", async () => {
+  test("admits no more than a balance, a budget or a rate window allows, even within one batch", async () => {
     const [one] = await db.query<{ due: string }>(
       "select ai.usd_to_credits(100 * 0.15e-6 + 100 * 0.6e-6, 1)::text as due",
     );
@@ -183,7 +183,7 @@ describe("ai.begin_runs", () => {
     ]);
   });
 
-  test("opens the account of each first payer once", async () => {
+  test("opens each first-time payer's account once", async () => {
     const tenants = await Promise.all(
       (["member", "workspace"] as const).map((payer) => createTenant(db, { payer, initialCredits: "50" })),
     );
@@ -193,7 +193,7 @@ describe("ai.begin_runs", () => {
     for (const tenant of tenants) expect(await books(db, tenant)).toMatchObject({ ledger: "50.00000000", open: 10 });
   });
 
-  test("is all or none: what raises leaves nothing of its neighbours", async () => {
+  test("is atomic: if one call raises, nothing of the batch is kept", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const calls = [chatCall(tenant), chatCall(tenant, { idempotency_key: randomUUID() })];
     await expect(beginAll(calls)).rejects.toMatchObject({ code: "0A000" });
@@ -203,7 +203,7 @@ describe("ai.begin_runs", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 
-  test("waits for no lock longer than a tenth of a second", async () => {
+  test("waits no longer than 100 ms for a lock", async () => {
     const [held, free] = [await createTenant(db, { credits: "10" }), await createTenant(db, { credits: "10" })];
     const holder = db.query(
       `do $$ begin
@@ -227,7 +227,7 @@ describe("ai.begin_runs", () => {
     ]);
   });
 
-  test("goes by what minutes and balances hold once it has waited for them", async () => {
+  test("uses what rate windows and balances hold after the wait for their locks", async () => {
     const [one] = await db.query<{ due: string }>(
       "select ai.usd_to_credits(100 * 0.15e-6 + 100 * 0.6e-6, 1)::text as due",
     );
@@ -237,7 +237,7 @@ describe("ai.begin_runs", () => {
     ];
     const calls = [counted, paying, counted, paying].map((tenant) => chatCall(tenant));
     expect((await admitAll(db, calls)).filter(({ refused }) => refused)).toEqual([]);
-    // The minute to come, in which the batch may be by then: it counts as the one that is under way.
+    // The batch may already be in the next minute, so it counts like the current one.
     const holder = db.query(
       `do $$ begin
          update ai.rate_windows set requests = 9, window_start = date_trunc('minute', now()) + interval '1 minute'
@@ -296,9 +296,9 @@ describe("ai.begin_runs", () => {
   test.for([
     ["alone", (call: object) => begin(db, call)],
     ["together", (call: object) => beginAll([call])],
-  ] as const)("begins nothing after 1.2 seconds, of whatever waits: %s", async ([way, ask]) => {
+  ] as const)("begins nothing after waiting 1.2 seconds in total: %s", async ([way, ask]) => {
     const tenant = await createTenant(db, { credits: "10", key: { monthlyBudgetUsd: "100" } });
-    // The locks of the key's budget and then of the balance, neither for as long as begin_run waits for one.
+    // Holds the lock of the key's budget and then of the balance, each for less time than begin_run waits for one.
     const hold = (table: string, seconds: number) =>
       db.query(
         `do $$ begin
@@ -306,7 +306,7 @@ describe("ai.begin_runs", () => {
            perform pg_sleep(${seconds});
          end $$`,
       );
-    // begin_runs waits too briefly for locks to be late by them: a slow disk, or a slow machine.
+    // begin_runs waits too briefly for locks to be delayed by them; this stands for a slow disk or a slow machine.
     if (way === "together") {
       const late = "select ai.begin_runs($1)::json as answer from (select pg_sleep(1.25)) as slow";
       await expect(db.query(late, [JSON.stringify([chatCall(tenant)])])).rejects.toMatchObject({ code: "57014" });
@@ -321,7 +321,7 @@ describe("ai.begin_runs", () => {
     expect(await books(db, tenant)).toMatchObject({ open: 1 });
   });
 
-  test("locks in one order with single calls and settlements, so that 52 at once on the same rows all get through", async () => {
+  test("locks in the same order as single calls and settlements, so 52 concurrent ones on the same rows all succeed", async () => {
     const limits = { requestsPerMinute: 100_000, tokensPerMinute: 1_000_000_000, monthlyBudgetUsd: "1000" };
     const tenants = await Promise.all(
       (["workspace", "member", "workspace", "member"] as const).map((payer) =>
@@ -375,7 +375,7 @@ describe("ai.release_orphaned_runs", () => {
     return row?.left;
   }
 
-  test("ends at nothing what began unheard, once, and frees its idempotency key", async () => {
+  test("ends runs whose begin was never received at zero cost, once, and frees their idempotency keys", async () => {
     const tenant = await createTenant(db, { credits: "10", key: { monthlyBudgetUsd: "100" } });
     const [alone, together] = [tailOf(), tailOf()];
     const key = { idempotency_key: randomUUID(), fingerprint: "00".repeat(32) };
@@ -385,7 +385,7 @@ describe("ai.release_orphaned_runs", () => {
     const tails = [alone, together, tailOf()];
     const looks = await Promise.all(Array.from({ length: 50 }, () => giveBack(tails)));
     expect(looks.some((left) => left?.length === 0)).toBe(true);
-    // The third goes on.
+    // The third is still running.
     expect(await books(db, tenant)).toMatchObject({ balance: "10.00000000", open: 1 });
     const sql = "select status, http_status, billed_credits from ai.runs where right(id::text, 17) = any ($1)";
     const ended = { status: "failed", http_status: 503, billed_credits: "0.00000000" };
@@ -393,7 +393,7 @@ describe("ai.release_orphaned_runs", () => {
     expect((await begin(db, chatCall(tenant, key))).refused).toBeUndefined();
   });
 
-  test("looks through the runs that began since the first was asked for, and 15 seconds more", async () => {
+  test("examines the runs begun since the first was requested, plus 15 seconds", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const tail = tailOf();
     const run = await begin(db, chatCall(tenant, { run_id_suffix: tail }));
@@ -405,14 +405,14 @@ describe("ai.release_orphaned_runs", () => {
   });
 
   test.for([[], {}, { tails: ["a"] }, { tails: ["a"], asked_ms_ago: null }, { asked_ms_ago: 1 }, "a"])(
-    "does not take %j for lost begins",
+    "does not treat %j as lost begins",
     async (lost) => {
       const asked = db.query("select ai.release_orphaned_runs($1)", [JSON.stringify(lost)]);
       await expect(asked).rejects.toMatchObject({ code: "22023" });
     },
   );
 
-  test("says which are not decided about yet", async () => {
+  test("reports which are not decided yet", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const tail = tailOf();
     const holder = db.query(

@@ -41,7 +41,7 @@ describe("records under two spellings of a provider", () => {
     return { provider, add, keep, reconcile, list };
   }
 
-  test("are one invoice when it is sent again", async ({ db }) => {
+  test("are one invoice when it is imported again", async ({ db }) => {
     const { provider, add, keep, list } = await clashing(db);
     await add(provider.toUpperCase(), "10", "2026-10-29T00:00:00Z");
     expect(await keep({})).toMatchObject({ outcome: "unchanged" });
@@ -67,7 +67,7 @@ describe("records under two spellings of a provider", () => {
     expect((await reconcile("2026-11-01", "2026-12-01")).clashes).toEqual([]);
   });
 
-  test("are reported as a clash of costs, too", async ({ db }) => {
+  test("are also reported as a clash of costs", async ({ db }) => {
     const provider = newProvider();
     const tenant = await createTenant(db);
     const appId = randomUUID();

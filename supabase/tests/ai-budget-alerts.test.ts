@@ -16,9 +16,9 @@ type Alert = {
   month: string;
 };
 
-/** What a sweep finds of one tenant, as the server's role. */
+/** Returns what a sweep finds for one tenant, as the server's role. */
 async function sweep(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
-  // The stack's own server may be sweeping: then this would find nothing.
+  // The stack's own server may be sweeping, and then this sweep would find nothing.
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0))");
   const { alerts } = await db.asRole("service_role", () =>
     one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_budget_alerts(100000) as alerts" }),
@@ -36,7 +36,10 @@ async function post(db: Database, alert: Alert): Promise<number> {
   return mails;
 }
 
-/** Sweeps, and posts what was found. @returns the thresholds */
+/**
+ * Sweeps, and queues emails for what it found.
+ * @returns the thresholds
+ */
 async function warn(db: Database, tenant: Tenant): Promise<number[]> {
   const alerts = await sweep(db, tenant);
   for (const alert of alerts) await post(db, alert);
@@ -68,11 +71,11 @@ describe("a budget's warning", () => {
     ["0.000000000003", "0.000000000002", [50]],
     ["0", "0", []],
     ["0", "1", []],
-  ] as const)("of a limit of %s at %s spent is %j", async ([limit, spent, thresholds], { db }) => {
+  ] as const)("for a limit of %s with %s spent is %j", async ([limit, spent, thresholds], { db }) => {
     expect(await warn(db, await budgetOf(db, limit, spent))).toEqual(thresholds);
   });
 
-  test("tells its figures exactly, and once", async ({ db }) => {
+  test("gives its figures exactly, and once", async ({ db }) => {
     const tenant = await budgetOf(db, "10.10", "8.080000000001");
     const [alert, ...others] = await sweep(db, tenant);
     expect(others).toEqual([]);
@@ -90,14 +93,14 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("is found again by the next sweep where who found it died before it was posted", async ({ db }) => {
+  test("is found again by the next sweep if the first one died before queuing the email", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "5");
     const first = await sweep(db, tenant);
     expect(await sweep(db, tenant)).toEqual(first);
     expect(await warn(db, tenant)).toEqual([50]);
   });
 
-  test("of several thresholds crossed at once is one, the highest, also where the lower was not posted yet", async ({
+  test("is only the highest of several thresholds crossed together, even if a lower one was not emailed yet", async ({
     db,
   }) => {
     const tenant = await budgetOf(db, "10", "5");
@@ -108,7 +111,7 @@ describe("a budget's warning", () => {
     expect(await post(db, overtaken)).toBe(0);
   });
 
-  test("comes at each threshold in turn, and not again where a correction lowers what was spent", async ({ db }) => {
+  test("is sent at each threshold in turn, and not again when a correction lowers the spend", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "5");
     const seen: number[][] = [];
     for (const spent of ["5", "7", "8", "7.9", "8", "10", "9", "11"]) {
@@ -118,15 +121,15 @@ describe("a budget's warning", () => {
     expect(seen).toEqual([[50], [], [80], [], [], [100], [], []]);
   });
 
-  test("comes anew after a raise at what is crossed anew, and only at that", async ({ db }) => {
+  test("is sent again after a raise only for thresholds crossed again", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "10");
     expect(await warn(db, tenant)).toEqual([100]);
-    // Half of it is spent already, as was told.
+    // Half of it is spent already, and that warning was sent.
     await setLimit(db, tenant, "20");
     expect(await warn(db, tenant)).toEqual([]);
     await spend(db, tenant, "16");
     expect(await warn(db, tenant)).toEqual([80]);
-    // Crossed again before any sweep has seen the raise.
+    // Crossed again before a sweep has seen the raise.
     await spend(db, tenant, "20");
     expect(await warn(db, tenant)).toEqual([100]);
     await setLimit(db, tenant, "21");
@@ -134,7 +137,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([100]);
   });
 
-  test("is taken back where the budget is raised before it was posted", async ({ db }) => {
+  test("is withdrawn if the budget is raised before the email is queued", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     const [alert] = await sweep(db, tenant);
     await setLimit(db, tenant, "100");
@@ -145,7 +148,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([80]);
   });
 
-  test("heals where a sweep wrote down a limit of before a raise", async ({ db }) => {
+  test("recovers when a sweep recorded the limit from before a raise", async ({ db }) => {
     const tenant = await budgetOf(db, "20", "10");
     await db.query(
       `insert into ai.budget_alerts (scope, subject_id, workspace_id, month, limit_usd, spent_usd, threshold, posted_at)
@@ -157,7 +160,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([80]);
   });
 
-  test("comes at once where the limit is lowered below what is spent, and not twice for lowering it further", async ({
+  test("is sent immediately when the limit is lowered below the spend, and not again when it is lowered further", async ({
     db,
   }) => {
     const tenant = await budgetOf(db, "100", "10");
@@ -168,7 +171,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("is not repeated where a budget is taken away and set again", async ({ db }) => {
+  test("is not repeated when a budget is removed and set again", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     expect(await warn(db, tenant)).toEqual([80]);
     await setLimit(db, tenant, null);
@@ -177,7 +180,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("comes anew each month, and says nothing of a budget that nobody has touched for months", async ({ db }) => {
+  test("is sent again each month, but not for a budget unused for months", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     expect(await warn(db, tenant)).toEqual([80]);
     await db.query("update ai.budget_alerts set month = month - interval '1 month' where workspace_id = $1", [
@@ -192,7 +195,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, still)).toEqual([]);
   });
 
-  test("comes of what runs cost, for each budget by itself", async ({ db }) => {
+  test("follows from the cost of runs, for each budget separately", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000", key: { monthlyBudgetUsd: "1" } });
     await setLimit(db, tenant, "4");
     await settle(db, [
@@ -220,11 +223,11 @@ describe("a budget's warning", () => {
 
   test.for([
     ["carries it", "update ai.keys set entity_id = 'customer:7'", true],
-    ["carried it and is revoked", "update ai.keys set entity_id = 'customer:7', revoked_at = now()", false],
-    ["carried it and is expired", "update ai.keys set entity_id = 'customer:7', expires_at = now()", false],
+    ["carried it but is revoked", "update ai.keys set entity_id = 'customer:7', revoked_at = now()", false],
+    ["carried it but has expired", "update ai.keys set entity_id = 'customer:7', expires_at = now()", false],
     ["carries another one", "update ai.keys set entity_id = 'customer:8'", false],
   ] as const)(
-    "names the label, and whether calls can be refused where a key %s",
+    "names the label, and reports whether calls can be refused if a key %s",
     async ([, change, enforced], { db }) => {
       const tenant = await createTenant(db, { credits: "100000" });
       await db.query(`${change} where id = $1`, [tenant.keyId]);
@@ -240,13 +243,13 @@ describe("a budget's warning", () => {
     },
   );
 
-  test("says nothing of a workspace that is deleted", async ({ db }) => {
+  test("is not sent for a deleted workspace", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     await db.query("update public.workspaces set deleted_at = now() where id = $1", [tenant.workspaceId]);
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("keeps what was spent to itself where the workspace hides what providers charge", async ({ db }) => {
+  test("omits the spend if the workspace hides provider cost", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
       tenant.workspaceId,
@@ -255,7 +258,7 @@ describe("a budget's warning", () => {
   });
 });
 
-describe("who is warned", () => {
+describe("a budget's warning goes", () => {
   let people: Record<string, { id: string; email: string }>;
   beforeEach(() => {
     people = {};
@@ -277,7 +280,7 @@ describe("who is warned", () => {
     await db.query("update auth.users set banned_until = now() + interval '1 day' where id = $1", [people.banned?.id]);
     await warn(db, tenant);
     const mails = await db.query<{ recipient: string; due: boolean }>(
-      // Those of this transaction.
+      // Only emails of this transaction.
       "select recipient, next_attempt_at <= now() as due from private.outgoing_mails where created_at = now() and recipient like '%@example.test'",
     );
     expect(mails.every(({ due }) => due)).toBe(true);
@@ -285,11 +288,11 @@ describe("who is warned", () => {
     return mails.map(({ recipient }) => roles.get(recipient) ?? "owner").sort();
   }
 
-  test("are owners and those who manage the policy", async ({ db }) => {
+  test("to owners and to members who manage the policy", async ({ db }) => {
     expect(await mailed(db, await budgetOf(db, "10", "8"))).toEqual(["admin", "owner", "policy"]);
   });
 
-  test("are those who manage keys too, where the budget is a key's", async ({ db }) => {
+  test("to members who manage keys too, if the budget is a key's", async ({ db }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "10" } });
     await spend(db, tenant, "8");
     expect(await mailed(db, tenant)).toEqual(["admin", "keys", "owner", "policy"]);
@@ -297,7 +300,7 @@ describe("who is warned", () => {
 });
 
 test.for(["ai.sweep_budget_alerts()", "ai.queue_budget_alert_mails('{}', 'S', 'B')"] as const)(
-  "%s is closed to users and the gateway",
+  "%s can't be called by users or the gateway",
   async (call, { db }) => {
     for (const role of ["anon", "authenticated", "gateway"] as const) {
       const failure = await failureOf(() => db.asRole(role, () => db.query(`select ${call}`)));

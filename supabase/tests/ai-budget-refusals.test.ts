@@ -14,7 +14,7 @@ import {
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-/** 100 tokens in and 100 out: a call reserves 0.0002, and costs that where it says that it used as much. */
+/** 100 tokens in and 100 out: a call reserves 0.0002, and costs that if it reports the same usage. */
 const prices = { input: "1", output: "1" };
 const all = { usage: { input_tokens: 100, output_tokens: 100 } };
 
@@ -41,9 +41,9 @@ type Alert = {
   reservedUsd: string | null;
   leftUsd: string | null;
 };
-/** Sweeps, and posts what was found of one tenant. */
+/** Sweeps, and queues emails for what was found for one tenant. */
 async function warn(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
-  // The stack's own server may be sweeping: then this would find nothing.
+  // The stack's own server may be sweeping, and then this sweep would find nothing.
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0))");
   const { alerts } = await one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_budget_alerts(100000) as alerts" });
   const own = alerts.filter((alert) => alert.workspaceId === workspaceId);
@@ -52,8 +52,8 @@ async function warn(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
 }
 const thresholds = async (db: Database, tenant: Tenant) => (await warn(db, tenant)).map(({ threshold }) => threshold);
 
-describe("a refusal for a budget", () => {
-  test("is noted in it, and nothing is where calls are admitted or refused for something else", async ({ db }) => {
+describe("a budget refusal", () => {
+  test("is recorded in the budget; admitted calls and other refusals are not", async ({ db }) => {
     const tenant = await tenantWith(db, "0.0002");
     const poor = await createTenant(db, { prices, key: { monthlyBudgetUsd: "1" } });
     expect(await refusedIn(db, chatCall(tenant))).toBeUndefined();
@@ -63,7 +63,7 @@ describe("a refusal for a budget", () => {
     expect((await refusedAt(db, tenant)).fresh).toBe(true);
   });
 
-  test("is noted in the budget that refused, and not in those that had room", async ({ db }) => {
+  test("is recorded in the budget that refused, not in those with room", async ({ db }) => {
     const tenant = await tenantWith(db, "1");
     await db.query("select ai.set_budget('workspace', $1, $1, 0.0001)", [tenant.workspaceId]);
     expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
@@ -71,7 +71,7 @@ describe("a refusal for a budget", () => {
     expect((await refusedAt(db, tenant)).refused_at).toBeNull();
   });
 
-  test("is noted of calls decided about together, and of a further step", async ({ db }) => {
+  test("is recorded for batched calls, and for a further step", async ({ db }) => {
     const tenant = await tenantWith(db, "0.0002");
     const calls = JSON.stringify([chatCall(tenant), chatCall(tenant)]);
     const { answers } = await one<{ answers: Begun[] }>(db, {
@@ -90,18 +90,18 @@ describe("a refusal for a budget", () => {
   test.for([
     ["now() - interval '1 minute'", false],
     ["now() - interval '1 minute 1 microsecond'", true],
-  ] as const)("is noted once a minute: where the last was %s, again is %s", async ([last, again], { db }) => {
+  ] as const)("is recorded once a minute: after one at %s, again is %s", async ([last, again], { db }) => {
     const tenant = await tenantWith(db, "0.0001");
     await change(db, tenant, `refused_at = ${last}`);
     expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
     expect((await refusedAt(db, tenant)).fresh).toBe(again);
   });
 
-  test("is noted of fifty at once by one of them", async () => {
+  test("is recorded by one of fifty concurrent calls", async () => {
     const [setup, callers] = [openPool(2), openPool(50)];
     try {
       const tenant = await tenantWith(setup.db, "0.0001");
-      // Connections that are open already, so that they meet, and that have updated nothing before.
+      // Opens the connections first, so that the calls overlap, and on connections that have updated nothing yet.
       await Promise.all(Array.from({ length: 50 }, () => callers.db.query("select pg_sleep(0.2)")));
       const sql = `select r.answer, pg_stat_get_xact_tuples_updated('ai.budgets'::regclass)::int as updated
         from (select ai.begin_run($1)::json as answer offset 0) r`;
@@ -120,7 +120,7 @@ describe("a refusal for a budget", () => {
     }
   });
 
-  test("is forgotten by a raise, and by nothing else", async ({ db }) => {
+  test("is cleared by a raise and by nothing else", async ({ db }) => {
     const tenant = await tenantWith(db, "10");
     await change(db, tenant, "refused_at = now()");
     for (const limit of ["10", "9"]) {
@@ -150,13 +150,13 @@ describe("a budget that refuses calls", () => {
   test.for([
     ["date_trunc('month', now(), 'UTC')", 100],
     ["date_trunc('month', now(), 'UTC') - interval '1 microsecond'", 80],
-  ] as const)("counts refusals of the current month: one of %s warns at %i", async ([at, threshold], { db }) => {
+  ] as const)("counts only refusals of the current month: one at %s warns at %i", async ([at, threshold], { db }) => {
     const tenant = await tenantWith(db, "10");
     await change(db, tenant, `spent_usd = 9, refused_at = ${at}`);
     expect(await thresholds(db, tenant)).toEqual([threshold]);
   });
 
-  test("notes the first refusal of a month even within a minute of the one before", async ({ db }) => {
+  test("records the first refusal of a month even within a minute of the previous one", async ({ db }) => {
     const tenant = await tenantWith(db, "0.0001");
     const before = "least(now() - interval '30 seconds', date_trunc('month', now(), 'UTC') - interval '1 microsecond')";
     await change(db, tenant, `refused_at = ${before}`);
@@ -164,13 +164,13 @@ describe("a budget that refuses calls", () => {
     expect((await refusedAt(db, tenant)).fresh).toBe(true);
   });
 
-  test("says nothing of what the month before holds, until a call of this one was admitted", async ({ db }) => {
+  test("does not warn about what the previous month holds, until a call of this month was admitted", async ({ db }) => {
     const tenant = await tenantWith(db, "10");
     await change(db, tenant, "reserved_usd = 9, refused_at = now(), period_start = period_start - interval '1 month'");
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("is told of with what is spent, held and left, exactly, and not again when all is spent", async ({ db }) => {
+  test("warns with the exact amounts spent, held and left, and not again when all is spent", async ({ db }) => {
     const tenant = await tenantWith(db, "0.001");
     for (let n = 0; n < 3; n += 1) await settle(db, [outcome(await begin(db, chatCall(tenant)), all)]);
     expect(await thresholds(db, tenant)).toEqual([50]);
@@ -190,13 +190,13 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("is not used up by one absurdly large request", async ({ db }) => {
+  test("does not count as used up because of one absurdly large request", async ({ db }) => {
     const tenant = await tenantWith(db, "0.001");
     expect(await refusedIn(db, chatCall(tenant, { output_limit: 1_000_000 }))).toBe("budget_exceeded");
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("warns anew after a raise when it refuses anew, and only then", async ({ db }) => {
+  test("warns again after a raise only when it refuses again", async ({ db }) => {
     const tenant = await tenantWith(db, "0.001");
     await change(db, tenant, "spent_usd = 0.0009");
     await begin(db, chatCall(tenant));
@@ -208,7 +208,7 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([100]);
   });
 
-  test("keeps its figures to itself where the workspace hides what providers charge", async ({ db }) => {
+  test("omits its figures if the workspace hides provider cost", async ({ db }) => {
     const tenant = await tenantWith(db, "10");
     await change(db, tenant, "spent_usd = 9, refused_at = now()");
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
@@ -219,7 +219,7 @@ describe("a budget that refuses calls", () => {
   });
 });
 
-describe("many at once", () => {
+describe("concurrent", () => {
   let db: Database;
   let close: () => Promise<void>;
   beforeAll(() => {
@@ -227,7 +227,7 @@ describe("many at once", () => {
   });
   afterAll(() => close());
 
-  test("fifty refusals and fifty sweeps are one mail", async () => {
+  test("fifty refusals and fifty sweeps send one email", async () => {
     const tenant = await tenantWith(db, "0.0005");
     await Promise.all([begin(db, chatCall(tenant)), begin(db, chatCall(tenant))]);
     const posted = await Promise.all(
@@ -245,11 +245,11 @@ describe("many at once", () => {
     );
     const told = "select threshold, posted_at is not null as posted from ai.budget_alerts where workspace_id = $1";
     await expect.poll(() => db.query(told, [tenant.workspaceId])).toEqual([{ threshold: 100, posted: true }]);
-    // None, where it was the stack's own server that swept.
+    // Zero if the stack's own server swept.
     expect(posted.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(1);
   });
 
-  test("refusals lock in one order with single calls, batches and settlements", async () => {
+  test("refusals lock in the same order as single calls, batches and settlements", async () => {
     const tenants = await Promise.all([tenantWith(db, "0.001"), tenantWith(db, "1")]);
     for (const tenant of tenants) {
       await db.query("select ai.set_budget('workspace', $1, $1, 0.0012)", [tenant.workspaceId]);

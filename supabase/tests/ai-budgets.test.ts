@@ -43,7 +43,7 @@ const change = (db: Database, asker: Asker, given: Change) =>
     return row.answer;
   });
 
-/** A UUID version 8 (RFC 9562, 5.8) of a label's SHA-256. */
+/** Returns a UUID version 8 (RFC 9562, 5.8) of a label's SHA-256. */
 function labelId(label: string): string {
   const hash = createHash("sha256").update(label).digest();
   hash[6] = ((hash[6] ?? 0) & 0x0f) | 0x80;
@@ -63,7 +63,7 @@ async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {
 }
 
 describe("a workspace's budgets", () => {
-  test("list what can have one, with what it has spent, exactly", async ({ db }) => {
+  test("list everything that can have one, with its exact spend", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { monthlyBudgetUsd: "1.5" } });
     const appId = await linkApp(db, tenant);
     await settle(db, [outcome(await begin(db, chatCall(tenant)))]);
@@ -87,9 +87,7 @@ describe("a workspace's budgets", () => {
     ]);
   });
 
-  test("are listed page by page, each once, whatever becomes of their limits and names between the pages", async ({
-    db,
-  }) => {
+  test("are paged without gaps or repeats, even if limits and names change between pages", async ({ db }) => {
     const tenant = await createTenant(db);
     const appId = await linkApp(db, tenant);
     const keyIds = [tenant.keyId];
@@ -97,7 +95,7 @@ describe("a workspace's budgets", () => {
       const { id } = await addKey(db, tenant, n % 2 ? { monthlyBudgetUsd: "1" } : {});
       keyIds.push(id);
     }
-    // Made at different moments, which one transaction cannot tell; the last two at the same.
+    // Gives the keys different creation times, which one transaction can't; the last two share one.
     for (const [n, id] of keyIds.entries()) {
       await db.query("update ai.keys set created_at = now() + $2 * interval '1 microsecond' where id = $1", [
         id,
@@ -142,7 +140,7 @@ describe("a workspace's budgets", () => {
     expect(answer.budgets.map(({ scope }) => scope)).toEqual(["workspace", "key"]);
   });
 
-  test("of a label say whether a live key carries it", async ({ db }) => {
+  test("for a label show whether a live key carries it", async ({ db }) => {
     const tenant = await createTenant(db, { key: { entityId: "carried" } });
     await change(db, tenant, { scope: "label", label: "warns", limit: "1" });
     const labels = async () =>
@@ -164,7 +162,7 @@ describe("a workspace's budgets", () => {
     expect(lines.map(({ subject }) => subject)).toEqual(["warns", "carried", "warns"]);
   });
 
-  test("of a member who has left are listed while they have spent something", async ({ db }) => {
+  test("for a former member are listed while they have spent something", async ({ db }) => {
     const tenant = await createTenant(db);
     const { sub: subject } = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     await change(db, tenant, { scope: "member", subject, limit: "1" });
@@ -178,7 +176,7 @@ describe("a workspace's budgets", () => {
     expect(await ofMember()).toMatchObject({ live: false, limitUsd: "1" });
   });
 
-  test("are read with use_ai_studio, those of keys by who manages keys or the policy", async ({ db }) => {
+  test("are read with use_ai_studio, those of keys by members who manage keys or the policy", async ({ db }) => {
     const tenant = await createTenant(db);
     for (const { role, permissions } of workspaceRoles) {
       const { sub: ownerId } = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -197,7 +195,7 @@ describe("a workspace's budgets", () => {
     ["key", "manage_ai_keys"],
     ["member", "manage_ai_policy"],
     ["label", "manage_ai_policy"],
-  ] as const)("of scope %s change with %s alone", async ([scope, permission], { db }) => {
+  ] as const)("of scope %s can be changed only with %s", async ([scope, permission], { db }) => {
     const tenant = await createTenant(db);
     const subject = {
       workspace: tenant.workspaceId,
@@ -224,7 +222,7 @@ describe("a workspace's budgets", () => {
     }
   });
 
-  test("begin with what the month has cost so far, a key's with what all keys of its line have", async ({ db }) => {
+  test("begin with this month's cost so far, a key's with that of all keys in its line", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const other = await addKey(db, tenant);
     await settle(db, [
@@ -241,7 +239,7 @@ describe("a workspace's budgets", () => {
     expect((await begin(db, chatCall(tenant))).refused).toBe("budget_exceeded");
   });
 
-  test("are lifted with null, logged, and refused where they are another's or were changed meanwhile", async ({
+  test("are removed with null, logged, and refused if they belong to another workspace or changed meanwhile", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -273,7 +271,7 @@ describe("a workspace's budgets", () => {
     ]);
   });
 
-  test("of keys that have ended are listed while they have spent something, and no longer", async ({ db }) => {
+  test("for expired or revoked keys are listed only while they have spent something", async ({ db }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "1" } });
     await db.query("update ai.keys set revoked_at = now() where workspace_id = $1", [tenant.workspaceId]);
     const keys = async () => (await read(db, tenant)).budgets.filter(({ scope }) => scope === "key");
@@ -282,7 +280,7 @@ describe("a workspace's budgets", () => {
     expect(await keys()).toMatchObject([{ live: false, limitUsd: "1", spentPercent: "10" }]);
   });
 
-  test("are used up when all is spent, or a call was refused and 80% is gone; not when nothing may be spent", async ({
+  test("are used up when all is spent, or a call was refused and 80% is spent; not when the limit is zero", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "10" } });
@@ -297,7 +295,7 @@ describe("a workspace's budgets", () => {
     expect(await usedUp("limit_usd = 0")).toBe(false);
   });
 
-  test("show nothing of what was spent where the workspace hides what providers charge", async ({ db }) => {
+  test("omit the spend if the workspace hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "1" } });
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
       tenant.workspaceId,
@@ -314,7 +312,7 @@ describe("a workspace's budgets", () => {
     expect(budgets.find(({ scope }) => scope === "key")).toMatchObject(hidden);
   });
 
-  test("of 50 who change one at once from the same state, one does", async () => {
+  test("change once when 50 concurrent callers change one from the same state", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {
@@ -334,7 +332,7 @@ describe("a workspace's budgets", () => {
   });
 });
 
-test("what a policy can choose from is the catalogue, with what plan and root grants leave", async ({ db }) => {
+test("offer a policy the catalogue, limited by plan and root grants", async ({ db }) => {
   const tenant = await createTenant(db, { plan: { requestsPerMinute: 60 } });
   const other = await createTenant(db);
   const off = await createTenant(db);

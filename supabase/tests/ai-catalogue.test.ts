@@ -3,7 +3,7 @@ import { begin, chatCall, createTenant } from "./ai-fixtures.ts";
 import { one, test } from "./database.ts";
 
 describe("the price book", () => {
-  test("two prices of one tier cannot hold at once", async ({ db }) => {
+  test("refuses two overlapping prices of one tier", async ({ db }) => {
     const { model } = await createTenant(db);
     const add = (valid: string, tier = 0) =>
       db.query(
@@ -19,7 +19,7 @@ describe("the price book", () => {
     });
   });
 
-  test("a price never changes; its range can be closed", async ({ db }) => {
+  test("never changes a price, but can close its range", async ({ db }) => {
     const { model } = await createTenant(db);
     const change = (set: string) =>
       db.asRole("service_role", () => db.query(`update ai.model_prices set ${set} where model_id = $1`, [model]));
@@ -30,7 +30,7 @@ describe("the price book", () => {
 });
 
 describe("the ledger", () => {
-  test("is append-only, for its owner too", async ({ db }) => {
+  test("is append-only, even for its owner", async ({ db }) => {
     await createTenant(db, { credits: "1" });
     for (const sql of ["update ai.credit_ledger set amount = 0", "delete from ai.credit_ledger"]) {
       await db.query("savepoint s");
@@ -41,7 +41,7 @@ describe("the ledger", () => {
 });
 
 describe("keys", () => {
-  test("none is created without the standing approval", async ({ db }) => {
+  test("are not created without a current approval", async ({ db }) => {
     const { workspaceId } = await createTenant(db);
     await db.query("delete from ai.key_approvals where workspace_id = $1", [workspaceId]);
     await expect(
@@ -51,7 +51,7 @@ describe("keys", () => {
 });
 
 describe("partitions of ai.runs", () => {
-  test("this month and three ahead are there, closed like their parent", async ({ db }) => {
+  test("exist for this month and the next three, closed like their parent", async ({ db }) => {
     const partitions = await db.query<{ name: string }>(
       `select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
        where i.inhparent = 'ai.runs'::regclass and c.relrowsecurity order by 1`,
@@ -64,7 +64,7 @@ describe("partitions of ai.runs", () => {
     expect(partitions.map(({ name }) => name)).toEqual(expect.arrayContaining([...months, "runs_default"]));
   });
 
-  test("a new one has row-level security, the MFA policy and no grants", async ({ db }) => {
+  test("get row-level security, the MFA policy and no grants when created", async ({ db }) => {
     await db.query("select ai.create_run_partitions(5)");
     const rows = await db.query(
       `select c.relrowsecurity as secured,
@@ -81,7 +81,7 @@ describe("partitions of ai.runs", () => {
     expect(await one(db, { sql: "select ai.create_run_partitions(5) as made" })).toEqual({ made: 0 });
   });
 
-  test("a run's id tells its moment", async ({ db }) => {
+  test("a run's id contains its time", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     expect(run.run_id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);

@@ -8,7 +8,7 @@ const countedOf = ({ records }: { records: Record[] }) =>
   records.filter(({ counted }) => counted).map(({ externalRunId, amountUsd }) => [externalRunId, amountUsd]);
 const amountsOf = async (book: { list: () => Promise<{ records: Record[] }> }) =>
   countedOf(await book.list()).toSorted();
-/** Of this transaction, whose moment they have. */
+/** Counts the imports of this transaction, which share its timestamp. */
 const imports = (db: Database) =>
   one<{ n: number }>(db, { sql: "select count(*)::int as n from ai.cost_imports where imported_at = now()" });
 
@@ -63,7 +63,7 @@ describe("a cost file", () => {
     });
   });
 
-  test("imported again stores nothing and leaves no further import", async ({ db }) => {
+  test("imported again stores nothing and creates no further import", async ({ db }) => {
     const book = await createBook(db);
     const document = documentOf([usd("2026-10-03", "1"), usd("2026-10-04", "2")]);
     await book.importPreviewed(document);
@@ -81,7 +81,7 @@ describe("a cost file", () => {
     expect((await book.list()).records.map(({ revision }: { revision: number }) => revision)).toEqual([1, 1]);
   });
 
-  test("corrects the days whose totals differ, and says from what to what", async ({ db }) => {
+  test("corrects the days whose totals differ, and reports the old and new totals", async ({ db }) => {
     const book = await createBook(db);
     await book.importPreviewed(documentOf([usd("2026-10-03", "1"), usd("2026-10-04", "2"), usd("2026-10-05", "3")]));
     const corrected = documentOf([usd("2026-10-04", "2.5"), usd("2026-10-03", "1"), usd("2026-10-06", "4")]);
@@ -100,9 +100,9 @@ describe("a cost file", () => {
     expect((await book.list()).totals).toMatchObject({ amountUsd: "10.5", records: 4 });
   });
 
-  test("says which imported days of its time it lacks, and sets them to 0 if asked", async ({ db }) => {
+  test("reports which imported days of its period it lacks, and sets them to 0 on request", async ({ db }) => {
     const book = await createBook(db);
-    // A bill with all services, of which only acct-1 uses the gateway's; before and after it other files.
+    // A bill for all services, of which only acct-1 uses the gateway's, with other files before and after it.
     await book.importPreviewed(documentOf([usd("2026-10-02", "7", "s3-only")]));
     await book.importPreviewed(
       documentOf([
@@ -155,7 +155,7 @@ describe("a cost file", () => {
       ["openai-costs:zero:2026-10-05", "0"],
     ]);
     expect(await book.importPreviewed(clearing)).toMatchObject({ importId: null, cleared: 0 });
-    // One that only clears is an import as well.
+    // A file that only clears days is an import too.
     await book.importPreviewed(documentOf([usd("2026-10-04", "40", "s3-only")]));
     expect(await book.importPreviewed(clearing)).toMatchObject({
       importId: expect.any(String),
@@ -182,9 +182,9 @@ describe("a cost file", () => {
     expect([corrected.list[0].day, corrected.list[99].day]).toEqual(["2026-05-01", "2026-08-08"]);
   });
 
-  test("adds up an account's amounts of a day before it rounds", async ({ db }) => {
+  test("sums an account's amounts for a day before rounding", async ({ db }) => {
     const book = await createBook(db);
-    // Amazon's cost and usage reports have amounts with more decimals than the column: each alone would round away.
+    // Amazon's cost and usage reports have more decimals than the column, so each amount alone would round to zero.
     const tiny = { currency: "USD", amount: "0.0000000000004" };
     await book.importPreviewed(
       documentOf([
@@ -195,7 +195,7 @@ describe("a cost file", () => {
     expect(countedOf(await book.list())).toEqual([["openai-costs:a:2026-10-03", "0.000000000001"]]);
   });
 
-  test("may have days below zero: refunds and credits exceed the cost", async ({ db }) => {
+  test("may have days below zero when refunds and credits exceed the cost", async ({ db }) => {
     const book = await createBook(db);
     const refund = {
       accountId: "acct-1",
@@ -210,7 +210,7 @@ describe("a cost file", () => {
     expect((await book.list()).totals.amountUsd).toBe("0.499999999999");
   });
 
-  test("replaces the day's runs and services, which stay for audit", async ({ db }) => {
+  test("replaces the day's runs and services, which are kept for audit", async ({ db }) => {
     const book = await createBook(db);
     const day = { granularity: "account_day", occurredAt: "2026-10-03T00:00:00Z" };
     await book.store({ externalRunId: "run-1", amountUsd: "1", occurredAt: "2026-10-03T23:59:59.999999Z" });
@@ -225,14 +225,14 @@ describe("a cost file", () => {
     await book.store({ ...day, externalRunId: "tokens", service: "tokens", amountUsd: "16" });
     await book.store({ ...day, externalRunId: "storage", service: "storage", amountUsd: "32" });
     const document = documentOf([usd("2026-10-03", "50")]);
-    // The run of that day does not count any more: the services' totals replace it.
+    // The run of that day no longer counts: the services' totals replace it.
     expect(await book.preview(document)).toMatchObject({ replaced: { records: 2, amountUsd: "48" } });
     await book.importPreviewed(document);
     const { totals } = await book.list();
     expect(totals).toEqual({ amountUsd: "64", records: 7, replacedRecords: 3, replacedUsd: "49" });
   });
 
-  test("counts in place of a total that an app reported under another run id", async ({ db }) => {
+  test("replaces a total that an app reported under another run id", async ({ db }) => {
     const book = await createBook(db);
     const day = { granularity: "account_day", occurredAt: "2026-10-03T00:00:00Z" };
     const document = documentOf([usd("2026-10-03", "15")]);
@@ -243,7 +243,7 @@ describe("a cost file", () => {
     });
     await book.importPreviewed(document);
     expect(countedOf(await book.list())).toEqual([["openai-costs:acct-1:2026-10-03", "15"]]);
-    // Observed later than the file was imported: it counts, until the file is imported again.
+    // Observed after the file was imported, so it counts until the file is imported again.
     await db.query(
       "update ai.external_provider_costs set observed_at = observed_at - interval '1 hour' where external_run_id like '%-costs:%'",
     );
@@ -258,7 +258,7 @@ describe("a cost file", () => {
     expect(countedOf(await book.list())).toEqual([["openai-costs:acct-1:2026-10-03", "15"]]);
   });
 
-  test("corrects what the provider's API said, and is corrected by a newer observation of it", async ({ db }) => {
+  test("corrects what the provider's API reported, and is corrected by its newer observation", async ({ db }) => {
     const book = await createBook(db);
     const fromApi = (amountUsd: string, observedAt: string) =>
       book.store({
@@ -281,7 +281,7 @@ describe("a cost file", () => {
     });
     expect(await fromApi("11", at)).toEqual({ outcome: "corrected" });
     expect((await book.list()).records).toMatchObject([{ amountUsd: "11", original: null, import: null, revision: 3 }]);
-    // Its clock is ahead, and the file is imported now.
+    // The API's clock is ahead, and the file is imported now.
     expect(await book.importPreviewed(document)).toMatchObject({ corrected: 1 });
     expect((await book.list()).records).toMatchObject([{ amountUsd: "10.8", revision: 4 }]);
   });
@@ -300,7 +300,7 @@ describe("amounts in other currencies", () => {
   };
   const rates = { EUR: "1.08", JPY: "0.006667" };
 
-  test("are converted at the rates that a person entered, and kept with the USD", async ({ db }) => {
+  test("are converted at the rates a person entered, and stored with the USD amount", async ({ db }) => {
     const book = await createBook(db);
     await db.query("update public.profiles set display_name = 'Fin Ance' where id = $1", [book.ownerId]);
     const document = documentOf([mixed, usd("2026-10-04", "7")], { rates, timeZone: "America/Los_Angeles" });
@@ -349,10 +349,10 @@ describe("amounts in other currencies", () => {
     ["a negative rate", { EUR: "-1" }, "rate of EUR"],
     ["a rate with an exponent", { EUR: "1e0" }, "rate of EUR"],
     ["a rate with 13 decimals", { EUR: "1.0000000000001" }, "rate of EUR"],
-    ["a rate that is a number, which JSON may round", { EUR: 1.08 }, "rate of EUR"],
+    ["a rate as a JSON number, which may be rounded", { EUR: 1.08 }, "rate of EUR"],
     ["a rate of USD", { EUR: "1", USD: "2" }, "rate of USD"],
     ["a currency in lower case", { eur: "1" }, "rate of eur"],
-  ] as [string, object, string][])("with %s are refused", async ([, given, words], { db }) => {
+  ] as [string, object, string][])("are refused with %s", async ([, given, words], { db }) => {
     const book = await createBook(db);
     const euro = { accountId: "a", day: "2026-10-03", amounts: [{ currency: "EUR", amount: "1" }] };
     const document = { ...documentOf([euro]), rates: given };
@@ -361,7 +361,7 @@ describe("amounts in other currencies", () => {
     expect(await book.importFile(document)).toEqual(refusal);
   });
 
-  test("take a rate of 12 decimals", async ({ db }) => {
+  test("accept a rate with 12 decimals", async ({ db }) => {
     const book = await createBook(db);
     const euro = { accountId: "a", day: "2026-10-03", amounts: [{ currency: "EUR", amount: "1" }] };
     const document = documentOf([euro], { rates: { EUR: "0.000000000001" } });
@@ -401,7 +401,7 @@ describe("a document", () => {
     ["days", { days: [amountOf("1")] }, { days: [] }],
     ["days", { days: [amountOf("1")] }, { days: "none" }],
     ["days", { days: [amountOf("1")] }, { days: [null] }],
-  ] as [string, object, object][])("takes %s %j, not %j", async ([param, inside, outside], { db }) => {
+  ] as [string, object, object][])("accepts %s %j, and refuses %j", async ([param, inside, outside], { db }) => {
     const book = await createBook(db);
     const base = documentOf([usd("2026-10-03", "1")]);
     expect(await book.preview({ ...base, ...inside })).toMatchObject({ outcome: "previewed" });
@@ -411,7 +411,7 @@ describe("a document", () => {
     expect(await imports(db)).toEqual({ n: 0 });
   });
 
-  test("takes 20,000 days, not one more", async ({ db }) => {
+  test("may have up to 20,000 days", async ({ db }) => {
     const book = await createBook(db);
     const days = Array.from({ length: 20_000 }, (_, n) => usd("2026-10-03", "0.01", `account ${n}`));
     expect(await book.preview(documentOf(days))).toMatchObject({ totalUsd: "200", added: { days: 20_000 } });
@@ -425,7 +425,7 @@ describe("a document", () => {
     });
   });
 
-  test("of a long account and provider is stored under a run id that fits", async ({ db }) => {
+  test("with a long account and provider is stored under a run id that fits", async ({ db }) => {
     const book = await createBook(db);
     const [provider, account] = ["p".repeat(100), "a".repeat(138)];
     await book.importPreviewed(
@@ -458,7 +458,7 @@ describe("the operator's command", () => {
     ).toEqual({ actor_id: null, action: "costs.import", target: "costs openai", file: "costs.json" });
   });
 
-  test("refuses an app that cannot act in the workspace, and half a book", async ({ db }) => {
+  test("refuses an app that can't act in the workspace, and an incomplete book", async ({ db }) => {
     const [book, other] = [await createBook(db), await createBook(db)];
     const document = documentOf([usd("2026-10-03", "5")]);
     for (const place of [
@@ -472,7 +472,7 @@ describe("the operator's command", () => {
   });
 });
 
-test("a member without use_ai_studio, and an app that is not linked, import nothing", async ({ db }) => {
+test("a member without use_ai_studio and an unlinked app can't import", async ({ db }) => {
   const [book, other] = [await createBook(db), await createBook(db)];
   const document = documentOf([usd("2026-10-03", "5")]);
   const ask = (member: string, app: string) =>
@@ -490,7 +490,7 @@ test("a member without use_ai_studio, and an app that is not linked, import noth
   expect(await imports(db)).toEqual({ n: 0 });
 });
 
-test("an import is in the workspace's activity, and immutable", async ({ db }) => {
+test("an import appears in the workspace's activity, and is immutable", async ({ db }) => {
   const book = await createBook(db);
   const { importId } = await book.importPreviewed(documentOf([usd("2026-10-03", "5"), usd("2026-10-04", "-1")]));
   expect(
@@ -541,7 +541,7 @@ test("a record keeps its file, rate and amounts after the person's account is de
 });
 
 describe("the platform's book", () => {
-  test("takes a file from an admin, with a line in the audit log, and leaves workspaces' books alone", async ({
+  test("accepts a file from an admin, with a line in the audit log, and leaves workspaces' books alone", async ({
     db,
   }) => {
     const account = randomUUID();
@@ -576,9 +576,7 @@ describe("the platform's book", () => {
     ).toEqual({ n: 0 });
   });
 
-  test("corrects its days, and refuses one who is not an admin, a state that changed and a bad document", async ({
-    db,
-  }) => {
+  test("corrects its days, and refuses a non-admin, a changed state and a malformed document", async ({ db }) => {
     const account = randomUUID();
     const platform = await createPlatformBook(db);
     const provider = `p-${account}`;

@@ -24,7 +24,7 @@ function link(db: Database, app: App, tenant: Tenant, linked: boolean) {
   });
 }
 
-/** What a reading function of the gateway answers to a call. */
+/** Returns what one of the gateway's read functions answers to a call. */
 async function readAs(db: Database, name: string, call: object): Promise<unknown> {
   const sql = `select ai.${name}($1) as answer`;
   const row = await db.asRole("gateway", () => one<{ answer: unknown }>(db, { sql, values: [JSON.stringify(call)] }));
@@ -33,7 +33,7 @@ async function readAs(db: Database, name: string, call: object): Promise<unknown
 
 describe("a person's own session", () => {
   test.for(workspaceRoles)(
-    "of a $role may call where they may use the studio",
+    "of a $role may call if that role may use the studio",
     async ({ role, permissions }, { db }) => {
       const tenant = await createTenant(db, { credits: "100" });
       const claims = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -56,7 +56,7 @@ describe("a person's own session", () => {
     else expect(answer).toEqual({ refused: refusals[mfa] ?? "MFA_REQUIRED" });
   });
 
-  test("names its workspace, and gets no hint of others", async ({ db }) => {
+  test("names its workspace, and gets no hint of other workspaces", async ({ db }) => {
     const [tenant, other] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "owner" });
     const nowhere = "00000000-0000-0000-0000-000000000000";
@@ -68,14 +68,14 @@ describe("a person's own session", () => {
     }
   });
 
-  test("of a banned account is none", async ({ db }) => {
+  test("of a banned account is refused as unknown", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     await db.query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [claims.sub]);
     expect(await begin(db, sessionCall(tenant, claims))).toEqual({ refused: "invalid_api_key" });
   });
 
-  test("pays, and is written as what it is", async ({ db }) => {
+  test("pays, and is recorded as a session", async ({ db }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1" });
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     await db.query("select ai.grant_credits('member', $1, 100, 'test')", [claims.sub]);
@@ -98,7 +98,7 @@ describe("a person's own session", () => {
 });
 
 describe("an app's token", () => {
-  test("calls for its person, pays no credits, and shows what it would have cost", async ({ db }) => {
+  test("calls for its person, is not billed, and records what it would have cost", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "0.001" });
     const { app, claims, callOf } = await appTokenCall(db, tenant);
     const run = await begin(db, callOf());
@@ -122,7 +122,7 @@ describe("an app's token", () => {
     });
   });
 
-  test("needs the workspace header, and no other's", async ({ db }) => {
+  test("needs the header of its own workspace", async ({ db }) => {
     const tenant = await createTenant(db);
     const other = await createTenant(db);
     const { callOf } = await appTokenCall(db, tenant);
@@ -130,7 +130,7 @@ describe("an app's token", () => {
     expect(await begin(db, callOf({ workspace: other.workspaceId }))).toEqual({ refused: "workspace_mismatch" });
   });
 
-  test("needs ai:use to call at all, and tts:use to speak, of token and registration alike", async ({ db }) => {
+  test("needs ai:use to call and tts:use for speech, in both the token and the registration", async ({ db }) => {
     const tenant = await createTenant(db);
     const speech = { kind: "speech", model: "demo-speech", providers: ["demo_speech"] };
     const granted = "insert into ai.model_grants (model_id, plan_id) values ('demo-speech', $1)";
@@ -140,7 +140,7 @@ describe("an app's token", () => {
     const text = await appTokenCall(db, tenant, { scopes: ["workspace:session", "ai:use"] });
     expect(await begin(db, text.callOf())).not.toHaveProperty("refused");
     expect(await begin(db, text.callOf(speech))).toEqual({ refused: "insufficient_scope" });
-    // Before anybody looks at what is to be spoken.
+    // Refused before the input is read.
     expect(await checkCredential(db, text.callOf(speech))).toEqual({ refused: "insufficient_scope" });
     expect(await checkCredential(db, text.callOf())).toEqual({ workspace_id: tenant.workspaceId });
     expect(await checkCredential(db, whole.callOf(speech))).toEqual({ workspace_id: tenant.workspaceId });
@@ -148,7 +148,7 @@ describe("an app's token", () => {
     expect(await begin(db, whole.callOf())).toEqual({ refused: "insufficient_scope" });
   });
 
-  test("ends with its link, its person's policy and their membership", async ({ db }) => {
+  test("ends with its app's link, and with its person's policy and membership", async ({ db }) => {
     const tenant = await createTenant(db);
     const { app, claims, callOf } = await appTokenCall(db, tenant);
     await link(db, app, tenant, false);
@@ -165,14 +165,14 @@ describe("an app's token", () => {
     expect(await begin(db, callOf())).toEqual({ refused: "app_not_allowed" });
   });
 
-  test("ends with its registration for good", async ({ db }) => {
+  test("ends permanently with its app's registration", async ({ db }) => {
     const tenant = await createTenant(db);
     const { app, callOf } = await appTokenCall(db, tenant);
     await db.query("update private.apps set enabled = false where id = $1", [app.id]);
     expect(await begin(db, callOf())).toEqual({ refused: "invalid_api_key" });
   });
 
-  test("that is revoked or has expired is none", async ({ db }) => {
+  test("is refused as unknown once revoked or expired", async ({ db }) => {
     const tenant = await createTenant(db);
     const { app, callOf } = await appTokenCall(db, tenant);
     await db.query("update ai.app_tokens set expires_at = now() where app_id = $1", [app.id]);
@@ -186,9 +186,7 @@ describe("an app's token", () => {
 });
 
 describe("a key that is bound to an app", () => {
-  test("is exempt from credits while the app is registered, enabled and linked; refused while it is not", async ({
-    db,
-  }) => {
+  test("is not billed while the app is registered, enabled and linked, and refused otherwise", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const app = await bindKey(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -224,7 +222,7 @@ describe("a key that is bound to an app", () => {
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
   });
 
-  test("speaks only while the registration has tts:use", async ({ db }) => {
+  test("may use speech only while the registration has tts:use", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const { app } = await appTokenCall(db, tenant);
     await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);
@@ -247,7 +245,7 @@ describe("a key that is bound to an app", () => {
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
   });
 
-  test("keeps to the budget of its app, and gives back what it did not use", async ({ db }) => {
+  test("observes its app's budget, and returns what it did not use", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "0", prices: { input: "1", output: "1" } });
     const app = await bindKey(db, tenant);
     await db.query(

@@ -15,7 +15,7 @@ type Alert = {
   threshold: string;
 };
 
-/** A workspace whose balance is what is given, and whose plan warns below 100 credits. */
+/** Creates a workspace with the given balance, whose plan warns below 100 credits. */
 async function tenantWith(db: Database, credits: string, options: TenantOptions = {}): Promise<Tenant> {
   const tenant = await createTenant(db, { ...options, credits });
   await setThreshold(db, tenant, "100");
@@ -34,7 +34,7 @@ const setBalance = (db: Database, { workspaceId, ownerId }: Tenant, balance: str
   ]);
 
 async function sweep(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
-  // The stack's own server may be sweeping: then this would find nothing.
+  // The stack's own server may be sweeping, and then this sweep would find nothing.
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_credit_alerts', 0))");
   const { alerts } = await db.asRole("service_role", () =>
     one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_credit_alerts(100000) as alerts" }),
@@ -52,14 +52,17 @@ async function post(db: Database, alert: Alert | undefined): Promise<number> {
   return mails;
 }
 
-/** Sweeps, and queues what was found. @returns the levels */
+/**
+ * Sweeps, and queues emails for what it found.
+ * @returns the levels
+ */
 async function warn(db: Database, tenant: Tenant): Promise<string[]> {
   const alerts = await sweep(db, tenant);
   for (const alert of alerts) await post(db, alert);
   return alerts.map(({ level }) => level);
 }
 
-/** A call that is refused for lack of credits. */
+/** Makes a call that is refused for lack of credits. */
 async function refuse(db: Database, tenant: Tenant): Promise<void> {
   const answer = await begin(db, chatCall(tenant, { output_limit: 32768 }));
   expect(answer).toMatchObject({ refused: "insufficient_credits" });
@@ -112,7 +115,7 @@ describe("a balance", () => {
     expect(await warn(db, late)).toEqual(["empty"]);
   });
 
-  test("that a top-up lifted is warned about again, each level that it was lifted above", async ({ db }) => {
+  test("that a top-up raised is warned about again, for each level it was raised above", async ({ db }) => {
     const tenant = await tenantWith(db, "100");
     await setBalance(db, tenant, "0");
     expect(await warn(db, tenant)).toEqual(["empty"]);
@@ -125,7 +128,7 @@ describe("a balance", () => {
     expect(await warn(db, tenant)).toEqual(["low"]);
   });
 
-  test("that a correction lifted without a top-up is not warned about again", async ({ db }) => {
+  test("that a correction raised without a top-up is not warned about again", async ({ db }) => {
     const tenant = await tenantWith(db, "99");
     expect(await warn(db, tenant)).toEqual(["low"]);
     await setBalance(db, tenant, "101");
@@ -134,7 +137,7 @@ describe("a balance", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("is warned about again below a lowered threshold, and at once below a raised one", async ({ db }) => {
+  test("is warned about again below a lowered threshold, and immediately below a raised one", async ({ db }) => {
     const tenant = await tenantWith(db, "99");
     expect(await warn(db, tenant)).toEqual(["low"]);
     await setThreshold(db, tenant, "50");
@@ -148,7 +151,7 @@ describe("a balance", () => {
     await db.query("update ai.plans set payer = 'member' where id = $1", [moved.planId]);
     await db.query("update public.workspaces set deleted_at = now() where id = $1", [deleted.workspaceId]);
     expect([...(await warn(db, moved)), ...(await warn(db, deleted))]).toEqual([]);
-    // As if it were moved after a sweep that could not queue its emails.
+    // As if the balance moved after a sweep that could not queue its emails.
     const late = await tenantWith(db, "1");
     expect(await sweep(db, late)).toHaveLength(1);
     await db.query("update ai.plans set payer = 'member' where id = $1", [late.planId]);
@@ -171,7 +174,7 @@ describe("a refusal for lack of credits", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("is forgotten at a top-up, and after an hour", async ({ db }) => {
+  test("is cleared by a top-up, and after an hour", async ({ db }) => {
     const tenant = await tenantWith(db, "50", expensive);
     await refuse(db, tenant);
     await change(db, tenant, "1");
@@ -262,7 +265,7 @@ describe("emails about credits", () => {
     expect(await recipients(db)).toEqual([email]);
   });
 
-  test("are not queued where credits were added after the sweep", async ({ db }) => {
+  test("are not queued if credits were added after the sweep", async ({ db }) => {
     const tenant = await tenantWith(db, "1");
     const [alert] = await sweep(db, tenant);
     await change(db, tenant, "1000");
@@ -273,7 +276,7 @@ describe("emails about credits", () => {
   });
 
   test.for(["ai.sweep_credit_alerts()", "ai.queue_credit_alert_mails('{}', 'S', 'B')"] as const)(
-    "are the server's: other roles cannot call %s",
+    "are sent by the server only: other roles can't call %s",
     async (call, { db }) => {
       for (const role of ["anon", "authenticated", "gateway"] as const) {
         const failure = await failureOf(() => db.asRole(role, () => db.query(`select ${call}`)));
@@ -283,7 +286,7 @@ describe("emails about credits", () => {
   );
 });
 
-describe("the notice of the studio", () => {
+describe("the studio's notice", () => {
   const notice = async (db: Database, userId: string, workspaceId: string) =>
     (
       await db.asRole("service_role", () =>
@@ -299,13 +302,13 @@ describe("the notice of the studio", () => {
     ["99.99999999", { level: "low", available: "99.99999999" }],
     ["0", { level: "empty", available: "0" }],
     ["-3", { level: "empty", available: "0" }],
-  ] as const)("of a workspace with %s credits is %j", async ([credits, expected], { db }) => {
+  ] as const)("for a workspace with %s credits is %j", async ([credits, expected], { db }) => {
     const tenant = await tenantWith(db, "1000");
     await setBalance(db, tenant, credits);
     expect(await notice(db, tenant.ownerId, tenant.workspaceId)).toEqual(expected);
   });
 
-  test("of a member who pays is about their own balance", async ({ db }) => {
+  test("for a member who pays is about their own balance", async ({ db }) => {
     const tenant = await tenantWith(db, "1", { payer: "member" });
     const rich = await createUser(db);
     await join(db, { workspaceId: tenant.workspaceId, userId: rich.id, role: "member" });
@@ -314,13 +317,13 @@ describe("the notice of the studio", () => {
     expect(await notice(db, rich.id, tenant.workspaceId)).toBeNull();
   });
 
-  test("of an account that the first call opens is about the initial credits", async ({ db }) => {
+  test("for an account opened by the first call is about the initial credits", async ({ db }) => {
     const [none, some] = [await createTenant(db), await createTenant(db, { initialCredits: "50" })];
     expect(await notice(db, none.ownerId, none.workspaceId)).toEqual({ level: "empty", available: "0" });
     expect(await notice(db, some.ownerId, some.workspaceId)).toBeNull();
   });
 
-  test("is not shown to people outside the workspace", async ({ db }) => {
+  test("is not shown to non-members", async ({ db }) => {
     const tenant = await tenantWith(db, "0");
     expect(await notice(db, (await createUser(db)).id, tenant.workspaceId)).toBeNull();
   });

@@ -16,7 +16,7 @@ async function read(db: Database, name: "read_credits" | "read_usage", args: [st
   return row.answer;
 }
 
-/** Deducts credits of somebody's own balance without a run. */
+/** Deducts credits from a person's own balance without a run. */
 async function deduct(db: Database, userId: string, amount: string): Promise<void> {
   await db.query(
     `insert into ai.credit_ledger (account_id, kind, amount, balance_after)
@@ -25,7 +25,7 @@ async function deduct(db: Database, userId: string, amount: string): Promise<voi
   );
 }
 
-describe("a file of credits", () => {
+describe("a credit export", () => {
   test("has the same entries in pages, without totals", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     for (const amount of [1, 2, 3]) {
@@ -58,7 +58,7 @@ describe("credits of a free workspace", () => {
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);
     const { billed_credits: billed } = await runRow(db, run);
-    // The owner's balance pays in another workspace of theirs, too.
+    // The owner's balance also pays in another workspace of theirs.
     const elsewhere = await begin(db, chatCall(other));
     await db.query(
       `insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id)
@@ -107,7 +107,7 @@ describe("credits of a free workspace", () => {
     });
   });
 
-  test("of others are nobody's to read", async ({ db }) => {
+  test("are private to each member", async ({ db }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1000" });
     const stranger = await createUser(db);
     for (const name of ["read_credits", "read_usage"] as const) {
@@ -116,7 +116,7 @@ describe("credits of a free workspace", () => {
   });
 });
 
-test("a workspace that hides what providers charge shows its members credits alone", async ({ db }) => {
+test("a workspace that hides provider cost shows its members only credits", async ({ db }) => {
   const tenant = await createTenant(db, { credits: "1000" });
   const run = await begin(db, chatCall(tenant));
   await settle(db, [outcome(run)]);
@@ -145,7 +145,7 @@ test("a workspace that hides what providers charge shows its members credits alo
   expect(answer.rows).toMatchObject([{ provider: null, requests: 1 }]);
 });
 
-test("a workspace that hides what providers charge names no provider of its runs in usage or reconciliation", async ({
+test("a workspace that hides provider cost names no provider of its runs in usage or reconciliation", async ({
   db,
 }) => {
   const tenant = await createTenant(db, { credits: "1000" });

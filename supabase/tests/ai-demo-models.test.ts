@@ -3,7 +3,7 @@ import { models as behaviours } from "../../scripts/local-stack/services/provide
 import { createTenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
-/** What supabase/seed.sql brings, in the order in which people see it. */
+/** What supabase/seed.sql adds, in display order. */
 const newcomers = [
   { id: "demo-chat", name: "Demo chat", kind: "chat", isDefault: true },
   { id: "demo-long", name: "Demo long answer", kind: "chat", isDefault: false },
@@ -19,7 +19,7 @@ interface ListedModel {
   platform: { name: string; kind: string; default?: boolean; prices: object[] };
 }
 
-/** Each list of models in the order of its answer, as a workspace of the seed's team plan gets it. */
+/** Returns each list of models in its answer's order, as a workspace on the seed's team plan gets it. */
 async function readLists(db: Database) {
   const { workspaceId, ownerId, keyHash } = await createTenant(db);
   await db.query("update public.workspaces set plan_id = 'team' where id = $1", [workspaceId]);
@@ -66,7 +66,7 @@ test("models sort by kind, the default of each kind first, then by name", async 
   expect(ids).toBe("fdbcega");
 });
 
-test("the gateway, the console and the policy list models in one order", async ({ db }) => {
+test("the gateway, the console and the policy list models in the same order", async ({ db }) => {
   const lists = await readLists(db);
   const rows = await db.query<{ id: string }>("select m.id from ai.models m order by ai.model_order(m)");
   for (const [name, list] of Object.entries(lists)) {

@@ -4,7 +4,7 @@ import { appTokenCall, bindKey, sessionCall } from "./ai-callers.ts";
 import { addKey, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
-/** What `GET /v1/key` says of the credential of a call; every amount and time as SQL has it. */
+/** Returns what `GET /v1/key` reports about a call's credential, with amounts and times as SQL formats them. */
 async function describeCredential(db: Database, call: object) {
   const row = await one(db, { sql: "select ai.describe_credential($1) as answer", values: [JSON.stringify(call)] });
   return (row as { answer: Record<string, unknown> }).answer;
@@ -22,7 +22,7 @@ async function addBudget(db: Database, tenant: Tenant, { scope, subject, limit }
 const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 describe("a credential describes itself", () => {
-  test("as a key: its limits, budgets, what it spent and what is left", async ({ db }) => {
+  test("as a key: with its limits, its budgets, what it has spent and what is left", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "100",
       plan: { requestsPerMinute: 10, tokensPerMinute: 1000 },
@@ -71,7 +71,8 @@ describe("a credential describes itself", () => {
         },
       ],
       budgets: [
-        // 100 input tokens at 0.15 and 100 of output at 0.6 a million are held for the one; the other cost 13 and 7.
+        // The first call holds 100 input tokens at 0.15 and 100 output tokens at 0.6 a million; the other used 13 and
+        // 7.
         {
           scope: "key",
           limitUsd: 0.0005,
@@ -94,7 +95,7 @@ describe("a credential describes itself", () => {
     expect(JSON.stringify(answer)).not.toContain(tenant.keyHash);
   });
 
-  test("once its limits are used up, with nothing left; in the next minute and month, with all of it", async ({
+  test("with nothing left once its limits are used up, and with everything left in the next minute and month", async ({
     db,
   }) => {
     const tenant = await createTenant(db, {
@@ -119,9 +120,7 @@ describe("a credential describes itself", () => {
     expect(await left()).toMatchObject([[{ remainingRequests: 1 }], [{ spentUsd: 0, remainingUsd: 0.0001 }]]);
   });
 
-  test("as a key that is bound to an app: with the app's budget, and without the workspace's balance", async ({
-    db,
-  }) => {
+  test("as a key bound to an app: with the app's budget, and without the workspace's balance", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const app = await bindKey(db, tenant);
     await addBudget(db, tenant, { scope: "app", subject: app.id, limit: "1" });
@@ -136,7 +135,7 @@ describe("a credential describes itself", () => {
     });
   });
 
-  test("as an app's token: whose it is, and what that person spent through the app alone", async ({ db }) => {
+  test("as an app's token: with its person, and what that person spent through this app only", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 5 } });
     const [one, other] = [await appTokenCall(db, tenant), await appTokenCall(db, tenant)];
     await settle(db, [outcome(await begin(db, one.callOf())), outcome(await begin(db, other.callOf()))]);
@@ -155,7 +154,7 @@ describe("a credential describes itself", () => {
     });
   });
 
-  test("as a person's session: what they pay of themselves", async ({ db }) => {
+  test("as a person's session: with the balance that they pay from", async ({ db }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1", initialCredits: "7" });
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     expect(await describeCredential(db, sessionCall(tenant, claims))).toMatchObject({
@@ -170,11 +169,11 @@ describe("a credential describes itself", () => {
       spent: { requests: 0, costUsd: 0 },
       credits: { payer: "member", remaining: 7 },
     });
-    // Whoever holds the owner's key need not be the owner.
+    // The holder of the owner's key need not be the owner.
     expect(await describeCredential(db, chatCall(tenant))).toMatchObject({ credits: null });
   });
 
-  test("without what the workspace does not show: what providers charge", async ({ db }) => {
+  test("without provider cost if the workspace hides it", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "1" } });
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
       tenant.workspaceId,
@@ -186,7 +185,7 @@ describe("a credential describes itself", () => {
     });
   });
 
-  test("with nothing of another key, person or workspace in what it spent", async ({ db }) => {
+  test("without the spend of other keys, people or workspaces", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     const other = await addKey(db, tenant);
@@ -197,9 +196,7 @@ describe("a credential describes itself", () => {
     expect(await describeCredential(db, chatCall(tenant))).toMatchObject({ spent: { requests: 0 } });
   });
 
-  test("with the whole month in what it spent: days that are summed, days that changed since, and today", async ({
-    db,
-  }) => {
+  test("with the spend of the whole month: summarized days, days changed since, and today", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const spent = async () => (await describeCredential(db, chatCall(tenant))).spent;
     const counted = async () =>
@@ -231,7 +228,7 @@ describe("a credential describes itself", () => {
     expect(await spent()).toMatchObject(await counted());
   });
 
-  test("or refuses, as for any call", async ({ db }) => {
+  test("or is refused like any call", async ({ db }) => {
     const [tenant, other] = [await createTenant(db), await createTenant(db)];
     const refusals: [object, string][] = [
       [{ credential: { source: "key", hash: "00".repeat(32) } }, "invalid_api_key"],

@@ -6,7 +6,7 @@ import { openPool } from "./pools.ts";
 
 type Extended = Begun & { reserved_usd: string };
 
-/** Calls ai.extend_run: 300 bytes and 100 output tokens, at prices of 1 a million 2 credits. */
+/** Calls `ai.extend_run` with 300 bytes and 100 output tokens: 2 credits at a price of 1 per million. */
 async function extend(db: Database, run: Begun, changes: object = {}): Promise<Extended> {
   const step = { created_at: run.created_at, id: run.run_id, input_bytes: 300, output_limit: 100, ...changes };
   const row = await one(db, { sql: "select ai.extend_run($1) as answer", values: [JSON.stringify(step)] });
@@ -16,7 +16,7 @@ async function extend(db: Database, run: Begun, changes: object = {}): Promise<E
 const prices = { input: "1", output: "1" };
 
 describe("a further step of a run", () => {
-  test("is reserved beside the steps before it, and all of it goes back when the run ends", async ({ db }) => {
+  test("is reserved in addition to earlier steps, and everything is released when the run ends", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", markup: "1.2", prices });
     const run = await begin(db, chatCall(tenant));
     expect(run.reserved_credits).toBe("2.40000000");
@@ -30,7 +30,7 @@ describe("a further step of a run", () => {
     expect(await books(db, tenant)).toMatchObject({ balance: "99.76000000", reserved: "0.00000000" });
   });
 
-  test("needs what the balance still covers, exactly", async ({ db }) => {
+  test("is admitted up to exactly the balance", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "4", prices });
     const run = await begin(db, chatCall(tenant));
     expect(await extend(db, run, { output_limit: 101 })).toEqual({ refused: "insufficient_credits" });
@@ -39,7 +39,7 @@ describe("a further step of a run", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "4.00000000" });
   });
 
-  test("needs every budget, and holds none of them where it is refused", async ({ db }) => {
+  test("must fit every budget, and reserves in none of them if it is refused", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "4", prices, key: { monthlyBudgetUsd: "1" } });
     const run = await begin(db, chatCall(tenant));
     const held = () =>
@@ -58,7 +58,7 @@ describe("a further step of a run", () => {
     expect(await held()).toEqual({ usd: "0.000000000000" });
   });
 
-  test("counts its tokens, and no request, against the limits of the minute", async ({ db }) => {
+  test("counts its tokens, but no request, against the rate limits", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "100",
       prices,
@@ -97,7 +97,7 @@ describe("a further step of a run", () => {
     },
   );
 
-  test("is refused once the key is revoked, and once the run has ended", async ({ db }) => {
+  test("is refused once the key is revoked or the run has ended", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", prices });
     const run = await begin(db, chatCall(tenant));
     await db.query("update ai.keys set revoked_at = now() where id = $1", [tenant.keyId]);
@@ -106,7 +106,7 @@ describe("a further step of a run", () => {
     expect(await extend(db, run)).toEqual({ refused: "service_unavailable" });
   });
 
-  test("of 50 at once on a balance for 5, exactly 5 are admitted", async () => {
+  test("is admitted for exactly 5 of 50 concurrent callers on a balance for 5", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, { credits: "20", prices });

@@ -5,7 +5,7 @@ import { costOfCalls } from "../functions/_shared/call-price.ts";
 import type { TokenCounts } from "../functions/_shared/money.ts";
 import { createUser, type Database, one } from "./database.ts";
 
-/** A workspace that may call the gateway, on a plan, a model and prices of its own. */
+/** A workspace that may call the gateway, with its own plan, model and prices. */
 export type Tenant = {
   workspaceId: string;
   ownerId: string;
@@ -34,7 +34,7 @@ export type TenantOptions = {
 
 const providerId = "demo";
 
-/** Makes a tenant in which nothing is shared with any other test. */
+/** Creates a tenant that shares nothing with other tests. */
 export async function createTenant(db: Database, options: TenantOptions = {}): Promise<Tenant> {
   const id = randomBytes(6).toString("hex");
   const planId = `plan_${id}`;
@@ -72,13 +72,13 @@ export async function createTenant(db: Database, options: TenantOptions = {}): P
   return { ...tenant, keyId: key.id, keyHash: key.hash };
 }
 
-/** A chat model with one route and one price, granted to the plan. */
+/** Adds a chat model with one route and one price, granted to the plan. */
 async function addModel(
   db: Database,
   { model, planId, prices }: { model: string; planId: string; prices?: TenantOptions["prices"] },
 ): Promise<void> {
   const { input, cachedInput, output } = prices ?? { input: "0.15", output: "0.6" };
-  // In one statement: the doctor may look at the stack at any time.
+  // In one statement, because the doctor may check the stack at any time.
   await db.query(
     `with model as (
        insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')
@@ -93,7 +93,7 @@ async function addModel(
   await db.query("insert into ai.model_grants (model_id, plan_id) values ($1, $2)", [model, planId]);
 }
 
-/** A further key of the tenant's workspace. */
+/** Adds a key to the tenant's workspace. */
 export async function addKey(
   db: Database,
   { workspaceId, ownerId }: { workspaceId: string; ownerId: string },
@@ -121,7 +121,7 @@ export async function addKey(
   return { id: row.id, hash: hash.toString("hex") };
 }
 
-/** What the gateway tells ai.begin_run of a chat call. 300 bytes and 100 output tokens unless told otherwise. */
+/** Returns what the gateway passes to `ai.begin_run` for a chat call: by default 300 bytes and 100 output tokens. */
 export function chatCall(tenant: Pick<Tenant, "keyHash" | "model">, changes: object = {}): object {
   return {
     credential: { source: "key", hash: tenant.keyHash },
@@ -140,31 +140,31 @@ export type Begun = Pick<Run, "run_id" | "created_at" | "routes" | "reserved_usd
   refused?: string;
   reserved_credits: string;
   limits: ToldLimits;
-  /** Of a refusal. */
+  /** Set on a refusal. */
   at?: string;
 };
 
-/** What a caller would be told of the limits in an answer. */
+/** Returns the rate limits as a response would report them to the caller. */
 export function limitsOf({ limits, at, created_at }: Begun) {
   const { requests, tokens, resetSeconds } = readRateLimits(limits, at ?? created_at);
   const roomOf = (room: RateLimits["requests"]) => room && { limit: room.limit, remaining: room.remaining };
   return { requests: roomOf(requests), tokens: roomOf(tokens), resetSeconds };
 }
 
-/** Calls ai.begin_run. */
 export async function begin(db: Database, call: object): Promise<Begun> {
   const [row] = await db.query<{ answer: Begun }>("select ai.begin_run($1)::json as answer", [JSON.stringify(call)]);
   if (!row) throw new Error("begin_run answered nothing");
   return row.answer;
 }
 
-/** Calls ai.check_credential. */
 export async function checkCredential(db: Database, call: object): Promise<object | undefined> {
   const sql = "select ai.check_credential($1) as answer";
   return (await db.query<{ answer: object }>(sql, [JSON.stringify(call)]))[0]?.answer;
 }
 
-/** As begin_runs, but without a lock timeout: a wrong lock order would wait until Postgres finds the deadlock. */
+/**
+ * Like begin_runs, but without a lock timeout, so that a wrong lock order waits until Postgres detects the deadlock.
+ */
 export async function admitAll(db: Database, calls: readonly object[]): Promise<Begun[]> {
   const [row] = await db.query<{ answers: Begun[] }>("select array_to_json(ai.admit_calls($1)::json[]) as answers", [
     JSON.stringify(calls),
@@ -180,7 +180,10 @@ type OutcomeChanges = {
   [member: string]: unknown;
 };
 
-/** An outcome as the gateway reports it to ai.settle_runs: succeeded, in one call, with the provider's own counts. */
+/**
+ * Returns an outcome as the gateway reports it to `ai.settle_runs`: succeeded, in one call, with the provider's own
+ * counts.
+ */
 export function outcome(run: Begun, changes: OutcomeChanges = {}): object {
   const { route = 1, usage = { input_tokens: 13, output_tokens: 7 }, estimated = false, ...rest } = changes;
   return {
@@ -198,7 +201,10 @@ export function outcome(run: Begun, changes: OutcomeChanges = {}): object {
   };
 }
 
-/** Calls ai.settle_runs. @returns the runs that changed by it */
+/**
+ * Calls `ai.settle_runs`.
+ * @returns the runs that it changed
+ */
 export async function settle(
   db: Database,
   outcomes: object[],
@@ -210,7 +216,7 @@ export async function settle(
   return row?.answer ?? [];
 }
 
-/** The tenant's books: what its account, ledger and runs say, as exact decimals. */
+/** Returns the totals of the tenant's account, ledger and runs, as exact decimals. */
 export async function books(
   db: Database,
   { workspaceId, ownerId }: Pick<Tenant, "workspaceId" | "ownerId">,
@@ -237,7 +243,9 @@ export async function books(
   return row as Awaited<ReturnType<typeof books>>;
 }
 
-/** As if a run, or several, had been open for long, and silent for so many seconds: the sweeper is to look at it. */
+/**
+ * Backdates one or more runs so that they look open for long and silent for the given seconds, for the sweeper to find.
+ */
 export async function abandon(
   db: Database,
   runs: Pick<Begun, "created_at" | "run_id"> | readonly Pick<Begun, "created_at" | "run_id">[],
@@ -255,12 +263,12 @@ export async function abandon(
   );
 }
 
-/** Breaks the tenant's account: what its runs would give back is not there, so that none of them can be booked. */
+/** Sets the tenant's reserved credits to 0, so that none of its runs can be booked. */
 export async function forgetReservation(db: Database, { workspaceId }: Pick<Tenant, "workspaceId">): Promise<void> {
   await db.query("update ai.credit_accounts set reserved = 0 where workspace_id = $1", [workspaceId]);
 }
 
-/** What a run's row says, amounts as exact decimals. */
+/** Returns a run's row, with amounts as exact decimals. */
 export async function runRow(db: Database, run: Begun): Promise<Record<string, unknown>> {
   return one(db, {
     sql: `select status, usage_source, cost_usd::text, billed_credits::text, unmetered_credits::text, swept,

@@ -13,8 +13,8 @@ const forget = async (db: Database, atMost = 10_000) => {
 const count = async (db: Database, sql: string, values: unknown[]) =>
   (await one<{ count: number }>(db, { sql: `select count(*)::int as count from ${sql}`, values })).count;
 
-describe("clearing away", () => {
-  test("takes idempotency keys at their 24 hours and not before, and leaves their runs", async ({ db }) => {
+describe("deletion of expired rows", () => {
+  test("deletes idempotency keys after 24 hours and not before, and keeps their runs", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const keyed = (idempotency_key: string) => chatCall(tenant, { idempotency_key, fingerprint: "ab".repeat(32) });
     await settle(db, [outcome(await begin(db, keyed("old"))), outcome(await begin(db, keyed("young")))]);
@@ -30,7 +30,7 @@ describe("clearing away", () => {
     expect(await begin(db, keyed("old"))).not.toHaveProperty("refused");
   });
 
-  test("takes minutes of more than an hour ago; whoever calls again starts a new one", async ({ db }) => {
+  test("deletes rate windows older than an hour; the caller's next call opens a new one", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 1 } });
     await begin(db, chatCall(tenant));
     const age = "update ai.rate_windows set window_start = now() - $2 * interval '1 minute' where subject_id = $1";
@@ -45,7 +45,7 @@ describe("clearing away", () => {
     expect(await begin(db, chatCall(tenant))).toMatchObject({ refused: "rate_limit_exceeded" });
   });
 
-  test("takes so many at most, so that none waits for it long", async ({ db }) => {
+  test("deletes a limited number of rows at a time, so that callers don't wait long", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     for (const idempotency_key of ["a", "b", "c"]) {
       await begin(db, chatCall(tenant, { idempotency_key, fingerprint: "ab".repeat(32) }));
@@ -62,7 +62,7 @@ describe("clearing away", () => {
     expect(await one(db, { sql, values: [] })).toEqual({ admitted: false });
   });
 
-  test("while 40 call with one expired key and one limit, admits no second call of the key and none beyond the limit", async () => {
+  test("admits, for 40 callers with one expired key and one limit, no second call of the key and none beyond the limit", async () => {
     const { db, close } = openPool(16);
     try {
       const tenant = await createTenant(db, { credits: "1000", key: { requestsPerMinute: 30 } });
@@ -77,7 +77,7 @@ describe("clearing away", () => {
       );
       const verdicts = answers.filter((answer) => answer !== null).map(({ refused }) => refused ?? "admitted");
       expect(verdicts.filter((verdict) => verdict === "admitted")).toHaveLength(1);
-      // Where the minute turns meanwhile, both have room for all.
+      // If a new minute begins meanwhile, both windows have room for all.
       const others = verdicts.filter((verdict) => verdict !== "admitted" && verdict !== "rate_limit_exceeded");
       expect(new Set(others)).toEqual(new Set(["request_in_progress"]));
     } finally {

@@ -68,7 +68,7 @@ async function beginRun(): Promise<Run> {
 }
 
 describe("the gateway's database", () => {
-  test("takes one network flight a statement: two for a call", async () => {
+  test("takes one network round trip per statement: two for a call", async () => {
     await database.beginRun(request());
     const connected = line.flights();
     const run = await beginRun();
@@ -77,7 +77,7 @@ describe("the gateway's database", () => {
     expect(line.flights() - connected).toBe(2);
   });
 
-  test("retries a statement whose name a pooler's next connection does not know, and then uses no names", async () => {
+  test("retries a statement whose name is missing on a pooler's next connection, and then uses no names", async () => {
     await beginRun();
     const flights = line.flights();
     for (const expected of [2, 3]) {
@@ -88,7 +88,7 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ open: 3 });
   });
 
-  test("retries a statement whose name a pooler's next connection already has, and then uses no names", async () => {
+  test("retries a statement whose name already exists on a pooler's next connection, and then uses no names", async () => {
     const run = await beginRun();
     await line.say('prepare "select ai.settle_runs($1)::text" as select 1');
     const flights = line.flights();
@@ -104,11 +104,11 @@ describe("the gateway's database", () => {
     await expect(database.settleRuns([{ ...outcome(run), error_code: "\u0000" }])).rejects.toThrow();
     const before = line.flights();
     await beginRun();
-    // A new connection would take flights of its own.
+    // A new connection would take round trips of its own.
     expect(line.flights() - before).toBe(1);
   });
 
-  test("that is away is service_unavailable, and is used again once it is back", async () => {
+  test("yields service_unavailable while it is down, and is used again once it is back", async () => {
     await database.beginRun(request());
     line.cut();
     for (let attempt = 0; attempt < 3; attempt++) {
@@ -118,7 +118,7 @@ describe("the gateway's database", () => {
     await expect(database.beginRun(request())).resolves.toMatchObject({ run_id: expect.any(String) });
   });
 
-  test("decides about calls of one moment together, each for itself", async () => {
+  test("batches concurrent calls, and answers each separately", async () => {
     await database.beginRun(request());
     const flights = line.flights();
     const asked = Array.from({ length: 50 }, (_, place) => ({
@@ -136,7 +136,7 @@ describe("the gateway's database", () => {
     }
   });
 
-  test("that hangs is service_unavailable within two seconds, and nothing begins afterwards", async () => {
+  test("yields service_unavailable within two seconds if it hangs, and nothing begins afterwards", async () => {
     await database.beginRun(request());
     const holder = owner.db.query(
       `do $$ begin
@@ -152,7 +152,7 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ open: 1 });
   });
 
-  test("that goes away between begin and settle gets the settlement when it is back", async () => {
+  test("receives a settlement when it is back, if it went down between begin and settle", async () => {
     const run = await beginRun();
     const kept: Promise<unknown>[] = [];
     const settlements = createSettlements({
@@ -169,12 +169,12 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ balance: "99.93850000", reserved: "0.00000000", open: 0 });
   });
 
-  test("lets its role make nothing, no temporary table either", async () => {
+  test("lets its role create nothing, not even a temporary table", async () => {
     const may = "select has_database_privilege('gateway', current_database(), 'temporary') as may";
     expect(await owner.db.query(may)).toEqual([{ may: false }]);
   });
 
-  test("says no by code: the refusals of begin_run are the gateway's errors", async () => {
+  test("refuses with a code: the refusals of begin_run are the gateway's errors", async () => {
     const stranger = { ...request(), credential: { source: "key" as const, hash: "00".repeat(32) } };
     await expect(database.beginRun(stranger)).rejects.toMatchObject({ code: "invalid_api_key", status: 401 });
     await expect(database.checkCredential(stranger)).rejects.toMatchObject({ code: "invalid_api_key" });
@@ -191,7 +191,7 @@ describe("batches of calls", () => {
   let other: Tenant;
   let holder: Awaited<ReturnType<typeof openHolder>>;
 
-  /** Locks a tenant's balance, which a batch waits a tenth of a second for. */
+  /** Opens a connection that locks a tenant's balance, for which a batch waits 100 ms. */
   async function openHolder() {
     const { client, pid } = await openRaceLine("postgres");
     return {
@@ -205,14 +205,14 @@ describe("batches of calls", () => {
     };
   }
 
-  /** Calls of one turn of the event loop, which make one batch. */
+  /** Makes calls in one turn of the event loop, which form one batch. */
   async function beginTogether(of: Tenant, calls: number) {
     const begun = Promise.allSettled(Array.from({ length: calls }, () => database.beginRun(request(of))));
     await setImmediate();
     return begun.then((answers) => answers.map(({ status }) => status));
   }
 
-  /** Two batches under way: one that waits for the lock, and one of another tenant behind it. */
+  /** Starts two batches: one that waits for the lock, and one of another tenant behind it. */
   async function beginBoth() {
     await holder.hold(tenant);
     const waiting = beginTogether(tenant, 2);
@@ -220,7 +220,7 @@ describe("batches of calls", () => {
     return { waiting, behind: beginTogether(other, 4) };
   }
 
-  /** The server process that waits for the lock, or 0. */
+  /** Returns the id of the server process that waits for the lock, or 0. */
   async function waitingProcess(): Promise<number> {
     const sql = `select a.pid from pg_stat_activity a
        where a.usename = 'gateway' and a.wait_event_type = 'Lock' and $1::integer = any (pg_blocking_pids(a.pid))`;
@@ -246,7 +246,7 @@ describe("batches of calls", () => {
   });
   afterEach(() => holder.close());
 
-  test("do not wait for one that waits for another tenant's lock, whose calls are then asked one by one", async () => {
+  test("don't wait for a batch that waits for another tenant's lock, whose calls are then made one by one", async () => {
     const { waiting, behind } = await beginBoth();
     expect(await behind).toEqual(all(4, "fulfilled"));
     expect(await open()).toEqual([0, 6]);
@@ -256,7 +256,7 @@ describe("batches of calls", () => {
     expect(await open()).toEqual([2, 6]);
   });
 
-  test("hold nothing for calls that were rejected because the connection broke before the answer", async () => {
+  test("reserve nothing for calls rejected because the connection broke before the answer", async () => {
     const kept = releaseOrphans();
     await holder.hold(tenant);
     const waiting = beginTogether(tenant, 2);
@@ -270,7 +270,7 @@ describe("batches of calls", () => {
     expect(await beginTogether(tenant, 2)).toEqual(all(2, "fulfilled"));
   });
 
-  test("are asked again call by call when the server ends their connection", async () => {
+  test("are retried call by call when the server ends their connection", async () => {
     const { waiting, behind } = await beginBoth();
     await owner.db.query("select pg_terminate_backend($1)", [await waitingProcess()]);
     await holder.letGo();
@@ -278,7 +278,7 @@ describe("batches of calls", () => {
     expect(await open()).toEqual([2, 6]);
   });
 
-  test("hold nothing for calls that were rejected while the server stood still", async () => {
+  test("reserve nothing for calls rejected while the server was suspended", async () => {
     const kept = releaseOrphans();
     await holder.hold(tenant);
     const waiting = beginTogether(tenant, 2);
@@ -290,7 +290,7 @@ describe("batches of calls", () => {
       const startedAt = performance.now();
       expect(await waiting).toEqual(all(2, "rejected"));
       expect(performance.now() - startedAt).toBeLessThan(2_000);
-      // The first look has found nothing by then.
+      // By then the first look has found nothing.
       await new Promise((resolve) => setTimeout(resolve, 500));
     } finally {
       process.kill(server, "SIGCONT");
@@ -299,7 +299,7 @@ describe("batches of calls", () => {
     expect(await open()).toEqual([0, 2]);
   });
 
-  test("lose no call when all connections lose their prepared statements at once", async () => {
+  test("lose no call when all connections lose their prepared statements at the same time", async () => {
     await Promise.all([1, 2, 3].map((calls) => beginTogether(other, calls)));
     const before = (await books(owner.db, other)).open;
     await line.say("deallocate all");
@@ -308,7 +308,7 @@ describe("batches of calls", () => {
     expect((await books(owner.db, other)).open).toBe(before + 15);
   });
 
-  test("of settlements are written except for an outcome that Postgres cannot read, which is reported", async () => {
+  test("settle every outcome except one that Postgres can't read, which is reported", async () => {
     const answers = await Promise.all([1, 2, 3].map(() => beginRun()));
     const reported: unknown[] = [];
     const settlements = createSettlements({

@@ -6,7 +6,7 @@ import type { Attempt } from "../functions/_shared/attempt.ts";
 import { createUser } from "./database.ts";
 import { keptPool } from "./pools.ts";
 
-/** A run's row, its entry in the ledger and what the provider says really happened. */
+/** A run's row, its ledger entry and the provider's own record of it. */
 export type Account = {
   run: {
     status: string;
@@ -20,7 +20,7 @@ export type Account = {
     billed_credits: string;
     entity_id: string | null;
     served_tier: string | null;
-    /** A JSON number, not exact. */
+    /** A JSON number, so it is not exact. */
     reserved_usd: number;
     reserved_credits: string;
     streamed: boolean;
@@ -42,14 +42,14 @@ export type Account = {
   }[];
 };
 
-/** A caller of the running gateway, alone in a workspace of its own. */
+/** A caller of the running gateway, the only one in its workspace. */
 export type GatewayTenant = {
   key: string;
   workspaceId: string;
   keyId: string;
   client: OpenAI;
   db: ReturnType<typeof keptPool>["db"];
-  /** Waits until the request's run is settled and returns everything that is written of it. */
+  /** Waits until the request's run is settled, and returns all its records. */
   accountOf: (requestId: string) => Promise<Account>;
   /** Balance, ledger and runs of the workspace, as exact decimals; all of them must agree. */
   books: () => Promise<{ granted: string; balance: string; ledger: string; runs: string; reserved: string }>;
@@ -58,7 +58,7 @@ export type GatewayTenant = {
 
 const settleTimeoutMs = 10_000;
 
-/** Makes a team workspace with credits and a key on the running stack, and the `openai` client of that key. */
+/** Creates a team workspace with credits and a key on the running stack, and an `openai` client with that key. */
 export async function createGatewayTenant({ credits = "1000000" } = {}): Promise<GatewayTenant> {
   const stack = readStack();
   const { db, close } = keptPool();
@@ -115,7 +115,7 @@ export async function createGatewayTenant({ credits = "1000000" } = {}): Promise
   return { key, workspaceId, keyId: created?.id ?? "", client, db, accountOf, books, close };
 }
 
-/** The provider's record of a run, once it is complete. */
+/** Returns the provider's record of a run once it is complete. */
 async function readTruth(provider: string, runId: string): Promise<Account["truth"]> {
   const deadline = Date.now() + settleTimeoutMs;
   for (;;) {

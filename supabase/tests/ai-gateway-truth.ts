@@ -5,11 +5,13 @@ import { formatDecimal, parseDecimal } from "../functions/_shared/decimal.ts";
 import { usageCostUsd, usdToCredits } from "../functions/_shared/money.ts";
 import type { Account, GatewayTenant } from "./ai-gateway-tenant.ts";
 
-/** What supabase/seed.sql says of the demo's models and the team plan. */
+/** Prices and plan as in supabase/seed.sql, for the demo's models and the team plan. */
 const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", output: "0.6" }];
 const creditsPerUsd = "12000";
 
-/** The run says what the provider says, and its credits are those of the price, in run and ledger alike. */
+/**
+ * Expects the run to have the provider's usage, and run and ledger to have the credits of that usage at these prices.
+ */
 export function expectTruth({ run, charged, truth }: Account): void {
   const used = truth.at(-1)?.usage;
   expect(run).toMatchObject({
@@ -24,7 +26,10 @@ export function expectTruth({ run, charged, truth }: Account): void {
   expect(charged).toBe(run.billed_credits);
 }
 
-/** Returns how many calls the provider has had for a request. It knows the request's run by its id, and nothing of the client's. */
+/**
+ * Returns how many calls the provider received for a request. The provider sees the run's id, and nothing of the
+ * client's.
+ */
 export async function providerCalls({ db, workspaceId }: GatewayTenant, requestId: string): Promise<number> {
   const sql = "select id from ai.runs where workspace_id = $1 and request_id = $2";
   const counts = (await db.query<{ id: string }>(sql, [workspaceId, requestId])).map(async ({ id }) => {
@@ -34,7 +39,7 @@ export async function providerCalls({ db, workspaceId }: GatewayTenant, requestI
   return (await Promise.all(counts)).reduce((total, count) => total + count, 0);
 }
 
-/** Leaves as soon as the provider has the call. */
+/** Disconnects as soon as the provider has the call. */
 export async function leaveOnceAsked(
   tenant: GatewayTenant,
   { requestId, leaving }: { requestId: string; leaving: AbortController },

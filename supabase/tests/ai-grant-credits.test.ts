@@ -22,7 +22,7 @@ const entriesOf = (db: Database, { workspaceId }: Tenant) =>
   );
 
 describe("a grant with a reference", () => {
-  test("is made once, however often it is repeated", async ({ db }) => {
+  test("is made once, however often it is retried", async ({ db }) => {
     const tenant = await createTenant(db);
     expect(await grant(db, tenant, ["10.00000001", "INV-1"])).toBe("10.00000001");
     expect(await grant(db, tenant, ["10.000000010", "INV-1"])).toBe("10.00000001");
@@ -40,7 +40,9 @@ describe("a grant with a reference", () => {
     },
   );
 
-  test("differs from another account's with the same reference, and from another case", async ({ db }) => {
+  test("differs from one with the same reference for another account, and from a reference in other case", async ({
+    db,
+  }) => {
     const [first, second] = [await createTenant(db), await createTenant(db)];
     await grant(db, first, ["1", "INV-1"]);
     await grant(db, second, ["2", "INV-1"]);
@@ -49,7 +51,7 @@ describe("a grant with a reference", () => {
     expect((await books(db, second)).balance).toBe("2.00000000");
   });
 
-  test("is the same in other spaces and in another Unicode composition", async ({ db }) => {
+  test("is the same with other spacing and another Unicode composition", async ({ db }) => {
     const tenant = await createTenant(db);
     for (const reference of ["Café 1", " Cafe\u0301 1", "Café\u00a01", "Café\u2009 1 ", "Café\t1"]) {
       expect(await grant(db, tenant, ["10", reference]), JSON.stringify(reference)).toBe("10.00000000");
@@ -78,7 +80,7 @@ describe("a grant with a reference", () => {
 });
 
 describe("a grant without a reference", () => {
-  test("is made by each call, as in release 0.1.0", async ({ db }) => {
+  test("is made by each call, for compatibility with release 0.1.0", async ({ db }) => {
     const tenant = await createTenant(db);
     await grant(db, tenant, ["3", null]);
     await db.query("select ai.grant_credits('workspace', $1, 4, 'test')", [tenant.workspaceId]);
@@ -95,7 +97,7 @@ describe("an amount", () => {
 });
 
 describe("a withdrawal", () => {
-  test("takes all that is available, and not a hundred-millionth more", async ({ db }) => {
+  test("takes all available credits, and not a hundred-millionth more", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", prices: { input: "1", output: "1" } });
     const run = await begin(db, chatCall(tenant));
     const { available } = await one<{ available: string }>(db, {
@@ -111,7 +113,7 @@ describe("a withdrawal", () => {
     expect(await failureOf(() => grant(db, tenant, [more, "OUT-1"]))).toMatchObject({ code: "23514" });
     await db.query("rollback to savepoint too_much");
     await grant(db, tenant, [`-${available}`, "OUT-1"]);
-    // What the call holds is still there to settle from.
+    // The call's reservation remains to settle from.
     await settle(db, [outcome(run)]);
     const { balance, ledger, reserved } = await books(db, tenant);
     expect([balance, reserved]).toEqual([ledger, "0.00000000"]);
@@ -127,7 +129,7 @@ describe(`${callers} concurrent callers`, () => {
     const { db, close } = openPool(callers);
     try {
       const tenant = await createTenant(db);
-      // With an account and all connections open, callers overlap.
+      // The account and all connections are open already, so the callers overlap.
       await db.query("select ai.open_credit_account('workspace', $1, 0)", [tenant.workspaceId]);
       await Promise.all(Array.from({ length: callers }, () => db.query("select pg_sleep(0.2)")));
       await Promise.all(

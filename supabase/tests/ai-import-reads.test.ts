@@ -47,7 +47,7 @@ const importCost = (db: Database, { workspaceId, appId }: Place, changes: object
 type Listed = { counted: boolean; replacedBy: string | null; amountUsd: string; externalRunId: string };
 
 describe("lists of imports", () => {
-  test("are narrowed to a provider, an account or none, and totals with them", async ({ db }) => {
+  test("are filtered by provider and by account or none, and so are their totals", async ({ db }) => {
     const place = await createPlace(db);
     const { ownerId, workspaceId } = place;
     const occurredAt = "2026-01-10T00:00:00Z";
@@ -67,7 +67,7 @@ describe("lists of imports", () => {
     expect(await totalOf({ provider: "other", accountId: null })).toBe("0");
   });
 
-  test("of costs are the same without totals, page by page, each record once", async ({ db }) => {
+  test("of costs are the same page by page, without totals, with each record once", async ({ db }) => {
     const place = await createPlace(db);
     const { ownerId, workspaceId } = place;
     for (let n = 0; n < 5; n++) await importCost(db, place, { occurredAt: "2026-01-10T00:00:00Z", amountUsd: `${n}` });
@@ -86,7 +86,7 @@ describe("lists of imports", () => {
     expect(paged).toEqual(whole.records);
   });
 
-  test("hold invoices of the month in which they count, as reconciliation has it", async ({ db }) => {
+  test("contain the invoices of the month in which reconciliation counts them", async ({ db }) => {
     const place = await createPlace(db);
     const { ownerId, workspaceId } = place;
     await record(db, place, { reference: "A", periodStart: "2026-01-31" });
@@ -105,7 +105,7 @@ describe("lists of imports", () => {
     ]);
   });
 
-  test("compare what was metered and imported by provider, page by page, with totals of all or of one", async ({
+  test("compare metered and imported amounts by provider and page, with totals of all providers or of one", async ({
     db,
   }) => {
     const place = await createPlace(db);
@@ -145,10 +145,10 @@ describe("lists of imports", () => {
     expect((await call(db, "compare_costs", [ownerId, workspaceId, early, "2026-01-01"])).outcome).toBe("bad_window");
   });
 
-  test("reconcile runs under their billing name and account, else under the provider's id without one", async ({
+  test("reconcile runs by their billing name and account, or else by the provider's id without an account", async ({
     db,
   }) => {
-    // USD 1 a run.
+    // USD 1 per run.
     const place = await createPlace(db, { credits: "1000000000", prices: { input: "1", output: "1" } });
     const { ownerId, workspaceId } = place;
     const [{ first = "" } = {}] = await db.query<{ first: string }>(
@@ -189,7 +189,7 @@ describe("lists of imports", () => {
     };
     expect([await meteredFor("acct-1"), await meteredFor()]).toEqual(["1", "2"]);
 
-    // A run that cost nothing leaves nothing open.
+    // A run without cost leaves nothing to explain.
     const free = await begin(db, chatCall(place));
     await settle(db, [
       outcome(free, { usage_source: "unavailable", status: "failed", http_status: 502, billing_name: "openai" }),
@@ -199,7 +199,7 @@ describe("lists of imports", () => {
       { provider: "openai", meteredUsd: "2", runs: 3, accounts: named },
     ]);
 
-    // One run without an account leaves open what each account was charged.
+    // One run without an account leaves each account's charge unmatched.
     await run({ billing_name: "openai" });
     expect(await reconcile()).toMatchObject([
       { provider: "demo" },
@@ -213,7 +213,7 @@ describe("lists of imports", () => {
     expect((await reconcile())[1]).toMatchObject({ meteredUsd: null, importedDifferenceUsd: null });
   });
 
-  test("reconcile 366 days at once, and not a microsecond more", async ({ db }) => {
+  test("reconcile up to 366 days, and not a microsecond more", async ({ db }) => {
     const { ownerId, workspaceId } = await createPlace(db);
     const outcomeOf = async (to: string) =>
       (await call(db, "reconcile_costs", [ownerId, workspaceId, "2024-01-01T00:00:00Z", to])).outcome;
@@ -221,9 +221,7 @@ describe("lists of imports", () => {
     expect(await outcomeOf("2025-01-01T00:00:00.000001Z")).toBe("bad_window");
   });
 
-  test("reconcile whole months where no beginning is asked for: none in part, which would miss its invoice", async ({
-    db,
-  }) => {
+  test("reconcile whole months if no start is given: a partial month would miss its invoice", async ({ db }) => {
     const place = await createPlace(db);
     const reconcile = (to: string | null) => call(db, "reconcile_costs", [place.ownerId, place.workspaceId, null, to]);
     await db.query("set local timezone = 'Asia/Kolkata'");
@@ -244,7 +242,7 @@ describe("lists of imports", () => {
     expect((await reconcile("2026-10-31T00:00:00Z")).records).toMatchObject([{ month: "2025-11", invoicedUsd: "10" }]);
   });
 
-  test("count row by row what their totals count, whatever was imported, in adjacent ranges and by reconciliation", async ({
+  test("count row by row what their totals count, for any imports, in adjacent ranges and in reconciliation", async ({
     db,
   }) => {
     const place = await createPlace(db);

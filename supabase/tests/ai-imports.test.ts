@@ -20,7 +20,10 @@ const invoice = {
   reviewed_at: "2026-02-01T00:00:00Z",
 };
 
-/** Inserts a row, or says by which SQLSTATE it was refused. */
+/**
+ * Inserts a row.
+ * @returns the SQLSTATE if the row was refused
+ */
 async function insert(db: Database, table: string, row: Record<string, unknown>): Promise<string | undefined> {
   const columns = Object.keys(row);
   await db.query("savepoint attempt");
@@ -41,7 +44,9 @@ const checkViolation = "23514";
 const uniqueViolation = "23505";
 
 describe("imported costs", () => {
-  test("are one for each workspace, app, provider, account and run; no account is an account, too", async ({ db }) => {
+  test("are unique per workspace, app, provider, account and run, where no account counts as an account", async ({
+    db,
+  }) => {
     const add = (changes: object) => insert(db, "external_provider_costs", { ...cost, ...changes });
     expect(await add({})).toBeUndefined();
     expect(await add({ amount_usd: "0.6" })).toBe(uniqueViolation);
@@ -63,7 +68,7 @@ describe("imported costs", () => {
     [{ provider: "A-z.0_9:" }, { provider: "a/b" }],
     [{ provider: "x".repeat(128) }, { provider: "x".repeat(129) }],
     ...["account_id", "external_run_id", "service"].flatMap((column) => [
-      // An ARN, a GCP billing account, an Azure scope, a name of people: ids are as providers write them.
+      // An ARN, a GCP billing account, an Azure scope, a display name: ids are stored as providers write them.
       [{ [column]: "arn:aws:bedrock:us-east-1:123456789012:inference-profile/eu.anthropic.claude" }, { [column]: "" }],
       [{ [column]: "/subscriptions/0000/resourceGroups/Größe (EU) & Co" }, { [column]: "a\nb" }],
       [{ [column]: "Vertrieb 東京" }, { [column]: " a" }],
@@ -92,8 +97,8 @@ describe("imported costs", () => {
       { granularity: "account_day", account_id: "a", occurred_at: "2026-01-02T01:00:00+01:00" },
       { granularity: "account_day", account_id: "a", occurred_at: "2026-01-02T00:00:00+01:00" },
     ],
-  ] as [object, object][])("%j holds, %j does not", async ([inside, outside], { db }) => {
-    // A zone of its own must not move midnight.
+  ] as [object, object][])("accept %j, and refuse %j", async ([inside, outside], { db }) => {
+    // The session's time zone must not move midnight.
     await db.query("set local timezone = 'America/New_York'");
     expect(await insert(db, "external_provider_costs", { ...cost, ...inside })).toBeUndefined();
     expect(await insert(db, "external_provider_costs", { ...cost, external_run_id: "other", ...outside })).toBe(
@@ -101,7 +106,7 @@ describe("imported costs", () => {
     );
   });
 
-  test("are observed at most 60 seconds from now", async ({ db }) => {
+  test("may be observed at most 60 seconds in the future", async ({ db }) => {
     const at = async (seconds: number) => {
       const [row] = await db.query<{ at: string }>("select (now() + $1 * interval '1 second')::text as at", [seconds]);
       return row?.at;
@@ -118,7 +123,7 @@ describe("imported costs", () => {
 });
 
 describe("imported invoices", () => {
-  test("are one for each reference, and immutable", async ({ db }) => {
+  test("are unique per reference, and immutable", async ({ db }) => {
     const add = (changes: object) => insert(db, "external_provider_invoices", { ...invoice, ...changes });
     expect(await add({})).toBeUndefined();
     expect(await add({ amount_usd: "13" })).toBe(uniqueViolation);
@@ -141,7 +146,7 @@ describe("imported invoices", () => {
     { reference: " a" },
     { reference: "a\tb" },
     { reference: "x".repeat(257) },
-  ])("%j is refused", async (changes, { db }) => {
+  ])("are refused with %j", async (changes, { db }) => {
     expect(await insert(db, "external_provider_invoices", { ...invoice, ...changes })).toBe(checkViolation);
   });
 

@@ -62,7 +62,7 @@ async function books(db: Database) {
 }
 
 describe("a corrected invoice", () => {
-  test("counts in place of the one that it replaces, and both are kept", async ({ db }) => {
+  test("counts in place of the one it replaces, and both are kept", async ({ db }) => {
     const { keep, list, invoiced } = await books(db);
     await keep("INV-1");
     expect(await keep("INV-1-R1", { amountUsd: "80", replaces: "INV-1" })).toMatchObject({ outcome: "stored" });
@@ -79,7 +79,7 @@ describe("a corrected invoice", () => {
     );
   });
 
-  test("the last of a chain counts", async ({ db }) => {
+  test("counts if it is the last of a chain", async ({ db }) => {
     const { keep, invoiced } = await books(db);
     await keep("INV-1");
     await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
@@ -87,7 +87,7 @@ describe("a corrected invoice", () => {
     expect(await invoiced()).toEqual([["2026-01", "90"]]);
   });
 
-  test("a second replacement of one reference conflicts and names the first", async ({ db }) => {
+  test("conflicts, and names the first, if its reference was already replaced", async ({ db }) => {
     const { keep, invoiced } = await books(db);
     await keep("INV-1");
     const first = await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
@@ -122,7 +122,7 @@ describe("a corrected invoice", () => {
     expect(await keep("INV-2", { replaces, ...changes })).toEqual({ refused: "invalid_request", ...why });
   });
 
-  test("an invoice cannot replace a credit note, nor a credit note an invoice", async ({ db }) => {
+  test("can't be an invoice that replaces a credit note, or a credit note that replaces an invoice", async ({ db }) => {
     const { keep, review } = await books(db);
     await keep("INV-1");
     await keep("CN-1", { kind: "credit_note" });
@@ -132,7 +132,7 @@ describe("a corrected invoice", () => {
     expect(await keep("CN-3", { replaces: "CN-1", kind: "credit_note" })).toMatchObject({ outcome: "stored" });
   });
 
-  test("its review refuses a reference that another one replaces, and not its own", async ({ db }) => {
+  test("is refused in review if its reference is replaced by another one, but not by itself", async ({ db }) => {
     const { keep, review } = await books(db);
     await keep("INV-1");
     const { id } = await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
@@ -144,7 +144,7 @@ describe("a corrected invoice", () => {
     expect(await review("INV-2", { amountUsd: "80", replaces: "INV-1" })).toMatchObject({ kept: { id }, differs: [] });
   });
 
-  test("its review leaves out the one that it replaces", async ({ db }) => {
+  test("is reviewed without the invoice it replaces", async ({ db }) => {
     const { keep, review } = await books(db);
     await keep("INV-1");
     await keep("INV-2", { amountUsd: "5" });
@@ -152,7 +152,9 @@ describe("a corrected invoice", () => {
     expect(comparison).toMatchObject({ otherInvoices: 1, otherInvoicesUsd: "5", importedDifferenceUsd: "85" });
   });
 
-  test("its review and its page count another app's invoice of the replaced reference", async ({ db }) => {
+  test("is compared, in review and on its page, with another app's invoice of the replaced reference", async ({
+    db,
+  }) => {
     const { keep, keepForAnotherApp, read, review } = await books(db);
     await keep("INV-1");
     await keepForAnotherApp("INV-1", { amountUsd: "7" });
@@ -162,7 +164,7 @@ describe("a corrected invoice", () => {
     expect((await read(id)).comparison).toMatchObject(counted);
   });
 
-  test("the page of a replaced one compares what counts instead", async ({ db }) => {
+  test("is compared in place of the replaced one on that one's page", async ({ db }) => {
     const { keep, read, cost } = await books(db);
     const { id } = await keep("INV-1");
     await cost({ amountUsd: "79" });
@@ -176,7 +178,7 @@ describe("a corrected invoice", () => {
   });
 });
 
-test("a credit note subtracts its positive amount", async ({ db }) => {
+test("subtracts its positive amount if it is a credit note", async ({ db }) => {
   const { keep, list, invoiced } = await books(db);
   await keep("INV-1");
   await keep("CN-1", { kind: "credit_note", amountUsd: "0.000000000001" });
@@ -185,7 +187,7 @@ test("a credit note subtracts its positive amount", async ({ db }) => {
 });
 
 describe("a period over several months", () => {
-  test("is spread by day, to the last digit", async ({ db }) => {
+  test("is spread evenly over its days, to the last digit", async ({ db }) => {
     const { keep, list, invoiced } = await books(db);
     // 31, 28 and 31 of 90 days.
     await keep("INV-1", { periodEnd: "2026-03-31", issuedOn: "2026-01-01", reviewedAt: "2026-01-02T00:00:00Z" });
@@ -203,13 +205,13 @@ describe("a period over several months", () => {
     expect((await list({ month: "2026-04" })).totals).toEqual({ amountUsd: "0", records: 0, replacedRecords: 0 });
   });
 
-  test("adjacent ranges that cut it add up", async ({ db }) => {
+  test("adds up over adjacent ranges that split it", async ({ db }) => {
     const { keep, invoiced } = await books(db);
     await keep("INV-1", { amountUsd: "10", periodStart: "2026-01-01", periodEnd: "2026-01-03" });
     expect(await invoiced("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")).toEqual([["2026-01", "3.333333333333"]]);
     expect(await invoiced("2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z")).toEqual([["2026-01", "3.333333333334"]]);
     expect(await invoiced("2026-01-03T00:00:00Z", "2026-02-01T00:00:00Z")).toEqual([["2026-01", "3.333333333333"]]);
-    // A day counts where it begins.
+    // A day counts in the range in which it begins.
     expect(await invoiced("2026-01-01T00:00:00.000001Z", "2026-01-02T00:00:00.000001Z")).toEqual([
       ["2026-01", "3.333333333334"],
     ]);
@@ -228,7 +230,7 @@ describe("an account's day", () => {
       ["tokens", "10"],
       ["storage", "5"],
     ],
-  ] as const)("counts by its total, not by its total and its services: %j, %j, %j", async (records, { db }) => {
+  ] as const)("counts by its total, not by the total and the services: %j, %j, %j", async (records, { db }) => {
     const { cost, costs } = await books(db);
     await cost({ granularity: "run", occurredAt: "2026-01-02T10:00:00Z", amountUsd: "4" });
     for (const [service, amountUsd] of records) await cost({ service, amountUsd });
@@ -241,7 +243,7 @@ describe("an account's day", () => {
     }
   });
 
-  test("counts by its services where it has no total", async ({ db }) => {
+  test("counts by its services if it has no total", async ({ db }) => {
     const { cost, costs } = await books(db);
     await cost({ service: "tokens", amountUsd: "10" });
     await cost({ service: "storage", amountUsd: "5" });
@@ -254,7 +256,7 @@ describe("an account's day", () => {
     });
   });
 
-  test("says that its total stands for an earlier total, too", async ({ db }) => {
+  test("reports that its total replaces an earlier total too", async ({ db }) => {
     const { cost, costs } = await books(db);
     await cost({ amountUsd: "14" });
     await cost({ service: "tokens", amountUsd: "10" });
@@ -266,9 +268,9 @@ describe("an account's day", () => {
   });
 });
 
-describe("a cost that was observed at the same time", () => {
+describe("a cost observed at the same time", () => {
   const first = { externalRunId: "day-1", amountUsd: "1", service: "tokens" };
-  test("is unchanged when it says the same", async ({ db }) => {
+  test("is unchanged if it has the same values", async ({ db }) => {
     const { cost } = await books(db);
     await cost(first);
     expect(await cost(first)).toEqual({ outcome: "unchanged" });
@@ -282,7 +284,7 @@ describe("a cost that was observed at the same time", () => {
     { service: undefined },
     { granularity: "run" },
     { granularity: undefined },
-  ])("conflicts when it says %j", async (changes, { db }) => {
+  ])("conflicts if it has %j", async (changes, { db }) => {
     const { cost } = await books(db);
     await cost(first);
     expect(await cost({ ...first, ...changes })).toEqual({ refused: "cost_conflict" });

@@ -45,7 +45,7 @@ const importCost = (db: Database, { workspaceId, appId }: Place, changes: object
   ]);
 
 describe("the review of an invoice", () => {
-  test("writes nothing, and is of the database's own moment", async ({ db }) => {
+  test("writes nothing, and uses the database's own time", async ({ db }) => {
     const place = await createPlace(db);
     const answer = await review(db, place);
     const [now] = await db.query("select ai.utc_text_microseconds(now()) as now");
@@ -58,15 +58,15 @@ describe("the review of an invoice", () => {
 
   test.for([
     [
-      "a whole period, to both its edges",
+      "a whole period, including both edges",
       { periodStart: "2026-01-10", periodEnd: "2026-01-20" },
       "2026-01-10",
       "2026-01-20",
     ],
-    ["a period's month where it has no end", { periodStart: "2026-01-10" }, "2026-01-10", "2026-01-31"],
-    ["a period's month where it has no start", { periodEnd: "2026-01-20" }, "2026-01-01", "2026-01-20"],
-    ["the month of issue where it has no period", {}, "2026-02-01", "2026-02-28"],
-  ] as const)("compares with %s", async ([, period, first, last], { db }) => {
+    ["the rest of the month for a period without an end", { periodStart: "2026-01-10" }, "2026-01-10", "2026-01-31"],
+    ["the month so far for a period without a start", { periodEnd: "2026-01-20" }, "2026-01-01", "2026-01-20"],
+    ["the month of issue without a period", {}, "2026-02-01", "2026-02-28"],
+  ] as const)("compares with the costs of %s", async ([, period, first, last], { db }) => {
     const place = await createPlace(db);
     const [before, from, to, after] = [
       `${new Date(Date.parse(first) - 1).toISOString().slice(0, 10)}T23:59:59.999999Z`,
@@ -96,14 +96,14 @@ describe("the review of an invoice", () => {
     });
   });
 
-  test("compares with a year of 366 days, and with nothing longer", async ({ db }) => {
+  test("covers up to a year of 366 days", async ({ db }) => {
     const place = await createPlace(db);
     const year = { periodStart: "2024-01-01", periodEnd: "2024-12-31" };
     expect((await review(db, place, year)).comparison).toMatchObject({ firstDay: "2024-01-01" });
     expect((await review(db, place, { ...year, periodEnd: "2025-01-01" })).comparison).toBeNull();
   });
 
-  test("names what is kept under its key, and other invoices of its account and period", async ({ db }) => {
+  test("names the record under its key, and other invoices of its account and period", async ({ db }) => {
     const place = await createPlace(db);
     const { id } = await record(db, place);
     expect(await review(db, place)).toMatchObject({ kept: { id, reference: "INV-1" }, differs: [] });
@@ -116,15 +116,15 @@ describe("the review of an invoice", () => {
 
   const january = { periodStart: "2026-01-01", periodEnd: "2026-01-31" };
   test.for([
-    ["a period of which only the end is known", { periodEnd: "2026-01-31" }, january, 1],
-    ["a quarter, where a month of it is", { periodStart: "2025-12-01", periodEnd: "2026-02-28" }, january, 1],
+    ["a period with only an end", { periodEnd: "2026-01-31" }, january, 1],
+    ["a quarter that contains its month", { periodStart: "2025-12-01", periodEnd: "2026-02-28" }, january, 1],
     ["one shared day", { periodStart: "2025-12-01", periodEnd: "2026-01-01" }, january, 1],
     ["the day before", { periodStart: "2025-12-01", periodEnd: "2025-12-31" }, january, 0],
     ["the day after", { periodStart: "2026-02-01" }, january, 0],
     ["the month of issue", {}, { periodStart: "2026-02-28", periodEnd: "2026-03-31" }, 1],
     ["the day after the month of issue", {}, { periodStart: "2026-03-01", periodEnd: "2026-03-31" }, 0],
   ] as const)(
-    "finds another invoice whose days overlap, either way round: %s",
+    "finds another invoice with overlapping days, in either direction: %s",
     async ([, one, other, found], { db }) => {
       for (const [first, second] of [
         [one, other],
@@ -139,7 +139,7 @@ describe("the review of an invoice", () => {
     },
   );
 
-  test("counts in the same months as in reconciliation", async ({ db }) => {
+  test("counts in the same months as reconciliation", async ({ db }) => {
     for (const period of [
       {},
       { periodStart: "2026-01-10" },
@@ -156,7 +156,7 @@ describe("the review of an invoice", () => {
     }
   });
 
-  test("is of what was issued by today, and for apps that are linked", async ({ db }) => {
+  test("accepts invoices issued by today, for linked apps", async ({ db }) => {
     const place = await createPlace(db);
     const [day] = await db.query(
       "select to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as today, to_char(now() at time zone 'UTC' + interval '1 day', 'YYYY-MM-DD') as tomorrow",
@@ -169,7 +169,7 @@ describe("the review of an invoice", () => {
 });
 
 describe("an invoice", () => {
-  test("is reviewed by now, to the microsecond", async ({ db }) => {
+  test("must be reviewed no later than now, to the microsecond", async ({ db }) => {
     const place = await createPlace(db);
     const [at] = await db.query(
       `select to_char(now() at time zone 'UTC', f) as now, to_char((now() + interval '1 microsecond') at time zone 'UTC', f) as later
@@ -182,7 +182,7 @@ describe("an invoice", () => {
     expect(await record(db, place, { reviewedAt: at?.now })).toMatchObject({ outcome: "stored" });
   });
 
-  test("cannot be changed, deleted or swept away with its table's rows, by nobody", async ({ db }) => {
+  test("can't be changed, deleted or truncated by any role", async ({ db }) => {
     const place = await createPlace(db);
     await record(db, place);
     for (const sql of [
@@ -196,7 +196,7 @@ describe("an invoice", () => {
     }
   });
 
-  test("is read with how it compares by members of its workspace who use the studio", async ({ db }) => {
+  test("can be read, with its comparison, by members of its workspace who use the studio", async ({ db }) => {
     const [place, elsewhere] = [await createPlace(db), await createPlace(db)];
     const { id } = await record(db, place);
     const { ownerId, workspaceId } = place;
@@ -219,7 +219,7 @@ describe("an invoice", () => {
     }
   });
 
-  test("names the person or the app that recorded it, and nobody once they are gone", async ({ db }) => {
+  test("names the person or app that recorded it, and no one once they are deleted", async ({ db }) => {
     const place = await createPlace(db);
     const { workspaceId, appId, ownerId } = place;
     const person = await createUser(db);
@@ -240,7 +240,7 @@ describe("an invoice", () => {
     expect(await recorderOf(kept.id)).toEqual({ by: "app", name: "Notes" });
   });
 
-  test("may be for the enabled external apps that are linked to its workspace, and no others", async ({ db }) => {
+  test("may be recorded for enabled external apps linked to its workspace only", async ({ db }) => {
     const { ownerId, workspaceId, appId } = await createPlace(db);
     const off = await registerApp(db, { kind: "external", workspaceId });
     await registerApp(db, { kind: "external" });

@@ -35,7 +35,7 @@ const revoke = (db: Database, tenant: Tenant, keyId: string) =>
   call(db, "ai.revoke_key($1, $2, $3)", [tenant.ownerId, tenant.workspaceId, keyId]);
 
 describe("issuing a key", () => {
-  test("takes the permission: of all roles, those that carry it", async ({ db }) => {
+  test("requires the permission: only roles that have it succeed", async ({ db }) => {
     const tenant = await createTenant(db);
     for (const { role, permissions } of workspaceRoles) {
       const member = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -45,7 +45,7 @@ describe("issuing a key", () => {
     }
   });
 
-  test("takes the approval; listing and revoking do not, and existing keys stay", async ({ db }) => {
+  test("requires the approval; listing and revoking don't, and existing keys stay valid", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query("delete from ai.key_approvals where workspace_id = $1", [tenant.workspaceId]);
     expect((await issue(db, tenant)).outcome).toBe("not_approved");
@@ -55,7 +55,7 @@ describe("issuing a key", () => {
     expect((await revoke(db, tenant, tenant.keyId)).outcome).toBe("revoked");
   });
 
-  test("keeps what it was given, and shows no hash", async ({ db }) => {
+  test("stores what it was given, and exposes no hash", async ({ db }) => {
     const tenant = await createTenant(db);
     const { key } = await issue(db, tenant, {
       name: "Billing",
@@ -81,7 +81,7 @@ describe("issuing a key", () => {
     expect(JSON.stringify(key)).not.toMatch(/hash/i);
   });
 
-  test("binds to an app only where that is linked to the workspace", async ({ db }) => {
+  test("binds a key to an app only if the app is linked to the workspace", async ({ db }) => {
     const tenant = await createTenant(db);
     const { id: app } = await one<{ id: string }>(db, {
       sql: "insert into private.apps (name, display_name, kind) values ('x' || substr(gen_random_uuid()::text, 1, 8), 'X', 'external') returning id",
@@ -106,7 +106,7 @@ describe("issuing a key", () => {
     },
   );
 
-  test("by SQL refuses an unknown model too", async ({ db }) => {
+  test("refuses an unknown model in SQL too", async ({ db }) => {
     const tenant = await createTenant(db);
     const create = (model: string) =>
       db.query(
@@ -119,7 +119,7 @@ describe("issuing a key", () => {
     expect([failure.code, failure.message]).toEqual(["22023", "unknown models: gpt-4o-typo"]);
   });
 
-  test("stops at 200 live keys of a workspace", async ({ db }) => {
+  test("refuses more than 200 live keys per workspace", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query(
       `insert into ai.keys (workspace_id, lineage_id, name, lookup, secret_hash)
@@ -133,7 +133,7 @@ describe("issuing a key", () => {
 });
 
 describe("rotating a key", () => {
-  test("keeps every limit, the binding and what was spent, and leaves the old one for the overlap", async ({ db }) => {
+  test("keeps every limit, the binding and the spend, and keeps the old key for the overlap", async ({ db }) => {
     const tenant = await createTenant(db, { key: { requestsPerMinute: 7, monthlyBudgetUsd: "3" } });
     await db.query("update ai.budgets set spent_usd = 1.25 where subject_id = $1", [tenant.keyId]);
     const { key } = await rotate(db, tenant, { keyId: tenant.keyId, overlap: 86_400 });
@@ -149,7 +149,7 @@ describe("rotating a key", () => {
     expect(lineages).toHaveLength(1);
   });
 
-  test("keeps a model of its list that has left the catalogue since", async ({ db }) => {
+  test("keeps an allowed model that has since left the catalogue", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query("update ai.keys set allowed_models = '{gone}' where id = $1", [tenant.keyId]);
     const { outcome, key } = await rotate(db, tenant, { keyId: tenant.keyId });
@@ -165,7 +165,7 @@ describe("rotating a key", () => {
     expect(ordinary?.strict).toBe(false);
   });
 
-  test("without overlap ends the old one at once, and happens once a key", async ({ db }) => {
+  test("revokes the old key immediately without an overlap, and happens once per key", async ({ db }) => {
     const tenant = await createTenant(db);
     expect((await rotate(db, tenant, { keyId: tenant.keyId })).outcome).toBe("issued");
     expect((await rotate(db, tenant, { keyId: tenant.keyId })).outcome).toBe("not_active");
@@ -173,7 +173,7 @@ describe("rotating a key", () => {
     expect(states?.sort()).toEqual(["active", "revoked"]);
   });
 
-  test("never makes the old one live longer than it would have", async ({ db }) => {
+  test("never extends the old key's lifetime", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query("update ai.keys set expires_at = now() + interval '10 seconds' where id = $1", [tenant.keyId]);
     await rotate(db, tenant, { keyId: tenant.keyId, overlap: 60 });
@@ -184,7 +184,7 @@ describe("rotating a key", () => {
     expect(ends).toBe(true);
   });
 
-  test("is paid by who rotates once its creator has left", async ({ db }) => {
+  test("makes the person who rotates pay once its creator has left", async ({ db }) => {
     const tenant = await createTenant(db);
     const leaver = await createUser(db);
     await join(db, { workspaceId: tenant.workspaceId, userId: leaver.id, role: "admin" });
@@ -198,7 +198,7 @@ describe("rotating a key", () => {
     expect(row).toEqual({ created_by: tenant.ownerId });
   });
 
-  test("fifty times at once makes one successor", async () => {
+  test("creates one successor when done fifty times concurrently", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {
@@ -224,7 +224,7 @@ describe("what a key spent this month", () => {
   const spentBy = async (db: Database, tenant: Tenant) =>
     (await list(db, tenant)).keys?.map(({ id, spentThisMonthUsd }) => [id, spentThisMonthUsd]);
 
-  test("includes the keys that it replaced and no other key, and equals ai.describe_credential", async ({ db }) => {
+  test("includes the keys it replaced and no other key, and equals ai.describe_credential", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const other = await addKey(db, tenant);
     await settle(db, [outcome(await begin(db, chatCall(tenant)))]);
@@ -244,7 +244,7 @@ describe("what a key spent this month", () => {
     );
   });
 
-  test("counts runs of the first moment of the UTC month, and none before it", async ({ db }) => {
+  test("counts runs from the first instant of the UTC month, and none before it", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const add = (at: string, usd: number) =>
       db.query(
@@ -261,7 +261,7 @@ describe("what a key spent this month", () => {
     expect(await spentBy(db, tenant)).toEqual([[tenant.keyId, "0.25"]]);
   });
 
-  test("is hidden where the workspace hides what providers charge", async ({ db }) => {
+  test("is hidden if the workspace hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
       tenant.workspaceId,
@@ -270,7 +270,7 @@ describe("what a key spent this month", () => {
   });
 });
 
-test("one key and whether it may be rotated are read by its managers only", async ({ db }) => {
+test("a single key and whether it may be rotated can be read only by its managers", async ({ db }) => {
   const [tenant, other] = [await createTenant(db), await createTenant(db)];
   const read = (reader: Tenant, keyId: string) =>
     call(db, "ai.read_key($1, $2, $3)", [reader.ownerId, reader.workspaceId, keyId]);
@@ -283,7 +283,7 @@ test("one key and whether it may be rotated are read by its managers only", asyn
 });
 
 describe("keys", () => {
-  test("of another workspace are out of reach", async ({ db }) => {
+  test("of another workspace can't be reached", async ({ db }) => {
     const [mine, other] = [await createTenant(db), await createTenant(db)];
     expect((await rotate(db, mine, { keyId: other.keyId })).outcome).toBe("not_found");
     expect((await revoke(db, mine, other.keyId)).outcome).toBe("not_found");
@@ -304,7 +304,7 @@ describe("keys", () => {
     ]);
   });
 
-  test("are written by these functions alone", async ({ db }) => {
+  test("can be written only by these functions", async ({ db }) => {
     const tenant = await createTenant(db);
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "admin" });
     for (const sql of ["update ai.keys set revoked_at = null", "delete from ai.keys"])

@@ -7,7 +7,7 @@ import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
 describe("budgets", () => {
-  test("of 100 callers at once on a key's budget for 5, exactly 5 are admitted", async () => {
+  test("admit exactly 5 of 100 concurrent callers on a key's budget for 5", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, {
@@ -25,7 +25,7 @@ describe("budgets", () => {
     }
   });
 
-  test("a rotated key and its successor share one budget, one minute and their idempotency keys", async () => {
+  test("are shared by a rotated key and its successor, as are rate window and idempotency keys", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, {
@@ -68,13 +68,13 @@ describe("budgets", () => {
     }
   });
 
-  test("a refusal further on gives back what a budget held", async ({ db }) => {
+  test("get back what they held when a later limit refuses the call", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1", key: { monthlyBudgetUsd: "1" } });
     expect(await begin(db, chatCall(tenant, { output_limit: 32768 }))).toEqual({ refused: "insufficient_credits" });
     expect(await budget(db, "key", tenant.keyId)).toEqual({ spent: "0.000000000000", reserved: "0.000000000000" });
   });
 
-  test("settling spends of each budget what the run cost", async ({ db }) => {
+  test("are each charged what the run cost", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "1" } });
     await db.query(
       "insert into ai.budgets (scope, subject_id, workspace_id, limit_usd) values ('workspace', $1, $1, 1)",
@@ -87,7 +87,7 @@ describe("budgets", () => {
     expect(await budget(db, "workspace", tenant.workspaceId)).toEqual(spent);
   });
 
-  test("of nothing are a closed door, for what costs nothing too", async ({ db }) => {
+  test("of zero refuse every call, including free ones", async ({ db }) => {
     const free = { credits: "1", prices: { input: "0", output: "0" } };
     const shut = await createTenant(db, { ...free, key: { monthlyBudgetUsd: "0" } });
     const open = await createTenant(db, { ...free, key: { monthlyBudgetUsd: "0.000000000001" } });
@@ -102,7 +102,7 @@ describe("budgets", () => {
     expect(answers).toEqual([refused, run, refused, run]);
   });
 
-  test("a new month starts anew", async ({ db }) => {
+  test("reset each month", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "0.0001" } });
     await db.query(
       "update ai.budgets set spent_usd = 0.0001, period_start = period_start - interval '1 month' where subject_id = $1",
@@ -113,7 +113,7 @@ describe("budgets", () => {
 });
 
 describe("rate limits", () => {
-  test("the key's requests a minute, and not one more", async ({ db }) => {
+  test("admit exactly the key's requests per minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 2 } });
     expect(limitsOf(await begin(db, chatCall(tenant))).requests).toEqual({ limit: 2, remaining: 1 });
     expect(limitsOf(await begin(db, chatCall(tenant))).requests).toEqual({ limit: 2, remaining: 0 });
@@ -125,7 +125,7 @@ describe("rate limits", () => {
     expect(resetSeconds).toBeLessThanOrEqual(60);
   });
 
-  test("nothing is told of a limit that there is not", async ({ db }) => {
+  test("report nothing for a limit that isn't set", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 2 } });
     const resetSeconds = expect.any(Number);
     expect(limitsOf(await begin(db, chatCall(tenant)))).toEqual({ requests: { limit: 2, remaining: 1 }, resetSeconds });
@@ -138,14 +138,14 @@ describe("rate limits", () => {
     });
   });
 
-  test("the workspace's tokens a minute count what calls reserve", async ({ db }) => {
+  test("count reserved tokens against the workspace's tokens per minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", plan: { tokensPerMinute: 400 } });
     expect(limitsOf(await begin(db, chatCall(tenant))).tokens?.remaining).toBe(200);
     expect(await begin(db, chatCall(tenant, { output_limit: 101 }))).toMatchObject({ refused: "rate_limit_exceeded" });
     expect(limitsOf(await begin(db, chatCall(tenant))).tokens?.remaining).toBe(0);
   });
 
-  test("a workspace's policy narrows its plan and never widens it", async ({ db }) => {
+  test("can be narrowed by a workspace's policy, but never widened beyond its plan", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 5 } });
     await db.query("insert into ai.workspace_policies (workspace_id, requests_per_minute) values ($1, 9)", [
       tenant.workspaceId,
@@ -157,7 +157,7 @@ describe("rate limits", () => {
     expect(limitsOf(await begin(db, chatCall(tenant))).requests?.limit).toBe(3);
   });
 
-  test("a minute that has passed counts no more", async ({ db }) => {
+  test("no longer count a past minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 1 } });
     await begin(db, chatCall(tenant));
     expect(await begin(db, chatCall(tenant))).toMatchObject({ refused: "rate_limit_exceeded" });
@@ -168,7 +168,7 @@ describe("rate limits", () => {
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
   });
 
-  test("a refusal in a new minute states nothing of the one before", async ({ db }) => {
+  test("report nothing of the previous minute when a new minute's call is refused", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "10", key: { requestsPerMinute: 3, tokensPerMinute: 400 } });
     await begin(db, chatCall(tenant));
     await db.query(
@@ -180,15 +180,15 @@ describe("rate limits", () => {
     expect(limitsOf(refused)).toMatchObject({ requests: { remaining: 2 }, tokens: { remaining: 400 } });
   });
 
-  test("of 50 calls of a session that are the first of all at once, none is refused where there is room", async () => {
+  test("refuse none of a session's first 50 concurrent calls if there is room", async () => {
     const { db, close } = openPool(25);
     try {
       const limits = { requestsPerMinute: 1000, tokensPerMinute: 1_000_000 };
-      // The member's balance is opened by the first call too; without a limit nothing else makes them queue for it.
+      // The first call also opens the member's balance; without a limit, nothing else serializes the calls.
       for (const plan of [limits, {}, limits, {}, {}]) {
         const tenant = await createTenant(db, { payer: "member", initialCredits: "1000", plan });
         const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
-        // Connections that are open already, so that they meet.
+        // Opens the connections first, so that the calls overlap.
         await Promise.all(Array.from({ length: 25 }, () => db.query("select pg_sleep(0.05)")));
         const calls = Array.from({ length: 50 }, () => begin(db, sessionCall(tenant, claims)));
         expect((await Promise.all(calls)).filter(({ refused }) => refused)).toEqual([]);
@@ -198,7 +198,7 @@ describe("rate limits", () => {
     }
   });
 
-  test("of 40 callers at once on 10 requests a minute, no more than 10 a minute are admitted", async () => {
+  test("admit no more than 10 calls a minute from 40 concurrent callers on 10 requests a minute", async () => {
     const { db, close } = openPool(10);
     try {
       const tenant = await createTenant(db, { credits: "1000", key: { requestsPerMinute: 10 } });
@@ -208,7 +208,7 @@ describe("rate limits", () => {
         const minute = answer.created_at.slice(0, 16);
         minutes.set(minute, (minutes.get(minute) ?? 0) + 1);
       }
-      // One window, or two where the minute turned meanwhile.
+      // One window, or two if a new minute began meanwhile.
       expect([...minutes.values()].every((count) => count <= 10)).toBe(true);
       expect(minutes.size).toBeGreaterThan(0);
     } finally {

@@ -27,8 +27,8 @@ const setLabel = "select ai.set_budget('label', ai.label_id($2), $1, $3, $2)";
 const setMember = "select ai.set_budget('member', $2, $1, $3)";
 const shuffled = <Each>(all: readonly Each[]) => all.toSorted(() => Math.random() - 0.5);
 
-// Nobody here gives up on a lock: were the order of locks wrong anywhere, Postgres would find a deadlock and say so.
-test("whatever changes the same rows gets through, 90 at once, and the books agree", { timeout: 60_000 }, async () => {
+// No caller here has a lock timeout, so a wrong lock order anywhere makes Postgres report a deadlock.
+test("90 concurrent changes of the same rows all succeed, and the books agree", { timeout: 60_000 }, async () => {
   const limits = { requestsPerMinute: 100_000, tokensPerMinute: 1_000_000_000, monthlyBudgetUsd: "1000" };
   const tenants = await Promise.all(
     (["workspace", "member", "workspace"] as const).map((payer) =>
@@ -105,7 +105,7 @@ test("whatever changes the same rows gets through, 90 at once, and the books agr
   await Promise.all(shuffled(work).map((each) => each()));
 
   await settleAll(left);
-  // The truth of what the sweeper closed.
+  // The actual outcome of the runs that the sweeper closed.
   await settleAll(swept);
   for (const tenant of tenants) {
     const { balance, ledger, reserved, used, runs, open } = await books(db, tenant);
@@ -128,8 +128,8 @@ test("whatever changes the same rows gets through, 90 at once, and the books agr
   expect(spent.map(({ budgets }) => budgets)).toEqual(spent.map(({ runs }) => runs));
 });
 
-// Without rate limits, whose windows would be locked first and keep these calls from meeting at the budgets.
-test("batches that meet at budgets of keys, members, labels and workspaces lock them in one order", {
+// Without rate limits, whose windows would be locked first and prevent these calls from contending for the budgets.
+test("batches that contend for budgets of keys, members, labels and workspaces lock them in one order", {
   timeout: 60_000,
 }, async () => {
   const tenant = await createTenant(db, { credits: "100000" });
@@ -169,7 +169,7 @@ test("batches that meet at budgets of keys, members, labels and workspaces lock 
   expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
 });
 
-test("batches that each hold a run that cannot be booked end all others, whoever else does", {
+test("batches that each contain an unbookable run settle all other runs, despite concurrent ones", {
   timeout: 60_000,
 }, async () => {
   const broken = await createTenant(db, { credits: "1000" });

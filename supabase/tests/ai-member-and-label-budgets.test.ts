@@ -18,7 +18,7 @@ import {
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-/** A call reserves 100 tokens of input and 100 of output: 0.0002 USD. One with 13 and 7 tokens costs 0.00002 USD. */
+/** A call reserves 100 input and 100 output tokens: 0.0002 USD. A call with 13 and 7 tokens costs 0.00002 USD. */
 const prices = { input: "1", output: "1" };
 const label = "customer:7";
 
@@ -36,7 +36,7 @@ async function sums(db: Database, { workspaceId }: Tenant, scope: Scope) {
   });
 }
 
-/** What the tenant's runs of this month say that its budget has spent and holds. */
+/** Returns what the budget should have spent and reserved according to the tenant's runs of this month. */
 async function truth(db: Database, { workspaceId, ownerId }: Tenant, scope: Scope) {
   return one<{ spent: string; reserved: string }>(db, {
     sql: `select
@@ -134,7 +134,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0", reserved: "0" });
   });
 
-  test("gets back what it held when a later limit refuses the call", async ({ db }) => {
+  test("gets its reservation back when a later limit refuses the call", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1", prices, key: scope === "label" ? labelled : {} });
     await setBudget(db, tenant, scope, "1");
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
@@ -145,7 +145,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "0.0004");
     const old = await begin(db, chatCall(tenant));
-    // As if the run had begun in the month before, after others had spent the budget.
+    // As if the run had begun in the previous month, after others had spent the budget.
     await db.query(
       `update ai.budgets set spent_usd = 0.0004, period_start = period_start - interval '1 month'
        where workspace_id = $1`,
@@ -165,7 +165,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0.00002", reserved: "0" });
   });
 
-  test("set within a month begins with the month's settled runs of that subject alone", async ({ db }) => {
+  test("set within a month begins with the month's settled runs of that subject only", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     const { sub: ownerId } = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     const other = await addKey(db, { ...tenant, ownerId }, scope === "label" ? { entityId: "customer:8" } : {});
@@ -230,7 +230,7 @@ describe("a member's budget", () => {
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
   });
 
-  test("counts in its workspace alone", async ({ db }) => {
+  test("counts only calls in its workspace", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices });
     const elsewhere = await createTenant(db, { credits: "100000", prices });
     const key = await addKey(db, { ...elsewhere, ownerId: tenant.ownerId });
@@ -244,7 +244,7 @@ describe("a label", () => {
   const entityOf = async (db: Database, run: Begun) =>
     (await db.query("select entity_id from ai.runs where id = $1", [run.run_id]))[0]?.entity_id;
 
-  test("that the caller chose never refuses a call, and counts in the label's budget", async ({ db }) => {
+  test("chosen by the caller never refuses a call, and counts in the label's budget", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices });
     await setBudget(db, tenant, "label", "0.0002");
     const begun = await admitAll(
@@ -265,7 +265,7 @@ describe("a label", () => {
     expect(refusals).toEqual([]);
   });
 
-  test("of a key is written on its runs, and refuses them at the budget that other runs used up", async ({ db }) => {
+  test("of a key is recorded on its runs, and refuses them once other runs used up its budget", async ({ db }) => {
     const tenant = await tenantFor(db, "label");
     const open = await addKey(db, tenant);
     await setBudget(db, tenant, "label", "0.0004");
@@ -276,7 +276,7 @@ describe("a label", () => {
     expect(await extend(db, run)).toEqual({ refused: "budget_exceeded" });
   });
 
-  test("of a key is written on its runs without a budget too", async ({ db }) => {
+  test("of a key is recorded on its runs even without a budget", async ({ db }) => {
     const tenant = await tenantFor(db, "label");
     expect(await entityOf(db, await begin(db, chatCall(tenant)))).toBe(label);
     expect(await entityOf(db, await begin(db, chatCall(tenant, { entity_id: label })))).toBe(label);
@@ -295,7 +295,7 @@ describe("a label", () => {
     expect(await sums(db, tenant, "label")).toEqual({ spent: "0", reserved: "0.0002" });
   });
 
-  test("of a key is kept by rotation, and the key describes it with its budget", async ({ db }) => {
+  test("of a key is kept by rotation, and the key's description includes its budget", async ({ db }) => {
     const tenant = await tenantFor(db, "label");
     await setBudget(db, tenant, "label", "1");
     await setBudget(db, tenant, "member", "2");
@@ -322,7 +322,7 @@ describe("a label", () => {
     });
   });
 
-  test("may have 128 characters, but not more and no other characters", async ({ db }) => {
+  test("may have up to 128 characters of the allowed set", async ({ db }) => {
     const tenant = await createTenant(db);
     expect(await addKey(db, tenant, { entityId: "a".repeat(128) })).toHaveProperty("id");
     for (const entityId of ["a".repeat(129), "", "a b", "ä"]) {

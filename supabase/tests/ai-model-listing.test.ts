@@ -3,7 +3,7 @@ import { bindKey } from "./ai-callers.ts";
 import { chatCall, createTenant, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
-/** Returns `platform` of the tenant's model as `GET /v1/models/{id}` has it for its key. */
+/** Returns `platform` of the tenant's model, as `GET /v1/models/{id}` returns it for the tenant's key. */
 async function listed(db: Database, tenant: Tenant, providers = ["demo", "second"]) {
   const call = JSON.stringify(chatCall(tenant, { providers }));
   const row = await one(db, { sql: "select ai.list_models($1)::text as answer", values: [call] });
@@ -59,7 +59,7 @@ test("a model whose first route has a price for a service tier is listed", async
   expect(await listed(db, tenant, ["second"])).toMatchObject({ prices: second });
 });
 
-test("a model has no prices and no routes where the workspace hides what providers charge", async ({ db }) => {
+test("a model has no prices and no routes if the workspace hides provider cost", async ({ db }) => {
   const tenant = await createTenant(db);
   await hide(db, tenant);
   const platform = await listed(db, tenant);
@@ -67,14 +67,14 @@ test("a model has no prices and no routes where the workspace hides what provide
   expect(platform).toMatchObject({ kind: "chat", context_window: null, output_limit: null });
 });
 
-test("a registered app sees prices even where the workspace hides them", async ({ db }) => {
+test("a registered app sees prices even if the workspace hides them", async ({ db }) => {
   const tenant = await createTenant(db);
   await hide(db, tenant);
   await bindKey(db, tenant);
   expect(await listed(db, tenant)).toMatchObject({ prices: first, routes: [{ provider: "demo" }] });
 });
 
-test("the listing is a text in the order of jsonb, of one model and of all", async ({ db }) => {
+test("the listing is text in jsonb's key order, for one model and for all", async ({ db }) => {
   const tenant = await createTenant(db);
   await addSecondRoute(db, tenant);
   await db.query(

@@ -2,7 +2,7 @@ import { describe, expect } from "vitest";
 import { begin, chatCall, createTenant, type Tenant, type TenantOptions } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
-/** A tenant whose model writes 1,000 tokens at most. 100 tokens of input and 1,000 of output cost it 0.000615 USD. */
+/** Creates a tenant whose model writes at most 1,000 tokens. 100 input and 1,000 output tokens cost 0.000615 USD. */
 async function createLimited(db: Database, options: TenantOptions = {}): Promise<Tenant> {
   const tenant = await createTenant(db, { credits: "1000", ...options });
   await db.query("update ai.models set output_limit = 1000 where id = $1", [tenant.model]);
@@ -10,7 +10,7 @@ async function createLimited(db: Database, options: TenantOptions = {}): Promise
 }
 
 describe("a call that states an output limit", () => {
-  test("may state the model's, and is refused above it without a run or a reservation", async ({ db }) => {
+  test("may state the model's limit, and is refused above it without a run or a reservation", async ({ db }) => {
     const tenant = await createLimited(db);
     expect(await begin(db, chatCall(tenant, { output_limit: 1_001 }))).toEqual({
       refused: "invalid_request",
@@ -28,7 +28,7 @@ describe("a call that states an output limit", () => {
     });
   });
 
-  test("gets the model's limit before a token limit", async ({ db }) => {
+  test("reports the model's limit before a token limit", async ({ db }) => {
     const tenant = await createLimited(db, { key: { tokensPerMinute: 500 } });
     expect(await begin(db, chatCall(tenant, { output_limit: 1_001 }))).toMatchObject({ model_output_limit: 1_000 });
     expect(await begin(db, chatCall(tenant, { output_limit: 1_000 }))).toMatchObject({ token_limit: { limit: 500 } });
@@ -65,8 +65,8 @@ describe("a call that states no output limit", () => {
     ["the context window has room", 8_000, 8_100, 8_000],
     ["the context window has less room", 8_000, 8_099, 7_999],
     ["the context window has room for the default", 8_000, 2_148, 2_048],
-    ["the context window has hardly any room", 8_000, 2_147, 2_048],
-  ] as const)("is lowered where %s", async ([_, output_limit, context_window, effective], { db }) => {
+    ["the context window has almost no room", 8_000, 2_147, 2_048],
+  ] as const)("is lowered if %s", async ([_, output_limit, context_window, effective], { db }) => {
     const tenant = await createLimited(db);
     await db.query("update ai.models set output_limit = $2, context_window = $3 where id = $1", [
       tenant.model,

@@ -35,7 +35,7 @@ interface RunOptions {
   billed?: string;
 }
 
-/** Inserts a settled run of noon of a day before today, in UTC, and what the ledger says of it. */
+/** Inserts a settled run at noon UTC of a day before today, with its ledger entry. */
 async function insertRun(db: Database, { workspaceId, keyId }: Tenant, options: RunOptions): Promise<void> {
   const { daysAgo, model = "m", feature = "chat", latencyMs = 100, streamed = false, failed = false } = options;
   await db.query(
@@ -81,7 +81,7 @@ async function deduct(db: Database, { workspaceId }: Tenant, options: { daysAgo:
   );
 }
 
-/** The overview of the ten days before today, beside the ten before. */
+/** Reads the overview of the ten days before today, compared with the ten days before those. */
 async function read(
   db: Database,
   { workspaceId, ownerId }: Tenant,
@@ -102,7 +102,9 @@ async function read(
 const rollUp = (db: Database) => db.query("select ai.roll_up_usage(1000)");
 
 describe("the overview", () => {
-  test("is the ledger: what runs were billed and what was deducted without one, each once, by day", async ({ db }) => {
+  test("shows the ledger: what runs were billed and what was deducted without one, each once, by day", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await insertRun(db, tenant, { daysAgo: 1, billed: "1.00000001" });
     await insertRun(db, tenant, { daysAgo: 10, billed: "2", failed: true });
@@ -131,7 +133,7 @@ describe("the overview", () => {
   });
 
   test.for(["model", "feature", "key", "app", "member", "label"])(
-    "by %s lists all of the range, the largest first",
+    "by %s lists everything in the range, largest first",
     async (by, { db }) => {
       const tenant = await createTenant(db, { credits: "1000" });
       const memberId = tenant.ownerId;
@@ -182,7 +184,7 @@ describe("the overview", () => {
     },
   );
 
-  test("by model has what the six largest used each day, and the others together", async ({ db }) => {
+  test("by model shows the six largest per day, and the others together", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     for (const [place, calls] of [8, 7, 6, 5, 4, 3, 2, 1].entries()) {
       for (let call = 0; call < calls; call += 1) await insertRun(db, tenant, { daysAgo: 9, model: `m${place}` });
@@ -203,7 +205,7 @@ describe("the overview", () => {
     expect((await read(db, tenant)).series).toBeNull();
   });
 
-  test("shows credits alone where the workspace hides what providers charge", async ({ db }) => {
+  test("shows only credits if the workspace hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await insertRun(db, tenant, { daysAgo: 2 });
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
@@ -214,7 +216,7 @@ describe("the overview", () => {
     expect(totals.usedCredits).toBe("0.5");
   });
 
-  test("is for members with use_ai_studio, and says whether there was ever anything", async ({ db }) => {
+  test("requires use_ai_studio, and reports whether there was ever any run", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const stranger = await createUser(db);
     expect(await read(db, tenant, { memberId: stranger.id })).toEqual({ outcome: "not_allowed" });
@@ -229,7 +231,7 @@ describe("the overview", () => {
 });
 
 describe("latency", () => {
-  test("begins a bucket at each fourth of a doubling", async ({ db }) => {
+  test("starts a bucket at every quarter of a doubling", async ({ db }) => {
     const { buckets } = await one<{ buckets: number[] }>(db, {
       sql: `select array_agg(ai.latency_bucket(ms) order by n) as buckets
             from unnest('{0,1,2,4,1023,1024,600000,2147483647,null}'::integer[]) with ordinality as t (ms, n)`,
@@ -237,7 +239,7 @@ describe("latency", () => {
     expect(buckets).toEqual([0, 1, 5, 9, 40, 41, 77, 80, null]);
   });
 
-  test("has quantiles within a bucket of the exact ones, summed or live, over any days", async ({ db }) => {
+  test("has quantiles within one bucket of the exact ones, summarized or live, over any days", async ({ db }) => {
     const run = fc.record({
       daysAgo: fc.integer({ min: 0, max: 12 }),
       latencyMs: fc.oneof(fc.constant(null), fc.integer({ min: 0, max: 5_000 }), fc.integer({ min: 0, max: 600_000 })),

@@ -10,7 +10,7 @@ const day = (number: number) => dayOf(month, number);
 const newProvider = () => `p-${randomUUID().slice(0, 8)}`;
 
 describe("the platform's books", () => {
-  test("agree for three providers: one bill corrected, one with a credit note, one over three months", async ({
+  test("agree for three providers: one bill corrected, one with a credit note, one covering three months", async ({
     db,
   }) => {
     const { workspaceId } = await createTenant(db);
@@ -85,7 +85,7 @@ describe("the platform's books", () => {
     expect(total(days)).toBeCloseTo(Number(line.meteredUsd), 11);
   });
 
-  test("count sealed days, days that changed since, and today once", async ({ db }) => {
+  test("count sealed days, days changed since, and today once each", async ({ db }) => {
     const provider = newProvider();
     const [today = "", yesterday = "", before = ""] = [0, 1, 2].map((age) =>
       new Date(Date.now() - age * 86_400_000).toISOString().slice(0, 10),
@@ -112,7 +112,7 @@ describe("the platform's books", () => {
     await check(7);
     await db.query("select ai.seal_completed_usage_days(31), ai.rebuild_changed_usage_days(31)");
     await check(7);
-    // What is read is the sum, until its day is marked as changed.
+    // The sum is read until its day is marked as changed.
     await db.query("update ai.usage_daily set cost_usd = cost_usd + 100 where workspace_id = $1 and day = $2", [
       workspaceId,
       before,
@@ -125,7 +125,7 @@ describe("the platform's books", () => {
     await check(8);
   });
 
-  test("read sealed sums in place of runs, and no other book", async ({ db }) => {
+  test("read sealed sums instead of runs, and no other book", async ({ db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     const { workspaceId, ownerId } = await createTenant(db);
     await addRun(db, { workspaceId, day: day(2), costUsd: "1", billedBy: book.provider, account: "acct-1" });
@@ -165,7 +165,7 @@ describe("the platform's books", () => {
     expect(await book.line()).toMatchObject({ meteredUsd: "2000", runs: 2000, importedUsd: "28" });
   });
 
-  test("are not changed by a workspace's records, nor a workspace's by theirs", async ({ db }) => {
+  test("are not changed by a workspace's records, or a workspace's books by theirs", async ({ db }) => {
     const provider = newProvider();
     const book = await platformBook(db, { provider, month });
     const tenant = await createTenant(db);

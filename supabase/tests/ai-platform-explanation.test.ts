@@ -7,7 +7,7 @@ import { type AddedRun, addRun, dayOf, platformBook } from "./platform-book-fixt
 const month = "2026-10";
 const day = (number: number) => dayOf(month, number);
 
-/** A provider's month with three workspaces. */
+/** Creates a provider's month with three workspaces. */
 async function threeWorkspaces(db: Database) {
   const book = await platformBook(db, { provider: `p-${randomUUID().slice(0, 8)}`, month });
   const workspaces: { id: string; name: string }[] = [];
@@ -32,7 +32,7 @@ async function threeWorkspaces(db: Database) {
 }
 
 describe("the causes of a difference", () => {
-  test("name first the workspace with missing runs among three that one invoice covers", async ({ db }) => {
+  test("list first the workspace with missing runs, among three covered by one invoice", async ({ db }) => {
     const { north, south, west, run, ownCost, record, explain, line } = await threeWorkspaces(db);
     for (const [workspace, amounts] of [
       [north, ["10", "10"]],
@@ -43,7 +43,7 @@ describe("the causes of a difference", () => {
       await ownCost(workspace.id, day(1), amounts[0]);
     }
     await ownCost(north.id, day(2), "10");
-    // Four fifths of its second day are missing.
+    // Four fifths of its second day's runs are missing.
     await ownCost(south.id, day(2), "25");
     await ownCost(west.id, day(2), "30");
     await record({ reference: "INV-1", amountUsd: "125" });
@@ -65,7 +65,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("name it before others where the platform has imports, too", async ({ db }) => {
+  test("list it before others if the platform has imports too", async ({ db }) => {
     const { north, south, west, run, cost, ownCost, causes } = await threeWorkspaces(db);
     await run(north, 1, "10", { usageSource: "estimated_partial" });
     await run(south, 1, "20");
@@ -79,7 +79,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("take a workspace's own invoice where it has no imports", async ({ db }) => {
+  test("use a workspace's own invoice if it has no imports", async ({ db }) => {
     const { south, run, record, causes } = await threeWorkspaces(db);
     await run(south, 1, "20");
     await record({ reference: "INV-1", amountUsd: "25" });
@@ -94,7 +94,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("name an account's workspaces, first those without runs on the days that differ", async ({ db }) => {
+  test("list an account's workspaces, first those without runs on the days that differ", async ({ db }) => {
     const { north, south, west, run, cost, causes } = await threeWorkspaces(db);
     for (const number of [1, 2]) {
       await run(north, number, "10");
@@ -116,7 +116,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("name an account that no workspace uses, and one that was not imported", async ({ db }) => {
+  test("list an account that no workspace uses, and one that was not imported", async ({ db }) => {
     const { north, south, run, cost, causes } = await threeWorkspaces(db);
     await run(north, 1, "10");
     await cost(day(1), "10");
@@ -133,7 +133,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("name days that were not imported, and days without runs", async ({ db }) => {
+  test("list days that were not imported, and days without runs", async ({ db }) => {
     const { north, run, cost, causes, explain } = await threeWorkspaces(db);
     for (const number of [1, 2, 3]) await run(north, number, "10");
     for (const number of [1, 5, 6]) await cost(day(number), "10");
@@ -146,7 +146,7 @@ describe("the causes of a difference", () => {
     expect(days[1]).toEqual({ day: day(2), accountId: "acct-1", meteredUsd: "10", importedUsd: "0" });
   });
 
-  test("put first what has the sign of the difference", async ({ db }) => {
+  test("list first what has the same sign as the difference", async ({ db }) => {
     const { north, run, cost, causes } = await threeWorkspaces(db);
     for (const number of [1, 2, 3]) await run(north, number, "10");
     await cost(day(1), "10");
@@ -158,7 +158,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("compare all accounts together where runs name none", async ({ db }) => {
+  test("compare all accounts together if runs name none", async ({ db }) => {
     const { north, south, run, cost, causes } = await threeWorkspaces(db);
     await run(north, 1, "11", { account: null });
     await run(south, 1, "10");
@@ -169,7 +169,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("compare all accounts together where records name none", async ({ db }) => {
+  test("compare all accounts together if records name none", async ({ db }) => {
     const { provider, north, run, causes } = await threeWorkspaces(db);
     await run(north, 1, "10");
     await db.query(
@@ -180,7 +180,7 @@ describe("the causes of a difference", () => {
     expect(await causes()).toMatchObject([{ kind: "account_differs", accountId: null, amountUsd: "2" }]);
   });
 
-  test("count estimated runs, and runs that the sweep closed, which name no billing provider", async ({ db }) => {
+  test("include estimated runs, and runs closed by the sweep, which name no billing provider", async ({ db }) => {
     const { north, south, run, cost, explain } = await threeWorkspaces(db);
     await run(north, 1, "10", { providerId: "own-id" });
     await run(north, 1, "1", { usageSource: "provider_partial" });
@@ -205,7 +205,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("are an invoice's share where the imports agree with the runs", async ({ db }) => {
+  test("are an invoice's share if the imports agree with the runs", async ({ db }) => {
     const { north, run, cost, record, causes } = await threeWorkspaces(db);
     await run(north, 1, "10", { usageSource: "estimated_partial" });
     await cost(day(1), "10");
@@ -213,7 +213,7 @@ describe("the causes of a difference", () => {
     expect(await causes()).toEqual([{ kind: "invoice_share", amountUsd: "2" }]);
   });
 
-  test("are none for less than half a cent", async ({ db }) => {
+  test("are empty for less than half a cent", async ({ db }) => {
     const { north, run, cost, causes } = await threeWorkspaces(db);
     await run(north, 1, "10");
     await cost(day(1), "10.004999999999");
@@ -224,7 +224,7 @@ describe("the causes of a difference", () => {
 });
 
 describe("the lists of causes", () => {
-  test("have the 20 largest of a kind", async ({ db }) => {
+  test("contain the 20 largest of a kind", async ({ db }) => {
     const { run, cost, causes } = await threeWorkspaces(db);
     const addEstimated = () => run({ id: randomUUID() }, 1, "1", { usageSource: "estimated_partial" });
     const estimated = async () =>
@@ -236,7 +236,7 @@ describe("the lists of causes", () => {
     expect(await estimated()).toBe(20);
   });
 
-  test("have the 100 workspaces that used most of an account", async ({ db }) => {
+  test("contain the 100 workspaces that used most of an account", async ({ db }) => {
     const { run, cost, causes } = await threeWorkspaces(db);
     const listed = async () => (await causes())[0].workspaces.length;
     await cost(day(1), "1");
@@ -250,14 +250,14 @@ describe("the lists of causes", () => {
 });
 
 describe("the workspaces behind a figure", () => {
-  test("keep their id once they are deleted", async ({ db }) => {
+  test("keep their id after they are deleted", async ({ db }) => {
     const { run, explain } = await threeWorkspaces(db);
     const gone = { id: randomUUID() };
     await run(gone, 1, "10");
     expect((await explain()).workspaces).toMatchObject([{ workspaceId: gone.id, name: null, meteredUsd: "10" }]);
   });
 
-  test("compare own imports of an account that no run names with the runs that name none", async ({ db }) => {
+  test("compare their own imports of an account that no run names with the runs without an account", async ({ db }) => {
     const { north, south, run, ownCost, explain } = await threeWorkspaces(db);
     await run(north, 1, "10", { account: null });
     await ownCost(north.id, day(1), "12", { account: "acct-9" });
@@ -270,7 +270,7 @@ describe("the workspaces behind a figure", () => {
     ]);
   });
 
-  test("are those with costs of their own and no runs, too", async ({ db }) => {
+  test("include those with costs of their own and no runs", async ({ db }) => {
     const { west, ownCost, explain } = await threeWorkspaces(db);
     await ownCost(west.id, day(1), "12");
     expect((await explain()).workspaces).toMatchObject([

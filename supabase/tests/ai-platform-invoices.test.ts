@@ -10,7 +10,7 @@ const day = (number: number) => dayOf(month, number);
 const newProvider = () => `p-${randomUUID().slice(0, 8)}`;
 
 describe("an invoice to the platform", () => {
-  test("is reviewed, recorded once with a line in the audit log, and read with who recorded it", async ({ db }) => {
+  test("is reviewed, recorded once with a line in the audit log, and shown with its recorder", async ({ db }) => {
     const provider = newProvider();
     const book = await platformBook(db, { provider, month });
     const { workspaceId } = await createTenant(db);
@@ -69,7 +69,7 @@ describe("an invoice to the platform", () => {
     ]);
   });
 
-  test("is recorded by admins alone", async ({ db }) => {
+  test("can be recorded by admins only", async ({ db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     const { id: actor } = await createUser(db);
     expect(await book.call("record_platform_invoice", [JSON.stringify({ actor, record: {} })])).toEqual({
@@ -98,7 +98,7 @@ describe("an invoice to the platform", () => {
     const { id: actor } = await createUser(db);
     try {
       await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
-      // Invoices stay: a provider and a month of its own.
+      // Invoices can't be deleted, so this uses its own provider and month.
       const provider = newProvider();
       const dated = { provider, amountUsd: "1", issuedOn: "2020-01-31", reviewedAt: "2020-02-01T00:00:00Z" };
       const all = (recordOf: (caller: number) => object) =>
@@ -134,7 +134,7 @@ describe("an invoice to the platform", () => {
     "update ai.platform_provider_invoices set amount_usd = amount_usd",
     "delete from ai.platform_provider_invoices",
     "truncate ai.platform_provider_invoices",
-  ])("is immutable, for the owner of its table too: %s", async (sql, { db }) => {
+  ])("is immutable even for its table's owner: %s", async (sql, { db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     await book.record({ reference: "A" });
     await expect(db.query(sql)).rejects.toMatchObject({ code: "23001" });

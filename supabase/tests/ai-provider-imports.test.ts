@@ -29,7 +29,7 @@ async function importCosts(db: Database, call: object, records: object[]): Promi
 }
 
 describe("ai.import_provider_costs", () => {
-  test("takes app tokens and bound keys, in their own workspace alone", async ({ db }) => {
+  test("accepts app tokens and bound keys, in their own workspace only", async ({ db }) => {
     const tenant = await createTenant(db);
     const unbound = await importCosts(db, callOf(tenant), [costOf()]);
     expect(unbound).toEqual({ refused: "credential_not_bound" });
@@ -40,11 +40,11 @@ describe("ai.import_provider_costs", () => {
     const elsewhere = { ...callOf(tenant), workspace: randomUUID() };
     expect(await importCosts(db, elsewhere, [costOf()])).toEqual({ refused: "workspace_mismatch" });
     const { callOf: tokenCall } = await appTokenCall(db, tenant);
-    // Another app's record of that id is another record.
+    // Another app's record of that id is a separate record.
     expect((await importCosts(db, tokenCall(), [costOf()])).results).toEqual([{ outcome: "stored" }]);
   });
 
-  test("the gateway's role can call it, and write nothing else", async ({ db }) => {
+  test("can be called by the gateway's role, which can write nothing else", async ({ db }) => {
     const tenant = await createTenant(db);
     await bindKey(db, tenant);
     const answer = await db.asRole("gateway", () => importCosts(db, callOf(tenant), [costOf()]));
@@ -55,7 +55,7 @@ describe("ai.import_provider_costs", () => {
     }
   });
 
-  test("an absent account is one value of its own", async ({ db }) => {
+  test("treats an absent account as a value of its own", async ({ db }) => {
     const tenant = await createTenant(db);
     await bindKey(db, tenant);
     const { results } = await importCosts(db, callOf(tenant), [
@@ -72,7 +72,7 @@ describe("ai.import_provider_costs", () => {
     ]);
   });
 
-  test("is observed at most 60 seconds from now", async ({ db }) => {
+  test("accepts observations at most 60 seconds in the future", async ({ db }) => {
     const tenant = await createTenant(db);
     await bindKey(db, tenant);
     const inSeconds = async (seconds: string) => {
@@ -90,7 +90,7 @@ describe("ai.import_provider_costs", () => {
   });
 });
 
-describe("while a table is not there yet", () => {
+describe("while a table does not exist yet", () => {
   test.for([
     ["costs", "drop table ai.external_provider_costs cascade", "ai.import_provider_costs"],
     ["invoices", "drop table ai.external_provider_invoices cascade", "ai.import_provider_invoice"],
@@ -105,7 +105,8 @@ describe("while a table is not there yet", () => {
       record: costOf({ issuedOn: "2026-01-01", reviewedAt: "2026-01-02T00:00:00Z" }),
     };
     await expect(db.query(`select ${name}($1)`, [JSON.stringify(call)])).rejects.toMatchObject({
-      // undefined_table; undefined_object where a variable is of its rows; undefined_function that reads its view.
+      // undefined_table; undefined_object if a variable has its row type; undefined_function if it reads the table's
+      // view.
       code: expect.stringMatching(/^42(P01|704|883)$/),
     });
   });
@@ -113,7 +114,7 @@ describe("while a table is not there yet", () => {
 
 const pool = openPool(25);
 afterAll(pool.close);
-/** Its owner does what the service role would. */
+/** The connection's owner has all rights of the service role. */
 const shared: Database = { ...pool.db, asRole: (_, work) => work() };
 
 async function boundTenant(): Promise<Tenant> {

@@ -5,7 +5,7 @@ import { openPool } from "./pools.ts";
 
 type Book = Awaited<ReturnType<typeof createBook>>;
 
-/** A row as releases stored them that kept the provider's name as it was sent. */
+/** Inserts a row as older releases stored it, with the provider's name as it was sent. */
 async function oldRow(db: Database, { workspaceId, appId }: Book, changes: object = {}) {
   const row = {
     workspace_id: workspaceId,
@@ -38,7 +38,7 @@ const clashes = (db: Database, { workspaceId }: Book) =>
   );
 
 describe("a provider's name", () => {
-  test("is stored in lower case, however it is sent", async ({ db }) => {
+  test("is stored in lower case, regardless of how it is sent", async ({ db }) => {
     const book = await createBook(db);
     const record = { externalRunId: "run-1", amountUsd: "1", occurredAt: "2026-10-03T00:00:00Z" };
     expect(await book.store({ ...record, provider: "OpenAI" })).toEqual({ outcome: "stored" });
@@ -47,7 +47,9 @@ describe("a provider's name", () => {
     expect(await rows(db, book)).toEqual([{ provider: "openai", usd: "1", revision: 1 }]);
   });
 
-  test("of an older row is matched: the row is compared and corrected, and no second one is made", async ({ db }) => {
+  test("of an older row is matched: the row is compared and corrected, and no second one is created", async ({
+    db,
+  }) => {
     const book = await createBook(db);
     await oldRow(db, book);
     const record = { externalRunId: "run-1", amountUsd: "5", occurredAt: "2026-10-03T00:00:00Z" };
@@ -57,13 +59,13 @@ describe("a provider's name", () => {
     expect(await book.store({ ...record, observedAt: "2026-10-03T12:00:00Z" })).toEqual({ outcome: "stale" });
     expect(await book.store({ ...record, provider: "openAI", amountUsd: "6" })).toEqual({ outcome: "corrected" });
     expect(await rows(db, book)).toEqual([{ provider: "OpenAI", usd: "6", revision: 2 }]);
-    // Another account, or none, is another record.
+    // Another account, or none, makes it a separate record.
     expect(await book.store({ ...record, accountId: "acct-2" })).toEqual({ outcome: "stored" });
     expect(await book.store({ ...record, accountId: undefined })).toEqual({ outcome: "stored" });
     expect(await clashes(db, book)).toEqual([]);
   });
 
-  test("of a filter and of answers is normalised", async ({ db }) => {
+  test("in filters and in answers is normalized", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book);
     await book.store({ externalRunId: "run-2", amountUsd: "1", occurredAt: "2026-10-03T00:00:00Z" });
@@ -74,7 +76,7 @@ describe("a provider's name", () => {
     }
   });
 
-  test("in either spelling belongs to one account day, which replaces its runs", async ({ db }) => {
+  test("in either case belongs to one account day, which replaces its runs", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book);
     await oldRow(db, book, { external_run_id: "run-2", amount_usd: "7", occurred_at: "2026-10-03T23:00:00Z" });
@@ -101,7 +103,7 @@ describe("a provider's name", () => {
 });
 
 describe("two older rows of one record, whose providers differ only in case,", () => {
-  test("are a clash: the last observed counts, and is the one that is corrected", async ({ db }) => {
+  test("are a clash: the last one observed counts, and is the one corrected", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book, { observed_at: "2026-10-05T00:00:00Z", amount_usd: "8" });
     await oldRow(db, book, { provider: "openai" });
@@ -132,7 +134,7 @@ describe("two older rows of one record, whose providers differ only in case,", (
     expect((await book.list()).totals.amountUsd).toBe("109");
   });
 
-  test("count once where the exact name was observed last", async ({ db }) => {
+  test("count once if the exact name was observed last", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book);
     await oldRow(db, book, { provider: "openai", observed_at: "2026-10-05T00:00:00Z", amount_usd: "8" });
@@ -142,7 +144,7 @@ describe("two older rows of one record, whose providers differ only in case,", (
     expect((await book.list()).totals.amountUsd).toBe("9");
   });
 
-  test("count once where the later observation moved the record out of the range", async ({ db }) => {
+  test("count once if the later observation moved the record out of the range", async ({ db }) => {
     const book = await createBook(db);
     const day = { external_run_id: "day-1", granularity: "account_day" };
     await oldRow(db, book, day);
@@ -153,7 +155,7 @@ describe("two older rows of one record, whose providers differ only in case,", (
       observed_at: "2026-11-02T00:00:00Z",
     });
     await book.store({ externalRunId: "run-2", amountUsd: "2", occurredAt: "2026-10-03T05:00:00Z" });
-    // The superseded day replaces no run.
+    // The superseded day replaces no runs.
     expect((await book.list()).totals).toMatchObject({ amountUsd: "2", replacedUsd: "5" });
     expect(
       (await book.list()).records.map(({ amountUsd, replacedBy }: Record<string, unknown>) => [amountUsd, replacedBy]),
@@ -174,7 +176,7 @@ describe("two older rows of one record, whose providers differ only in case,", (
     expect((await book.list()).totals.amountUsd).toBe("20");
   });
 
-  test("without an account are a clash, too", async ({ db }) => {
+  test("without an account are a clash too", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book, { account_id: null });
     await oldRow(db, book, {
@@ -190,7 +192,7 @@ describe("two older rows of one record, whose providers differ only in case,", (
 
 const pool = openPool(25);
 afterAll(pool.close);
-/** Its owner does what the service role would. */
+/** The connection's owner has all rights of the service role. */
 const shared: Database = { ...pool.db, asRole: (_, work) => work() };
 
 describe("concurrent imports", () => {
@@ -244,7 +246,7 @@ describe("concurrent imports", () => {
        from ai.external_provider_costs where workspace_id = $1`,
       [book.workspaceId],
     );
-    // All of the last file counts: the API's observations are all older.
+    // All amounts are the last file's: the API's observations are all older.
     expect([amounts.length, imports]).toEqual([1, 1]);
   });
 
@@ -266,7 +268,7 @@ describe("concurrent imports", () => {
   });
 });
 
-test("a file that was previewed before the book changed stores nothing", async ({ db }) => {
+test("a file previewed before the book changed stores nothing", async ({ db }) => {
   const changes: [string, (book: Book) => Promise<unknown>][] = [
     ["its day", (book) => book.importPreviewed(documentOf([usd("2026-10-03", "2")]))],
     [
@@ -295,7 +297,7 @@ test("a file that was previewed before the book changed stores nothing", async (
     expect(await rows(db, book)).toEqual(before);
     expect(await book.importPreviewed(document)).toMatchObject({ outcome: "imported" });
   }
-  // Nor does the state of another file, or of other rates.
+  // The state of another file or of other rates doesn't help.
   const book = await createBook(db);
   const { state } = await book.preview(documentOf([usd("2026-10-03", "1")]));
   expect(await book.importFile(documentOf([usd("2026-10-03", "2")]), state)).toEqual({ outcome: "changed" });

@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import { type Database, test } from "./database.ts";
 
-/** Names of the functions of schema `ai` whose body matches, in order. */
+/** Returns the sorted names of the functions of schema `ai` whose body matches. */
 async function functionsWith(db: Database, pattern: string): Promise<string[]> {
   const rows = await db.query<{ name: string }>(
     `select p.proname as name from pg_catalog.pg_proc p
@@ -11,7 +11,7 @@ async function functionsWith(db: Database, pattern: string): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-describe("each rule of the gateway has one definition, which others call", () => {
+describe("each rule of the gateway is defined once and called elsewhere", () => {
   test.for([
     ["caller", "find_caller", ["app_caller", "check_credential", "describe_credential", "list_models", "price_call"]],
     ["may call", "call_refusal", ["check_credential", "describe_credential", "list_models", "price_call"]],
@@ -46,7 +46,7 @@ describe("each rule of the gateway has one definition, which others call", () =>
     ],
     ["opens runs", "insert into ai\\.runs", ["admit_call"]],
     ["closes runs", "update ai\\.runs r\\s+set\\s+status", ["settle_batch"]],
-  ] as const)("only one place %s", async ([, pattern, names], { db }) => {
+  ] as const)("in only one place: %s", async ([, pattern, names], { db }) => {
     expect(await functionsWith(db, pattern)).toEqual(names);
   });
 });

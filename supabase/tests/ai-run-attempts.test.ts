@@ -74,7 +74,7 @@ const shown = [
 const answeredBy = { position: 1, provider: "demo", model: "upstream", prices: [{ input: "0.150000" }] };
 
 describe("the attempts of a run", () => {
-  test("are shown in order to members where the workspace shows provider cost", async ({ db }) => {
+  test("are shown in order to members if the workspace shows provider cost", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await settled(db, tenant);
     expect(await asMember(db, tenant, run.run_id)).toMatchObject({
@@ -84,7 +84,7 @@ describe("the attempts of a run", () => {
     });
   });
 
-  test("are hidden from members with tier and prices where provider cost is, but not the key's name", async ({
+  test("are hidden from members, as are tier and prices, if provider cost is; the key's name is not", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -107,14 +107,14 @@ describe("the attempts of a run", () => {
     });
   });
 
-  test("are an empty list where none is recorded", async ({ db }) => {
+  test("are an empty list if none is recorded", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await settled(db, tenant, { attempts: undefined });
     expect(await asMember(db, tenant, run.run_id)).toMatchObject({ attempts: [] });
     expect(await inConsole(db, randomUUID())).toBeNull();
   });
 
-  test("come with a late settlement of a swept run", async ({ db }) => {
+  test("are stored by a late settlement of a swept run", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await begin(db, chatCall(tenant));
     await db.query("update ai.runs set touched_at = now() - interval '1 minute' where id = $1", [run.run_id]);
@@ -128,7 +128,7 @@ describe("the attempts of a run", () => {
 });
 
 describe("failed attempts", () => {
-  test("are copied once, without answers, skipped routes and clients that left", async ({ db }) => {
+  test("are copied once, without successful answers, skipped routes and client disconnects", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await begin(db, chatCall(tenant));
     const all = attemptFailures.map((failure) => ({ ...rejected, failure }));
@@ -141,7 +141,7 @@ describe("failed attempts", () => {
     expect(await failedAttempts(db, success.run_id)).toEqual([]);
   });
 
-  test("of one run do not keep a malformed run of the batch from leaving the others settled", async ({ db }) => {
+  test("that are malformed don't prevent the batch's other runs from being settled", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const [good, bad] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     await settle(db, [outcome(good, { attempts }), outcome(bad, { attempts: [{ ...rejected, route: "no number" }] })]);
@@ -179,7 +179,7 @@ const stateOf = async (db: Database, model: string) => {
 };
 
 describe("the console", () => {
-  test("lists routes in order with their price and what failed in the last hour", async ({ db }) => {
+  test("lists routes in order with their price and their failures in the last hour", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await db.query(
       "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'second', 'other')",
@@ -214,7 +214,7 @@ describe("the console", () => {
     expect(await stateOf(db, model)).toEqual({ hasRoute: false, hasPrice: false });
   });
 
-  test("finds runs of every workspace by id and, for 31 days, by request id", async ({ db }) => {
+  test("finds runs in every workspace by id and, for 31 days, by request id", async ({ db }) => {
     const [one, other] = [await createTenant(db, { credits: "1000" }), await createTenant(db, { credits: "1000" })];
     const request_id = `wanted-${randomUUID()}`;
     const runs = [await begin(db, chatCall(one, { request_id })), await begin(db, chatCall(other, { request_id }))];
@@ -238,7 +238,7 @@ describe("the console", () => {
   });
 });
 
-test("the gateway learns a key's name with its run", async ({ db }) => {
+test("the gateway receives the key's name with its run", async ({ db }) => {
   const tenant = await createTenant(db, { credits: "1000" });
   expect(await begin(db, chatCall(tenant))).toMatchObject({ key_name: "test" });
 });

@@ -10,7 +10,7 @@ async function capture(db: Database, { workspaceId }: Tenant, on = true): Promis
   );
 }
 
-/** Content of a run that began so long before the two days that it is kept for would be over. */
+/** Stores content of a run whose two days of retention end after `left`. */
 async function storeRunContent(db: Database, { workspaceId }: Tenant, left = "1 hour"): Promise<string> {
   const [row] = await db.query<{ run_id: string }>(
     `insert into ai.run_content (run_created_at, run_id, workspace_id, prompt, answer)
@@ -37,8 +37,8 @@ const readings = (db: Database, { workspaceId }: Tenant) =>
     [workspaceId],
   );
 
-describe("what was said in a run", () => {
-  test("is described without a word of it, and opened with a line in the log", async ({ db }) => {
+describe("a run's content", () => {
+  test("is described without any of its text, and opened with a line in the log", async ({ db }) => {
     const tenant = await createTenant(db);
     await capture(db, tenant);
     const run = await storeRunContent(db, tenant);
@@ -62,7 +62,7 @@ describe("what was said in a run", () => {
     expect(await readings(db, tenant)).toHaveLength(2);
   });
 
-  test("is for those who may choose that it is kept, in its own workspace, and no reading of others is logged", async ({
+  test("requires the permission to choose capture, in the run's own workspace, and refused reads are not logged", async ({
     db,
   }) => {
     const [tenant, other] = [await createTenant(db), await createTenant(db)];
@@ -88,7 +88,7 @@ describe("what was said in a run", () => {
     expect(await ask(db, "read_run_content", [ownerId, workspaceId, run])).toMatchObject({ outcome: "opened" });
   });
 
-  test("is there to the very end of its last day, and not beyond, swept or not", async ({ db }) => {
+  test("is readable until the very end of its last day, and not after, swept or not", async ({ db }) => {
     const tenant = await createTenant(db);
     await capture(db, tenant);
     const { ownerId, workspaceId } = tenant;
@@ -98,7 +98,7 @@ describe("what was said in a run", () => {
     expect(await ask(db, "describe_run_content", [ownerId, workspaceId, over])).toEqual({ outcome: "none" });
   });
 
-  test("is out of sight as soon as capture is off", async ({ db }) => {
+  test("is hidden as soon as capture is off", async ({ db }) => {
     const tenant = await createTenant(db);
     await capture(db, tenant);
     const run = await storeRunContent(db, tenant);

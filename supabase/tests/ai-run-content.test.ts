@@ -18,7 +18,7 @@ async function keep(db: Database, run: Begun, content: object = said): Promise<v
   await db.query("select ai.store_run_content($1)", [JSON.stringify({ created_at, id, ...content })]);
 }
 
-/** Sweeps, though the stack's own server may be at it, too. */
+/** Sweeps, after waiting for a sweep of the stack's own server. */
 async function sweep(db: Database): Promise<unknown> {
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.delete_expired_content', 0))");
   const [row] = await db.query("select ai.delete_expired_content() as swept");
@@ -29,7 +29,7 @@ const contentOf = (db: Database, run: Begun) =>
   db.query("select prompt, tools, answer from ai.run_content where run_id = $1", [run.run_id]);
 
 describe("content", () => {
-  test("is kept where the workspace captures it, and nowhere else", async ({ db }) => {
+  test("is stored only if the workspace captures it", async ({ db }) => {
     const [with_, without] = [await createTenant(db, { credits: "9" }), await createTenant(db, { credits: "9" })];
     await setPolicy(db, with_, true);
     const [kept, dropped] = [await begin(db, chatCall(with_)), await begin(db, chatCall(without))];
@@ -40,7 +40,7 @@ describe("content", () => {
     expect(await contentOf(db, dropped)).toEqual([]);
   });
 
-  test("is not kept of a run that was under way when capture was switched off", async ({ db }) => {
+  test("is not stored for a run in progress when capture was switched off", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true);
     const run = await begin(db, chatCall(tenant));
@@ -49,7 +49,7 @@ describe("content", () => {
     expect(await contentOf(db, run)).toEqual([]);
   });
 
-  test("comes in parts, in whatever order, and what is there stays", async ({ db }) => {
+  test("is stored in parts, in any order, and stored parts are never overwritten", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true);
     const run = await begin(db, chatCall(tenant));
@@ -59,7 +59,7 @@ describe("content", () => {
     expect(await contentOf(db, run)).toEqual([{ ...said, tools: "[]" }]);
   });
 
-  test("goes once its days are over, at the very end of the last and not before, and never the run", async ({ db }) => {
+  test("is deleted at the very end of its last day and not before, and the run never is", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true, 2);
     const [young, old] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
@@ -78,7 +78,7 @@ describe("content", () => {
     expect(await db.query("select from ai.runs where id = $1", [old.run_id])).toHaveLength(1);
   });
 
-  test("goes at the next sweep when the workspace keeps it for fewer days, and with the workspace", async ({ db }) => {
+  test("is deleted at the next sweep when the workspace shortens retention, and with the workspace", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true, 30);
     const run = await begin(db, chatCall(tenant));
@@ -99,7 +99,7 @@ describe("content", () => {
     expect(await contentOf(db, run)).toEqual([]);
   });
 
-  test("is out of reach for people, and written by its functions alone", async ({ db }) => {
+  test("can't be read by people, and can be written only by its functions", async ({ db }) => {
     const may = "select has_table_privilege($1, 'ai.run_content', $2) as may";
     for (const role of ["anon", "authenticated", "gateway"]) {
       expect(await db.query(may, [role, "select"])).toEqual([{ may: false }]);
@@ -111,7 +111,7 @@ describe("content", () => {
 });
 
 describe("an idempotency key", () => {
-  test("gives the answer that was kept, to the same caller with the same body alone", async ({ db }) => {
+  test("returns the stored answer only to the same caller with the same body", async ({ db }) => {
     const [tenant, other] = [await createTenant(db, { credits: "1000" }), await createTenant(db, { credits: "1000" })];
     await setPolicy(db, tenant, true);
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
@@ -124,7 +124,7 @@ describe("an idempotency key", () => {
     expect(await begin(db, chatCall(other, { idempotency_key: "k", fingerprint }))).not.toHaveProperty("refused");
   });
 
-  test("is forgotten after its 24 hours", async ({ db }) => {
+  test("expires after 24 hours", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await begin(db, chatCall(tenant, { idempotency_key: "old", fingerprint }));
     await begin(db, chatCall(tenant, { idempotency_key: "new", fingerprint }));

@@ -35,7 +35,7 @@ const hideCost = (db: Database, { workspaceId }: Tenant) =>
   db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [workspaceId]);
 
 describe("runs", () => {
-  test("are filtered by key, member, provider and entity label, and show all of them by name", async ({ db }) => {
+  test("are filtered by key, member, provider and entity label, and show each by name", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const other = await createUser(db);
     const second = await addKey(db, { workspaceId: tenant.workspaceId, ownerId: other.id });
@@ -58,7 +58,7 @@ describe("runs", () => {
     ]);
   });
 
-  test("are answered with the first filter whose value does not exist", async ({ db }) => {
+  test("are refused with the first filter whose value does not exist", async ({ db }) => {
     const [tenant, stranger] = [await createTenant(db), await createTenant(db)];
     const unknown = async (filter: object) => {
       const { outcome: listed, runs, unknown: name } = await list(db, tenant, filter);
@@ -89,7 +89,7 @@ describe("runs", () => {
     expect(await list(db, tenant, { appId, provider: "demo" })).toMatchObject({ runs: [], unknown: "provider" });
   });
 
-  test("are not filtered by provider where the workspace hides providers", async ({ db }) => {
+  test("are not filtered by provider if the workspace hides providers", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     await settled(db, tenant);
     await hideCost(db, tenant);
@@ -98,8 +98,8 @@ describe("runs", () => {
   });
 });
 
-describe("what runs can be filtered by", () => {
-  test("is read with use_ai_studio and not without", async ({ db }) => {
+describe("the filter options for runs", () => {
+  test("require use_ai_studio", async ({ db }) => {
     const tenant = await createTenant(db);
     for (const { role, permissions } of workspaceRoles) {
       const member = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -109,7 +109,7 @@ describe("what runs can be filtered by", () => {
     }
   });
 
-  test("is the workspace's own, without providers where it hides them", async ({ db }) => {
+  test("are the workspace's own, without providers if it hides them", async ({ db }) => {
     const [tenant, stranger] = [await createTenant(db), await createTenant(db)];
     const member = await createActor(db, { workspaceId: tenant.workspaceId, role: "owner" });
     const reader = { ...tenant, ownerId: member.sub };
@@ -127,7 +127,7 @@ describe("what runs can be filtered by", () => {
     expect((await options(db, reader)).providers).toBeNull();
   });
 
-  test("is at most 100 of each", async ({ db }) => {
+  test("contain at most 100 of each kind", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query(
       `insert into ai.keys (id, workspace_id, lineage_id, name, lookup, secret_hash)

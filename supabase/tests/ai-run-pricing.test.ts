@@ -23,7 +23,7 @@ async function read(db: Database, { ownerId, workspaceId }: Tenant, runId: strin
   return { run, pricing: pricingOf(run), ledger: answer.ledger.map((entry) => runLedgerEntry.parse(entry)) };
 }
 
-/** What the database itself has of a run. */
+/** Returns what the database has booked for a run. */
 const booked = (db: Database, { run_id }: Begun) =>
   one<{ cost: string; billed: string; charged: string }>(db, {
     sql: `select trim_scale(r.cost_usd)::text as cost, trim_scale(r.billed_credits)::text as billed,
@@ -32,7 +32,7 @@ const booked = (db: Database, { run_id }: Begun) =>
     values: [run_id],
   });
 
-/** The outcome of several calls as the gateway reports it. */
+/** Returns the outcome of several calls as the gateway reports it. */
 function outcomeOf(run: Begun, calls: readonly ChargedCall[]): object {
   const total: Record<string, number> = {};
   for (const { usage } of calls) {
@@ -81,7 +81,7 @@ describe("the lines of a run", () => {
     }
   });
 
-  test("of a swept run and of its later correction add up, with both entries of the ledger", async ({ db }) => {
+  test("of a swept run and of its later correction add up, including both ledger entries", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await begin(db, chatCall(tenant, { idempotency_key: "once", fingerprint: "00".repeat(32) }));
     await db.query("select ai.heartbeat_runs($1)", [
@@ -116,7 +116,7 @@ describe("the lines of a run", () => {
     expect(sum(corrected.pricing.lines.flatMap(({ amountUsd }) => amountUsd ?? []))).toBe(cost);
   });
 
-  test("of a run that ended before a provider was asked are none, and nothing is billed", async ({ db }) => {
+  test("are empty for a run that ended before a provider was called, and nothing is billed", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run, { status: "failed", usage_source: "unavailable", steps: [], key_unused: true })]);
@@ -125,7 +125,7 @@ describe("the lines of a run", () => {
     expect(ledger).toEqual([]);
   });
 
-  test("show neither prices nor markup where the workspace hides provider cost", async ({ db }) => {
+  test("omit prices and markup if the workspace hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000", markup: "1.5" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);

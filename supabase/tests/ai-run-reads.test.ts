@@ -30,7 +30,7 @@ async function settledRun(db: Database, tenant: Tenant, changes: object = {}) {
 }
 
 describe("runs", () => {
-  test("are read with use_ai_studio and not without", async ({ db }) => {
+  test("can be read only with use_ai_studio", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settledRun(db, tenant);
     for (const { role, permissions } of workspaceRoles) {
@@ -42,7 +42,7 @@ describe("runs", () => {
     }
   });
 
-  test("of another workspace do not exist", async ({ db }) => {
+  test("of another workspace are not found", async ({ db }) => {
     const [mine, other] = [
       await createTenant(db, { credits: "1000000" }),
       await createTenant(db, { credits: "1000000" }),
@@ -52,7 +52,7 @@ describe("runs", () => {
     expect((await list(db, mine)).runs).toEqual([]);
   });
 
-  test("show their amounts exactly, and hide the provider's cost where the workspace does", async ({ db }) => {
+  test("show exact amounts, and hide provider cost if the workspace does", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settledRun(db, tenant);
     const exact = await one<{ cost: string; credits: string }>(db, {
@@ -69,7 +69,7 @@ describe("runs", () => {
     expect((await read(db, tenant, run.run_id)).run).toMatchObject({ costUsd: null, billedCredits: exact.credits });
   });
 
-  test("are found by what the filter names, half-open in time", async ({ db }) => {
+  test("are found by the filter's fields, in a half-open time range", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settledRun(db, tenant, { request_id: "wanted-1" });
     const { at } = await one<{ at: string }>(db, {
@@ -85,7 +85,7 @@ describe("runs", () => {
     expect(await found({ to: at })).toBe(0);
   });
 
-  describe("by a filter without an index", () => {
+  describe("filtered without an index", () => {
     const scan = (
       db: Database,
       {
@@ -97,10 +97,10 @@ describe("runs", () => {
     ) =>
       call(db, "ai.list_runs($1, $2, $3, $4, 50, $5)", [tenant.ownerId, tenant.workspaceId, filter, before, scanLimit]);
 
-    test("are looked for among so many, and further on the next page", async ({ db }) => {
+    test("are searched a limited number of rows at a time, and further on the next page", async ({ db }) => {
       const tenant = await createTenant(db, { credits: "1000000" });
       const ids: unknown[] = [];
-      // All of one moment, as a transaction has it: their ids order them.
+      // All have the transaction's timestamp, so their ids order them.
       for (const feature of ["one", "two", "three"]) ids.push((await settledRun(db, tenant, { feature })).run_id);
       const newestFirst = [...ids].sort().reverse();
       const filter = { feature: (await read(db, tenant, newestFirst[2])).run?.feature };
@@ -110,11 +110,11 @@ describe("runs", () => {
       const second = await scan(db, { tenant, filter, scanLimit: 2, before: first.continueBefore });
       expect(second.runs).toMatchObject([{ id: newestFirst[2] }]);
       expect(second.continueBefore ?? null).toBeNull();
-      // The release before asks without a limit, and takes a short page for the last one.
+      // The previous release sends no limit, and takes a short page for the last one.
       expect((await list(db, tenant, filter)).runs).toMatchObject([{ id: newestFirst[2] }]);
     });
 
-    test("end where the sums of days have none, and continue at a day that has or that changed", async ({ db }) => {
+    test("end where the daily sums are zero, and continue at a day with sums or with changes", async ({ db }) => {
       const tenant = await createTenant(db, { credits: "1000000" });
       await settledRun(db, tenant, { feature: "one" });
       await settledRun(db, tenant, { feature: "two" });
@@ -152,7 +152,7 @@ describe("runs", () => {
     });
   });
 
-  test("hold no prompt, answer or provider's text", async ({ db }) => {
+  test("contain no prompt, answer or provider message", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settledRun(db, tenant);
     const answer = await read(db, tenant, run.run_id);

@@ -37,7 +37,7 @@ function told(run: Begun, { usage: counts, route, estimated, source, status }: E
   return outcome(run, { usage: counts, route, estimated, usage_source: source, status });
 }
 
-/** Of the tenant's account: what each entry took and left, in order. */
+/** Returns each entry of the tenant's account in order: the amount and the balance after it. */
 async function entries(db: Database, { workspaceId }: Tenant): Promise<{ amount: string; balance_after: string }[]> {
   return db.query(
     `select l.amount::text, l.balance_after::text from ai.credit_ledger l join ai.credit_accounts a on a.id = l.account_id
@@ -47,14 +47,14 @@ async function entries(db: Database, { workspaceId }: Tenant): Promise<{ amount:
 }
 
 describe("a batch", () => {
-  test("in one batch or one by one, entries take and leave the same", { timeout: 60_000 }, async ({ db }) => {
+  test("books the same entries as runs settled one by one", { timeout: 60_000 }, async ({ db }) => {
     const options = { credits: "1000000000000", markup: "1.3", prices: { input: "0.7", output: "0.9" } };
     const [together, alone] = [await createTenant(db, options), await createTenant(db, options)];
     await fc.assert(
       fc.asyncProperty(fc.array(ended, { minLength: 1, maxLength: 12 }), async (all) => {
         const runs: [Begun, Begun][] = [];
         for (const _ of all) runs.push([await begin(db, chatCall(together)), await begin(db, chatCall(alone))]);
-        // Booked in the order of their ids, which within a millisecond is chance.
+        // Runs are booked in the order of their ids, which is random within a millisecond.
         const ordered = (side: 0 | 1) =>
           runs.map((pair) => pair[side]).toSorted((run, other) => (run.run_id < other.run_id ? -1 : 1));
         await settle(
@@ -70,7 +70,7 @@ describe("a batch", () => {
     );
   });
 
-  test("an account that is not there leaves its run open, and books the others", async ({ db }) => {
+  test("leaves the run of a missing account open, and books the others", async ({ db }) => {
     const [lost, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const runs = [await begin(db, chatCall(lost)), await begin(db, chatCall(sound))];
     await db.query("update ai.runs set account_id = gen_random_uuid() where id = $1", [runs[0]?.run_id]);
@@ -86,14 +86,14 @@ describe("a batch", () => {
 
 describe("a run", () => {
   test.for([
-    { why: "no word of where its counts are from", changes: { usage_source: null } },
-    { why: "the status of one that is open", changes: { status: "running" } },
-    { why: "a status that there is not", changes: { status: "over" } },
-    { why: "a source of counts that there is not", changes: { usage_source: "hearsay" } },
-    { why: "fewer tokens than none", changes: { reasoning_tokens: -1 } },
+    { why: "no source of its counts", changes: { usage_source: null } },
+    { why: "the status of an open run", changes: { status: "running" } },
+    { why: "an unknown status", changes: { status: "over" } },
+    { why: "an unknown source of counts", changes: { usage_source: "hearsay" } },
+    { why: "a negative number of tokens", changes: { reasoning_tokens: -1 } },
     { why: "no cost", changes: { cost_usd: null } },
-    { why: "a cost below nothing", changes: { cost_usd: "-1" } },
-  ])("stays open that is ended with $why", async ({ changes }, { db }) => {
+    { why: "a negative cost", changes: { cost_usd: "-1" } },
+  ])("stays open if it is ended with $why", async ({ changes }, { db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [run, sound] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     expect(await settle(db, [{ ...outcome(run), ...changes }, outcome(sound)])).toMatchObject([{ id: sound.run_id }]);
@@ -103,7 +103,7 @@ describe("a run", () => {
 });
 
 test.for(["status = 'failed'", "status = 'failed', settled_at = now()", "status = 'running', settled_at = now()"])(
-  "a run is not ended by halves: %s",
+  "can't be ended partially: %s",
   async (changes, { db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
@@ -116,7 +116,7 @@ test.for(["status = 'failed'", "status = 'failed', settled_at = now()", "status 
 );
 
 describe("accounts", () => {
-  test("belong to a workspace or a person, and stay once they were booked on", async ({ db }) => {
+  test("belong to a workspace or a person, and can't be deleted once they have entries", async ({ db }) => {
     const { workspaceId } = await createTenant(db, { credits: "100" });
     const attempts = [
       "insert into ai.credit_accounts (workspace_id, user_id) values (gen_random_uuid(), gen_random_uuid())",
@@ -141,7 +141,7 @@ describe("accounts", () => {
 });
 
 describe("many connections", () => {
-  test("that say the same outcomes in their own order book each once", { timeout: 60_000 }, async () => {
+  test("that report the same outcomes in different orders book each once", { timeout: 60_000 }, async () => {
     const { db, close } = openPool(12);
     try {
       const payers = await Promise.all(

@@ -38,7 +38,7 @@ describe("settling", () => {
     expect(steps).toEqual([{ step: 1, type: "model", name: "demo", status: "succeeded", latency_ms: 5 }]);
   });
 
-  test("said again, with other counts too, changes nothing", async ({ db }) => {
+  test("is idempotent, even with other counts", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);
@@ -49,14 +49,14 @@ describe("settling", () => {
     expect([await books(db, tenant), await runRow(db, run)]).toEqual(before);
   });
 
-  test("twice in one batch counts once", async ({ db }) => {
+  test("the same run twice in one batch counts once", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     expect(await settle(db, [outcome(run), outcome(run)])).toHaveLength(1);
     expect(await books(db, tenant)).toMatchObject({ balance: "99.93850000", used: "0.06150000" });
   });
 
-  test("twenty settlements of one run at once change it once", async () => {
+  test("one run twenty times concurrently changes it once", async () => {
     const { db, close } = openPool(10);
     try {
       const tenant = await createTenant(db, { credits: "100" });
@@ -69,7 +69,7 @@ describe("settling", () => {
     }
   });
 
-  test("the truth is charged whole, above the reservation and below zero", async ({ db }) => {
+  test("charges the actual cost in full, above the reservation and below zero", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "3", prices: { input: "1", output: "1" } });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run, { usage: { input_tokens: 5000, output_tokens: 5000 } })]);
@@ -92,17 +92,17 @@ describe("settling", () => {
     });
   });
 
-  test("is charged at the price of its beginning and the route that answered", async ({ db }) => {
+  test("charges the price from when the run began, for the route that answered", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", prices: { input: "1", output: "1" } });
     await db.query(
-      "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'dear', 'x')",
+      "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'expensive', 'x')",
       [tenant.model],
     );
     await db.query(
-      "insert into ai.model_prices (model_id, provider_id, input_usd_per_million, output_usd_per_million) values ($1, 'dear', 10, 10)",
+      "insert into ai.model_prices (model_id, provider_id, input_usd_per_million, output_usd_per_million) values ($1, 'expensive', 10, 10)",
       [tenant.model],
     );
-    const providers = ["demo", "dear"];
+    const providers = ["demo", "expensive"];
     const first = await begin(db, chatCall(tenant, { providers }));
     const second = await begin(db, chatCall(tenant, { providers }));
     await db.query("delete from ai.model_prices where model_id = $1", [tenant.model]);
@@ -111,13 +111,13 @@ describe("settling", () => {
     expect(await runRow(db, second)).toMatchObject({ cost_usd: "0.000200000000" });
   });
 
-  test("an unknown run is nobody's", async ({ db }) => {
+  test("ignores an unknown run", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     expect(await settle(db, [outcome({ ...run, run_id: tenant.workspaceId })])).toEqual([]);
   });
 
-  test("a budget taken away and set anew holds nothing of the runs from before", async ({ db }) => {
+  test("leaves nothing of earlier runs in a budget that was removed and set again", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "10" } });
     const run = await begin(db, chatCall(tenant));
     await db.query("update ai.budgets set reserved_usd = 0 where workspace_id = $1", [tenant.workspaceId]);
@@ -132,7 +132,7 @@ describe("settling", () => {
   test.for([
     { begun: "at the month's first moment", ago: "0", spent: "0.000006150000" },
     { begun: "a microsecond before it", ago: "1 microsecond", spent: "0.000000000000" },
-  ])("a budget counts a run in the month that it began in: $begun", async ({ ago, spent }, { db }) => {
+  ])("counts a run in the budget's month in which it began: $begun", async ({ ago, spent }, { db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "10" } });
     const run = await begin(db, chatCall(tenant));
     const { created_at } = await one<{ created_at: string }>(db, {
@@ -148,7 +148,7 @@ describe("settling", () => {
     });
   });
 
-  test("one run that cannot be booked holds up no other, in whatever order they come", async ({ db }) => {
+  test("does not delay other runs because of one that can't be booked, in any order", async ({ db }) => {
     const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const runs = [
       await begin(db, chatCall(sound)),
@@ -162,11 +162,11 @@ describe("settling", () => {
     );
     expect(settled.map(({ id }) => id)).toEqual([runs[0]?.run_id, runs[2]?.run_id].toSorted());
     expect(await books(db, sound)).toMatchObject({ balance: "99.87700000", reserved: "0.00000000", open: 0 });
-    // It waits for whoever mends its account, whole.
+    // It stays open, unchanged, until its account is repaired.
     expect(await books(db, broken)).toMatchObject({ balance: "100.00000000", used: "0.00000000", open: 1 });
   });
 
-  test("ledger, runs and balance agree to the last digit, whatever is settled in whatever batches", async ({ db }) => {
+  test("keeps ledger, runs and balance equal to the last digit, for any outcomes in any batches", async ({ db }) => {
     const usage = fc.record({
       input_tokens: fc.nat(2_000_000),
       cached_input_tokens: fc.nat(2_000_000),
@@ -206,7 +206,7 @@ describe("settling", () => {
     );
   });
 
-  test("batches, beginnings and sweeps at once neither deadlock nor lose anything", async () => {
+  test("neither deadlocks nor loses anything with concurrent batches, begins and sweeps", async () => {
     const { db, close } = openPool(16);
     try {
       const tenants = await Promise.all(
@@ -234,7 +234,7 @@ describe("settling", () => {
       await Promise.all(work);
       for (const tenant of tenants) {
         const { balance, ledger, used, runs, reserved, open } = await books(db, tenant);
-        // 12 of its own and one of each of 48 rounds, at 0.0615 credits
+        // 12 of its own and one from each of 48 rounds, at 0.0615 credits.
         expect({ balance, ledger, used, runs, reserved, open }).toEqual({
           balance: "996.31000000",
           ledger: "996.31000000",

@@ -16,14 +16,16 @@ import { openPool } from "./pools.ts";
 
 const lock = "hashtextextended('ai.sweep_runs', 0)";
 
-/** Sweeps, once nobody else does: the stack's own server and other tests do, too, and then this would close nothing. */
+/**
+ * Sweeps after waiting for other sweeps, by the stack's own server or other tests, during which it would close nothing.
+ */
 async function sweep(db: Database): Promise<void> {
   await db.query(`select pg_advisory_xact_lock(${lock})`);
   await db.query("select ai.sweep_runs()");
 }
 
 describe("the sweeper", () => {
-  test("leaves a run of 45 seconds, and closes one beyond", async ({ db }) => {
+  test("leaves a run silent for 45 seconds open, and closes one silent for longer", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [young, old] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     await abandon(db, young, 45);
@@ -44,13 +46,13 @@ describe("the sweeper", () => {
     });
   });
 
-  test("leaves a run that is touched as it is about to be closed", async ({ db }) => {
+  test("leaves a run open that is touched just before it would be closed", async ({ db }) => {
     const [sweeping, living] = [openPool(1), openPool(1)];
     try {
       const run = await begin(living.db, chatCall(await createTenant(living.db, { credits: "100" })));
       const { pid } = await one<{ pid: number }>(sweeping.db, { sql: "select pg_backend_pid() as pid" });
       await sweeping.db.query("begin");
-      // Before it looks abandoned, so that nobody else closes it.
+      // Locked before the run looks abandoned, so that no other sweep closes it.
       await sweeping.db.query(`select pg_advisory_xact_lock(${lock})`);
       await abandon(living.db, run, 60);
       await living.db.query("begin");
@@ -104,9 +106,7 @@ describe("the sweeper", () => {
     });
   });
 
-  test("the provider's word that comes late posts one adjusting entry; a guess that comes late none", async ({
-    db,
-  }) => {
+  test("posts one adjusting entry for a provider's late counts, and none for a late estimate", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     await abandon(db, run, 60);
@@ -125,17 +125,20 @@ describe("the sweeper", () => {
     });
   });
 
-  test.for(["before", "after"])("a guess in one batch %s the truth does not hide it", async (place, { db }) => {
-    const tenant = await createTenant(db, { credits: "100" });
-    const run = await begin(db, chatCall(tenant));
-    await abandon(db, run, 60);
-    await sweep(db);
-    const said = [outcome(run, { estimated: true, usage_source: "provider_partial" }), outcome(run)];
-    expect(await settle(db, place === "before" ? said : said.toReversed())).toMatchObject([{ kind: "adjustment" }]);
-    expect(await runRow(db, run)).toMatchObject({ usage_source: "provider", billed_credits: "0.06150000" });
-  });
+  test.for(["before", "after"])(
+    "books the actual counts in one batch with an estimate %s them",
+    async (place, { db }) => {
+      const tenant = await createTenant(db, { credits: "100" });
+      const run = await begin(db, chatCall(tenant));
+      await abandon(db, run, 60);
+      await sweep(db);
+      const said = [outcome(run, { estimated: true, usage_source: "provider_partial" }), outcome(run)];
+      expect(await settle(db, place === "before" ? said : said.toReversed())).toMatchObject([{ kind: "adjustment" }]);
+      expect(await runRow(db, run)).toMatchObject({ usage_source: "provider", billed_credits: "0.06150000" });
+    },
+  );
 
-  test("closes what others left although one run cannot be booked", async ({ db }) => {
+  test("closes other abandoned runs even if one can't be booked", async ({ db }) => {
     const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     for (const tenant of [broken, sound]) await abandon(db, await begin(db, chatCall(tenant)), 60);
     await forgetReservation(db, broken);
@@ -144,7 +147,7 @@ describe("the sweeper", () => {
     expect(await books(db, broken)).toMatchObject({ open: 1 });
   });
 
-  test("comes to every run, however many that are older cannot be booked", async ({ db }) => {
+  test("reaches every run, however many older ones can't be booked", async ({ db }) => {
     const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const [first, young] = [await begin(db, chatCall(broken)), await begin(db, chatCall(sound))];
     await abandon(db, first, 600);
@@ -157,12 +160,12 @@ describe("the sweeper", () => {
       [first.created_at, first.run_id],
     );
     await forgetReservation(db, broken);
-    // One that is left out of 501 is next time, as surely as anything.
+    // A run left out of 501 is very likely included next time.
     for (let sweeps = 0; sweeps < 3 && (await runRow(db, young)).status === "running"; sweeps += 1) await sweep(db);
     expect(await books(db, sound)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 
-  test("ends the run's idempotency key as used", async ({ db }) => {
+  test("marks the run's idempotency key as used", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint: "ab".repeat(32) });
     const run = await begin(db, call);
@@ -172,10 +175,10 @@ describe("the sweeper", () => {
   });
 });
 
-describe("open runs that the sweeper looks at", () => {
+describe("open runs examined by the sweeper", () => {
   const secondsAgo = (column: string) => `extract(epoch from now() - ${column})::int`;
 
-  /** As if it had begun so many seconds ago. */
+  /** Backdates the run's begin by the given seconds. */
   async function backdate(db: Database, run: Begun, seconds: number): Promise<Begun> {
     const row = await one<{ created_at: string }>(db, {
       sql: `update ai.runs set created_at = created_at - $3 * interval '1 second'
@@ -186,8 +189,9 @@ describe("open runs that the sweeper looks at", () => {
   }
 
   /**
-   * As if it had looked through the runs until so many seconds ago, been sure of those until `sure` ago, and made its mark
-   * `marked` ago, after the transactions before `xid`: by itself none that is under way. Nobody else sweeps from then on.
+   * Sets the sweeper's state: it has read the runs until `seen` seconds ago, is sure of those until `sure` ago, and
+   * made its mark `marked` seconds ago, after the transactions before `xid` (by default none in progress). Blocks other
+   * sweeps from then on.
    */
   async function lookedUntil(
     db: Database,
@@ -213,7 +217,7 @@ describe("open runs that the sweeper looks at", () => {
             from ai.sweep_progress`,
     });
 
-  test("are those that it found open 45 seconds after they began, until they have ended", async ({ db }) => {
+  test("include those open 45 seconds after they began, until they have ended", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [young, long, quick] = [
       await backdate(db, await begin(db, chatCall(tenant)), 44),
@@ -223,7 +227,7 @@ describe("open runs that the sweeper looks at", () => {
     await settle(db, [outcome(quick)]);
     await lookedUntil(db, { seen: 90 });
     await sweep(db);
-    // Touched, as a long stream is.
+    // Touched, like a long stream.
     expect(await runRow(db, long)).toMatchObject({ status: "running" });
     expect(await Promise.all([young, long, quick].map((run) => isListed(db, run)))).toEqual([false, true, false]);
 
@@ -232,7 +236,7 @@ describe("open runs that the sweeper looks at", () => {
     expect(await isListed(db, long)).toBe(false);
   });
 
-  test("need nobody's word to be closed", async ({ db }) => {
+  test("are closed without any report about them", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await backdate(db, await begin(db, chatCall(tenant)), 60);
     await db.query("update ai.runs set touched_at = created_at where id = $1", [run.run_id]);
@@ -241,13 +245,13 @@ describe("open runs that the sweeper looks at", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 
-  test("are read once, where no transaction of their time is under way", async ({ db }) => {
+  test("are read once if no transaction of their time is in progress", async ({ db }) => {
     await lookedUntil(db, { seen: 60 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("are read once more, where the last visit was too long ago to be sure of them all", async ({ db }) => {
+  test("are read once more if the last sweep was too long ago to be sure of them all", async ({ db }) => {
     await lookedUntil(db, { seen: 900, marked: 800 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 805, marked: 0 });
@@ -256,11 +260,11 @@ describe("open runs that the sweeper looks at", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("include one whose begin commits late", async () => {
+  test("include a run whose begin commits late", async () => {
     const [sweeping, late] = [openPool(1), openPool(1)];
     try {
       const tenant = await createTenant(late.db, { credits: "100" });
-      // Nobody else looks meanwhile.
+      // No other sweep runs meanwhile.
       await sweeping.db.query(`select pg_advisory_lock(${lock})`);
       await late.db.query("begin");
       const run = await backdate(late.db, await begin(late.db, chatCall(tenant)), 60);
@@ -271,7 +275,7 @@ describe("open runs that the sweeper looks at", () => {
       expect(seen).toBeLessThan(60);
       expect(sure).toBeGreaterThanOrEqual(75);
       await late.db.query("commit");
-      // Other tests' transactions may be under way, too.
+      // Other tests' transactions may be in progress too.
       await expect
         .poll(
           async () => {
@@ -287,12 +291,12 @@ describe("open runs that the sweeper looks at", () => {
     }
   });
 
-  test("are read no more than that for a transaction that never ends", async ({ db }) => {
+  test("are read no more often for a transaction that never ends", async ({ db }) => {
     const other = openPool(1);
     await db.query("select pg_current_xact_id()");
     await other.db.query("select pg_current_xact_id()");
     await other.close();
-    // This one is under way, and a later one has ended.
+    // This transaction is in progress, and a later one has ended.
     await lookedUntil(db, { seen: 900, xid: "(pg_current_xact_id()::text::bigint + 1)::text::xid8" });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 900, marked: 15 });
@@ -304,15 +308,15 @@ describe("open runs that the sweeper looks at", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("are not waited for by a transaction of the cluster that this one is a copy of", async ({ db }) => {
+  test("don't wait for a transaction of the cluster that this one was copied from", async ({ db }) => {
     await lookedUntil(db, { seen: 60, xid: "'9000000000000000000'" });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("are noted minute by minute, of those in which any began", async ({ db }) => {
+  test("are recorded by minute, for the minutes in which any began", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
-    // Years ago, where there are no others.
+    // Years ago, when there are no other runs.
     const long = 90_000_000;
     const runs: Begun[] = [];
     for (const age of [500, 470, 441, 300, 300]) {

@@ -14,12 +14,12 @@ import {
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-/** 100 tokens of input, and an output limit that the gateway filled in. */
+/** 100 input tokens, and an output limit that the gateway filled in. */
 const assumed = { output_limit: 2_048, output_limit_assumed: true };
 const usage = { input_tokens: 13, output_tokens: 12 };
 const failure = { status: "failed", http_status: 502, usage_source: "unavailable" };
 
-/** Opens windows a minute ahead: they stay current while the minute turns. */
+/** Opens windows a minute ahead, so they stay current when a new minute begins. */
 async function openWindows(db: Database, { keyId, workspaceId }: Tenant): Promise<void> {
   await db.query(
     `insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
@@ -30,7 +30,7 @@ async function openWindows(db: Database, { keyId, workspaceId }: Tenant): Promis
   );
 }
 
-/** Returns what the windows of key and workspace count. */
+/** Returns the tokens counted in the windows of key and workspace. */
 async function counted(db: Database, { keyId, workspaceId }: Tenant) {
   return one<{ key: number | null; workspace: number | null }>(db, {
     sql: `select
@@ -47,7 +47,7 @@ async function extend(db: Database, run: Begun, changes: object = {}): Promise<B
 }
 
 describe("a call without an output limit", () => {
-  test("reserves 500 tokens of output for each choice, until it is settled", async ({ db }) => {
+  test("reserves 500 output tokens for each choice until it is settled", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 2_000 } });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant, assumed));
@@ -63,7 +63,9 @@ describe("a call without an output limit", () => {
     expect(limitsOf(run).tokens?.remaining).toBe(1_870);
   });
 
-  test("is admitted by a limit that its input fills exactly, and refused by one token less", async ({ db }) => {
+  test("is admitted by a limit that its input fills exactly, and refused by a limit one token lower", async ({
+    db,
+  }) => {
     const exact = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 100 } });
     expect(limitsOf(await begin(db, chatCall(exact, assumed))).tokens).toEqual({ limit: 100, remaining: 0 });
     const less = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 99 } });
@@ -82,7 +84,7 @@ describe("a call without an output limit", () => {
 });
 
 describe("a call larger than a whole token limit", () => {
-  test("is refused as invalid, and counts nowhere; one that fills the limit is admitted", async ({ db }) => {
+  test("is refused as invalid and not counted; one that fills the limit is admitted", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "1000",
       key: { tokensPerMinute: 2_000 },
@@ -99,7 +101,7 @@ describe("a call larger than a whole token limit", () => {
     expect(await begin(db, chatCall(tenant, { output_limit: 1_900 }))).not.toHaveProperty("refused");
   });
 
-  test("is refused by the workspace's limit, where that is the lower one", async ({ db }) => {
+  test("is refused by the workspace's limit if that is lower", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "1000",
       key: { tokensPerMinute: 2_000 },
@@ -125,7 +127,7 @@ describe("a call larger than a whole token limit", () => {
 describe("a settled run", () => {
   const limits = { key: { tokensPerMinute: 10_000 }, plan: { tokensPerMinute: 20_000 } };
 
-  test("counts the tokens that it used, cached ones included, for key and workspace", async ({ db }) => {
+  test("counts the tokens it used, including cached ones, for key and workspace", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -139,7 +141,7 @@ describe("a settled run", () => {
     expect(described.answer).toMatchObject({ limits: [{ remainingTokens: 9_975 }, { remainingTokens: 19_975 }] });
   });
 
-  test("counts more than it reserved, where it used more", async ({ db }) => {
+  test("counts more than it reserved if it used more", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -147,7 +149,7 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: 4_300, workspace: 4_300 });
   });
 
-  test("counts nothing when it failed without usage", async ({ db }) => {
+  test("counts nothing if it failed without usage", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     await settle(db, [outcome(await begin(db, chatCall(tenant)), failure)]);
@@ -163,14 +165,14 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: 25, workspace: 25 });
   });
 
-  test("that the sweep closed is corrected by the difference", async ({ db }) => {
+  test("closed by the sweep is corrected by the difference", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
     const soFar = [{ created_at: run.created_at, id: run.run_id, input_tokens: 10, output_tokens: 5, cost_usd: "0" }];
     await db.query("select ai.heartbeat_runs($1)", [JSON.stringify(soFar)]);
     await abandon(db, run);
-    // Waits for sweeps of the stack's own server, during which this one would do nothing.
+    // Waits for sweeps of the stack's own server, during which this sweep would do nothing.
     await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
     await db.query("select ai.sweep_runs()");
     expect(await counted(db, tenant)).toEqual({ key: 15, workspace: 15 });
@@ -190,7 +192,7 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: 7, workspace: 7 });
   });
 
-  test("of a minute that is past opens no window", async ({ db }) => {
+  test("from a past minute opens no window", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     const run = await begin(db, chatCall(tenant));
     await db.query("update ai.runs set tokens_reserved_at = tokens_reserved_at - interval '1 minute' where id = $1", [
@@ -214,7 +216,7 @@ describe("a settled run", () => {
 describe("a run with further steps", () => {
   const limits = { key: { tokensPerMinute: 700 }, plan: { tokensPerMinute: 20_000 } };
 
-  test("counts what its steps used and what the next one reserves, and in the end what all used", async ({ db }) => {
+  test("counts what its steps used and what the next one reserves, and finally what all used", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant, assumed));
@@ -234,7 +236,7 @@ describe("a run with further steps", () => {
     expect(await counted(db, tenant)).toEqual({ key: 400, workspace: 400 });
   });
 
-  test("counts in a new minute only what it uses there", async ({ db }) => {
+  test("counts in a new minute only what it uses then", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -260,7 +262,7 @@ describe("a call that another limit refuses", () => {
   test.for([
     ["budget_exceeded", { credits: "1000", budget: "0.000001", workspaceTokens: 5_000 }],
     ["insufficient_credits", { credits: "0.1", budget: undefined, workspaceTokens: 5_000 }],
-  ] as const)("for %s leaves no tokens counted, and states the limits", async ([code, given], { db }) => {
+  ] as const)("for %s leaves no tokens counted, and reports the limits", async ([code, given], { db }) => {
     const tenant = await createTenant(db, {
       credits: given.credits,
       key: { tokensPerMinute: 1_000, requestsPerMinute: 50, monthlyBudgetUsd: given.budget },
@@ -290,7 +292,7 @@ describe("a call that another limit refuses", () => {
     });
   });
 
-  test("for its idempotency key leaves no tokens counted, and is refused also when no tokens are left", async ({
+  test("because of its idempotency key leaves no tokens counted, and is refused even if no tokens are left", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 300 } });
@@ -318,7 +320,7 @@ describe("a call that another limit refuses", () => {
   });
 });
 
-test("a key's refusal states its own requests and the workspace's tokens", async ({ db }) => {
+test("a key's refusal reports its own requests and the workspace's tokens", async ({ db }) => {
   const tenant = await createTenant(db, {
     credits: "1000",
     key: { requestsPerMinute: 1 },
@@ -374,7 +376,7 @@ describe("concurrent callers", () => {
     ]);
   });
 
-  test("of calls that state no output limit are all admitted, one after another and at the same time", async () => {
+  test("with calls that state no output limit are all admitted, sequentially and concurrently", async () => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 10_000 } });
     await openWindows(db, tenant);
     const call = async () => {

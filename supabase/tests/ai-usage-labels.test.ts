@@ -5,7 +5,7 @@ import { one, test } from "./database.ts";
 test.for([
   [10_000, 10_000, 0],
   [10_001, 10_000, 1],
-] as const)("usage of %i labels of a day keeps %i, and sums %i as others", async ([labels, kept, left], { db }) => {
+] as const)("usage of %i labels in a day keeps %i, and sums %i as others", async ([labels, kept, left], { db }) => {
   const tenant = await createTenant(db, { credits: "1000" });
   await db.query(
     `insert into ai.runs (

@@ -5,7 +5,7 @@ import { type Begun, begin, chatCall, createTenant, outcome, settle, type Tenant
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-/** Moments around which days, months, years and partitions change, from now, oldest first. */
+/** Times around which days, months, years and partitions change, relative to now, oldest first. */
 const edgesSql = `
   select array_agg(to_char(e.edge at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') order by e.edge) as edges
   from (
@@ -21,7 +21,7 @@ const edgesSql = `
 
 type Spec = { edge: number; model: string; feature: string; app: boolean; member?: string; label?: string | null };
 
-/** Inserts an open run as ai.begin_run would have at another time. */
+/** Inserts an open run as `ai.begin_run` would have at another time. */
 async function insertRun(
   db: Database,
   { at, tenant, spec, appId }: { at: string; tenant: Tenant; spec: Spec; appId: string },
@@ -57,10 +57,10 @@ const keys = "day, app_id, key_lineage_id, provider_id, model_id, feature, execu
 const sums = `sum(requests)::numeric, sum(failed)::numeric, sum(input_tokens), sum(output_tokens), sum(cost_usd),
   sum(billed_credits), sum(unmetered_credits), sum(latency_ms), sum(timed)`;
 
-/** Labels are compared as if they were models. */
+/** Labels are compared in the place of models. */
 const labelKeys = "day, null, null, null, label, null, null, null::uuid";
 
-/** Groups in which the summed windows and the runs themselves differ: there must be none. */
+/** Returns the groups in which the summarized windows and the runs themselves differ. There must be none. */
 async function differences(db: Database, { workspaceId }: Tenant, cuts: readonly string[]): Promise<unknown[]> {
   return db.query(
     `with cuts as (select c.value::timestamptz as cut, c.ordinality as n from jsonb_array_elements_text($2) with ordinality c),
@@ -97,7 +97,7 @@ async function differences(db: Database, { workspaceId }: Tenant, cuts: readonly
   );
 }
 
-/** What ledger and runs say of a window, and what the report says of the app's part of it. */
+/** Returns the totals of ledger and runs for a window, and the report's totals for the app's part of it. */
 async function books(db: Database, { keyHash, workspaceId }: Tenant, [from, to]: readonly [string, string]) {
   const call = { credential: { source: "key", hash: keyHash }, workspace: workspaceId, from, to };
   return one(db, {
@@ -149,7 +149,7 @@ const step = fc.oneof(
 );
 
 describe("the usage report", () => {
-  test("over any history is the ledger and the sum of runs, in adjacent windows, while runs settle", {
+  test("matches the ledger and the sum of runs over any history, in adjacent windows, while runs settle", {
     timeout: 30_000,
   }, async ({ db }) => {
     const { edges } = await one<{ edges: string[] }>(db, { sql: edgesSql });
@@ -171,7 +171,7 @@ describe("the usage report", () => {
             const usage = { input_tokens: each.tokens, output_tokens: 7 };
             if (run) await settle(db, [outcome(run, { status, usage })]);
           } else if (each.do === "seal") {
-            // As if the days since then were not summed yet.
+            // As if the days since then were not summarized yet.
             await db.query(
               `with since as (update ai.usage_sealed_days
                  set before = least(before, (now() at time zone 'UTC')::date - $1::int) returning before
@@ -180,7 +180,7 @@ describe("the usage report", () => {
               [each.daysAgo, tenant.workspaceId],
             );
           } else if (each.do === "upgrade") {
-            // As if the sums until then were made before there were members and labels.
+            // As if the sums until then were made before members and labels existed.
             await db.query(
               `with since as (update ai.usage_sealed_days
                  set detailed_from = case when $1 = 0 then null else before - $1::int end returning before, detailed_from
@@ -204,7 +204,7 @@ describe("the usage report", () => {
     );
   });
 
-  test("reads sums where they are, and runs where they changed since", async ({ db }) => {
+  test("reads sums where they exist, and runs where they changed since", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const { at, day } = await one<{ at: string; day: string }>(db, {
@@ -221,7 +221,7 @@ describe("the usage report", () => {
       ).sum;
     expect(await requests()).toBe("1");
     expect(await one(db, { sql: "select ai.roll_up_usage(1000) > 0 as summed" })).toEqual({ summed: true });
-    // A sum that is wrong shows that it is what is read.
+    // A wrong sum in the report shows that the sum was read.
     const falsify = () =>
       db.query("update ai.usage_daily set requests = 1000 where workspace_id = $1", [tenant.workspaceId]);
     await falsify();
@@ -233,7 +233,7 @@ describe("the usage report", () => {
     expect(await differences(db, tenant, [`${day}T00:00:00Z`, "2999-01-01T00:00:00Z"])).toEqual([]);
   });
 
-  test("sums sealed days again for members and labels, a few at a time, and then no more", async ({ db }) => {
+  test("summarizes sealed days again for members and labels, a few at a time, and then stops", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const member = "00000000-0000-4000-8000-00000000000a";
@@ -274,7 +274,7 @@ describe("the usage report", () => {
     });
   });
 
-  test("names an older window as long as there is anything older, and then none", async ({ db }) => {
+  test("returns an older window as long as there is older data, and then none", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const spec = { edge: 0, model: "m", feature: "chat", app: true };
@@ -315,7 +315,7 @@ pooled("every report is the sum of the runs it sees, while runs settle and days 
   const tenant = await createTenant(db, { credits: "100000" });
   const calls = Array.from({ length: 60 }, () => begin(db, chatCall(tenant)));
   const begun = await Promise.all(calls);
-  // Half of them began in days that are over; an open run of another day is another row.
+  // Half of them began on past days; an open run of another day is another row.
   const moved = await Promise.all(
     begun.slice(0, 30).map(async (run, n) => ({
       ...run,

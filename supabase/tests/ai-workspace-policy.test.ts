@@ -30,7 +30,10 @@ const defaults = {
   appBudgets: [],
 };
 
-/** An external app that the workspace is linked to. */
+/**
+ * Links an external app to the workspace.
+ * @returns its id
+ */
 async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {
   const { id } = await one<{ id: string }>(db, {
     sql: "insert into private.apps (name, display_name, kind) values ('p' || substr(gen_random_uuid()::text, 1, 8), 'P', 'external') returning id",
@@ -40,7 +43,7 @@ async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {
 }
 
 describe("a workspace's AI policy", () => {
-  test("is read with use_ai_studio and changed with manage_ai_policy, and with nothing else", async ({ db }) => {
+  test("is read with use_ai_studio and changed with manage_ai_policy, and with no other permission", async ({ db }) => {
     const tenant = await createTenant(db);
     for (const { role, permissions } of workspaceRoles) {
       const { sub: ownerId } = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -52,7 +55,7 @@ describe("a workspace's AI policy", () => {
     }
   });
 
-  test("begins with the defaults, and changes only what is named", async ({ db }) => {
+  test("begins with the defaults, and changes only the named fields", async ({ db }) => {
     const tenant = await createTenant(db);
     expect((await read(db, tenant)).policy).toMatchObject({ ...defaults, updatedAt: null, updatedBy: null });
     await change(db, tenant, { allowedModels: [tenant.model], contentCapture: true, contentRetentionDays: 7 });
@@ -68,7 +71,7 @@ describe("a workspace's AI policy", () => {
     expect(lifted.policy).toMatchObject({ ...defaults, ...standing, requestsPerMinute: null });
   });
 
-  test("changes nothing for who read other rules than those that stand, the first ones included", async ({ db }) => {
+  test("refuses a change by a caller who read an outdated version, including the initial one", async ({ db }) => {
     const tenant = await createTenant(db);
     const first = await change(db, tenant, { requestsPerMinute: 5, readAt: null });
     expect(first.outcome).toBe("changed");
@@ -90,7 +93,7 @@ describe("a workspace's AI policy", () => {
     },
   );
 
-  test("keeps models that have left the catalogue, and checks only those that are new", async ({ db }) => {
+  test("keeps models that have left the catalogue, and checks only newly added ones", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query(
       "insert into ai.workspace_policies (workspace_id, allowed_models, denied_models) values ($1, '{gone}', '{went}')",
@@ -105,7 +108,7 @@ describe("a workspace's AI policy", () => {
     expect((await change(db, tenant, { deniedModels: ["gone"] })).outcome).toBe("unknown_models");
   });
 
-  test("leaves a line in the workspace's log, with before and after", async ({ db }) => {
+  test("is logged in the workspace, with before and after", async ({ db }) => {
     const tenant = await createTenant(db);
     await change(db, tenant, { contentCapture: true });
     const line = await one<{ actor_id: string; details: { before: Policy; after: Policy } }>(db, {
@@ -117,7 +120,7 @@ describe("a workspace's AI policy", () => {
     expect([line.details.before.contentCapture, line.details.after.contentCapture]).toEqual([false, true]);
   });
 
-  test("sets budgets of the workspace and of apps that are linked to it, and takes them away", async ({ db }) => {
+  test("sets and removes budgets of the workspace and of its linked apps", async ({ db }) => {
     const tenant = await createTenant(db);
     const appId = await linkApp(db, tenant);
     const other = await createTenant(db);
@@ -134,7 +137,7 @@ describe("a workspace's AI policy", () => {
     expect((await read(db, other)).policy).toMatchObject(defaults);
   });
 
-  test("keeps what a budget has spent when its limit changes, and what it holds", async ({ db }) => {
+  test("keeps a budget's spent and reserved amounts when its limit changes", async ({ db }) => {
     const tenant = await createTenant(db);
     await change(db, tenant, { monthlyBudgetUsd: 10 });
     await db.query("update ai.budgets set spent_usd = 3, reserved_usd = 1 where workspace_id = $1", [
@@ -149,7 +152,7 @@ describe("a workspace's AI policy", () => {
     expect(held.reserved).toBe("1");
   });
 
-  test("lets runs go on that hold a part of a budget that is taken away, and gives them nothing of the next", async ({
+  test("lets runs continue that reserved from a removed budget, and charges none of them to the next one", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -171,13 +174,13 @@ describe("a workspace's AI policy", () => {
     expect([await reserve(2.000001), await reserve(2)]).toEqual([false, true]);
   });
 
-  test("hides what was spent where it hides what providers charge", async ({ db }) => {
+  test("hides the spend if it hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db);
     const { policy } = await change(db, tenant, { monthlyBudgetUsd: 10, providerCostVisible: false });
     expect(policy?.budget).toEqual({ limitUsd: "10", spentUsd: null });
   });
 
-  test("of 50 who change the same rules at once changes for one, and tells the others", async () => {
+  test("changes for one of 50 concurrent callers who change the same rules, and refuses the others", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {
@@ -202,7 +205,7 @@ describe("a workspace's AI policy", () => {
     }
   });
 
-  test("loses none of 50 changes at once", async () => {
+  test("loses none of 50 concurrent changes", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {

@@ -1,6 +1,7 @@
 /**
- * Everything that the API's, the gateway's and the identity backend's roles may do in public, private and ai. catalog.test.ts compares it with
- * the database both ways: a grant that is not here fails, and so does a line here without its grant.
+ * Everything that the roles of the API, the gateway and the identity backend may do in public, private and ai.
+ * catalog.test.ts compares it with the database in both directions: it fails for an unlisted grant, and for a line here
+ * without its grant.
  */
 export const allowedGrants: readonly string[] = [
   "authenticated: select on public.profiles",
@@ -33,7 +34,7 @@ export const allowedGrants: readonly string[] = [
   "authenticated: execute on public.transfer_workspace_ownership(uuid,uuid)",
   "authenticated: execute on public.workspace_invitation(text)",
 
-  // Run by policies. Nobody can call them: private gives no usage.
+  // Run by policies. Clients can't call them, since they have no usage on schema private.
   "authenticated: execute on private.account_required_mfa_satisfied()",
   "authenticated: execute on private.my_assignable_role_ids()",
   "authenticated: execute on private.my_coworker_ids()",
@@ -41,7 +42,7 @@ export const allowedGrants: readonly string[] = [
   "authenticated: execute on private.my_workspace_ids()",
   "authenticated: execute on private.my_workspace_ids_with_permission(public.workspace_permission)",
   "authenticated: execute on private.my_workspace_permissions()",
-  // Run by a check, with the rights of whoever writes the row.
+  // Run by a check constraint, with the rights of the role that writes the row.
   "authenticated: execute on private.has_unique_items(public.workspace_permission[])",
 
   "gateway: usage on schema ai",
@@ -60,16 +61,16 @@ export const allowedGrants: readonly string[] = [
   "gateway: execute on ai.settle_runs(jsonb)",
   "gateway: execute on ai.heartbeat_runs(jsonb)",
 
-  // Its hooks.
+  // The identity backend's hooks.
   "supabase_auth_admin: usage on schema private",
   "supabase_auth_admin: execute on private.mfa_verification_attempt(jsonb)",
   "supabase_auth_admin: execute on private.password_verification_attempt(jsonb)",
 ];
 
 /**
- * Definers that a signed-in user can call, and why each is safe. All but session_state ask the MFA probe in their body;
- * session_state answers for sessions that have yet to satisfy it, and device_session_state besides to who shows the
- * secret of a browser, which is a credential of its own.
+ * Definers that a signed-in user can call, and why each is safe. All but session_state check MFA in their body.
+ * session_state answers for sessions that don't satisfy the rule yet. device_session_state does too, and additionally
+ * accepts a browser's secret, which is a credential of its own.
  */
 export const callableDefiners: readonly string[] = [
   "public.accept_workspace_invitation(text)",
@@ -82,5 +83,5 @@ export const callableDefiners: readonly string[] = [
   "public.workspace_invitation(text)",
 ];
 
-/** Foreign keys without an action, each with its reason beside it in the migration. */
+/** Foreign keys without an action. The reason for each is in the migration. */
 export const foreignKeysWithoutAction: readonly string[] = ["public.workspace_members (workspace_id, role_id)"];

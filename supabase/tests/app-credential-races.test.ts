@@ -28,14 +28,14 @@ const refreshToken = (line: Database, { setting, pair, next }: TokenScene) =>
   refresh(line, { ...setting, from: pair.refresh, to: next });
 const disconnect = (line: Database, { app, userId }: { app: { name: string }; userId: string }) =>
   call<string>(line, "disconnect_app", { subject_id: userId, app_name: app.name, event });
-/** Whether anything can still be made of what the app holds. */
+/** Expects that nothing can be obtained with any of the app's credentials. */
 async function expectNothingLeft(service: Database, { setting, pair, next }: TokenScene): Promise<void> {
   for (const from of [pair.refresh, next.refresh])
     expect(await refresh(service, { ...setting, from, to: newPair() })).toEqual({ refused: "token" });
 }
 
-describe("a refresh that is under way", () => {
-  test("does not outlive the app's being disconnected", () =>
+describe("a refresh in progress", () => {
+  test("is void once the app is disconnected", () =>
     race<TokenScene>({
       scene: tokenScene,
       early: refreshToken,
@@ -47,7 +47,7 @@ describe("a refresh that is under way", () => {
       },
     }));
 
-  test("does not outlive a new password", () =>
+  test("is void once the password changes", () =>
     race<TokenScene>({
       scene: tokenScene,
       early: refreshToken,
@@ -57,7 +57,7 @@ describe("a refresh that is under way", () => {
       after: (service, { scene }) => expectNothingLeft(service, scene),
     }));
 
-  test("does not outlive the app's being turned off, and on again", () =>
+  test("is void once the app is disabled, even if it is enabled again", () =>
     race<TokenScene>({
       scene: tokenScene,
       early: refreshToken,
@@ -70,7 +70,7 @@ describe("a refresh that is under way", () => {
       },
     }));
 
-  test("does not outlive the app's own revocation", () =>
+  test("is void once the app revokes its credential", () =>
     race<TokenScene>({
       scene: tokenScene,
       early: refreshToken,
@@ -78,7 +78,7 @@ describe("a refresh that is under way", () => {
       after: (service, { scene }) => expectNothingLeft(service, scene),
     }));
 
-  test("of an app session leads nowhere once the app is disconnected", () =>
+  test("of an app session yields nothing usable once the app is disconnected", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });
@@ -94,13 +94,13 @@ describe("a refresh that is under way", () => {
     }));
 });
 
-/** Sets the end of what is in a row, and waits until it is over. */
+/** Makes a row expire soon, and waits until it has expired. */
 const endsSoon = (db: Database, table: string, userId: string) =>
   db.query(`update ${table} set expires_at = clock_timestamp() + interval '2 seconds' where user_id = $1`, [userId]);
 const isOver = () => new Promise((resolve) => setTimeout(resolve, 2_100));
 
-describe("what comes of a credential in its last moment", () => {
-  test("is ended where an app is disconnected after it: a session that is being refreshed", () =>
+describe("a credential obtained at the last moment", () => {
+  test("from a session being refreshed is revoked when the app is disconnected afterwards", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });
@@ -117,7 +117,7 @@ describe("what comes of a credential in its last moment", () => {
       },
     }));
 
-  test("and a handoff that is being redeemed", () =>
+  test("from a handoff being redeemed is revoked when the app is disconnected afterwards", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });
@@ -135,8 +135,8 @@ describe("what comes of a credential in its last moment", () => {
     }));
 });
 
-describe("a redemption that is under way", () => {
-  test("for a token does not outlive the app's being disconnected", () =>
+describe("a redemption in progress", () => {
+  test("for a token is void once the app is disconnected", () =>
     race({
       scene: async (db, service) => {
         const setting = await beginExchange(db, { service });
@@ -150,7 +150,7 @@ describe("a redemption that is under way", () => {
       },
     }));
 
-  test("for a session does not, either", () =>
+  test("for a session is void once the app is disconnected", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });
@@ -168,7 +168,7 @@ describe("a redemption that is under way", () => {
 });
 
 test.each(["session", "token"])(
-  "a redemption for a %s and the deletion of its account do not wait in a circle",
+  "a redemption for a %s and the deletion of its account don't deadlock",
   async (kind) => {
     const { db, service, close } = openPools(2);
     const [holding, redeeming, deleting] = [
@@ -179,7 +179,7 @@ test.each(["session", "token"])(
     const setting = await beginExchange(db, { service });
     const { sub } = setting.claims;
     try {
-      // So that it has begun, and waits for what it redeems.
+      // So that it has begun, and waits for the token it redeems.
       await holding.client.query("begin");
       await holding.client.query("select from private.cross_app_tokens where token_hash = $1 for update", [
         setting.handoff.tokenHash,
@@ -200,7 +200,7 @@ test.each(["session", "token"])(
   },
 );
 
-test("a disconnection that is under way is waited for, and the refresh gets nothing", () =>
+test("a refresh waits for a disconnection in progress, and is refused", () =>
   race<TokenScene>({
     scene: tokenScene,
     early: (line, { setting, userId }) => disconnect(line, { app: setting.app, userId }),
@@ -211,7 +211,7 @@ test("a disconnection that is under way is waited for, and the refresh gets noth
     },
   }));
 
-test("refreshed, revoked and disconnected by many at once, nobody waits for each other in a circle", async () => {
+test("many concurrent refreshes, revocations and disconnections don't deadlock", async () => {
   const { db, service, close } = openPools(12);
   const scene = await tokenScene(db, service);
   const { setting, pair, next, userId } = scene;

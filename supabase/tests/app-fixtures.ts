@@ -4,22 +4,22 @@ import { createActor, type MfaState } from "./actors.ts";
 import { type Claims, type Database, one } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-/** A registered app and the SHA-256 of its secret, as the database knows them. */
+/** A registered app and the SHA-256 of its secret, as stored in the database. */
 export type App = { id: string; name: string; secretHash: Buffer };
 
-/** What private.required_mfa_proof says of a session. */
+/** The answer of `private.required_mfa_proof` for a session. */
 export type Facts = Record<string, unknown> & { refused?: string; user: string; targetId: string };
 
-/** A cross-app token on its way: what the app sends, and what the web server signed. */
+/** An outstanding cross-app token: what the app sends, and what the web server signed. */
 export type Handoff = { tokenHash: Buffer; facts: Facts; proof: string };
 
-/** The answer of a function: its JSON. */
+/** The JSON answer of a function. */
 export type Answer = Record<string, unknown> & { refused?: string };
 
 const centralScopes = ["profile", "workspaces:read", "workspaces:write"];
 const gatewayScopes = ["workspace:session", "ai:use"];
 
-/** What the database takes for a hash. */
+/** Returns random bytes of a hash's length. */
 export function newHash(): Buffer {
   return randomBytes(32);
 }
@@ -34,7 +34,7 @@ export function openPools(connections: number): { db: Database; service: Databas
   return { db: own.db, service, close: async () => void (await Promise.all([own.close(), pool.close()])) };
 }
 
-/** Calls a function of private as the service role does, and answers its JSON. */
+/** Calls a function of schema private as the service role, and returns its JSON answer. */
 export async function call<Result = Answer>(
   db: Database,
   name: string,
@@ -52,7 +52,7 @@ export async function call<Result = Answer>(
   return row.answer;
 }
 
-/** Registers an app. Its name is its own, so that tests side by side do not meet. */
+/** Registers an app with a unique name, so that concurrent tests don't collide. */
 export async function registerApp(
   db: Database,
   {
@@ -80,12 +80,12 @@ export async function registerApp(
   return { id, name, secretHash };
 }
 
-/** What the session has proved, for an app. */
+/** Returns what the session has proved, for an app. */
 export function prove(db: Database, { claims, app, seconds = 300 }: { claims: Claims; app: App; seconds?: number }) {
   return call<Facts>(db, "required_mfa_proof", { claims, target_app: app.name, lifetime_seconds: seconds });
 }
 
-/** Mints a token as the web server does; the signature is any text here, since only the server can tell. */
+/** Mints a token as the web server does. The signature can be any text here, since only the server verifies it. */
 export async function handOver(
   db: Database,
   { claims, app, seconds }: { claims: Claims; app: App; seconds?: number },
@@ -124,7 +124,7 @@ export function redeem(
   });
 }
 
-/** An open app session, by the hashes of its two tokens. */
+/** An open app session with the hashes of its two tokens. */
 export type OpenSession = { app: App; claims: Claims; appHash: Buffer; centralHash: Buffer };
 
 /** Hands a session over and redeems it. */
@@ -138,18 +138,18 @@ export async function openAppSession(
   return { app, claims, ...hashes };
 }
 
-/** Asks after a token of an app's. */
+/** Introspects a token of an app. */
 export function introspect(db: Database, { app, hash }: { app: App; hash: Buffer }): Promise<Answer> {
   return call(db, "introspect_app_session", { app_name: app.name, secret_hash: app.secretHash, token_hash: hash });
 }
 
-/** Makes an account's policy required or optional, of another generation, with its boundary at a second. */
+/** Makes an account's policy required or optional, with a new generation and with its boundary at the given second. */
 export async function setPolicy(
   db: Database,
   { userId, policy }: { userId: string; policy: Record<string, unknown> | null },
 ): Promise<void> {
   const whole = policy && { version: 1, primaryBoundary: null, recovery: "none", ...policy };
-  // In one statement, so that it is one transaction where each statement is one.
+  // In one statement, so that it is one transaction on autocommit connections too.
   await db.query(
     `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
      update auth.users
@@ -162,7 +162,7 @@ export async function setPolicy(
   await db.query("select set_config('gatehouse.required_mfa_writer', '', true)");
 }
 
-/** Puts a successor in a token's place. */
+/** Replaces a token with its successor. */
 export function refreshSession(
   db: Database,
   { app, hash, successor }: { app: App; hash: Buffer; successor: Buffer },
@@ -175,12 +175,12 @@ export function refreshSession(
   });
 }
 
-/** Ends a session, or a token for the gateway with its family, by one of their hashes. */
+/** Revokes a session, or a gateway token with its family, by the hash of one of their tokens. */
 export function revoke(db: Database, { app, hash }: { app: App; hash: Buffer }): Promise<boolean> {
   return call(db, "revoke_app_credential", { app_name: app.name, secret_hash: app.secretHash, token_hash: hash });
 }
 
-/** A new account's session, handed over to a new app. */
+/** Creates an account with a session, and hands the session over to a new app. */
 export async function beginAppSession(db: Database, mfa?: MfaState): Promise<OpenSession> {
   return openAppSession(db, { claims: await createActor(db, mfa ? { mfa } : {}), app: await registerApp(db) });
 }

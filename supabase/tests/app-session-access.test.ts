@@ -44,7 +44,7 @@ describe("a central session", () => {
     },
   );
 
-  test("does only what its scopes say", async ({ db }) => {
+  test("can do only what its scopes allow", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const readOnly = await openAppSession(db, {
       claims: owner,
@@ -61,7 +61,9 @@ describe("a central session", () => {
     expect(await read(db, { hash: writeOnly.centralHash, workspaceId: id })).toEqual({ refused: "insufficient_scope" });
   });
 
-  test("is what the central API takes: not the app's own session, nor anything unknown", async ({ db }) => {
+  test("is the only token the central API accepts: it refuses the app's own session and unknown tokens", async ({
+    db,
+  }) => {
     const { id, owner } = await createWorkspace(db);
     const { appHash } = await openAppSession(db, { claims: owner, app: await registerApp(db) });
     for (const hash of [appHash, newHash()]) {
@@ -70,7 +72,7 @@ describe("a central session", () => {
     }
   });
 
-  test("finds no deleted workspace", async ({ db }) => {
+  test("can't find a deleted workspace", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const { centralHash: hash } = await openAppSession(db, { claims: owner, app: await registerApp(db) });
     await db.query("update public.workspaces set deleted_at = now() where id = $1", [id]);
@@ -78,14 +80,14 @@ describe("a central session", () => {
     expect(await rename(db, { hash, workspaceId: id })).toEqual({ refused: "not_found" });
   });
 
-  test.for(["", "a".repeat(81)])("gives no name that is none (%j)", async (name, { db }) => {
+  test.for(["", "a".repeat(81)])("can't set an invalid name (%j)", async (name, { db }) => {
     const { id, owner } = await createWorkspace(db);
     const { centralHash: hash } = await openAppSession(db, { claims: owner, app: await registerApp(db) });
     expect((await failureOf(() => rename(db, { hash, workspaceId: id, name }))).code).toBe("23514");
   });
 });
 
-test("what apps hold of a person is in the export of their account, without a hash", async ({ db }) => {
+test("the sessions and tokens of apps are in the person's account export, without hashes", async ({ db }) => {
   const { claims, appHash } = await beginAppSession(db);
   const exported = await call<Record<string, unknown[]>>(db, "export_account", { subject_id: claims.sub });
   expect(exported).toMatchObject({
@@ -93,7 +95,7 @@ test("what apps hold of a person is in the export of their account, without a ha
     appHandoffs: [{ redeemedAt: expect.any(String) }],
     appTokens: [],
   });
-  // Both began in one moment.
+  // Both have the same creation time, so their order is undefined.
   expect((exported.appSessions as { for: string }[]).map((session) => session.for).sort()).toEqual(["app", "central"]);
   expect(JSON.stringify(exported)).not.toContain(appHash.toString("hex"));
 });

@@ -13,7 +13,7 @@ import {
 import { one, test } from "./database.ts";
 
 describe("refreshing an app session", () => {
-  test("puts the successor in its place; the old token is good for 30 seconds more, to the moment", async ({ db }) => {
+  test("replaces the token; the old one stays valid for exactly 30 seconds", async ({ db }) => {
     const session = await beginAppSession(db);
     const { app, appHash } = session;
     const successor = newHash();
@@ -35,7 +35,7 @@ describe("refreshing an app session", () => {
     expect(await introspect(db, { app, hash: successor })).toMatchObject({ active: true });
   });
 
-  test("again within the grace answers the same, and nothing to who brings another successor", async ({ db }) => {
+  test("returns the same answer again within the grace period, and refuses a different successor", async ({ db }) => {
     const { app, appHash } = await beginAppSession(db);
     const successor = newHash();
     const first = await refreshSession(db, { app, hash: appHash, successor });
@@ -43,7 +43,7 @@ describe("refreshing an app session", () => {
     expect(await refreshSession(db, { app, hash: appHash, successor: newHash() })).toEqual({ refused: "token" });
   });
 
-  test("by 60 at once happens once, and all learn the same", async () => {
+  test("happens once for 60 concurrent callers, who all get the same answer", async () => {
     const { db, service, close } = openPools(20);
     try {
       const app = await registerApp(service);
@@ -59,7 +59,7 @@ describe("refreshing an app session", () => {
     }
   });
 
-  test("leads no further than 30 days from the handoff", async ({ db }) => {
+  test("extends it to at most 30 days after the handoff", async ({ db }) => {
     const { app, appHash, claims } = await beginAppSession(db);
     await db.query(
       `update private.app_sessions
@@ -84,7 +84,7 @@ describe("refreshing an app session", () => {
     expect(await refreshSession(db, { app, hash: successor, successor: newHash() })).toEqual({ refused: "token" });
   });
 
-  test("does not revive one that was revoked", async ({ db }) => {
+  test("does not revive a revoked session", async ({ db }) => {
     const { app, appHash } = await beginAppSession(db);
     const successor = newHash();
     await refreshSession(db, { app, hash: appHash, successor });

@@ -15,7 +15,7 @@ import {
 } from "./app-fixtures.ts";
 import { createUser, currentSecond, type Database, enrollFactor, one, signIn, test } from "./database.ts";
 
-/** What the session is worth to its own app and at the central API. */
+/** Returns what its own app and the central API answer for the session. */
 const worth = async (db: Database, { app, appHash, centralHash }: OpenSession) => ({
   app: await introspect(db, { app, hash: appHash }),
   central: await call<Answer>(db, "list_workspaces_by_app_session", { token_hash: centralHash }),
@@ -24,7 +24,7 @@ const worth = async (db: Database, { app, appHash, centralHash }: OpenSession) =
 const dead = { app: { active: false }, central: { refused: "unauthenticated" } };
 
 describe("an app session", () => {
-  test("tells its app who it is, with what scopes, and until when", async ({ db }) => {
+  test("reports to its app the person, the scopes and the expiry", async ({ db }) => {
     const session = await beginAppSession(db);
     const email = await one<{ email: string }>(db, {
       sql: "select email from auth.users where id = $1",
@@ -43,7 +43,7 @@ describe("an app session", () => {
     });
   });
 
-  test("says nothing of the person to an app without the scope", async ({ db }) => {
+  test("reports nothing about the person to an app without the scope", async ({ db }) => {
     const session = await openAppSession(db, {
       claims: await createActor(db, {}),
       app: await registerApp(db, { scopes: ["workspaces:read"] }),
@@ -54,7 +54,7 @@ describe("an app session", () => {
     });
   });
 
-  test("is nothing to another app, nor to its own with a wrong secret", async ({ db }) => {
+  test("is inactive for another app, and for its own app with a wrong secret", async ({ db }) => {
     const session = await beginAppSession(db);
     const other = await registerApp(db);
     expect(await introspect(db, { app: other, hash: session.appHash })).toEqual({ active: false });
@@ -71,7 +71,7 @@ describe("an app session", () => {
     expect((await worth(db, session)).app).toMatchObject({ active: true });
   });
 
-  test("narrows with its registration at once, and never widens", async ({ db }) => {
+  test("loses scopes as soon as its registration does, and never gains any", async ({ db }) => {
     const session = await openAppSession(db, {
       claims: await createActor(db, {}),
       app: await registerApp(db, { scopes: ["profile", "workspaces:read"] }),
@@ -85,7 +85,7 @@ describe("an app session", () => {
     expect(await worth(db, session)).toMatchObject({ central: { refused: "insufficient_scope" } });
   });
 
-  test("stays when the identity backend encrypts the stored hash of the password", async ({ db }) => {
+  test("survives the identity backend's encryption of the stored password hash", async ({ db }) => {
     const session = await beginAppSession(db);
     await db.query(
       `update auth.users set encrypted_password = '{"key_id":"k1","alg":"aes-gcm-hkdf"}', updated_at = now() where id = $1`,
@@ -106,7 +106,7 @@ describe("an app session", () => {
     ["a ban", "update auth.users set banned_until = now() + interval '1 hour' where id = $1"],
     ["a closed account", "update auth.users set deleted_at = now() where id = $1"],
     ["a new password", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
-    ["an account that is erased", "delete from auth.users where id = $1"],
+    ["a deleted account", "delete from auth.users where id = $1"],
   ] as const)("ends with %s", async ([, sql], { db }) => {
     const session = await beginAppSession(db);
     expect(await worth(db, session)).toMatchObject({ app: { active: true }, central: { workspaces: [{}] } });
@@ -117,7 +117,7 @@ describe("an app session", () => {
     });
   });
 
-  test("does not come back when a ban is lifted", async ({ db }) => {
+  test("is not restored when a ban is lifted", async ({ db }) => {
     const session = await beginAppSession(db);
     const ban = (until: string) =>
       db.query(`update auth.users set banned_until = ${until} where id = $1`, [session.claims.sub]);
@@ -126,14 +126,16 @@ describe("an app session", () => {
     expect(await worth(db, session)).toEqual(dead);
   });
 
-  test("of one web session lives on when another of the same person ends", async ({ db }) => {
+  test("from one web session stays valid when another session of the same person ends", async ({ db }) => {
     const session = await beginAppSession(db);
     const other = await signIn(db, { userId: session.claims.sub });
     await db.query("delete from auth.sessions where id = $1", [other.session_id]);
     expect(await worth(db, session)).toMatchObject({ app: { active: true } });
   });
 
-  test("ends with the factor that was proved, though another stands, or none is needed any more", async ({ db }) => {
+  test("ends with the factor that was proved, even if another factor remains or none is required any more", async ({
+    db,
+  }) => {
     for (const another of [true, false]) {
       const user = await createUser(db);
       const factorId = await enrollFactor(db, { userId: user.id });
@@ -145,7 +147,7 @@ describe("an app session", () => {
     }
   });
 
-  test("is refused once its account has a factor that it never proved", async ({ db }) => {
+  test("is refused once its account has a factor that the session never proved", async ({ db }) => {
     const session = await beginAppSession(db);
     await enrollFactor(db, { userId: session.claims.sub, status: "unverified" });
     expect(await worth(db, session)).toMatchObject({ app: { active: true } });
@@ -157,14 +159,14 @@ describe("an app session", () => {
     ["required", { required: true, boundary: 0, generation: 2 }],
     ["optional", { required: false, boundary: 0, generation: 2 }],
     ["in recovery", { required: true, boundary: 0, generation: 2, recovery: "in_progress" }],
-  ] as const)("ends with any change of the policy: %s", async ([, policy], { db }) => {
+  ] as const)("ends with any policy change: %s", async ([, policy], { db }) => {
     const session = await beginAppSession(db, "required, at AAL2");
     expect(await worth(db, session)).toMatchObject({ app: { active: true }, central: { workspaces: [{}] } });
     await setPolicy(db, { userId: session.claims.sub, policy });
     expect(await worth(db, session)).toEqual(dead);
   });
 
-  test("counts against the boundary by when its factor was proved, to the second", async ({ db }) => {
+  test("is compared with the boundary by when its factor was proved, to the second", async ({ db }) => {
     const session = await beginAppSession(db, "required, at AAL2");
     const second = await currentSecond(db);
     const boundaryAt = (boundary: number, primaryBoundary: number | null) =>
@@ -172,7 +174,7 @@ describe("an app session", () => {
         userId: session.claims.sub,
         policy: { required: true, boundary, primaryBoundary, generation: 1 },
       });
-    // signIn proves the factor one second ago and the password two.
+    // signIn dates the factor one second ago and the password two.
     await boundaryAt(second - 2, second - 3);
     expect(await worth(db, session)).toMatchObject({ app: { active: true } });
     await boundaryAt(second - 1, null);
@@ -181,7 +183,7 @@ describe("an app session", () => {
     expect(await worth(db, session)).toEqual({ app: { active: false }, central: { refused: "mfa_required" } });
   });
 
-  test("waits where the policy cannot be read", async ({ db }) => {
+  test("is temporarily refused while the policy can't be read", async ({ db }) => {
     const session = await beginAppSession(db);
     await setPolicy(db, { userId: session.claims.sub, policy: { version: 2 } });
     expect(await worth(db, session)).toEqual({
@@ -193,7 +195,7 @@ describe("an app session", () => {
     });
   });
 
-  test("ends eight hours after it was issued, to the moment", async ({ db }) => {
+  test("expires exactly eight hours after it was issued", async ({ db }) => {
     const session = await beginAppSession(db);
     const expireAt = (moment: string) =>
       db.query(
@@ -207,7 +209,7 @@ describe("an app session", () => {
     });
   });
 
-  test("is revoked together with its sibling, by either token", async ({ db }) => {
+  test("is revoked together with its sibling, through either token", async ({ db }) => {
     for (const which of ["appHash", "centralHash"] as const) {
       const session = await beginAppSession(db);
       expect(await revoke(db, { app: session.app, hash: session[which] })).toBe(true);
@@ -215,7 +217,7 @@ describe("an app session", () => {
     }
   });
 
-  test("keeps hashes only", async ({ db }) => {
+  test("is stored only as hashes", async ({ db }) => {
     const columns = await db.query<{ name: string }>(
       "select attname as name from pg_attribute where attrelid = 'private.app_sessions'::regclass and attnum > 0",
     );
@@ -225,7 +227,7 @@ describe("an app session", () => {
     ]);
   });
 
-  test("is cleared away a day after its end, and not before", async ({ db }) => {
+  test("is deleted a day after it ended, and not before", async ({ db }) => {
     const session = await beginAppSession(db);
     const endAt = (moment: string) =>
       db.query(

@@ -2,10 +2,10 @@ import { createWorkspace } from "./actors.ts";
 import { type Answer, type App, call, type Handoff, handOver, newHash, registerApp } from "./app-fixtures.ts";
 import { type Claims, type Database, join } from "./database.ts";
 
-/** Someone, a workspace of theirs, and an external app that is linked to it, with a token on its way. */
+/** A person with a workspace and an external app linked to it, and an outstanding token. */
 export type Setting = { app: App; claims: Claims; workspaceId: string; handoff: Handoff };
 
-/** Sets the scene of an exchange: by a workspace's owner, or by a member where claims are given. */
+/** Prepares an exchange by a workspace's owner, or by a member if claims are given. */
 export async function beginExchange(
   db: Database,
   { service = db, claims, scopes }: { service?: Database; claims?: Claims; scopes?: string[] } = {},
@@ -26,10 +26,10 @@ export async function beginExchange(
   };
 }
 
-/** Hashes of an access token and its refresh token. */
+/** The hashes of an access token and its refresh token. */
 export type Pair = { access: Buffer; refresh: Buffer };
 
-/** What the database takes for a pair. */
+/** Returns random hashes for a pair. */
 export function newPair(): Pair {
   return { access: newHash(), refresh: newHash() };
 }
@@ -70,7 +70,7 @@ export function refresh(
   });
 }
 
-/** What the gateway is told of an access token. */
+/** Returns what the gateway receives for an access token. */
 export async function tokenOf(db: Database, hash: Buffer) {
   const rows = await db.query<{ scopes: string[]; refused: string | null }>(
     "select app_id, user_id, workspace_id, scopes, refused from ai.find_app_token($1)",
@@ -79,7 +79,7 @@ export async function tokenOf(db: Database, hash: Buffer) {
   return rows[0];
 }
 
-/** An app token that has been issued, and its scene. */
+/** Issues an app token, and returns it with its setting. */
 export async function issueAppToken(
   db: Database,
   options: Parameters<typeof beginExchange>[1] = {},

@@ -4,7 +4,7 @@ import { beginExchange, exchange, issueAppToken, newPair, refresh, tokenOf } fro
 import { test } from "./database.ts";
 
 describe("an app token is refreshed", () => {
-  test("once, and the same again for 30 seconds", async ({ db }) => {
+  test("once, and with the same answer for another 30 seconds", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const next = newPair();
     const first = await refresh(db, { ...setting, from: pair.refresh, to: next });
@@ -21,7 +21,7 @@ describe("an app token is refreshed", () => {
     expect(await refresh(db, { ...setting, from: pair.refresh, to: next })).toEqual({ refused: "token" });
   });
 
-  test("and its reuse after the grace ends the whole family", async ({ db }) => {
+  test("and reuse after the grace period revokes the whole family", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const next = newPair();
     await refresh(db, { ...setting, from: pair.refresh, to: next });
@@ -34,7 +34,7 @@ describe("an app token is refreshed", () => {
     expect(await refresh(db, { ...setting, from: next.refresh, to: newPair() })).toEqual({ refused: "token" });
   });
 
-  test("by 60 at once, once, and all learn the same", async () => {
+  test("once by 60 concurrent callers, who all get the same answer", async () => {
     const { db, service, close } = openPools(20);
     try {
       const setting = await beginExchange(db, { service });
@@ -64,7 +64,7 @@ describe("an app token is refreshed", () => {
     expect(await refresh(db, wide)).toMatchObject({ scopes: narrowed });
   });
 
-  test("within its own app and workspace alone", async ({ db }) => {
+  test("only within its own app and workspace", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const other = await beginExchange(db, { claims: setting.claims });
     const theirs = { ...setting, app: other.app, from: pair.refresh, to: newPair() };
@@ -77,7 +77,7 @@ describe("an app token is refreshed", () => {
     });
   });
 
-  test("until 30 days have passed, to the moment", async ({ db }) => {
+  test("for exactly 30 days", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const expireAt = (moment: string) =>
       db.query(`update ai.app_tokens set refresh_expires_at = ${moment} where refresh_hash = $1`, [pair.refresh]);

@@ -5,7 +5,7 @@ import { beginExchange, exchange, issueAppToken, newPair, refresh, tokenOf } fro
 import { createUser, enrollFactor, one, signIn, test } from "./database.ts";
 
 describe("an exchange", () => {
-  test("gives an access token of an hour and a refresh token of 30 days, for that person in that workspace", async ({
+  test("returns a one-hour access token and a 30-day refresh token, for that person in that workspace", async ({
     db,
   }) => {
     const setting = await beginExchange(db);
@@ -32,7 +32,7 @@ describe("an exchange", () => {
     expect(row).toEqual({ access: 3600, refresh: 2_592_000, session: null });
   });
 
-  test("of 60 at once with one token happens once", async () => {
+  test("happens once for 60 concurrent callers with one token", async () => {
     const { db, service, close } = openPools(20);
     try {
       const setting = await beginExchange(db, { service });
@@ -50,13 +50,15 @@ describe("an exchange", () => {
     [["workspace:session", "ai:use", "tts:use"], false],
     [["profile"], false],
     [[], false],
-  ] as const)("of scopes %j where two are registered: %s", async ([scopes, allowed], { db }) => {
+  ] as const)("for scopes %j when two are registered: %s", async ([scopes, allowed], { db }) => {
     const answer = await exchange(db, { ...(await beginExchange(db)), scopes: [...scopes] });
     if (allowed) expect(answer.scopes).toEqual(scopes);
     else expect(answer).toEqual({ refused: "scope" });
   });
 
-  test("refused for its workspace leaves the token as it is, and tells nothing of the workspace", async ({ db }) => {
+  test("refused for its workspace leaves the token unchanged, and reveals nothing about the workspace", async ({
+    db,
+  }) => {
     const setting = await beginExchange(db);
     const foreign = await createWorkspace(db);
     const linkedElsewhere = await createWorkspace(db);
@@ -75,13 +77,13 @@ describe("an exchange", () => {
     expect(await exchange(db, setting)).not.toHaveProperty("refused");
   });
 
-  test("is for external apps", async ({ db }) => {
+  test("is allowed for external apps only", async ({ db }) => {
     const setting = await beginExchange(db);
     await db.query("update private.apps set kind = 'internal', scopes = '{profile}' where id = $1", [setting.app.id]);
     expect(await exchange(db, setting)).toHaveProperty("refused");
   });
 
-  test("takes no session's MFA on trust", async ({ db }) => {
+  test("does not trust an MFA state from before the exchange", async ({ db }) => {
     const setting = await beginExchange(db);
     await enrollFactor(db, { userId: setting.claims.sub });
     expect(await exchange(db, setting)).toEqual({ refused: "token" });
@@ -89,7 +91,7 @@ describe("an exchange", () => {
 });
 
 describe("an app token", () => {
-  test("outlives sign-out", async ({ db }) => {
+  test("survives sign-out", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     await db.query("delete from auth.sessions where user_id = $1", [setting.claims.sub]);
     expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
@@ -107,7 +109,7 @@ describe("an app token", () => {
   });
 
   test.for(["access", "refresh"] as const)(
-    "is revoked by its %s token, with what came of it",
+    "is revoked through its %s token, with its successors",
     async (which, { db }) => {
       const { setting, pair } = await issueAppToken(db);
       const next = newPair();
@@ -121,7 +123,7 @@ describe("an app token", () => {
     },
   );
 
-  test("is revoked by its own app alone, which has to prove itself", async ({ db }) => {
+  test("can be revoked only by its own app, which must authenticate", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const { app: other } = await beginExchange(db);
     expect(await revoke(db, { app: other, hash: pair.access })).toBe(true);
@@ -129,7 +131,7 @@ describe("an app token", () => {
     expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
   });
 
-  test("ends with the app, and with its registration's end", async ({ db }) => {
+  test("ends with the app, and with the end of its registration", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     await db.query("update private.apps set enabled = false where id = $1", [setting.app.id]);
     await db.query("update private.apps set enabled = true where id = $1", [setting.app.id]);
@@ -162,7 +164,7 @@ describe("an app token", () => {
     });
   });
 
-  test("is refused where app and workspace are not linked, or the person has left", async ({ db }) => {
+  test("is refused if app and workspace are not linked, or the person has left", async ({ db }) => {
     const claims = await signIn(db, { userId: (await createUser(db)).id });
     const { setting, pair } = await issueAppToken(db, { claims });
     const link = (linked: boolean) =>
@@ -185,7 +187,7 @@ describe("an app token", () => {
     expect(await refresh(db, { ...setting, from: pair.refresh, to: newPair() })).toEqual({ refused: "workspace" });
   });
 
-  test("needs its scopes on both the token and the registration of the moment", async ({ db }) => {
+  test("needs its scopes both on the token and on the current registration", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
     const registered = (scopes: string[]) =>
       db.query("update private.apps set scopes = $1 where id = $2", [scopes, setting.app.id]);
@@ -200,7 +202,7 @@ describe("an app token", () => {
     expect(await tokenOf(db, narrowPair.access)).toMatchObject({ refused: "insufficient_scope" });
   });
 
-  test("ends an hour after it was issued, to the moment", async ({ db }) => {
+  test("expires exactly an hour after it was issued", async ({ db }) => {
     const { pair } = await issueAppToken(db);
     const expireAt = (moment: string) =>
       db.query(`update ai.app_tokens set expires_at = ${moment} where token_hash = $1`, [pair.access]);
@@ -210,7 +212,7 @@ describe("an app token", () => {
     expect(await tokenOf(db, pair.access)).toBeUndefined();
   });
 
-  test("is no app session, and an account at AAL2 hands its proof on", async ({ db }) => {
+  test("is not an app session, and carries over the MFA proof of an account at AAL2", async ({ db }) => {
     const claims = await createActor(db, { mfa: "required, at AAL2" });
     const { pair } = await issueAppToken(db, { claims });
     expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });

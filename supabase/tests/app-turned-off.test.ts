@@ -8,7 +8,7 @@ import { openLine, race, untilItWaits } from "./race-fixtures.ts";
 const turnOff = (line: Database, { id }: App) =>
   line.query("update private.apps set enabled = false where id = $1", [id]);
 
-/** An app of three workspaces, in the order of their ids: its tokens of one person are in the last and the first. */
+/** Creates an app linked to three workspaces, with tokens of one person in the last and the first by id. */
 async function tokensOfTwo(db: Database, service: Database) {
   const workspaces = [await createWorkspace(db), await createWorkspace(db), await createWorkspace(db)];
   const [first, middle, last] = workspaces.map(({ id }) => id).sort() as [string, string, string];
@@ -33,7 +33,7 @@ async function tokensOfTwo(db: Database, service: Database) {
   };
 }
 
-test("an app that is turned off while people disconnect it and refresh waits for nobody in a circle", async () => {
+test("disabling an app while people disconnect and refresh it does not deadlock", async () => {
   const { db, service, close } = openPools(2);
   const [refreshing, off, leaving] = [
     await openLine("service_role"),
@@ -42,7 +42,7 @@ test("an app that is turned off while people disconnect it and refresh waits for
   ];
   const { app, one, ones, others, people } = await tokensOfTwo(db, service);
   try {
-    // So that either comes by an index of its own, as in tables of many rows: by the workspace, and by the person.
+    // Forces each to use a different index, as in large tables: by workspace, and by person.
     await off.client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await refreshing.client.query("begin");
     await refresh(refreshing.db, { ...others, to: newPair() });
@@ -63,7 +63,7 @@ test("an app that is turned off while people disconnect it and refresh waits for
   }
 });
 
-test("nor do people who revoke all that they have handed over", async () => {
+test("disabling an app while people revoke all their handoffs does not deadlock", async () => {
   const { db, service, close } = openPools(2);
   const [redeeming, off, revoking] = [
     await openLine("service_role"),
@@ -80,7 +80,7 @@ test("nor do people who revoke all that they have handed over", async () => {
   const others = await handOver(service, { claims: other, app });
   const first = await handOver(service, { claims: one, app });
   try {
-    // Either by an index of its own: as they were stored, and by their time.
+    // Forces each to read in a different order: as stored, and by time.
     for (const { client } of [off, revoking])
       await client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await redeeming.client.query("begin");
@@ -101,7 +101,7 @@ test("nor do people who revoke all that they have handed over", async () => {
   }
 });
 
-test("nor does the sweep of what was over long ago, which leaves what is held for later", async () => {
+test("disabling an app while the sweep deletes expired handoffs does not deadlock, and keeps those retained for longer", async () => {
   const { db, service, close } = openPools(2);
   const [holding, off, sweeping] = [
     await openLine("postgres"),
@@ -123,7 +123,7 @@ test("nor does the sweep of what was over long ago, which leaves what is held fo
   }
   const [, middle] = handoffs;
   try {
-    // Either by an index of its own: as they were stored, and by their end, which is the other way round.
+    // Forces each to read in a different order: as stored, and by expiry, which is the reverse.
     for (const { client } of [off, sweeping])
       await client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await holding.client.query("begin");
@@ -145,7 +145,7 @@ test("nor does the sweep of what was over long ago, which leaves what is held fo
   }
 });
 
-describe("a handoff that is minted in the moment in which its app is turned off", () => {
+describe("a handoff minted while its app is being disabled", () => {
   const mintingScene = async (db: Database, service: Database) => {
     const [claims, app] = [await createActor(db, {}), await registerApp(service)];
     const handoff = { tokenHash: newHash(), facts: await prove(service, { claims, app }), proof: "signed" };
@@ -159,7 +159,7 @@ describe("a handoff that is minted in the moment in which its app is turned off"
     expect(await redeem(service, { app, handoff })).toEqual({ refused: "token" });
   };
 
-  test("is not stored where that is under way, and nothing is left for when the app is on again", () =>
+  test("is not stored if disabling is in progress, and leaves nothing for when the app is enabled again", () =>
     race<Minting>({
       scene: mintingScene,
       early: (line, { app }) => turnOff(line, app),
@@ -170,7 +170,7 @@ describe("a handoff that is minted in the moment in which its app is turned off"
       },
     }));
 
-  test("is ended where it is under way itself", () =>
+  test("is revoked if minting began first", () =>
     race<Minting>({
       scene: mintingScene,
       early: mint,
@@ -178,7 +178,7 @@ describe("a handoff that is minted in the moment in which its app is turned off"
       after: (service, { scene }) => expectRefusal(service, scene),
     }));
 
-  test("is stored where another change of the app was waited for", () =>
+  test("is stored if it waited for another change of the app", () =>
     race<Minting>({
       scene: mintingScene,
       early: (line, { app: { id } }) =>

@@ -13,12 +13,12 @@ import {
 } from "./database.ts";
 import { beginChallenge, bytea, call, decideMobile, decideQr, poll } from "./login-challenge-fixtures.ts";
 
-/** The proof of a session's approval, made without our server's code. */
+/** Returns the proof of a session's approval, computed without our server's code. */
 function proofOf({ session, key, second }: { session: string; key: Uint8Array; second: number }): string {
   return `${second}.${createHmac("sha256", key).update(`${session} ${second}`).digest("hex")}`;
 }
 
-/** A session at AAL1 whose sign-in was approved on a phone. */
+/** Creates a session at AAL1 whose sign-in was approved on a phone. */
 async function approvedSession(db: Database, { proofKey }: { proofKey?: Uint8Array } = {}) {
   const user = await createUser(db);
   const factorId = await enrollFactor(db, { userId: user.id });
@@ -30,7 +30,7 @@ async function approvedSession(db: Database, { proofKey }: { proofKey?: Uint8Arr
 
 type Approved = Awaited<ReturnType<typeof approvedSession>>;
 
-/** Each place that asks the rule, and whether it lets the session in. */
+/** Each place that applies the rule, and whether it admits the session. */
 const places: Record<string, (db: Database, approved: Approved, proof?: string) => Promise<boolean>> = {
   "a row of the Data API": (db, { claims }, proof) =>
     asCaller(db, { claims, proof }, async () => {
@@ -84,15 +84,15 @@ const asCaller = <Result>(
 
 const proofKey = randomBytes(32);
 
-describe.for(Object.entries(places))("an approval with a key, at %s,", ([, isLetIn]) => {
-  test("does not count without a proof, and counts with one", async ({ db }) => {
+describe.for(Object.entries(places))("an approval with a proof key, at %s,", ([, isLetIn]) => {
+  test("counts only with a proof", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const proof = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
     expect(await isLetIn(db, approved)).toBe(false);
     expect(await isLetIn(db, approved, proof)).toBe(true);
   });
 
-  test("without a key, of release 0.1.0, counts by itself", async ({ db }) => {
+  test("without a key, from release 0.1.0, counts without a proof", async ({ db }) => {
     expect(await isLetIn(db, await approvedSession(db))).toBe(true);
   });
 });
@@ -131,14 +131,14 @@ describe("a proof", () => {
     ["with a line around it", (good: string) => `${good}\n`],
     ["that is empty", () => ""],
     ["that is a quote", () => `"'; select 1`],
-  ] as const)("%s counts for nothing", async ([, forge], { db }) => {
+  ] as const)("%s does not count", async ([, forge], { db }) => {
     const approved = await approvedSession(db, { proofKey });
     const good = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
     expect(await row(db, approved, good)).toBe(true);
     expect(await row(db, approved, forge(good, approved))).toBe(false);
   });
 
-  test("of one session does not open another one of the account that was approved, too", async ({ db }) => {
+  test("for one session does not admit another approved session of the account", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const { user, factorId, second } = approved;
     const sibling = await signIn(db, { userId: user.id });
@@ -148,7 +148,7 @@ describe("a proof", () => {
     expect(await row(db, { ...approved, claims: sibling }, proof)).toBe(false);
   });
 
-  test("counts for nothing once the phone's authenticator is removed, though another one is there", async ({ db }) => {
+  test("no longer counts once the phone's authenticator is removed, even if another one remains", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const { user, factorId, claims, second } = approved;
     const proof = proofOf({ session: claims.session_id, key: proofKey, second });
@@ -158,7 +158,7 @@ describe("a proof", () => {
     expect(await row(db, approved, proof)).toBe(false);
   });
 
-  test("says nothing for a session without an approval", async ({ db }) => {
+  test("has no effect for a session without an approval", async ({ db }) => {
     const user = await createUser(db);
     await enrollFactor(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id });
@@ -167,7 +167,7 @@ describe("a proof", () => {
     expect(await row(db, { user, factorId: "", claims, second }, proof)).toBe(false);
   });
 
-  test("of a claim in the token decides nothing without the header", async ({ db }) => {
+  test("in a token's claim has no effect without the header", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const proof = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
     const claims = { ...approved.claims, approval_proof: proof } as Claims;
@@ -196,21 +196,21 @@ describe("binding an approval", () => {
   }
   const hex = (bytes: Uint8Array) => `\\x${Buffer.from(bytes).toString("hex")}`;
 
-  test("keeps the key, for which the claims bring a proof", async ({ db }) => {
+  test("stores the key for which the claims carry a proof", async ({ db }) => {
     const { browser, bind, kept, second } = await begin(db);
     const proof = proofOf({ session: browser.session_id, key: proofKey, second });
     expect(await bind({ proofKey: hex(proofKey) }, proof)).toMatchObject({ status: "bound" });
     expect(await kept()).toEqual(proofKey);
   });
 
-  test("rejects a key that the proof is not by, and keeps none", async ({ db }) => {
+  test("rejects a key that did not make the proof, and stores nothing", async ({ db }) => {
     const { browser, bind, kept, second } = await begin(db);
     const proof = proofOf({ session: browser.session_id, key: randomBytes(32), second });
     expect(await bind({ proofKey: hex(proofKey) }, proof)).toEqual({ status: "rejected", validUntil: null });
     expect(await kept()).toBeNull();
   });
 
-  test("takes no key of another length", async ({ db }) => {
+  test("rejects a key of any other length", async ({ db }) => {
     const { bind } = await begin(db);
     await expect(bind({ proofKey: hex(randomBytes(31)) })).rejects.toThrow(/proof_key/);
   });

@@ -14,7 +14,7 @@ export type Begun =
   | { allowed: true; attemptId: string; needsBotChallenge: boolean; repeated: boolean; mailWaitSeconds: number | null }
   | { allowed: false; reason: "limited" | "blocked"; retryAfterSeconds: number };
 
-/** An attempt at an account of its own, from an address of its own. */
+/** Returns an attempt at a new account, from a new address. */
 export function anAttempt(changes: Partial<Attempt> = {}): Attempt {
   return { action: "password", address: newAddress(), email: `${crypto.randomUUID()}@example.test`, ...changes };
 }
@@ -27,7 +27,10 @@ export async function begin(db: Database, attempt: Attempt): Promise<Begun> {
   return row.answer;
 }
 
-/** Begins an attempt that must be allowed. @returns its id */
+/**
+ * Begins an attempt that must be allowed.
+ * @returns its id
+ */
 export async function admitted(db: Database, attempt: Attempt): Promise<string> {
   const begun = await begin(db, attempt);
   if (!begun.allowed) throw new Error(`refused: ${JSON.stringify(begun)}`);
@@ -42,17 +45,20 @@ export async function settle(db: Database, attemptId: string, outcome: string): 
   return row.settled;
 }
 
-/** One attempt from its begin to its end. @returns whether it was allowed */
+/**
+ * Begins and settles an attempt.
+ * @returns whether it was allowed
+ */
 export async function attemptOnce(db: Database, attempt: Attempt, outcome: string): Promise<boolean> {
   const begun = await begin(db, attempt);
   if (begun.allowed) await settle(db, begun.attemptId, outcome);
   return begun.allowed;
 }
 
-/** Rows that this transaction wrote: what others count at the same time is not to be touched. */
+/** Matches rows that this transaction wrote, so that concurrent counts stay untouched. */
 export const ownRows = "pg_xact_status(xmin::text::xid8) = 'in progress'";
 
-/** Makes everything older that this transaction counted so far. */
+/** Backdates everything that this transaction has counted so far. */
 export async function age(db: Database, interval: string): Promise<void> {
   const times = {
     rate_limits: ["full_at"],
@@ -66,7 +72,10 @@ export async function age(db: Database, interval: string): Promise<void> {
   }
 }
 
-/** Tells the identity backend's hook of an attempt at it. @returns whether it lets it on */
+/**
+ * Passes an attempt to the identity backend's hook.
+ * @returns whether the hook allows it
+ */
 export async function tellHook(
   db: Database,
   hook: "password_verification_attempt" | "mfa_verification_attempt",

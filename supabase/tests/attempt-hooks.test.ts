@@ -14,7 +14,7 @@ const signIn = (db: Database, userId: string, address: string | undefined = newA
   tellHook(db, password, { userId, valid: true, address });
 
 describe(password, () => {
-  test("lets 10 wrong guesses past us from one address at one account, and then not even the right one", async ({
+  test("allows 10 wrong direct guesses from one address at one account, and then refuses even the right one", async ({
     db,
   }) => {
     const { id } = await createUser(db);
@@ -27,7 +27,7 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(true);
   });
 
-  test("lets 30 wrong guesses past us at one account from anywhere", async ({ db }) => {
+  test("allows 30 wrong direct guesses at one account from any addresses", async ({ db }) => {
     const { id } = await createUser(db);
     const other = await createUser(db);
     for (let made = 0; made < 30; made += 1) expect(await guess(db, id)).toBe(true);
@@ -38,14 +38,14 @@ describe(password, () => {
     expect(await signIn(db, id)).toBe(true);
   });
 
-  test("counts right passwords for nothing, however many", async ({ db }) => {
+  test("does not count right passwords", async ({ db }) => {
     const { id } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 100; made += 1) expect(await signIn(db, id, address)).toBe(true);
     for (let made = 0; made < 10; made += 1) expect(await guess(db, id, address)).toBe(true);
   });
 
-  test("lets the owner in from where they were before, whoever guesses from elsewhere", async ({ db }) => {
+  test("admits the owner from their usual address while others guess from elsewhere", async ({ db }) => {
     const { id } = await createUser(db);
     const home = newAddress();
     expect(await signIn(db, id, home)).toBe(true);
@@ -54,7 +54,7 @@ describe(password, () => {
     expect(await signIn(db, id, home)).toBe(true);
   });
 
-  test("lets an attempt of our own routes on, in spite of all guesses past them, once", async ({ db }) => {
+  test("admits an attempt of our own routes once, regardless of all direct guesses", async ({ db }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 40; made += 1) await guess(db, id);
@@ -64,7 +64,7 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(false);
   });
 
-  test("lets a wrong password on too that our routes counted, and does not count it again", async ({ db }) => {
+  test("admits a wrong password that our routes counted, and does not count it again", async ({ db }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 10; made += 1) {
@@ -78,9 +78,9 @@ describe(password, () => {
 
   test.for([
     ["of another account", { email: "someone-else@example.test" }],
-    ["for a mail", { action: "mail" }],
+    ["for an email", { action: "mail" }],
     ["for a code", { action: "code" }],
-  ] as const)("takes no attempt %s for one at the password", async ([, changes], { db }) => {
+  ] as const)("does not accept an attempt %s as one for the password", async ([, changes], { db }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 40; made += 1) await guess(db, id);
@@ -88,7 +88,7 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(false);
   });
 
-  test("takes no attempt that is settled or old", async ({ db }) => {
+  test("does not accept an attempt that is settled or expired", async ({ db }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 40; made += 1) await guess(db, id);
@@ -99,7 +99,7 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(false);
   });
 
-  test("takes the attempt of a sign-up for the check that it makes", async ({ db }) => {
+  test("accepts the attempt of a sign-up for its password check", async ({ db }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 40; made += 1) await guess(db, id);
@@ -107,7 +107,7 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(true);
   });
 
-  test("refuses an address that is blocked", async ({ db }) => {
+  test("refuses a blocked address", async ({ db }) => {
     const { id } = await createUser(db);
     await db.query(
       "insert into private.address_blocks (address, action, level, blocked_until) values ('203.0.113.4', 'code', 1, now() + interval '1 hour')",
@@ -116,7 +116,7 @@ describe(password, () => {
     expect(await signIn(db, id, "203.0.113.5")).toBe(true);
   });
 
-  test("limits by account alone where the backend names no address, or none that is one", async ({ db }) => {
+  test("limits only by account if the backend passes no address, or an invalid one", async ({ db }) => {
     const { id } = await createUser(db);
     for (let made = 0; made < 30; made += 1)
       expect(
@@ -126,14 +126,14 @@ describe(password, () => {
   });
 
   test.for(["{}", '{"user_id": "9b4ac1a4-5b0f-4a27-8c7c-0a7a7a3f2d11", "valid": true}', '{"valid": true}'])(
-    "fails for an event without a user of ours: %s",
+    "fails for an event without one of our users: %s",
     async (event, { db }) => {
       const call = () => db.query(`select private.${password}($1)`, [event]);
       expect((await failureOf(call)).code).toBe("22023");
     },
   );
 
-  test("lets 60 at once on no more often than our routes and its own limit say", async () => {
+  test("admits no more of 60 concurrent attempts than our routes and its own limit allow", async () => {
     const { db, close } = openPool(20);
     try {
       const { id, email } = await createUser(db);
@@ -152,7 +152,7 @@ describe(mfa, () => {
   const code = (db: Database, userId: string, valid: boolean) =>
     tellHook(db, mfa, { userId, valid, address: newAddress() });
 
-  test("rejects after ten failures in 15 minutes, wherever from, and not before", async ({ db }) => {
+  test("rejects after ten failures in 15 minutes, from any addresses, and not before", async ({ db }) => {
     const { id } = await createUser(db);
     const other = await createUser(db);
     for (let made = 0; made < 9; made += 1) expect(await code(db, id, false)).toBe(true);
@@ -167,7 +167,7 @@ describe(mfa, () => {
     expect(await code(db, id, true)).toBe(true);
   });
 
-  test("is never reached by wrong codes at our own routes alone", async ({ db }) => {
+  test("is never reached by wrong codes on our own routes only", async ({ db }) => {
     const { id } = await createUser(db);
     for (let seconds = 0; seconds < 1_800; seconds += 45) {
       const begun = await begin(db, { action: "code", address: newAddress(), userId: id });
@@ -176,12 +176,12 @@ describe(mfa, () => {
     }
   });
 
-  test("counts right codes for nothing", async ({ db }) => {
+  test("does not count right codes", async ({ db }) => {
     const { id } = await createUser(db);
     for (let made = 0; made < 50; made += 1) expect(await code(db, id, true)).toBe(true);
   });
 
-  test("lets ten of 60 at once on", async () => {
+  test("admits ten of 60 concurrent attempts", async () => {
     const { db, close } = openPool(20);
     try {
       const userId = crypto.randomUUID();
@@ -194,7 +194,7 @@ describe(mfa, () => {
 });
 
 describe("the hooks", () => {
-  test.for([password, mfa])("%s is for the identity backend alone", async (hook, { db }) => {
+  test.for([password, mfa])("%s can be called by the identity backend only", async (hook, { db }) => {
     for (const role of ["anon", "authenticated", "gateway", "service_role"] as const)
       expect((await failureOf(() => db.asRole(role, () => db.query(`select private.${hook}('{}')`)))).code).toBe(
         "42501",

@@ -12,7 +12,7 @@ const limitsOf = (db: Database) =>
     "select action, scope, attempts, extract(epoch from per)::int as seconds, when_empty from private.attempt_limits()",
   );
 
-/** Uses up so many attempts, none of which succeeds. */
+/** Makes the given number of attempts, none of which succeeds. */
 async function exhaust(db: Database, attempt: Parameters<typeof begin>[1], count: number): Promise<void> {
   for (let made = 0; made < count; made += 1) await admitted(db, attempt);
 }
@@ -51,7 +51,7 @@ describe("begin_attempt", () => {
     { action: "oauth", attempts: 120, retryAfterSeconds: 5 },
     { action: "credential", attempts: 60, retryAfterSeconds: 10 },
     { action: "user_code", attempts: 30, retryAfterSeconds: 20 },
-  ])("allows $attempts of $action from one address, whatever the account", async (limit, { db }) => {
+  ])("allows $attempts of $action from one address, across all accounts", async (limit, { db }) => {
     const address = newAddress();
     const next = () => begin(db, anAttempt({ action: limit.action, address }));
     for (let made = 0; made < limit.attempts; made += 1) expect((await next()).allowed).toBe(true);
@@ -65,7 +65,7 @@ describe("begin_attempt", () => {
     { action: "mail", threshold: 10, cap: 30 },
     { action: "sign_up", threshold: 10, cap: 30 },
   ])(
-    "asks for a bot challenge after $threshold of $action at one account from anywhere, and ends it at $cap",
+    "requires a bot challenge after $threshold of $action at one account from any addresses, and refuses at $cap",
     async ({ action, threshold, cap }, { db }) => {
       const { email } = anAttempt();
       const fromElsewhere = (changes = {}) => begin(db, anAttempt({ action, ...(email ? { email } : {}), ...changes }));
@@ -77,14 +77,14 @@ describe("begin_attempt", () => {
     },
   );
 
-  test("slows wrong mailed codes down after 20 at one account, and never ends them", async ({ db }) => {
+  test("slows down wrong mailed codes after 20 at one account, but never refuses them", async ({ db }) => {
     const { email } = anAttempt();
     const fromElsewhere = () => begin(db, anAttempt({ action: "sign_in_code", ...(email ? { email } : {}) }));
     for (let made = 0; made < 150; made += 1)
       expect(await fromElsewhere()).toMatchObject({ allowed: true, needsBotChallenge: made >= 20 });
   });
 
-  test("lets the owner in from where they were before, whoever attacks from elsewhere", async ({ db }) => {
+  test("admits the owner from their usual address while others attack from elsewhere", async ({ db }) => {
     const owner = anAttempt();
     await attemptOnce(db, owner, "succeeded");
     for (let made = 0; made < 101; made += 1) await begin(db, { ...owner, address: newAddress() });
@@ -94,7 +94,7 @@ describe("begin_attempt", () => {
     expect(await begin(db, owner)).toMatchObject({ allowed: false });
   });
 
-  test("refuses codes of one account from anywhere before the backend's hook would end its sessions", async ({
+  test("refuses an account's codes, from any addresses, before the backend's hook would end its sessions", async ({
     db,
   }) => {
     const limits = await limitsOf(db);
@@ -108,7 +108,7 @@ describe("begin_attempt", () => {
     expect(await next()).toMatchObject({ allowed: false, reason: "limited" });
   });
 
-  test("counts one account however its email is written, and an IPv6 address by its /64", async ({ db }) => {
+  test("counts all spellings of an email address as one account, and an IPv6 address by its /64", async ({ db }) => {
     const attempt = anAttempt({ email: "Ada@Example.TEST", address: "2001:db8:7:7::1" });
     await exhaust(db, attempt, 9);
     await admitted(db, { ...attempt, email: "ada@example.test", address: "2001:db8:7:7:ffff::2" });
@@ -116,7 +116,7 @@ describe("begin_attempt", () => {
     expect(await begin(db, { ...attempt, address: "2001:db8:7:8::1" })).toMatchObject({ allowed: true });
   });
 
-  test("takes an IPv4 address for itself, mapped into IPv6 too", async ({ db }) => {
+  test("counts each IPv4 address separately, including when mapped into IPv6", async ({ db }) => {
     const attempt = anAttempt({ address: "203.0.113.7" });
     await exhaust(db, attempt, 9);
     await admitted(db, { ...attempt, address: "::ffff:203.0.113.7" });
@@ -125,7 +125,7 @@ describe("begin_attempt", () => {
     expect(await begin(db, { ...attempt, address: "::ffff:203.0.113.8" })).toMatchObject({ allowed: true });
   });
 
-  test("takes nothing from any bucket where one of them is empty", async ({ db }) => {
+  test("takes from no bucket if one of them is empty", async ({ db }) => {
     const attempt = anAttempt({ action: "code" });
     await exhaust(db, attempt, 5);
     const counts = () =>
@@ -135,7 +135,7 @@ describe("begin_attempt", () => {
     expect(await counts()).toEqual(before);
   });
 
-  test("keeps no email and no address beside its digests", async ({ db }) => {
+  test("stores email and address only as digests", async ({ db }) => {
     const attempt = anAttempt({ email: "somebody@example.test" });
     await admitted(db, attempt);
     const rows =
@@ -160,7 +160,7 @@ describe("begin_attempt", () => {
     expect(await failureOf(call)).toMatchObject({ code });
   });
 
-  test("never admits more than there are, of 60 callers at once", async () => {
+  test("never admits more than allowed for 60 concurrent callers", async () => {
     const { db, close } = openPool(20);
     try {
       for (const [action, left] of [
@@ -194,7 +194,7 @@ describe("begin_attempt", () => {
     }
   });
 
-  test("lets a mailed code be tried again only where nothing came of it, and by its own account", async ({ db }) => {
+  test("lets a mailed code be retried only if its attempt had no outcome, and by the same account", async ({ db }) => {
     const attempt = anAttempt({ action: "sign_in_code", email: "Ada@example.test", code: "1234567890" });
     const next = (changes: Partial<typeof attempt> = {}) =>
       begin(db, { ...attempt, address: newAddress(), ...changes });
@@ -208,7 +208,7 @@ describe("begin_attempt", () => {
     expect(await next()).toMatchObject({ allowed: true, repeated: false });
   });
 
-  test("of 60 at once from one address at as many accounts, none waits in a circle, and none is too many", async () => {
+  test("neither deadlocks nor refuses 60 concurrent attempts from one address at as many accounts", async () => {
     const { db, close } = openPool(20);
     try {
       const address = newAddress();
@@ -225,7 +225,7 @@ describe("begin_attempt", () => {
 });
 
 describe("complete_attempt", () => {
-  test("gives a success back, and forgets the account's failures from there", async ({ db }) => {
+  test("refunds a success, and clears the account's failures from that address", async ({ db }) => {
     const attempt = anAttempt();
     await exhaust(db, attempt, 9);
     expect(await attemptOnce(db, attempt, "succeeded")).toBe(true);
@@ -233,7 +233,7 @@ describe("complete_attempt", () => {
     expect(await begin(db, attempt)).toMatchObject({ allowed: false });
   });
 
-  test("forgets nothing of the address's other failures: an own account does not buy guesses at others", async ({
+  test("keeps the address's other failures, so that signing in to one's own account doesn't allow more guesses at others", async ({
     db,
   }) => {
     const own = anAttempt();
@@ -244,7 +244,7 @@ describe("complete_attempt", () => {
     expect(await begin(db, anAttempt({ address: own.address }))).toMatchObject({ allowed: false });
   });
 
-  test("gives back what was never tried, and forgets no failure for it", async ({ db }) => {
+  test("refunds a void attempt, and clears no failures for it", async ({ db }) => {
     const attempt = anAttempt();
     await exhaust(db, attempt, 9);
     for (let made = 0; made < 20; made += 1) expect(await attemptOnce(db, attempt, "void")).toBe(true);
@@ -253,7 +253,7 @@ describe("complete_attempt", () => {
   });
 
   test.for(["mail", "sign_up", "credential"])(
-    "keeps a %s counted that went well: it cost something",
+    "keeps a successful %s counted, because it had a cost",
     async (action, { db }) => {
       const attempt = anAttempt({ action });
       const pair = (await limitsOf(db)).find((limit) => limit.action === action && limit.scope === "pair");
@@ -263,7 +263,7 @@ describe("complete_attempt", () => {
     },
   );
 
-  test("keeps an attempt counted that is never settled, or too late", async ({ db }) => {
+  test("keeps an attempt counted that is settled too late or never", async ({ db }) => {
     const attempt = anAttempt({ action: "code" });
     const id = await admitted(db, attempt);
     await db.query(`update private.open_attempts set expires_at = now() where ${ownRows}`);
@@ -272,7 +272,7 @@ describe("complete_attempt", () => {
     expect(await begin(db, attempt)).toMatchObject({ allowed: false });
   });
 
-  test("settles once, of 60 callers at once, and gives back one", async () => {
+  test("settles once for 60 concurrent callers, and refunds one attempt", async () => {
     const { db, close } = openPool(20);
     try {
       const attempt = anAttempt();
@@ -287,14 +287,14 @@ describe("complete_attempt", () => {
     }
   });
 
-  test("knows three outcomes", async ({ db }) => {
+  test("accepts three outcomes", async ({ db }) => {
     const id = await admitted(db, anAttempt());
     expect((await failureOf(() => settle(db, id, "perhaps"))).code).toBe("22023");
   });
 });
 
 describe("delete_expired_attempts", () => {
-  test("removes what has passed, and blocks a month after their end", async ({ db }) => {
+  test("removes expired attempts, and blocks a month after they end", async ({ db }) => {
     await attemptOnce(db, anAttempt(), "succeeded");
     await admitted(db, anAttempt());
     await db.query(
@@ -322,12 +322,12 @@ describe("delete_expired_attempts", () => {
 describe("the functions", () => {
   const calls = ["begin_attempt('{}')", "complete_attempt(gen_random_uuid(), 'void')", "delete_expired_attempts()"];
 
-  test.for(calls)("private.%s is for the service role alone", async (call, { db }) => {
+  test.for(calls)("private.%s can be called by the service role only", async (call, { db }) => {
     for (const role of ["anon", "authenticated", "gateway"] as const)
       expect((await failureOf(() => db.asRole(role, () => db.query(`select private.${call}`)))).code).toBe("42501");
   });
 
-  test("work for the service role, which cannot take from a bucket past them", async ({ db }) => {
+  test("work for the service role, which can't take from a bucket in any other way", async ({ db }) => {
     await db.asRole("service_role", async () => {
       const attempt = anAttempt();
       expect(await settle(db, await admitted(db, attempt), "succeeded")).toBe(true);

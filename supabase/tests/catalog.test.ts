@@ -3,9 +3,9 @@ import { allowedGrants, callableDefiners, foreignKeysWithoutAction } from "./all
 import { catalogRules, grantsSql } from "./catalog.ts";
 import { type Database, one, test } from "./database.ts";
 
-/** Offences with a reason of their own, by the rule's name. */
+/** Accepted violations with their reasons, by rule name. */
 const exceptions: Record<string, readonly string[]> = {
-  "a foreign key says what a delete does": foreignKeysWithoutAction,
+  "a foreign key states its on delete action": foreignKeysWithoutAction,
 };
 
 async function offencesOf(db: Database, sql: string): Promise<string[]> {
@@ -22,7 +22,7 @@ describe("the catalogue of public, private and ai", () => {
     expect(await offencesOf(db, sql)).toEqual(exceptions[name] ?? []);
   });
 
-  test.for(catalogRules)("is caught otherwise: $name", async ({ sql, offend, expected }, { db }) => {
+  test.for(catalogRules)("a violation is caught: $name", async ({ sql, offend, expected }, { db }) => {
     await db.query(offend);
     expect(await offencesOf(db, sql)).toContain(expected);
   });
@@ -33,7 +33,7 @@ describe("grants to users, to the gateway and to everyone", () => {
     expect(await grantLines(db)).toEqual([...allowedGrants].sort());
   });
 
-  test("are closed for a table, a sequence and a function made tomorrow", async ({ db }) => {
+  test("are not given by default on a new table, sequence or function", async ({ db }) => {
     for (const schema of ["public", "private", "ai"])
       await db.query(`
         create table ${schema}.tomorrow (id bigint generated always as identity);
@@ -42,7 +42,7 @@ describe("grants to users, to the gateway and to everyone", () => {
     expect(await grantLines(db)).toEqual([...allowedGrants].sort());
   });
 
-  test("are caught when too wide", async ({ db }) => {
+  test("are reported if too wide", async ({ db }) => {
     await db.query(`grant select on ai.keys to anon; grant update (kind) on public.security_events to authenticated;
       grant execute on function private.uuid_or_null(text) to public; grant usage on schema private to authenticated`);
     expect(await grantLines(db)).toEqual(
@@ -56,7 +56,7 @@ describe("grants to users, to the gateway and to everyone", () => {
     );
   });
 
-  test("let a signed-in user call no definer but the listed ones", async ({ db }) => {
+  test("let a signed-in user call only the listed definers", async ({ db }) => {
     const rows = await db.query<{ name: string }>(`
       select format('%s.%s(%s)', n.nspname, p.proname, oidvectortypes(p.proargtypes)) as name
       from pg_proc p join pg_namespace n on n.oid = p.pronamespace
@@ -68,7 +68,7 @@ describe("grants to users, to the gateway and to everyone", () => {
 });
 
 describe("the roles", () => {
-  test("gateway has no attribute, no membership and owns nothing", async ({ db }) => {
+  test("gateway has no attribute and no membership, and owns nothing", async ({ db }) => {
     const row = await one(db, {
       sql: `select
               rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication, rolinherit, rolcanlogin,
@@ -89,7 +89,7 @@ describe("the roles", () => {
     });
   });
 
-  test("only service_role of the API's roles passes row-level security by", async ({ db }) => {
+  test("of the API's roles, only service_role bypasses row-level security", async ({ db }) => {
     const rows = await db.query(
       "select rolname from pg_roles where rolbypassrls and rolname in ('anon', 'authenticated', 'service_role', 'authenticator')",
     );
@@ -102,7 +102,7 @@ describe("required_mfa_enforcement_version", () => {
     (await one<{ version: number }>(db, { sql: "select public.required_mfa_enforcement_version() as version" }))
       .version;
 
-  test("is 1 as migrated", async ({ db }) => {
+  test("is 1 after the migrations", async ({ db }) => {
     expect(await version(db)).toBe(1);
     expect(await db.asRole("service_role", () => version(db))).toBe(1);
   });
@@ -110,8 +110,8 @@ describe("required_mfa_enforcement_version", () => {
   test.for([
     ["a table lacks the policy", "drop policy account_required_mfa on public.profiles"],
     ["a table lacks row-level security", "alter table private.login_challenges disable row level security"],
-    ["a new table was forgotten", "create table public.tomorrow (id int)"],
-    ["the trigger is gone", "drop function private.preserve_required_mfa_policy() cascade"],
+    ["a new table lacks protection", "create table public.tomorrow (id int)"],
+    ["the trigger is missing", "drop function private.preserve_required_mfa_policy() cascade"],
     [
       "users cannot run the probe",
       "revoke execute on function private.account_required_mfa_satisfied() from authenticated",
@@ -119,7 +119,7 @@ describe("required_mfa_enforcement_version", () => {
     ["the probe is volatile", "alter function private.account_required_mfa_satisfied() volatile"],
     ["the probe runs as its caller", "alter function private.account_required_mfa_satisfied() security invoker"],
     ["everyone can run the probe", "grant execute on function private.account_required_mfa_satisfied() to public"],
-  ] as const)("is 0 where %s", async ([, sql], { db }) => {
+  ] as const)("is 0 if %s", async ([, sql], { db }) => {
     await db.query(sql);
     expect(await version(db)).toBe(0);
   });

@@ -1,11 +1,11 @@
-/** A rule of the whole catalogue, and an offence that proves the rule can fail. */
+/** A rule for the whole catalogue, with a violation that proves the rule can fail. */
 export type CatalogRule = {
   name: string;
-  /** One row an offence, in column `offence`. */
+  /** Returns one row per violation, in column `offence`. */
   sql: string;
-  /** SQL that offends, tried and rolled back. */
+  /** SQL that violates the rule; it is run and rolled back. */
   offend: string;
-  /** What the rule must then say. */
+  /** What the rule must report then. */
   expected: string;
 };
 
@@ -14,7 +14,7 @@ const tables = `pg_class c join pg_namespace n on n.oid = c.relnamespace and n.n
 const functions = `pg_proc p join pg_namespace n on n.oid = p.pronamespace and n.nspname in ${ours}`;
 const signature = "format('%s.%s(%s)', n.nspname, p.proname, replace(oidvectortypes(p.proargtypes), ', ', ','))";
 
-/** The rules that hold for every object of public, private and ai, now and in the future. */
+/** The rules for every object of public, private and ai, now and in the future. */
 export const catalogRules: readonly CatalogRule[] = [
   {
     name: "every table and partition has row-level security",
@@ -53,7 +53,7 @@ export const catalogRules: readonly CatalogRule[] = [
     expected: "private.offender",
   },
   {
-    name: "a foreign key says what a delete does",
+    name: "a foreign key states its on delete action",
     sql: `select format('%s (%s)', k.conrelid::regclass, (
         select string_agg(a.attname, ', ' order by o.position)
         from unnest(k.conkey) with ordinality as o (attnum, position)
@@ -77,7 +77,7 @@ export const catalogRules: readonly CatalogRule[] = [
     expected: "private.offender: offender_user_id_fkey",
   },
   {
-    name: "every table and function has a comment that says why",
+    name: "every table and function has a comment",
     sql: `select c.oid::regclass::text as offence from ${tables}
         where c.relkind in ('r', 'p') and not c.relispartition and obj_description(c.oid, 'pg_class') is null
       union all
@@ -95,7 +95,7 @@ export const catalogRules: readonly CatalogRule[] = [
     expected: "ai.offender()",
   },
   {
-    name: "a definer that a signed-in user can call asks the MFA probe",
+    name: "a definer that a signed-in user can call checks the MFA probe",
     sql: `select ${signature} as offence from ${functions}
       where p.prosecdef and n.nspname = 'public'
         and (has_function_privilege('authenticated', p.oid, 'execute') or has_function_privilege('anon', p.oid, 'execute'))
@@ -115,7 +115,7 @@ export const catalogRules: readonly CatalogRule[] = [
     expected: "private.offender()",
   },
   {
-    // PostgREST runs such functions read-only, and Postgres refuses only the writes that they hold themselves.
+    // PostgREST runs such functions read-only, and Postgres refuses only writes in their own body.
     name: "a function that is not volatile calls no volatile one",
     sql: `select distinct ${signature} as offence from ${functions}
       cross join lateral regexp_matches(pg_get_functiondef(p.oid), '\\m(public|private|ai)[.](\\w+)\\s*\\(', 'gi') as called
@@ -126,7 +126,7 @@ export const catalogRules: readonly CatalogRule[] = [
     expected: "private.offender()",
   },
   {
-    name: "a trigger function is volatile and returns trigger to nobody else",
+    name: "a trigger function is volatile, and only trigger functions return trigger",
     sql: `select ${signature} as offence from ${functions}
       where p.prorettype = 'trigger'::regtype and (p.provolatile <> 'v' or has_function_privilege('service_role', p.oid, 'execute'))
         and n.nspname <> 'public'`,
@@ -135,7 +135,7 @@ export const catalogRules: readonly CatalogRule[] = [
   },
 ];
 
-/** Every grant to the roles of the API, the gateway and the identity backend, or to everyone, as a line of text. */
+/** Lists every grant to PUBLIC and to the roles of the API, the gateway and the identity backend, as a line of text. */
 export const grantsSql = `
   with grants as (
     select a.grantee, a.privilege_type, null::text as columns,

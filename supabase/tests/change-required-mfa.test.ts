@@ -59,7 +59,7 @@ const writePolicy = (db: Database, { subject, policy }: { subject: string; polic
   );
 
 describe("requiring MFA", () => {
-  test("and making it optional again are in the owner's activity, and mailed once each", async ({ db }) => {
+  test("and making it optional again are in the owner's activity, and emailed once each", async ({ db }) => {
     const { actor, subject } = await setting(db);
     const told = () =>
       db.query(
@@ -75,7 +75,7 @@ describe("requiring MFA", () => {
     expect(await told()).toEqual([]);
     await change(db, { actor, subject, step: "require", generation: 0 });
     expect(await told()).toEqual([{ kind: "mfa_required", recipient: email }]);
-    // Refused, since nothing changes.
+    // Refused, because nothing would change.
     await change(db, { actor, subject, step: "require", generation: 1 });
     await change(db, { actor, subject, step: "make_optional", generation: 1 });
     expect(await told()).toEqual([
@@ -101,14 +101,14 @@ describe("requiring MFA", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state: "required", satisfied: false } });
   });
 
-  test("counts no second factor of before it", async ({ db }) => {
+  test("does not count a second factor proved before it", async ({ db }) => {
     const { actor, subject, claims } = await setting(db, "a factor, at AAL2");
     expect(await stateOf(db, claims)).toMatchObject({ policy: { satisfied: true } });
     await change(db, { actor, subject, step: "require", generation: 0 });
     expect(await stateOf(db, claims)).toMatchObject({ policy: { satisfied: false } });
   });
 
-  test("made optional keeps the authenticators, and counts what was proved before again", async ({ db }) => {
+  test("and making it optional keeps the authenticators, and counts earlier proofs again", async ({ db }) => {
     const { actor, subject, claims } = await setting(db, "required, at AAL2");
     const { policy } = await change(db, { actor, subject, step: "make_optional", generation: 1 });
     expect(policy).toMatchObject({ required: false, generation: 2 });
@@ -116,7 +116,7 @@ describe("requiring MFA", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state: "optional", satisfied: true } });
   });
 
-  test("moves a boundary forward only, and never a primary one", async ({ db }) => {
+  test("moves a boundary only forward, and never a primary one", async ({ db }) => {
     const { actor, subject } = await setting(db);
     const ahead = (await currentSecond(db)) + 3_600;
     const policy = { version: 1, required: true, boundary: ahead, primaryBoundary: 7, recovery: "none", generation: 4 };
@@ -125,7 +125,9 @@ describe("requiring MFA", () => {
     expect(answer.policy).toEqual({ ...policy, required: false, generation: 5 });
   });
 
-  test("of a policy that nobody can read mends it, closed until somebody makes it optional", async ({ db }) => {
+  test("with an unreadable policy repairs it, and keeps the account closed until it is made optional", async ({
+    db,
+  }) => {
     const { actor, subject } = await setting(db, "malformed policy");
     const required = await change(db, { actor, subject, step: "require", generation: 1 });
     expect(required.policy).toMatchObject({ version: 1, required: true, generation: 2 });
@@ -135,7 +137,7 @@ describe("requiring MFA", () => {
     expect(reset.policy).toMatchObject({ required: true, recovery: "in_progress", generation: 1 });
   });
 
-  test("is a line of the audit log, with before and after, and survives the backend's own writes", async ({ db }) => {
+  test("is recorded in the audit log with before and after, and survives the backend's own writes", async ({ db }) => {
     const { actor, subject } = await setting(db, "required, at AAL1");
     const before = await policyOf(db, subject);
     const { policy: after } = await change(db, { actor, subject, step: "make_optional", generation: 1 });
@@ -166,7 +168,7 @@ describe("requiring MFA", () => {
 });
 
 describe("a reset of authenticators", () => {
-  test("closes the account and ends its sessions first, and opens it once none is left", async ({ db }) => {
+  test("closes the account and ends its sessions first, and opens it once no authenticator is left", async ({ db }) => {
     const { actor, subject, claims } = await setting(db, "required, at AAL2");
     const begun = await change(db, { actor, subject, step: "begin_reset", generation: 1 });
     expect(begun.policy).toMatchObject({ required: true, recovery: "in_progress", generation: 2 });
@@ -189,7 +191,7 @@ describe("a reset of authenticators", () => {
     expect(await change(db, { ...finish, generation: 3 })).toEqual({ refused: "unchanged" });
   });
 
-  test("ends the recovery codes too, the half-used one as well", async ({ db }) => {
+  test("deletes the recovery codes too, including the half-used one", async ({ db }) => {
     const { actor, subject } = await setting(db, "required, at AAL2");
     await db.query(
       `insert into private.mfa_recovery_codes (user_id, code_hash, used_at, session_id)
@@ -200,7 +202,7 @@ describe("a reset of authenticators", () => {
     expect(await db.query("select from private.mfa_recovery_codes where user_id = $1", [subject])).toEqual([]);
   });
 
-  test("begun again supersedes the one before, whose completion comes late", async ({ db }) => {
+  test("supersedes an earlier reset, whose completion is then refused", async ({ db }) => {
     const { actor, subject } = await setting(db, "required, no factor");
     await change(db, { actor, subject, step: "begin_reset", generation: 1 });
     await change(db, { actor, subject, step: "begin_reset", generation: 2 });
@@ -210,7 +212,7 @@ describe("a reset of authenticators", () => {
     expect(done.policy).toMatchObject({ recovery: "none", generation: 4 });
   });
 
-  test("under way lets nobody require or make optional", async ({ db }) => {
+  test("in progress blocks requiring MFA and making it optional", async ({ db }) => {
     const { actor, subject } = await setting(db, "recovery in progress");
     for (const step of ["require", "make_optional"])
       expect(await change(db, { actor, subject, step, generation: 1 })).toEqual({ refused: "in_progress" });
@@ -219,13 +221,13 @@ describe("a reset of authenticators", () => {
 
 describe("a change is refused", () => {
   const cases = [
-    ["to who is no admin", "forbidden", async (db: Database) => ({ actor: (await createActor(db, {})).sub })],
+    ["to a non-admin", "forbidden", async (db: Database) => ({ actor: (await createActor(db, {})).sub })],
     ["to an admin for themselves", "oneself", async () => ({})],
-    ["of an account that is not there", "not_found", async () => ({ subject: randomUUID() })],
-    ["on a generation that has passed", "conflict", async () => ({ generation: 0 })],
-    ["on one that is yet to come", "conflict", async () => ({ generation: 2 })],
-    ["on none", "conflict", async () => ({ generation: null })],
-    ["where it would change nothing", "unchanged", async () => ({ step: "require" })],
+    ["for an unknown account", "not_found", async () => ({ subject: randomUUID() })],
+    ["with an older generation", "conflict", async () => ({ generation: 0 })],
+    ["with a future generation", "conflict", async () => ({ generation: 2 })],
+    ["without a generation", "conflict", async () => ({ generation: null })],
+    ["if it would change nothing", "unchanged", async () => ({ step: "require" })],
   ] as const;
   test.for(cases)("%s", async ([, refused, given], { db }) => {
     const { actor, subject } = await setting(db, "required, at AAL1");
@@ -235,13 +237,13 @@ describe("a change is refused", () => {
     expect(await db.query("select from private.admin_audit_log where target_user_id = $1", [subject])).toEqual([]);
   });
 
-  test("where the policy would not be enforced", async ({ db }) => {
+  test("if the policy would not be enforced", async ({ db }) => {
     const { actor, subject } = await setting(db);
     await db.query("drop policy account_required_mfa on public.profiles");
     expect(await change(db, { actor, subject, step: "require", generation: 0 })).toEqual({ refused: "not_enforced" });
   });
 
-  test("to everybody but our server", async ({ db }) => {
+  test("to everyone but our server", async ({ db }) => {
     const { actor, subject, claims } = await setting(db);
     const call = () => change(db, { actor, subject, step: "require", generation: 0 });
     expect((await failureOf(() => db.asUser(claims, call))).code).toBe("42501");
@@ -250,7 +252,7 @@ describe("a change is refused", () => {
     expect(await db.asRole("service_role", call)).toHaveProperty("policy");
   });
 
-  test("without a reason, as a whole", async ({ db }) => {
+  test("without a reason, and then changes nothing", async ({ db }) => {
     const { actor, subject } = await setting(db);
     const call = () => change(db, { actor, subject, step: "require", generation: 0, reason: "" });
     await db.query("savepoint before");
@@ -260,8 +262,8 @@ describe("a change is refused", () => {
   });
 });
 
-describe(`of ${callers} changes at once`, () => {
-  test("one wins each generation, whoever writes metadata at the same moment, and all that win are logged", async () => {
+describe(`of ${callers} concurrent changes`, () => {
+  test("one wins each generation despite concurrent metadata writes, and every winner is logged", async () => {
     const { db, close } = openPool(callers);
     const [actor, subject] = [randomUUID(), randomUUID()];
     const createUser = (id: string) =>

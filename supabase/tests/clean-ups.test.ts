@@ -5,7 +5,7 @@ import { openPool } from "./pools.ts";
 
 const hash = "sha256(convert_to(gen_random_uuid()::text, 'UTF8'))";
 
-/** Each function of the schedule that removes expired rows, with a row of each of its tables. */
+/** Each scheduled function that removes expired rows, with a row of each of its tables. */
 const cleanUps = [
   {
     call: "private.delete_expired_attempts",
@@ -77,7 +77,7 @@ describe("clean-ups", () => {
     expect(await count(db, table)).toBe(kept);
   });
 
-  test("leave a row that another transaction has locked, and do not wait for it", async ({ db }) => {
+  test("skip a row that another transaction has locked, without waiting for it", async ({ db }) => {
     const pool = openPool(1);
     const email = `${randomUUID()}@x.test`;
     const sweep = "set lock_timeout = '1s'; select private.sweep_recoveries(); reset lock_timeout";

@@ -42,9 +42,7 @@ const eventsOf = (db: Database, userId: string) =>
   db.query("select kind, host(ip) as ip, device, details from public.security_events where user_id = $1", [userId]);
 
 describe("connected apps", () => {
-  test("are those that hold sessions or tokens, with what they may do now, since when and until when", async ({
-    db,
-  }) => {
+  test("are those with sessions or tokens, with their current rights, first connection and expiry", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
     const { claims } = setting;
     expect(await namesOf(db, (await createActor(db, {})).sub)).toEqual([]);
@@ -89,7 +87,7 @@ describe("connected apps", () => {
     expect(days(token?.renewedAt, token?.endsAt)).toBeCloseTo(30, 3);
   });
 
-  test("say what the registration still allows", async ({ db }) => {
+  test("show only what the registration still allows", async ({ db }) => {
     const { setting } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
     await db.query("update private.apps set scopes = array['workspace:session', 'ai:use'] where id = $1", [
       setting.app.id,
@@ -99,7 +97,7 @@ describe("connected apps", () => {
     ]);
   });
 
-  test("are since their handoff, however often their tokens were refreshed and cleared away", async ({ db }) => {
+  test("keep the date of their handoff, however often their tokens were refreshed and deleted", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const since = "2026-01-02T03:04:05+00:00";
     await db.query("update ai.app_tokens set handed_over_at = $2 where token_hash = $1", [pair.access, since]);
@@ -113,11 +111,11 @@ describe("connected apps", () => {
     ["unlinked from the workspace", "delete from private.app_workspaces where app_id = $1 and $2 <> ''"],
     ["closed with its workspace", "update public.workspaces set deleted_at = now() where $1 <> '' and id = $2"],
     [
-      "of who is no member any more",
+      "of a former member",
       `delete from public.workspace_members m using ai.app_tokens t
        where t.app_id = $1 and m.workspace_id = $2 and m.user_id = t.user_id`,
     ],
-  ] as const)("name no workspace and no right there where they are %s", async ([, sql], { db }) => {
+  ] as const)("show neither workspace nor rights if they are %s", async ([, sql], { db }) => {
     const claims = await createActor(db, {});
     const { setting } = await issueAppToken(db, { claims });
     await db.query(sql.replaceAll("$1 <> ''", "$1::text <> ''").replaceAll("$2 <> ''", "$2::text <> ''"), [
@@ -127,7 +125,7 @@ describe("connected apps", () => {
     expect(await appsOf(db, claims.sub)).toMatchObject([{ tokens: [{ scopes: [], workspace: null }] }]);
   });
 
-  test("are no more once what they hold is over, to the moment", async ({ db }) => {
+  test("are no longer listed at the moment when their last session or token expires", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const { claims } = setting;
     const notes = await registerApp(db);
@@ -144,7 +142,7 @@ describe("connected apps", () => {
     expect(await of()).toEqual([notes.name]);
     await set("update ai.app_tokens set refresh_expires_at = now() + interval '1 microsecond' where user_id = $1");
     expect(await of()).toEqual(both);
-    // Sign-out ends sessions; tokens outlive it.
+    // Sign-out ends sessions; tokens survive it.
     await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
     expect(await of()).toEqual([setting.app.name]);
     await revoke(db, { app: setting.app, hash: pair.refresh });
@@ -153,7 +151,7 @@ describe("connected apps", () => {
 });
 
 describe("disconnecting an app", () => {
-  test("ends its sessions, its tokens with their refresh tokens, and handoffs on their way, and is in the log", async ({
+  test("ends its sessions, its tokens with their refresh tokens, and outstanding handoffs, and is logged", async ({
     db,
   }) => {
     const { setting, pair } = await issueAppToken(db);
@@ -175,7 +173,7 @@ describe("disconnecting an app", () => {
     ]);
   });
 
-  test("is done once, and the app may be connected anew", async ({ db }) => {
+  test("happens once, and the app can be connected again", async ({ db }) => {
     const app = await registerApp(db);
     const claims = await createActor(db, {});
     await openAppSession(db, { claims, app });
@@ -187,7 +185,7 @@ describe("disconnecting an app", () => {
     expect(await disconnect(db, { userId: claims.sub, app })).toBe("disconnected");
   });
 
-  test("ends a handoff on its way where there is nothing else", async ({ db }) => {
+  test("ends an outstanding handoff even if there is nothing else", async ({ db }) => {
     const app = await registerApp(db);
     const claims = await createActor(db, {});
     const handoff = await handOver(db, { claims, app });
@@ -195,7 +193,7 @@ describe("disconnecting an app", () => {
     expect(await redeem(db, { app, handoff })).toEqual({ refused: "token" });
   });
 
-  test("ends nothing of other people, and nothing of other apps", async ({ db }) => {
+  test("leaves other people and other apps alone", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const { app, claims } = setting;
     const [other, stranger] = [await createActor(db, {}), await createActor(db, {})];
@@ -214,7 +212,7 @@ describe("disconnecting an app", () => {
     for (const { sub } of [other, stranger]) expect(await eventsOf(db, sub)).toEqual([]);
   });
 
-  test("is remembered for the person whose app it was, and for nobody else", async ({ db }) => {
+  test("is recorded only for the person whose app it was", async ({ db }) => {
     const app = await registerApp(db);
     const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
     const wasOf = ({ sub }: { sub: string }) =>
@@ -225,13 +223,13 @@ describe("disconnecting an app", () => {
     expect([await wasOf(claims), await wasOf(other)]).toEqual([true, false]);
   });
 
-  test("finds no app of a name that is none", async ({ db }) => {
+  test("does nothing for an unknown app name", async ({ db }) => {
     const { sub: userId } = await createActor(db, {});
-    for (const name of ["nobody-registered-this", "", "'", "NOTES"])
+    for (const name of ["unregistered-app", "", "'", "NOTES"])
       expect(await disconnect(db, { userId, app: { name } })).toBe("not_found");
   });
 
-  test("takes in what every session of the person has handed over", async ({ db }) => {
+  test("covers handoffs from all of the person's sessions", async ({ db }) => {
     const app = await registerApp(db);
     const claims = await createActor(db, {});
     const elsewhere = await signIn(db, { userId: claims.sub });
@@ -242,7 +240,7 @@ describe("disconnecting an app", () => {
     }
   });
 
-  test("does not take a token of an exchange that was begun for another", async ({ db }) => {
+  test("does not include a token from an exchange begun for another app", async ({ db }) => {
     const setting = await beginExchange(db);
     const other = await registerApp(db, { kind: "external", workspaceId: setting.workspaceId });
     await openAppSession(db, { claims: setting.claims, app: other });
@@ -258,7 +256,7 @@ describe("an OpenID client", () => {
       [userId, app.id],
     );
 
-  test("is connected by its logins, with the scopes that it is still registered for", async ({ db }) => {
+  test("is connected by its logins, with the scopes it is still registered for", async ({ db }) => {
     const [claims, app] = [await createActor(db, {}), await registerClient(db)];
     await openClientLogin(db, { claims, app });
     await openClientLogin(db, { claims, app, fromDevice: true });
@@ -277,7 +275,7 @@ describe("an OpenID client", () => {
     ]);
   });
 
-  test("is connected until its last login expires, to the moment", async ({ db }) => {
+  test("is connected until exactly when its last login expires", async ({ db }) => {
     const [claims, app] = [await createActor(db, {}), await registerClient(db)];
     await openClientLogin(db, { claims, app });
     const set = (end: string) =>
@@ -324,7 +322,7 @@ describe("an OpenID client", () => {
       `update private.apps set enabled = false
        where id in (select app_id from private.openid_grants where user_id = $1)`,
     ],
-  ] as const)("loses its logins, codes and device approvals by %s, and keeps the consent", async ([, sql], { db }) => {
+  ] as const)("loses its logins, codes and device approvals by %s but keeps the consent", async ([, sql], { db }) => {
     const [claims, app] = [await createActor(db, {}), await registerClient(db)];
     await openClientLogin(db, { claims, app });
     await consent(db, { userId: claims.sub, app });
@@ -333,7 +331,7 @@ describe("an OpenID client", () => {
     expect(await leftOf(db, claims.sub)).toEqual({ logins: 0, codes: 0, devices: 0, consents: 1 });
   });
 
-  test("is swept of codes, device approvals and logins a day after they expire, and not before", async ({ db }) => {
+  test("has its codes, device approvals and logins deleted a day after they expire, and not before", async ({ db }) => {
     const [claims, app] = [await createActor(db, {}), await registerClient(db)];
     await openClientLogin(db, { claims, app });
     await pending(db, { userId: claims.sub, app });
@@ -366,7 +364,7 @@ describe("an OpenID client", () => {
   });
 });
 
-/** Leaves a code and a device approval that are not redeemed yet. */
+/** Leaves an unredeemed code and device approval. */
 async function pending(db: Database, { userId, app }: { userId: string; app: App }): Promise<void> {
   const proof = "row($1, gen_random_uuid(), gen_random_uuid(), 1, 1, 1)::private.mfa_proof";
   const authentication = "row(now(), 'aal1', '{pwd}')::private.openid_authentication";
@@ -385,7 +383,7 @@ async function pending(db: Database, { userId, app }: { userId: string; app: App
   );
 }
 
-/** What a person's clients could still use. */
+/** Counts what a person's clients could still use. */
 async function leftOf(db: Database, userId: string): Promise<Record<string, number>> {
   const [left] = await db.query<Record<string, number>>(
     `select

@@ -18,10 +18,10 @@ async function search(db: Database, term: string, pageSize = 50): Promise<string
 
 async function createPerson(
   db: Database,
-  { email, name = "Nobody", sso = false }: { email: string; name?: string; sso?: boolean },
+  { email, name = "No Name", sso = false }: { email: string; name?: string; sso?: boolean },
 ) {
   const { id } = await createUser(db);
-  // As the identity backend writes it: all are of its one instance.
+  // As the identity backend stores it: all accounts belong to its one instance.
   await db.query("update auth.users set email = $2, is_sso_user = $3, instance_id = $4 where id = $1", [
     id,
     email,
@@ -32,8 +32,8 @@ async function createPerson(
   return id;
 }
 
-describe("the console's search of accounts", () => {
-  test("finds by a part of email or name, in any case, in the order of their emails", async ({ db }) => {
+describe("the console's account search", () => {
+  test("finds by part of the email or name, case-insensitively, ordered by email", async ({ db }) => {
     const part = randomUUID().slice(0, 8);
     const second = await createPerson(db, { email: `b.${part}@x.test` });
     const first = await createPerson(db, { email: `a@x.${part}.test` });
@@ -46,7 +46,7 @@ describe("the console's search of accounts", () => {
     expect(await search(db, `${part}%`)).toEqual([]);
   });
 
-  test("finds the one account whose whole email or id is given, and no other that contains it", async ({ db }) => {
+  test("finds the one account with the full email or id given, and none that merely contains it", async ({ db }) => {
     const name = randomUUID();
     const ann = await createPerson(db, { email: `${name}@x.test` });
     await createPerson(db, { email: `jo${name}@x.test`, name: ann });
@@ -55,7 +55,7 @@ describe("the console's search of accounts", () => {
     expect(await search(db, `${name}@x.tes`)).toHaveLength(2);
   });
 
-  test("finds every account of a whole email, and says which came by single sign-on", async ({ db }) => {
+  test("finds every account with the full email, and marks those from single sign-on", async ({ db }) => {
     const email = `${randomUUID()}@x.test`;
     const own = await createPerson(db, { email });
     const sso = [await createPerson(db, { email, sso: true }), await createPerson(db, { email, sso: true })];
@@ -72,14 +72,14 @@ describe("the console's search of accounts", () => {
     expect(overview).toMatchObject({ email, singleSignOn: true });
   });
 
-  test("finds nobody who is gone", async ({ db }) => {
+  test("does not find deleted accounts", async ({ db }) => {
     const email = `${randomUUID()}@x.test`;
     const gone = await createPerson(db, { email });
     await db.query("update auth.users set deleted_at = now() where id = $1", [gone]);
     for (const term of [email, gone, email.slice(0, 20)]) expect(await search(db, term)).toEqual([]);
   });
 
-  test("knows an account by its whole email without reading the others", async ({ db }) => {
+  test("finds an account by its full email without reading the others", async ({ db }) => {
     const email = `${randomUUID()}@x.test`;
     await createPerson(db, { email });
     await db.query(
@@ -98,7 +98,7 @@ describe("the console's search of accounts", () => {
     expect(lines).not.toContain("Seq Scan");
   });
 
-  test("is for the service role alone", async ({ db }) => {
+  test("can be called by the service role only", async ({ db }) => {
     const claims = await createActor(db, {});
     const ask = () => search(db, "a");
     expect(await failureOf(() => db.asUser(claims, ask))).toMatchObject({ code: "42501" });
@@ -117,11 +117,11 @@ describe("the console's list of accounts", () => {
       })
     ).page;
 
-  test("shows the newest first, page by page, with the deleted ones", async ({ db }) => {
+  test("shows the newest first, page by page, including deleted ones", async ({ db }) => {
     const made: string[] = [];
     for (let age = 0; age < 5; age += 1) {
       const { id } = await createUser(db);
-      // Two of the same moment: their ids decide.
+      // Two have the same time, so their ids order them.
       await db.query(
         "update public.profiles set created_at = now() + interval '1 day' - $2 * interval '1 hour' where id = $1",
         [id, Math.min(age, 3)],
@@ -137,7 +137,7 @@ describe("the console's list of accounts", () => {
     expect(first.map(({ deleted }) => deleted)).toEqual([false, true]);
   });
 
-  test("shows the badges of an account", async ({ db }) => {
+  test("shows an account's badges", async ({ db }) => {
     const id = await createPerson(db, { email: `${randomUUID()}@x.test`, sso: true });
     await db.query(
       "update auth.users set email_confirmed_at = null, banned_until = now() + interval '1 hour' where id = $1",
@@ -150,7 +150,7 @@ describe("the console's list of accounts", () => {
     ]);
   });
 
-  test("is read by its index", async ({ db }) => {
+  test("is read through its index", async ({ db }) => {
     await db.query(
       `insert into auth.users (id, aud, role, email)
        select i, 'authenticated', 'authenticated', i || '@x.test'
@@ -176,7 +176,7 @@ describe("signing an account out", () => {
       })
     ).answer;
 
-  test("ends every session, tells the owner once, and writes each time to the log", async ({ db }) => {
+  test("ends every session, notifies the owner once, and logs each time", async ({ db }) => {
     const [admin, account, other] = [await createAdmin(db), await createUser(db), await createUser(db)];
     for (const { id } of [account, account, other]) await signIn(db, { userId: id });
     const both = { actor: admin.id, subject: account.id };
@@ -199,7 +199,7 @@ describe("signing an account out", () => {
     ]);
   });
 
-  test("is for admins only, never for their own account, and only for existing accounts", async ({ db }) => {
+  test("is allowed for admins only, never for their own account, and only for existing accounts", async ({ db }) => {
     const [admin, account] = [await createAdmin(db), await createUser(db)];
     await signIn(db, { userId: account.id });
     expect(await signOut(db, { actor: account.id, subject: admin.id })).toEqual({ refused: "forbidden" });

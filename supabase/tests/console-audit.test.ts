@@ -26,19 +26,19 @@ async function read(db: Database, { reader, target }: { reader: object; target: 
 }
 
 describe("the audit log", () => {
-  test("is read by an admin with a second factor", async ({ db }) => {
+  test("can be read by an admin with a second factor", async ({ db }) => {
     const [reader, target] = [await createAdmin(db), await addLine(db)];
     expect(await db.asRole("service_role", () => read(db, { reader, target }))).toMatchObject([{ target }]);
     expect(await db.asRole("service_role", () => read(db, { reader, target: `${target}!` }))).toEqual([]);
   });
 
   test.for([
-    ["the admin's row is gone", "delete from private.infrastructure_admins where user_id = $1"],
-    ["the session is over", "delete from auth.sessions where user_id = $1"],
+    ["the admin role is withdrawn", "delete from private.infrastructure_admins where user_id = $1"],
+    ["the session has ended", "delete from auth.sessions where user_id = $1"],
     ["the account is banned", "update auth.users set banned_until = now() + interval '1 day' where id = $1"],
     ["the account is deleted", "update auth.users set deleted_at = now() where id = $1"],
-    ["the session's authenticator is gone", "delete from auth.mfa_factors where user_id = $1"],
-  ] as const)("is read no further once %s", async ([, sql], { db }) => {
+    ["the session's authenticator is removed", "delete from auth.mfa_factors where user_id = $1"],
+  ] as const)("can no longer be read once %s", async ([, sql], { db }) => {
     const [reader, target] = [await createAdmin(db), await addLine(db)];
     expect(await read(db, { reader, target })).toHaveLength(1);
     await db.query(sql, [reader.sub]);
@@ -46,14 +46,14 @@ describe("the audit log", () => {
   });
 
   test.for(["a factor, at AAL1", "no policy and no factor", "required, at AAL2 of before the boundary"] as const)(
-    "is not read by an admin with %s",
+    "can't be read by an admin with %s",
     async (mfa, { db }) => {
       const [reader, target] = [await createAdmin(db, mfa), await addLine(db)];
       expect(await read(db, { reader, target })).toBeNull();
     },
   );
 
-  test("is not read by who is no admin, by another's session, or by nobody", async ({ db }) => {
+  test("can't be read by a non-admin, with another's session, or without one", async ({ db }) => {
     const [admin, target] = [await createAdmin(db), await addLine(db)];
     const other = await createActor(db, { mfa: "a factor, at AAL2" });
     for (const reader of [other, { ...admin, session_id: other.session_id }, {}]) {
@@ -61,7 +61,7 @@ describe("the audit log", () => {
     }
   });
 
-  test("is for the service role alone", async ({ db }) => {
+  test("can be called by the service role only", async ({ db }) => {
     const reader = await createAdmin(db);
     const ask = () => read(db, { reader, target: "x" });
     expect(await failureOf(() => db.asUser(reader, ask))).toMatchObject({ code: "42501" });

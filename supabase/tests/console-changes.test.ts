@@ -28,7 +28,10 @@ async function ask(db: Pick<Database, "query">, { name, change }: { name: Call; 
   return row?.answer ?? {};
 }
 
-/** Asks for the same 50 times at once. @returns how many changes were made, and what refused the others */
+/**
+ * Makes the same request 50 times concurrently.
+ * @returns how many changes were made, and why the others were refused
+ */
 async function race(db: Database, call: { name: Call; change: Change }) {
   const answers = await Promise.all(Array.from({ length: callers }, () => ask(db, call)));
   const refused = answers.filter((answer) => answer.refused !== undefined);
@@ -41,7 +44,7 @@ async function race(db: Database, call: { name: Call; change: Change }) {
 
 const onlyOne = (email: string) => ({ made: 1, refusals: ["conflict"], lostTo: [email] });
 
-test("50 admins at once make each change once, and the others learn whose it was", async () => {
+test("50 concurrent admins make each change once, and the others learn who made it", async () => {
   const { db, close } = openPool(callers);
   const [actor, workspace] = [randomUUID(), randomUUID()];
   const email = `${actor}@race.test`;
@@ -100,8 +103,8 @@ test("50 admins at once make each change once, and the others learn whose it was
   }
 });
 
-describe("a change of the console", () => {
-  test("is made for admins alone, whoever calls", async ({ db }) => {
+describe("a console change", () => {
+  test("is made for admins only, regardless of the calling role", async ({ db }) => {
     const { sub: actor } = await createActor(db, {});
     const { workspaceId, model } = await createTenant(db);
     const calls: { name: Call; change: Change }[] = [
@@ -121,7 +124,7 @@ describe("a change of the console", () => {
     }
   });
 
-  test("is not made without a reason: its line of the log is part of it", async ({ db }) => {
+  test("is refused without a reason, because its audit record is part of it", async ({ db }) => {
     const { sub: actor } = await createActor(db, {});
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
     const { workspaceId } = await createTenant(db);

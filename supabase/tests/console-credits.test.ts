@@ -41,7 +41,9 @@ const workspaceGrant = (actor: string, { workspaceId }: Tenant, more: Change = {
 });
 
 describe("credits in the console", () => {
-  test("are granted once by a reference, with one line of the audit log, and the ledger carries it", async ({ db }) => {
+  test("are granted once per reference, with one audit record, and the ledger contains the reference", async ({
+    db,
+  }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { credits: "1" })];
     const grant = workspaceGrant(actor, tenant, { description: "Invoice 1" });
     expect(await ask(db, "change_credits", grant)).toEqual({});
@@ -64,7 +66,7 @@ describe("credits in the console", () => {
     });
   });
 
-  test("are withdrawn as far as they are available", async ({ db }) => {
+  test("can be withdrawn as far as they are available", async ({ db }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { credits: "10" })];
     await db.query("update ai.credit_accounts set reserved = 4 where workspace_id = $1", [tenant.workspaceId]);
     const withdraw = workspaceGrant(actor, tenant, { step: "withdraw" });
@@ -78,7 +80,7 @@ describe("credits in the console", () => {
   });
 
   test.for(["workspace", "member"] as const)(
-    "of a new account of a %s come on top of the plan's initial credits",
+    "for a new account of a %s are added to the plan's initial credits",
     async (payer, { db }) => {
       const [{ id: actor }, tenant] = [
         await createAdmin(db),
@@ -95,7 +97,7 @@ describe("credits in the console", () => {
     },
   );
 
-  test.for(["0", "-1"])("are not changed by %s", async (amount, { db }) => {
+  test.for(["0", "-1"])("can't be changed by %s", async (amount, { db }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db)];
     for (const step of ["grant", "withdraw"]) {
       const change = workspaceGrant(actor, tenant, { step, amount });
@@ -103,7 +105,7 @@ describe("credits in the console", () => {
     }
   });
 
-  test("are changed by admins alone, never their own, and only of owners who exist", async ({ db }) => {
+  test("can be changed by admins only, never for themselves, and only for existing owners", async ({ db }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db)];
     const other = (await createUser(db)).id;
     const change = workspaceGrant(actor, tenant);
@@ -166,7 +168,7 @@ async function planOf(db: Database, id: string): Promise<Record<string, unknown>
 }
 
 describe("a plan", () => {
-  test("is added, and edited only by an admin who saw its newest version", async ({ db }) => {
+  test("is added, and can be edited only by an admin who saw its newest version", async ({ db }) => {
     const { id: actor } = await createAdmin(db);
     const add = { actor, plan: "scale", seen: null, ...values };
     expect(await ask(db, "save_plan", add)).toEqual({});
@@ -195,26 +197,29 @@ describe("a plan", () => {
     expect((await audit(db, "plan scale")).map(({ action }) => action).sort()).toEqual(["plan.add", "plan.edit"]);
   });
 
-  test.for(["workspace", "member"] as const)("keeps its payer %s once an account pays by it", async (payer, { db }) => {
-    const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { payer })];
-    const edit = async (change: Change) =>
-      ask(db, "save_plan", {
-        actor,
-        plan: tenant.planId,
-        seen: (await planOf(db, tenant.planId)).version,
-        ...values,
-        ...change,
-      });
-    const other = payer === "member" ? "workspace" : "member";
-    expect(await edit({ payer: other })).toEqual({});
-    expect(await edit({ payer })).toEqual({});
-    const ownerId = payer === "workspace" ? tenant.workspaceId : tenant.ownerId;
-    await db.query("select ai.grant_credits($1, $2, 1, 'test')", [payer, ownerId]);
-    expect(await edit({ payer: other })).toEqual({ refused: "payer_fixed" });
-    expect(await edit({ payer, markup: "2" })).toEqual({});
-  });
+  test.for(["workspace", "member"] as const)(
+    "keeps its payer %s once an account pays under it",
+    async (payer, { db }) => {
+      const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { payer })];
+      const edit = async (change: Change) =>
+        ask(db, "save_plan", {
+          actor,
+          plan: tenant.planId,
+          seen: (await planOf(db, tenant.planId)).version,
+          ...values,
+          ...change,
+        });
+      const other = payer === "member" ? "workspace" : "member";
+      expect(await edit({ payer: other })).toEqual({});
+      expect(await edit({ payer })).toEqual({});
+      const ownerId = payer === "workspace" ? tenant.workspaceId : tenant.ownerId;
+      await db.query("select ai.grant_credits($1, $2, 1, 'test')", [payer, ownerId]);
+      expect(await edit({ payer: other })).toEqual({ refused: "payer_fixed" });
+      expect(await edit({ payer, markup: "2" })).toEqual({});
+    },
+  );
 
-  test("charges runs at the markup that they began with", async ({ db }) => {
+  test("charges runs at the markup they began with", async ({ db }) => {
     const [{ id: actor }, tenant] = [
       await createAdmin(db),
       await createTenant(db, { credits: "1000000", markup: "1" }),
@@ -243,7 +248,7 @@ describe("a workspace", () => {
     expect(await ask(db, "move_workspace", { ...move, actor: tenant.ownerId })).toEqual({ refused: "forbidden" });
     expect(await ask(db, "move_workspace", move)).toEqual({});
     expect(await ask(db, "move_workspace", move)).toMatchObject({ refused: "conflict" });
-    // A call under way is charged to the account that it began with.
+    // A call in progress is charged to the account it began with.
     await settle(db, [outcome(run)]);
     const { balance, ledger } = await books(db, tenant);
     expect(balance).toBe(ledger);
@@ -261,7 +266,7 @@ describe("a workspace", () => {
     expect(await accountOf(db, "workspace", tenant.workspaceId)).toMatchObject({ plan: null });
   });
 
-  test("that is the admin's own personal one is not moved by them", async ({ db }) => {
+  test("that is the admin's own personal one can't be moved by them", async ({ db }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db)];
     const personal = await one<{ id: string; plan_id: string }>(db, {
       sql: "select id, plan_id from public.workspaces where personal_user_id = $1",

@@ -4,7 +4,7 @@ export type ConsoleAnswer = { refused?: string; last?: { actorEmail: string; at:
 type Change = Record<string, unknown>;
 
 /**
- * Makes an infrastructure admin. `ask` calls a function of the console in the admin's name.
+ * Creates an infrastructure admin. `ask` calls a function of the console in the admin's name.
  * @param options.pooled calls as role `postgres`, on a pool's connections; otherwise as our server does
  */
 export async function createAdmin(db: Database, { pooled = false } = {}) {

@@ -48,7 +48,10 @@ async function read(db: Database, model: string): Promise<Model> {
   return answer;
 }
 
-/** Adds a disabled model. @returns its id */
+/**
+ * Adds a disabled model.
+ * @returns its id
+ */
 async function addModel({ ask }: Admin, changes: object = {}): Promise<string> {
   const model = `new-${randomUUID()}`;
   expect(await ask("save_model", { ...settings, ...changes, model })).toEqual({});
@@ -79,7 +82,7 @@ async function changeRoute(
 const refusalOf = async (db: Database, tenant: Tenant, model: string) =>
   (await begin(db, chatCall(tenant, { model }))).refused ?? null;
 
-test("a model that is added, routed, priced, granted and enabled can be called, but not before", async ({ db }) => {
+test("a model can be called once it is added, routed, priced, granted and enabled, and not before", async ({ db }) => {
   const admin = await createAdmin(db);
   const { ask } = admin;
   const tenant = await createTenant(db, { credits: "100" });
@@ -112,7 +115,7 @@ test("a model that is added, routed, priced, granted and enabled can be called, 
   expect(await refusalOf(db, tenant, model)).toBe("model_not_found");
 });
 
-test("a route takes calls only with a price of the default tier, which settlement falls back to", async ({ db }) => {
+test("a route receives calls only with a default-tier price, which settlement falls back to", async ({ db }) => {
   const admin = await createAdmin(db);
   const { ask } = admin;
   const tenant = await createTenant(db, { credits: "100" });
@@ -142,7 +145,7 @@ test("a route takes calls only with a price of the default tier, which settlemen
 });
 
 describe("a model", () => {
-  test("is not added with a taken id or invalid settings", async ({ db }) => {
+  test("can't be added with a taken id or invalid settings", async ({ db }) => {
     const admin = await createAdmin(db);
     const model = await addModel(admin);
     expect(await admin.ask("save_model", { ...settings, model })).toEqual({ refused: "id_taken" });
@@ -154,7 +157,7 @@ describe("a model", () => {
     await addModel(admin, { kind: "speech", voices: ["alloy"] });
   });
 
-  test("is not changed if somebody else changed it first", async ({ db }) => {
+  test("is not changed if someone else changed it first", async ({ db }) => {
     const admin = await createAdmin(db);
     const { ask, email } = admin;
     const model = await addModel(admin);
@@ -164,14 +167,14 @@ describe("a model", () => {
     expect(await ask("save_model", { ...settings, model, version, displayName: "Second" })).toEqual(conflict);
     expect(await ask("change_model_route", { model, version, place: null, route })).toEqual(conflict);
     expect(await ask("delete_model", { model, version })).toEqual(conflict);
-    // By an operator's SQL, which is in no log.
+    // By an operator's SQL, which is not logged.
     const seen = await read(db, model);
     await db.query("update ai.models set owned_by = 'other' where id = $1", [model]);
     expect(await ask("save_model", { ...settings, model, version: seen.version })).toEqual(conflict);
     expect((await read(db, model)).displayName).toBe("First");
   });
 
-  test("replaces the default of its kind that the admin saw, and no other", async ({ db }) => {
+  test("replaces only the default of its kind that the admin saw", async ({ db }) => {
     const admin = await createAdmin(db);
     await db.query("update ai.models set is_default = false where kind = 'embedding'");
     const [first, second] = [
@@ -190,7 +193,7 @@ describe("a model", () => {
     expect(log).toEqual([{ after: { is_default: false } }]);
   });
 
-  test("is deleted with its prices only if it was never enabled", async ({ db }) => {
+  test("can be deleted, with its prices, only if it was never enabled", async ({ db }) => {
     const admin = await createAdmin(db);
     const { ask } = admin;
     const model = await addModel(admin);
@@ -206,7 +209,7 @@ describe("a model", () => {
     const seen = await read(db, used);
     expect(seen.canDelete).toBe(false);
     expect(await ask("delete_model", { model: used, version: seen.version })).toEqual({ refused: "used" });
-    // Enabled by an operator's SQL, which is in no log.
+    // Enabled by an operator's SQL, which is not logged.
     const enabled = await addModel(admin);
     await db.query("update ai.models set enabled = true where id = $1", [enabled]);
     await ask("set_model_enabled", { model: enabled, enabled: false });
@@ -218,7 +221,7 @@ describe("a model", () => {
 });
 
 describe("routes", () => {
-  test("are added, moved, edited and removed, in one order without gaps", async ({ db }) => {
+  test("are added, moved, edited and removed, and stay ordered without gaps", async ({ db }) => {
     const admin = await createAdmin(db);
     const { ask } = admin;
     const model = await addModel(admin);
@@ -250,7 +253,7 @@ describe("routes", () => {
     { tierMultipliers: { flex: "-1" } },
     { idleSeconds: 141 },
     { providerModel: null },
-  ])("are not changed to %j", async (wrong, { db }) => {
+  ])("can't be changed to %j", async (wrong, { db }) => {
     const admin = await createAdmin(db);
     const model = await addModel(admin);
     await changeRoute(db, { ask: admin.ask, model, route: {} });
@@ -260,7 +263,7 @@ describe("routes", () => {
 });
 
 describe("a grant", () => {
-  test("is to one plan or one workspace that exists, once, and not to the admin's own", async ({ db }) => {
+  test("is given once to one existing plan or workspace, and not to the admin's own", async ({ db }) => {
     const admin = await createAdmin(db);
     const { ask, personalWorkspaceId } = admin;
     const model = await addModel(admin);

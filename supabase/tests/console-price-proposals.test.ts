@@ -9,7 +9,9 @@ type Answer = { refused?: string; model?: string; last?: { actorEmail: string } 
 
 const day = 24 * 60 * 60 * 1000;
 
-/** An admin and a model with two providers; the first has prices of two service tiers and of a larger input. */
+/**
+ * Creates an admin and a model with two providers. The first has prices for two service tiers and for a larger input.
+ */
 async function createBook(db: Pick<Database, "query">, actor: string) {
   await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
   const model = `proposed-${actor}`;
@@ -60,7 +62,7 @@ const current = (db: Pick<Database, "query">, model: string) =>
 const lines = (db: Pick<Database, "query">, model: string) =>
   db.query("select action, reason from private.admin_audit_log where target = $1", [`model ${model}`]);
 
-test("adds all chosen prices, with a line of the audit log each", async ({ db }) => {
+test("adds all chosen prices, with an audit record each", async ({ db }) => {
   const { sub: actor } = await createActor(db, {});
   const model = await createBook(db, actor);
   const latest = await latestOf(db, model);
@@ -80,7 +82,7 @@ test("adds all chosen prices, with a line of the audit log each", async ({ db })
 });
 
 test.for<[string, (latest: string | null) => Price, string]>([
-  ["was added to since the admin looked", () => ({ minInputTokens: 200001, latest: "1" }), "conflict"],
+  ["got a price since the admin looked", () => ({ minInputTokens: 200001, latest: "1" }), "conflict"],
   ["has another size that the admin saw at another time", () => ({ serviceTier: "flex", latest: null }), "conflict"],
   ["has no such route", () => ({ providerId: "nowhere", latest: null }), "no_route"],
   ["is named twice", (latest) => ({ latest }), "taken"],
@@ -96,7 +98,7 @@ test.for<[string, (latest: string | null) => Price, string]>([
   expect(await lines(db, model)).toEqual([]);
 });
 
-test("adds no price to a row that has a later one", async ({ db }) => {
+test("does not add a price to a row that has a later one", async ({ db }) => {
   const { sub: actor } = await createActor(db, {});
   const model = await createBook(db, actor);
   const later = new Date(Date.now() + day).toISOString();
@@ -107,7 +109,7 @@ test("adds no price to a row that has a later one", async ({ db }) => {
   expect(await apply(db, flex)).toEqual({});
 });
 
-test("takes 1 to 500 prices, from an admin", async ({ db }) => {
+test("accepts 1 to 500 prices, from an admin", async ({ db }) => {
   const { sub: actor } = await createActor(db, {});
   const none = { actor, prices: [] };
   expect(await apply(db, none)).toEqual({ refused: "forbidden" });

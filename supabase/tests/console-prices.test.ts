@@ -8,7 +8,7 @@ import { openPool } from "./pools.ts";
 const day = 24 * 60 * 60 * 1000;
 const inDays = (days: number) => new Date(Date.now() + days * day).toISOString();
 
-/** An admin, and a model that has one price, of always. */
+/** Creates an admin, and a model with one price without a start. */
 async function createBook(db: Database) {
   const { model } = await createTenant(db);
   return { ...(await createAdmin(db)), model };
@@ -16,7 +16,7 @@ async function createBook(db: Database) {
 
 type Listed = { providerId: string; providerModel: string; prices: Record<string, unknown>[] };
 
-/** The routes of a model with their prices. */
+/** Returns a model's routes with their prices. */
 async function listed(db: Database, model: string): Promise<Listed[]> {
   const { routes } = await one<{ routes: (Listed & { model: string })[] }>(db, {
     sql: "select private.list_route_prices() as routes",
@@ -25,7 +25,7 @@ async function listed(db: Database, model: string): Promise<Listed[]> {
 }
 
 describe("prices of routes", () => {
-  test("are the current one, else the next, else the last, of each tier", async ({ db }) => {
+  test("are, for each tier, the current one, or else the next, or else the last", async ({ db }) => {
     const { model } = await createBook(db);
     const add = (tier: [service: string, from: number], valid: [string | null, string | null], input: string) =>
       db.query(
@@ -61,7 +61,7 @@ describe("prices of routes", () => {
 type Book = Awaited<ReturnType<typeof createBook>>;
 type Price = { id: string; input: string; from: string | null; until: string | null };
 
-/** The default prices of a model, by their beginning. Times are as the database writes them. */
+/** Returns a model's default-tier prices, by start. Times are formatted as in the database. */
 function pricesOf(db: Database, model: string): Promise<Price[]> {
   return db.query<Price>(
     `select id::text, trim_scale(input_usd_per_million)::text as input, to_jsonb(lower(valid)) #>> '{}' as from,
@@ -78,27 +78,27 @@ async function addPrice(db: Database, { ask, model }: Book, { from, input }: { f
   return ask("add_model_price", { model, providerId: "demo", latest, from, inputUsd: input, outputUsd: "1" });
 }
 
-/** Cancels the n-th price, of prices as an admin saw them. */
+/** Cancels the n-th of the prices as an admin saw them. */
 function cancel({ ask, model }: Book, prices: readonly Price[], n: number): Promise<ConsoleAnswer> {
   const [previous, price] = [prices[n - 1], prices[n]];
   return ask("cancel_model_price", { model, price: price?.id, previous: previous?.id ?? null, until: price?.until });
 }
 
-test("a price is not added where one that the admin saw was cancelled", async ({ db }) => {
+test("a price is not added if a price that the admin saw was cancelled", async ({ db }) => {
   const book = await createBook(db);
   await addPrice(db, book, { from: inDays(2), input: "5" });
   await addPrice(db, book, { from: inDays(1), input: "4" });
   const seen = await pricesOf(db, book.model);
   const latest = String(Math.max(...seen.map(({ id }) => Number(id))));
   const next = { model: book.model, providerId: "demo", latest, from: inDays(3), inputUsd: "6", outputUsd: "1" };
-  // Not the newest.
+  // Not the newest one.
   expect(await cancel(book, seen, 2)).toEqual({});
   expect(await book.ask("add_model_price", { ...next, seen: seen.length })).toMatchObject({ refused: "conflict" });
   expect(await book.ask("add_model_price", { ...next, seen: seen.length - 1 })).not.toHaveProperty("refused");
 });
 
-describe("a price that has not begun", () => {
-  test("is cancelled, and the one before it holds on until the next", async ({ db }) => {
+describe("a future price", () => {
+  test("is cancelled, and the previous price stays in effect until the next one", async ({ db }) => {
     const book = await createBook(db);
     const [first] = await pricesOf(db, book.model);
     for (const [days, input] of [
@@ -123,7 +123,7 @@ describe("a price that has not begun", () => {
     ]);
   });
 
-  test("is cancelled without one before it", async ({ db }) => {
+  test("is cancelled without a previous price", async ({ db }) => {
     const book = await createBook(db);
     await db.query("delete from ai.model_prices where model_id = $1", [book.model]);
     const change = {
@@ -139,7 +139,7 @@ describe("a price that has not begun", () => {
     expect(await pricesOf(db, book.model)).toEqual([]);
   });
 
-  test("stays where the prices around it are not those that the admin saw", async ({ db }) => {
+  test("is kept if the prices around it are not those the admin saw", async ({ db }) => {
     const book = await createBook(db);
     const conflict = { refused: "conflict", last: { actorEmail: book.email, at: expect.any(String) } };
     await addPrice(db, book, { from: inDays(2), input: "5" });
@@ -149,7 +149,7 @@ describe("a price that has not begun", () => {
     await addPrice(db, book, { from: inDays(3), input: "6" });
     const [, , second, third] = await pricesOf(db, book.model);
     expect(await cancel(book, [second as Price, { ...(second as Price), until: null }], 1)).toEqual(conflict);
-    // Of two that are cancelled, the one who saw both must look again.
+    // After one of two is cancelled, an admin who saw both must reload.
     const all = await pricesOf(db, book.model);
     expect(await cancel(book, all, 2)).toEqual({});
     expect(await cancel(book, all, 3)).toEqual(conflict);
@@ -161,7 +161,7 @@ describe("a price that has not begun", () => {
     { seconds: 59, answer: { refused: "started" } },
     { seconds: 65, answer: {} },
     { seconds: -1, answer: { refused: "started" } },
-  ])("is cancelled up to a minute before it begins: $seconds s", async ({ seconds, answer }, { db }) => {
+  ])("can be cancelled up to a minute before it begins: $seconds s", async ({ seconds, answer }, { db }) => {
     const book = await createBook(db);
     const [price] = await db.query<Price>(
       `insert into ai.model_prices (model_id, provider_id, valid, input_usd_per_million, output_usd_per_million)
@@ -175,7 +175,7 @@ describe("a price that has not begun", () => {
 
 const callers = 20;
 
-/** Does `work` with a book whose second price begins in so many seconds, on connections that commit. */
+/** Runs `work` with a book whose second price begins in the given seconds, on connections that commit. */
 async function withFuturePrice(
   seconds: number,
   work: (book: Book & { seen: Price[]; db: Database }) => Promise<void>,
@@ -207,7 +207,7 @@ describe("concurrently", () => {
     });
   });
 
-  test("of cancelling a price and adding another one only one is done", async () => {
+  test("only one of cancelling a price and adding another succeeds", async () => {
     await withFuturePrice(3600, async ({ seen, db, ...book }) => {
       const soon = new Date(Date.now() + 1_800_000).toISOString();
       const add = {
@@ -232,7 +232,7 @@ describe("concurrently", () => {
     });
   });
 
-  test("a price that begins while its cancellation waits stays", async () => {
+  test("a price that begins while its cancellation waits is kept", async () => {
     await withFuturePrice(61, async ({ seen, db, ...book }) => {
       const lock = db.query(
         "do $$ begin perform 1 from ai.models m where m.id = 'ID' for update; perform pg_sleep(2); end $$".replace(

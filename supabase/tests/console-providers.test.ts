@@ -12,7 +12,7 @@ async function answerOf<Answer>(db: Database, { sql, values = [] }: { sql: strin
 
 type Usage = { provider: string; billingName: string | null; billingAccount: string | null; costUsd: string };
 
-/** The same sums, from the runs themselves. */
+/** Returns the same sums, computed from the runs themselves. */
 async function usageOfRuns(db: Database, days: [string, string]): Promise<object[]> {
   const rows = await db.query<{ row: object }>(
     `select jsonb_build_object(
@@ -33,8 +33,8 @@ const byName = (rows: readonly object[]) => rows.map((row) => JSON.stringify(Obj
 
 const dayBefore = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
 
-describe("the usage of providers", () => {
-  test("is the sum of all runs, whether their days are summed, changed since, or under way", async ({ db }) => {
+describe("provider usage", () => {
+  test("is the sum of all runs, whether their days are summarized, changed since, or in progress", async ({ db }) => {
     const tenants = [await createTenant(db, { credits: "1000" }), await createTenant(db, { credits: "1000" })];
     for (const tenant of tenants) {
       for (let age = 0; age < 4; age += 1) {
@@ -62,7 +62,7 @@ describe("the usage of providers", () => {
         expect(byName(rows)).toEqual(byName(await usageOfRuns(db, [dayBefore(from), dayBefore(to)])));
       }
     };
-    // Nothing is summed, then all but the last day, then a summed day has changed.
+    // First nothing is summarized, then all but the last day, then a summarized day has changed.
     await db.query("update ai.usage_sealed_days set before = $1::date where singleton", [dayBefore(3)]);
     await db.query("delete from ai.usage_daily where day >= $1", [dayBefore(3)]);
     await checkAll();
@@ -79,8 +79,8 @@ describe("the usage of providers", () => {
   });
 });
 
-describe("the health of providers", () => {
-  test("has answers of the last hour and failures of the last 24 by class", async ({ db }) => {
+describe("provider health", () => {
+  test("includes answers of the last hour and failures of the last 24 hours by class", async ({ db }) => {
     const provider = `provider_${randomUUID().slice(0, 8)}`;
     const tenant = await createTenant(db, { credits: "1000" });
     const attempt = { route: 1, provider, model: "upstream", latency_ms: 3 };
@@ -118,7 +118,7 @@ describe("the health of providers", () => {
     expect(later.find((one) => one.provider === provider)).toMatchObject({ answeredLastHour: 0, lastAnswerAt: null });
   });
 
-  test("has the routes that runs of the last 15 minutes skipped", async ({ db }) => {
+  test("includes the routes that runs of the last 15 minutes skipped", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const skipped = { route: 1, provider: "resting", model: "upstream", failure: "skipped", latency_ms: 0 };
     const ids: string[] = [];

@@ -15,7 +15,7 @@ export type CostDocument = {
   clear?: boolean;
 };
 
-/** A day in USD. */
+/** Returns a day in USD. */
 export const usd = (day: string, amount: string, accountId = "acct-1"): CostDay => ({
   accountId,
   day,
@@ -33,7 +33,7 @@ export const documentOf = (days: CostDay[], changes: Partial<CostDocument> = {})
   ...changes,
 });
 
-/** How an answer of a preview or an import looks; a test names the fields that it expects. */
+/** The answer of a preview or an import. Each test names the fields it expects. */
 // biome-ignore lint/suspicious/noExplicitAny: answers are compared as a whole, and differ by their outcome
 export type Answer = any;
 
@@ -45,7 +45,7 @@ async function call(db: Database, name: string, values: unknown[]): Promise<Answ
   return answer;
 }
 
-/** A workspace's book, that of an app that may act there, as its owner and its app use it. */
+/** Creates the book of a workspace and of an app that may act there, with calls as its owner and as its app. */
 export async function createBook(db: Database) {
   const tenant = await createTenant(db);
   const { workspaceId, ownerId } = tenant;
@@ -58,7 +58,7 @@ export async function createBook(db: Database) {
     preview: (document: object): Promise<Answer> => service("ai.preview_cost_import", [...member, document]),
     importFile: (document: object, state?: string): Promise<Answer> =>
       service("ai.import_cost_file", [...member, document, state ?? null]),
-    /** Previews and imports what the preview saw. */
+    /** Previews a document, and imports what the preview saw. */
     async importPreviewed(document: object): Promise<Answer> {
       const { state } = await service("ai.preview_cost_import", [...member, document]);
       return service("ai.import_cost_file", [...member, document, state]);
@@ -74,7 +74,7 @@ export async function createBook(db: Database) {
   };
 }
 
-/** The platform's book, as an admin of the console uses it. */
+/** Creates the platform's book, with calls as an admin of the console. */
 export async function createPlatformBook(db: Database, options: { pooled?: boolean } = {}) {
   const admin = await createAdmin(db, options);
   return {

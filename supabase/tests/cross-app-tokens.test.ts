@@ -6,7 +6,7 @@ import { bindApproval, createUser, currentSecond, type Database, enrollFactor, o
 const reasons: Record<string, string> = { "malformed policy": "unavailable", "session over": "unauthenticated" };
 
 describe("what a session has proved", () => {
-  test.for(mfaStates)("counts where it satisfies the policy ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
+  test.for(mfaStates)("counts if it satisfies the policy ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
     const app = await registerApp(db);
     const claims = await createActor(db, { mfa });
     const facts = await prove(db, { claims, app });
@@ -14,7 +14,7 @@ describe("what a session has proved", () => {
     else expect(facts).toEqual({ refused: reasons[mfa] ?? "mfa_required" });
   });
 
-  test("names factor, times and generation, and nothing that is not known", async ({ db }) => {
+  test("names factor, times and generation, and omits what is unknown", async ({ db }) => {
     const app = await registerApp(db);
     const second = await currentSecond(db);
     const user = await createUser(db);
@@ -54,14 +54,14 @@ describe("what a session has proved", () => {
     expect(row.same).toBe(true);
   });
 
-  test("is of the account's own session alone", async ({ db }) => {
+  test("is returned only for the account's own session", async ({ db }) => {
     const app = await registerApp(db);
     const [one, other] = [await createActor(db, {}), await createActor(db, {})];
     const forged = { ...one, session_id: other.session_id };
     expect(await prove(db, { claims: forged, app })).toEqual({ refused: "unauthenticated" });
   });
 
-  test("is proved to no app that is not registered", async ({ db }) => {
+  test("is not returned for an unregistered app", async ({ db }) => {
     const app = { ...(await registerApp(db)), name: "no-such-app" };
     expect(await prove(db, { claims: await createActor(db, {}), app })).toEqual({ refused: "not_found" });
   });
@@ -103,19 +103,19 @@ describe("a cross-app token", () => {
     ]);
   });
 
-  test("opens no central session for an app with nothing to do there", async ({ db }) => {
+  test("opens no central session for an app without central scopes", async ({ db }) => {
     const app = await registerApp(db, { scopes: ["profile"] });
     const handoff = await handOver(db, { claims: await createActor(db, {}), app });
     expect(Object.keys(await redeem(db, { app, handoff }))).toEqual(["app"]);
   });
 
-  test("is redeemed once", async ({ db }) => {
+  test("can be redeemed once", async ({ db }) => {
     const { app, handoff } = await begun(db);
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
     expect(await redeem(db, { app, handoff })).toEqual({ refused: "token" });
   });
 
-  test("redeemed by 60 at once has one winner", async () => {
+  test("has one winner among 60 concurrent redemptions", async () => {
     const { db, service, close } = openPools(20);
     try {
       const [app, claims] = [await registerApp(service), await createActor(db, {})];
@@ -130,7 +130,7 @@ describe("a cross-app token", () => {
     }
   });
 
-  test("is its own app's alone, and waits for it", async ({ db }) => {
+  test("can be redeemed by its own app only, and a failed try by another doesn't use it up", async ({ db }) => {
     const { app, handoff } = await begun(db);
     const other = await registerApp(db);
     expect(await redeem(db, { app: other, handoff })).toEqual({ refused: "token" });
@@ -145,7 +145,7 @@ describe("a cross-app token", () => {
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
   });
 
-  test("is redeemed with the proof that was stored and no other, and for its own user", async ({ db }) => {
+  test("is redeemed only with the stored proof, and for its own user", async ({ db }) => {
     const { app, handoff } = await begun(db);
     const victim = await createActor(db, {});
     const forgeries = [
@@ -155,7 +155,7 @@ describe("a cross-app token", () => {
     for (const forged of forgeries) expect(await redeem(db, { app, handoff: forged })).toEqual({ refused: "token" });
   });
 
-  test("ends at its moment", async ({ db }) => {
+  test("expires exactly on time", async ({ db }) => {
     const { app, handoff } = await begun(db);
     const endAt = (moment: string) =>
       db.query(
@@ -168,7 +168,7 @@ describe("a cross-app token", () => {
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
   });
 
-  test("is revoked with all others that are outstanding, and nobody else's", async ({ db }) => {
+  test("is revoked with all other outstanding tokens of its user, and of no one else", async ({ db }) => {
     const { app, claims, handoff } = await begun(db);
     const second = await handOver(db, { claims, app });
     const used = await handOver(db, { claims, app });
@@ -186,13 +186,13 @@ describe("a cross-app token", () => {
     ["a ban", "update auth.users set banned_until = now() + interval '1 hour' where id = $1"],
     ["a closed account", "update auth.users set deleted_at = now() where id = $1"],
     ["a new password", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
-  ] as const)("is worth nothing after %s", async ([, sql], { db }) => {
+  ] as const)("is void after %s", async ([, sql], { db }) => {
     const { app, claims, handoff } = await begun(db);
     await db.query(sql, [claims.sub]);
     expect(await redeem(db, { app, handoff })).toEqual({ refused: "token" });
   });
 
-  test("is worth nothing once the policy has changed, to optional too, or the factor is gone", async ({ db }) => {
+  test("is void once the policy has changed, even to optional, or the factor is removed", async ({ db }) => {
     const app = await registerApp(db);
     for (const change of ["required", "optional", "factor"] as const) {
       const claims = await createActor(db, { mfa: "a factor, at AAL2" });
@@ -207,7 +207,7 @@ describe("a cross-app token", () => {
     }
   });
 
-  test("waits where the policy cannot be read", async ({ db }) => {
+  test("is temporarily refused while the policy can't be read", async ({ db }) => {
     const { app, claims, handoff } = await begun(db);
     await setPolicy(db, { userId: claims.sub, policy: { version: 2 } });
     expect(await redeem(db, { app, handoff })).toEqual({ refused: "unavailable" });
@@ -215,7 +215,7 @@ describe("a cross-app token", () => {
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
   });
 
-  test("keeps no token, and no session of the identity backend's", async ({ db }) => {
+  test("stores neither the token nor the identity backend's session", async ({ db }) => {
     const columns = await db.query<{ name: string }>(
       "select attname as name from pg_attribute where attrelid = 'private.cross_app_tokens'::regclass and attnum > 0",
     );
@@ -225,8 +225,8 @@ describe("a cross-app token", () => {
   });
 });
 
-describe("functions of the handoff", () => {
-  test("are closed to users, to anon and to the gateway", async ({ db }) => {
+describe("the handoff functions", () => {
+  test("can't be called by users, anon or the gateway", async ({ db }) => {
     const rows = await db.query<{ name: string; role: string }>(`
       select p.oid::regprocedure::text as name, r.rolname as role
       from pg_proc p join pg_namespace n on n.oid = p.pronamespace
@@ -238,7 +238,7 @@ describe("functions of the handoff", () => {
     expect(rows).toEqual([]);
   });
 
-  test("that trust what they are given are nobody's", async ({ db }) => {
+  test("that trust their arguments can't be called by any role", async ({ db }) => {
     for (const name of [
       "private.proof_status(private.mfa_proof)",
       "private.authenticate_app(text, bytea)",

@@ -1,19 +1,19 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { readStack } from "../../scripts/test/stack.ts";
 
-/** A line to Postgres as role `gateway` that notes what is said on it, and can be cut. */
+/** A proxied connection to Postgres as role `gateway` that records the traffic, and can be cut. */
 export type DatabaseLine = {
   url: string;
-  /** How often we spoke and then waited for an answer. */
+  /** Counts the round trips: how often we sent something and then waited for an answer. */
   flights: () => number;
-  /** The functions of the schema `ai` that were called, in order. */
+  /** Lists the called functions of schema `ai`, in order. */
   calls: () => string[];
-  /** Ends every connection, and makes no other until it is mended. */
+  /** Closes every connection, and refuses new ones until `mend`. */
   cut: () => void;
-  /** Cuts the line at the next answer to a function: before anybody learns it, or once it is told. */
+  /** Cuts the line at the next answer to a function, before or after the answer is delivered. */
   cutAt: (name: string, moment: "before its answer" | "after its answer") => void;
   mend: () => void;
-  /** Says a statement on every connection, unheard by who has it; as poolers do between transactions. */
+  /** Runs a statement on every connection, invisibly to its client, as poolers do between transactions. */
   say: (sql: string) => Promise<void>;
   close: () => void;
 };
@@ -22,7 +22,7 @@ export type DatabaseLine = {
 export async function openLine(): Promise<DatabaseLine> {
   const { hostname, port } = new URL(readStack().gatewayDbUrl);
   const sockets = new Set<Socket>();
-  /** Those to the database, and who waits for the answer to what we said ourselves. */
+  /** The connections to the database, each with the callback that waits for an answer to our own statement. */
   const toDatabase = new Map<Socket, (() => void) | undefined>();
   let flights = 0;
   const calls: string[] = [];
@@ -52,10 +52,10 @@ export async function openLine(): Promise<DatabaseLine> {
     }
     ours.on("data", (bytes) => {
       if (isCut) return void ours.destroy();
-      // Whatever we say before they answer is one flight.
+      // Everything that we send before an answer is one round trip.
       if (!weSpoke) flights += 1;
       weSpoke = true;
-      // What is prepared has its text for a name.
+      // Prepared statements have their text as their name.
       const name = /select ai\.(\w+)\(/.exec(bytes.toString("latin1"))?.[1];
       if (name) calls.push(name);
       asked = name ?? asked;
@@ -75,7 +75,7 @@ export async function openLine(): Promise<DatabaseLine> {
       asked = undefined;
       if (!isCutting) return;
       isCut = true;
-      // The answer is still on its way on this one; nothing else passes on any.
+      // The answer is still being delivered on this connection; all others are closed.
       ours.end();
       for (const socket of sockets) if (socket !== ours && socket !== theirs) socket.destroy();
     });
@@ -125,7 +125,7 @@ function queryOf(sql: string): Buffer {
   return Buffer.concat([head, text]);
 }
 
-/** Whether an answer is whole: it ends with ReadyForQuery (PostgreSQL, Message Formats). */
+/** Returns whether an answer is complete: it ends with ReadyForQuery (PostgreSQL, Message Formats). */
 function isReady(bytes: Buffer): boolean {
   return bytes.subarray(-6, -1).equals(Buffer.from([0x5a, 0, 0, 0, 5]));
 }

@@ -3,7 +3,7 @@ import { Client, type QueryResultRow } from "pg";
 import { test as base } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
 
-/** Claims of a user's access token, as far as the database reads them. */
+/** The claims of a user's access token that the database reads. */
 export type Claims = {
   sub: string;
   session_id: string;
@@ -12,24 +12,26 @@ export type Claims = {
   amr: { method: string; timestamp: number }[];
 };
 
-/** One transaction on the stack's database, which the test that holds it rolls back. */
+/** One transaction on the stack's database, rolled back by its test. */
 export type Database = {
-  /** Runs one statement as the role of the moment: `postgres`, outside `as…`. */
+  /** Runs one statement as the current role: `postgres` outside `as…`. */
   query<Row extends QueryResultRow = QueryResultRow>(sql: string, values?: unknown[]): Promise<Row[]>;
-  /** Does `work` as the Data API would for this token: role, claims, headers; an error undoes what the work did. */
+  /** Runs `work` as the Data API would for this token: role, claims, headers. An error undoes what the work did. */
   asUser<Result>(
     claims: Claims,
     work: () => Promise<Result>,
     options?: { headers?: Record<string, string> },
   ): Promise<Result>;
-  /** Does `work` as another role without claims. */
+  /** Runs `work` as another role without claims. */
   asRole<Result>(
     role: "anon" | "authenticated" | "service_role" | "gateway",
     work: () => Promise<Result>,
   ): Promise<Result>;
 };
 
-/** A test with `db`: a transaction begun as role `postgres`, rolled back afterwards. One connection a file. */
+/**
+ * A test with `db`: a transaction begun as role `postgres` and rolled back afterwards. Uses one connection per file.
+ */
 export const test = base.extend<{ $file: { client: Client }; $test: { db: Database } }>({
   client: [
     // biome-ignore lint/correctness/noEmptyPattern: Vitest reads the fixtures it needs off the pattern
@@ -59,7 +61,7 @@ function databaseOn(client: Client): Database {
       await client.query("reset role; release savepoint actor");
       return result;
     } catch (error) {
-      // Undoes the role and the claims as well as the work.
+      // Undoes the role and the claims along with the work.
       await client.query("rollback to savepoint actor; release savepoint actor");
       throw error;
     }
@@ -86,7 +88,7 @@ function databaseOn(client: Client): Database {
   };
 }
 
-/** A row of a statement that must yield exactly one. */
+/** Returns the row of a statement that must yield exactly one. */
 export async function one<Row extends QueryResultRow>(
   db: Database,
   { sql, values }: { sql: string; values?: unknown[] },
@@ -96,7 +98,7 @@ export async function one<Row extends QueryResultRow>(
   return row;
 }
 
-/** Inserts an account as the identity backend does; triggers make its profile and workspace. */
+/** Inserts an account as the identity backend does; triggers create its profile and workspace. */
 export async function createUser(
   db: Database,
   { appMetadata = {}, userMetadata = {} }: { appMetadata?: object; userMetadata?: object } = {},
@@ -115,7 +117,7 @@ export async function createUser(
   return { id, email, personalWorkspaceId: workspace.id };
 }
 
-/** Starts a session and answers the claims of its token: AAL1 by password, or AAL2 where a factor lifted it. */
+/** Starts a session and returns its token's claims: AAL1 by password, or AAL2 if a factor is given. */
 export async function signIn(
   db: Database,
   { userId, factorId }: { userId: string; factorId?: string | undefined },
@@ -148,7 +150,7 @@ export async function enrollFactor(
   return id;
 }
 
-/** Makes someone a member of a workspace in one of its roles. */
+/** Adds a person to a workspace in one of its roles. */
 export async function join(
   db: Database,
   { workspaceId, userId, role }: { workspaceId: string; userId: string; role: string },
@@ -161,8 +163,8 @@ export async function join(
 }
 
 /**
- * Inserts a mobile approval that is bound to a session. Seconds count from 1970.
- * @param options.proofKey of the proofs without which it does not count
+ * Inserts a mobile approval bound to a session. Seconds count from 1970.
+ * @param options.proofKey key of the proofs that the approval then requires
  */
 export async function bindApproval(
   db: Database,
@@ -198,7 +200,7 @@ export async function bindApproval(
   return row.id;
 }
 
-/** The transaction's time, in whole seconds since 1970. */
+/** Returns the transaction's time, in whole seconds since 1970. */
 export async function currentSecond(db: Database): Promise<number> {
   const row = await one<{ second: number }>(db, {
     sql: "select floor(extract(epoch from now()))::float8 as second",

@@ -20,7 +20,7 @@ async function deleteAuthenticator(db: Database, { userId, sessionId, factorId }
   return answer;
 }
 
-/** What the owner is told: their log, and the mails that are kept for them. */
+/** Returns the owner's log and the emails queued for them. */
 const toldTo = async (db: Database, { userId }: Pick<Deletion, "userId">) => ({
   log: await db.query("select kind, details from public.security_events where user_id = $1 and kind <> 'sign_in'", [
     userId,
@@ -33,7 +33,7 @@ const toldTo = async (db: Database, { userId }: Pick<Deletion, "userId">) => ({
   ),
 });
 
-/** Someone whose session proved the second of two authenticators, with a recovery code. */
+/** Creates an account with two authenticators and a recovery code, whose session proved the second one. */
 async function createOwner(db: Database, { policy }: { policy?: object } = {}) {
   const appMetadata = policy ? { platform_required_mfa: policy } : {};
   const { id: userId } = await createUser(db, { appMetadata });
@@ -60,7 +60,7 @@ const leftOf = async (db: Database, { userId, sessionId }: { userId: string; ses
   });
 
 describe("delete_authenticator", () => {
-  test("takes one of two away, and leaves what the session proved by the other", async ({ db }) => {
+  test("removes one of two, and keeps what the session proved with the other", async ({ db }) => {
     const { otherId, ...owner } = await createOwner(db, { policy: required });
     const answer = await db.asRole("service_role", () => deleteAuthenticator(db, { ...owner, factorId: otherId }));
     expect(answer).toMatchObject({ outcome: "deleted" });
@@ -68,7 +68,7 @@ describe("delete_authenticator", () => {
     expect(await deleteAuthenticator(db, { ...owner, factorId: otherId })).toEqual({ outcome: "not_found" });
   });
 
-  test("tells the owner in its own transaction, and where it took nothing away nobody", async ({ db }) => {
+  test("notifies the owner in its own transaction, and notifies no one if nothing was removed", async ({ db }) => {
     const { otherId, ...owner } = await createOwner(db, { policy: required });
     const { email } = await one<{ email: string }>(db, {
       sql: "select email from auth.users where id = $1",
@@ -88,7 +88,7 @@ describe("delete_authenticator", () => {
     expect(await toldTo(db, owner)).toEqual(told);
   });
 
-  test("takes from the sessions that it raised what it had proven, and no more", async ({ db }) => {
+  test("revokes from the sessions it raised what it had proven, and nothing else", async ({ db }) => {
     const owner = await createOwner(db);
     expect(await deleteAuthenticator(db, owner)).toMatchObject({ outcome: "deleted" });
     expect(await leftOf(db, owner)).toEqual({ factors: 1, codes: 1, aal: "aal1", proofs: ["password"] });
@@ -97,7 +97,9 @@ describe("delete_authenticator", () => {
     });
   });
 
-  test("takes the recovery codes along with the last one of an account that need not have one", async ({ db }) => {
+  test("removes the recovery codes with the last authenticator of an account that doesn't require MFA", async ({
+    db,
+  }) => {
     const { otherId, ...owner } = await createOwner(db);
     await deleteAuthenticator(db, { ...owner, factorId: otherId });
     expect(await deleteAuthenticator(db, owner)).toMatchObject({ outcome: "deleted" });
@@ -105,11 +107,11 @@ describe("delete_authenticator", () => {
   });
 
   test.for([
-    ["must have one", required],
+    ["requires MFA", required],
     ["is under recovery", { ...required, required: false, recovery: "in_progress" }],
-    ["has a policy that nobody can read", { ...required, version: 2 }],
+    ["has an unreadable policy", { ...required, version: 2 }],
   ] as const)(
-    "keeps the last one of an account that %s, whose unfinished ones do not count",
+    "keeps the last one of an account that %s, without counting unverified ones",
     async ([, policy], { db }) => {
       const { otherId, ...owner } = await createOwner(db, { policy });
       await enrollFactor(db, { userId: owner.userId, status: "unverified" });
@@ -119,7 +121,7 @@ describe("delete_authenticator", () => {
     },
   );
 
-  test("finds nobody else's, and asks for a proof by this very session", async ({ db }) => {
+  test("finds only the account's own, and requires a proof by this very session", async ({ db }) => {
     const [owner, other] = [await createOwner(db), await createOwner(db)];
     expect(await deleteAuthenticator(db, { ...owner, factorId: other.factorId })).toEqual({ outcome: "not_found" });
     const { session_id: unproved } = await signIn(db, { userId: owner.userId });
@@ -129,11 +131,11 @@ describe("delete_authenticator", () => {
     expect(await leftOf(db, other)).toMatchObject({ factors: 2, codes: 1 });
   });
 
-  test("of 50 calls at once for both of an account that must have one takes one", async () => {
+  test("removes one when 50 concurrent calls target both of an account that requires MFA", async () => {
     const { db, close } = openPool(20);
     const owner = await createOwner(db, { policy: required });
     try {
-      // A session of each, so that neither is out for want of a proof.
+      // One session per authenticator, so that neither call is refused for a missing proof.
       const { session_id: otherSession } = await signIn(db, { userId: owner.userId, factorId: owner.otherId });
       const calls = Array.from({ length: 50 }, (_, n) =>
         n % 2 === 0
@@ -151,7 +153,7 @@ describe("delete_authenticator", () => {
   });
 });
 
-test("nobody but the service role takes authenticators away", async ({ db }) => {
+test("only the service role can remove authenticators", async ({ db }) => {
   const claims = await createActor(db, {});
   const ask = () => db.query("select private.delete_authenticator($1, null, null, null, null)", [claims.sub]);
   expect(await failureOf(() => db.asUser(claims, ask))).toMatchObject({ code: "42501" });

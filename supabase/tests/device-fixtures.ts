@@ -2,7 +2,7 @@ import { randomBytes, randomInt } from "node:crypto";
 import { type Answer, type App, call, newHash } from "./app-fixtures.ts";
 import { type Claims, type Database, one } from "./database.ts";
 
-/** A device's request: the hash of its device code and the user code that it shows. */
+/** A device's request: the hash of its device code and the user code it shows. */
 export type DeviceRequest = { client: App; deviceHash: Buffer; userCode: string };
 
 /** Registers an OpenID client; a public one has no secret. */
@@ -35,7 +35,7 @@ const letters = "BCDFGHJKLMNPQRSTVWXZ";
 
 export const newUserCode = () => Array.from({ length: 8 }, () => letters[randomInt(letters.length)]).join("");
 
-/** Asks as a device does. */
+/** Begins a request as a device does. */
 export function begin(
   db: Database,
   {
@@ -66,7 +66,7 @@ export function begin(
   });
 }
 
-/** A request of a client's device. */
+/** Begins a request of a client's device. */
 export async function beginRequest(db: Database, given?: App): Promise<DeviceRequest> {
   const client = given ?? (await registerClient(db));
   const deviceHash = newHash();
@@ -74,7 +74,7 @@ export async function beginRequest(db: Database, given?: App): Promise<DeviceReq
   return { client, deviceHash, userCode: String(userCode) };
 }
 
-/** Answers as a page or a phone does. */
+/** Decides a request as a page or a phone does. */
 export function decide(
   db: Database,
   { userCode, claims, approve = true }: { userCode: string; claims: Claims; approve?: boolean },
@@ -102,7 +102,7 @@ export function poll(
   });
 }
 
-/** Moves the last poll back, as if so much time had passed since. */
+/** Moves the last poll back by the given interval. */
 export async function waitSincePoll(db: Database, { deviceHash }: DeviceRequest, interval: string): Promise<void> {
   await db.query(
     "update private.device_authorizations set polled_at = now() - $2::interval where device_code_hash = $1",
@@ -110,7 +110,7 @@ export async function waitSincePoll(db: Database, { deviceHash }: DeviceRequest,
   );
 }
 
-/** Makes a request so old. */
+/** Backdates a request by the given age. */
 export async function ageRequest(db: Database, { deviceHash }: DeviceRequest, age: string): Promise<void> {
   await db.query(
     `update private.device_authorizations

@@ -5,7 +5,7 @@ import { createUser, type Database, one, test } from "./database.ts";
 type Mailbox = "current" | "new";
 const hashOf = (side: Mailbox, userId: string) => `pkce_${side}${userId.replaceAll("-", "")}`;
 
-/** A change under way, as the identity backend keeps it. */
+/** Begins a change as the identity backend stores it. */
 async function begin(db: Database) {
   const { id: userId, email } = await createUser(db);
   const newEmail = `new-${email}`;
@@ -26,7 +26,7 @@ async function begin(db: Database) {
   return { userId, email, newEmail };
 }
 
-/** What the backend does once one mailbox has agreed. */
+/** Confirms one mailbox as the backend does. */
 async function agree(db: Database, { userId, side }: { userId: string; side: Mailbox }) {
   await db.query(
     `update auth.users set email_change_confirm_status = 1, email_change_token_${side} = '' where id = $1`,
@@ -44,20 +44,20 @@ const ask = (db: Database, call: string, argument: string) =>
     return row.answer;
   });
 
-describe("a change of address under way", () => {
-  test("is told with both addresses", async ({ db }) => {
+describe("an email change in progress", () => {
+  test("is returned with both addresses", async ({ db }) => {
     const { userId, email, newEmail } = await begin(db);
     expect(await ask(db, "pending_email_change", userId)).toMatchObject({ email, newEmail, agreed: null });
   });
 
-  test.for(["current", "new"] as const)("says that the %s mailbox has agreed", async (side, { db }) => {
+  test.for(["current", "new"] as const)("reports that the %s mailbox has confirmed", async (side, { db }) => {
     const { userId } = await begin(db);
     await agree(db, { userId, side });
     expect(await ask(db, "pending_email_change", userId)).toMatchObject({ agreed: side });
     expect(await ask(db, "email_change_of_link", hashOf(side, userId))).toBe(null);
   });
 
-  test.for(["current", "new"] as const)("is known by the link to the %s mailbox", async (mailbox, { db }) => {
+  test.for(["current", "new"] as const)("is found by the link sent to the %s mailbox", async (mailbox, { db }) => {
     const { userId, email, newEmail } = await begin(db);
     expect(await ask(db, "email_change_of_link", hashOf(mailbox, userId))).toMatchObject({
       userId,
@@ -68,7 +68,7 @@ describe("a change of address under way", () => {
     });
   });
 
-  test("is none where there is none, nor once its links are void", async ({ db }) => {
+  test("is null if there is none, or once its links are void", async ({ db }) => {
     const { id } = await createUser(db);
     expect(await ask(db, "pending_email_change", id)).toBe(null);
     const { userId } = await begin(db);
@@ -76,7 +76,7 @@ describe("a change of address under way", () => {
     expect(await ask(db, "pending_email_change", userId)).toBe(null);
   });
 
-  test("is not known by a link of another kind", async ({ db }) => {
+  test("is not found by a link of another kind", async ({ db }) => {
     const { userId } = await begin(db);
     await db.query(
       `insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to)
@@ -88,7 +88,7 @@ describe("a change of address under way", () => {
 });
 
 describe("cancel_email_change", () => {
-  test("voids both links and forgets the address, once, and leaves other mails alone", async ({ db }) => {
+  test("voids both links and deletes the new address, once, and leaves other emails alone", async ({ db }) => {
     const { userId, email } = await begin(db);
     const other = await begin(db);
     await db.query(

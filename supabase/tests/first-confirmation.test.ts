@@ -11,14 +11,14 @@ const sent = {
   email_verified: false,
 };
 
-/** An account that somebody signed up for in an earlier transaction, with somebody's email. */
+/** Creates an account signed up for in an earlier transaction, possibly with another person's email. */
 async function signUp(db: Database, userMetadata: object = sent) {
   const user = await createUser(db, { userMetadata });
   await db.query("update public.profiles set created_at = now() - interval '1 hour' where id = $1", [user.id]);
   return user;
 }
 
-/** As Auth does: the confirmation, then the metadata that it read before. */
+/** Confirms the email as Auth does: first the confirmation, then the metadata that it had read before. */
 async function confirm(db: Database, { id, metadata = sent }: { id: string; metadata?: object }) {
   await db.query("update auth.users set email_confirmed_at = clock_timestamp() where id = $1", [id]);
   await db.query("update auth.users set raw_user_meta_data = $2 where id = $1", [
@@ -50,13 +50,13 @@ const kept = {
 };
 
 describe("the first confirmation of an email", () => {
-  test("leaves nothing of what the sign-up sent", async ({ db }) => {
+  test("removes everything that the sign-up sent", async ({ db }) => {
     const user = await signUp(db);
     await confirm(db, user);
     expect(await accountOf(db, user.id)).toEqual(fresh(user));
   });
 
-  test("keeps what a provider says that has verified the email", async ({ db }) => {
+  test("keeps what a provider that verified the email reports", async ({ db }) => {
     const user = await signUp(db);
     const claims = { email: user.email, email_verified: true, name: "Ada", avatar_url: "https://ada.example/a.png" };
     const identity = await createIdentity(db, { userId: user.id, email: user.email });
@@ -70,7 +70,7 @@ describe("the first confirmation of an email", () => {
     });
   });
 
-  test("takes off identities whose email no provider has verified, and adds the email identity", async ({ db }) => {
+  test("removes identities whose email no provider has verified, and adds the email identity", async ({ db }) => {
     const user = await signUp(db);
     await createIdentity(db, { userId: user.id, email: user.email, verified: false });
     await confirm(db, user);
@@ -78,7 +78,7 @@ describe("the first confirmation of an email", () => {
     expect(identities).toEqual([{ provider: "email" }]);
   });
 
-  test("ends what was added before, and closes what was founded before", async ({ db }) => {
+  test("removes what was added before, and closes workspaces created before", async ({ db }) => {
     const user = await signUp(db);
     const [guest, host] = [await createUser(db), await createUser(db)];
     const founded = randomUUID();
@@ -143,8 +143,8 @@ describe("the first confirmation of an email", () => {
   });
 });
 
-describe("an account that somebody used before another person confirms its email", () => {
-  test("starts over, though its email changed before, and its password and pending change end", async ({ db }) => {
+describe("an account used before another person confirms its email", () => {
+  test("starts over, even if its email changed before, and loses its password and pending change", async ({ db }) => {
     const user = await signUp(db);
     await db.query(
       `update auth.users set last_sign_in_at = now() - interval '1 day', encrypted_password = 'known',
@@ -169,7 +169,7 @@ describe("an account that somebody used before another person confirms its email
     expect(left).toEqual({ encrypted_password: "", email_change: "", email_change_token_new: "", sessions: 0 });
   });
 
-  test("keeps the password before the first sign-in: it may be the owner's", async ({ db }) => {
+  test("keeps a password from before the first sign-in: it may be the owner's", async ({ db }) => {
     const user = await signUp(db);
     await db.query("update auth.users set encrypted_password = 'typed' where id = $1", [user.id]);
     await confirm(db, user);
@@ -179,7 +179,7 @@ describe("an account that somebody used before another person confirms its email
 });
 
 describe("the backend gives an account another identity's address", () => {
-  /** As Auth does once the identity with the account's own address is unlinked. */
+  /** Changes the email as Auth does once the identity with the account's own address is unlinked. */
   const promote = (db: Database, { id, email }: { id: string; email: string }) =>
     db.query("update auth.users set email = $2 where id = $1", [id, email]);
   const refusal = "an unconfirmed identity cannot give its address to the account";
@@ -198,7 +198,7 @@ describe("the backend gives an account another identity's address", () => {
     else await expect(promote(db, { ...user, email: "victim@example.test" })).rejects.toThrow(refusal);
   });
 
-  test("that the email identity has too", async ({ db }) => {
+  test("that is also the email identity's", async ({ db }) => {
     const user = await createUser(db);
     await createIdentity(db, { userId: user.id, email: "other@example.test", verified: false });
     await createIdentity(db, { userId: user.id, email: "other@example.test", verified: false, provider: "email" });
@@ -207,7 +207,7 @@ describe("the backend gives an account another identity's address", () => {
 });
 
 describe("an account starts over", () => {
-  test("once: what its owner sets later stays", async ({ db }) => {
+  test("once: what its owner sets later is kept", async ({ db }) => {
     const user = await signUp(db);
     await confirm(db, user);
     await db.query("select set_config('gatehouse.first_confirmation', '', true)");
@@ -217,7 +217,7 @@ describe("an account starts over", () => {
     expect(await accountOf(db, user.id)).toMatchObject({ display_name: "Ada", metadata: { name: "Ada" } });
   });
 
-  test("not where it is made and confirmed in one transaction", async ({ db }) => {
+  test("not if it is created and confirmed in one transaction", async ({ db }) => {
     const user = await createUser(db, { userMetadata: sent });
     await confirm(db, user);
     expect(await accountOf(db, user.id)).toEqual(kept);
@@ -226,7 +226,7 @@ describe("an account starts over", () => {
   test.for([
     ["499 milliseconds", true],
     ["500 milliseconds", false],
-  ] as const)("not where an invitation made it: invited after %s", async ([after, keeps], { db }) => {
+  ] as const)("not if an invitation created it: invited after %s", async ([after, keeps], { db }) => {
     const user = await signUp(db);
     await db.query("update auth.users set created_at = now(), invited_at = now() + $2::interval where id = $1", [
       user.id,
@@ -236,7 +236,7 @@ describe("an account starts over", () => {
     expect(await accountOf(db, user.id)).toEqual(keeps ? kept : fresh(user));
   });
 
-  test("not where it was in use and gets its first email by a change", async ({ db }) => {
+  test("not if it was in use and gets its first email through a change", async ({ db }) => {
     const user = await signUp(db);
     await db.query("update auth.users set email = null, last_sign_in_at = now() where id = $1", [user.id]);
     await db.query("update auth.users set email = $2 where id = $1", [user.id, user.email]);
@@ -245,7 +245,7 @@ describe("an account starts over", () => {
   });
 });
 
-test("an email identity holds no metadata of a sign-up", async ({ db }) => {
+test("an email identity contains no sign-up metadata", async ({ db }) => {
   const user = await createUser(db);
   const own = { sub: user.id, email: user.email, email_verified: false, phone_verified: false };
   const { id } = await one<{ id: string }>(db, {

@@ -1,7 +1,7 @@
 import { asApp, createApp, createPerson, mint, type Person, paths, type TestApp } from "../../scripts/test/apps.ts";
 import type { GatewayTenant } from "./ai-gateway-tenant.ts";
 
-/** A member of the tenant's workspace, signed in. */
+/** Creates a signed-in member of the tenant's workspace. */
 export async function createMember(tenant: GatewayTenant): Promise<Person> {
   const person = await createPerson();
   await tenant.db.query(
@@ -12,7 +12,7 @@ export async function createMember(tenant: GatewayTenant): Promise<Person> {
   return person;
 }
 
-/** An external app that is linked to the tenant's workspace, and its token for a member. */
+/** Registers an external app linked to the tenant's workspace, and issues its token for a member. */
 export async function createAppToken(tenant: GatewayTenant, person: Person): Promise<{ app: TestApp; token: string }> {
   const scopes = ["workspace:session", "ai:use", "tts:use"];
   const app = await createApp({ kind: "external", scopes, workspaceId: tenant.workspaceId });

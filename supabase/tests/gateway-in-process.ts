@@ -8,21 +8,21 @@ import { createHandler as createModels } from "../functions/models/handler.ts";
 import { createHandler as createResponses } from "../functions/responses/handler.ts";
 import { type DatabaseLine, openLine } from "./database-line.ts";
 
-/** A gateway of the test's own, with the stack's database and provider, on a line that can be watched and cut. */
+/** A gateway in the test's process, with the stack's database and provider, on a line that can be watched and cut. */
 export type InProcessGateway = {
   line: DatabaseLine;
-  /** The stock client, whose calls of chat, responses and models reach this gateway without a network. */
+  /** The stock client; its chat, response and model calls reach this gateway without a network. */
   clientOf: (apiKey: string, headers?: Record<string, string>) => OpenAI;
-  /** Resolves when nothing goes on behind the answers any more. */
+  /** Resolves once no background work is left. */
   settled: () => Promise<void>;
   close: () => Promise<void>;
 };
 
 /**
- * Puts together what a function's isolate does, in this process.
- * @param settings of its environment, beside the stack's
- * @param write takes its log
- * @param limits in place of the default ones
+ * Assembles what a function's isolate does, in this process.
+ * @param settings environment variables in addition to the stack's
+ * @param write receives its log
+ * @param limits replace the default ones
  */
 export async function openGateway(
   settings: Record<string, string> = {},
@@ -47,7 +47,7 @@ export async function openGateway(
         const task = work.catch(() => {}).finally(() => background.delete(task));
         background.add(task);
       },
-      // What these tests do to the database is no defect.
+      // What these tests do to the database is not a defect.
       report: () => {},
       write,
     },

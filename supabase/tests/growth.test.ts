@@ -7,7 +7,7 @@ import { readStack } from "../../scripts/test/stack.ts";
 
 const small = { runs: 1_000, accounts: 50 };
 const tenfold = { runs: 10_000, accounts: 500 };
-/** The tables that `fill` writes to, triggers included, and others that the operations read. */
+/** The tables that `fill` writes to, also through triggers, and others that the operations read. */
 const filled = [
   "ai.runs",
   "ai.credit_ledger",
@@ -23,15 +23,15 @@ const filled = [
   "public.workspace_members",
 ];
 /**
- * A bitmap may read a few pages more than it returns. Of runs, a month's partition is so small here that reading and
- * sorting it may cost less than an index; reading all months is what this test refuses.
+ * A bitmap scan may read a few pages more than it returns. A month's partition of runs is so small here that reading
+ * and sorting it may cost less than an index scan; this test only refuses reading all months.
  */
 const slackOf = (what: string) => (what.startsWith("runs: ") ? tenfold.runs / 4 : 100);
 
-/** How many times as many rows an operation may read where there is ten times as much. */
+/** Returns by which factor the rows read may grow when the data grows tenfold. */
 const mostOf = (bound: Bound) => (bound === "constant" ? 1.5 : bound === "logarithmic" ? 2 : 12);
 
-test("lists and searches read as many rows among ten times as many, after six executions", async () => {
+test("lists and searches read no more rows when the data grows tenfold, after six executions", async () => {
   const client = new pg.Client({ connectionString: readStack().supabase.dbUrl });
   await client.connect();
   try {
@@ -42,13 +42,13 @@ test("lists and searches read as many rows among ten times as many, after six ex
     const measure = async (size: typeof small) => {
       await client.query("reset enable_seqscan");
       await fill(client, { tenant, size, ...progress });
-      // These alone: of others, what is noted here would stay after the rollback.
+      // Only these: the statistics of other tables would remain after the rollback.
       await client.query(`analyze ${filled.join(", ")}`);
       // The planner reads a small table whole. On hosted disks, random reads are as fast as sequential ones.
       await client.query("set local enable_seqscan = off; set local random_page_cost = 1.1");
       const read: { what: string; bound: Bound; rows: number }[] = [];
       for (const operation of operations(tenant)) {
-        // Or in the order of a page, until all of it has been compared.
+        // Or in page order, until every row has been compared.
         await client.query(`set local enable_indexscan = ${operation.bound === "logarithmic" ? "off" : "on"}`);
         read.push({ what: operation.what, bound: operation.bound, rows: await countRowsRead(client, operation) });
       }

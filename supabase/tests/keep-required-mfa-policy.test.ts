@@ -23,19 +23,19 @@ describe("the stored policy", () => {
     expect(await writeMetadata(db, { id, metadata })).toEqual(kept);
   });
 
-  test("is not brought in by a write of metadata", async ({ db }) => {
+  test("can't be added by a metadata write", async ({ db }) => {
     const { id } = await createUser(db, { appMetadata: { provider: "email" } });
     const written = await writeMetadata(db, { id, metadata: { provider: "google", platform_required_mfa: policy } });
     expect(written).toEqual({ provider: "google" });
   });
 
-  test("leaves other metadata to whoever writes it", async ({ db }) => {
+  test("leaves other metadata to its writers", async ({ db }) => {
     const { id } = await createUser(db, { appMetadata: { provider: "email", platform_required_mfa: policy } });
     const metadata = { provider: "google", providers: ["google"], platform_required_mfa: policy };
     expect(await writeMetadata(db, { id, metadata })).toEqual(metadata);
   });
 
-  test("changes in a transaction of the policy's own function, and not after it", async ({ db }) => {
+  test("changes within a transaction of the policy's own function, and not after it", async ({ db }) => {
     const { id } = await createUser(db, { appMetadata: { platform_required_mfa: policy } });
     const next = { ...policy, generation: 2 };
     await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");

@@ -51,7 +51,7 @@ async function addMember(db: Database, { workspaceId, role }: { workspaceId: str
   return user;
 }
 
-/** How many emails with a subject wait for each of these people. */
+/** Counts the queued emails with a subject for each person. */
 async function emailsTo(
   db: Database,
   { people, subject }: { people: { id: string }[]; subject: string },
@@ -78,7 +78,7 @@ describe("a request for approval", () => {
     expect(await emailsTo(db, { people: [...admins, banned], subject: asked.subject })).toEqual([1, 1, 0]);
   });
 
-  test("is only for members with manage_ai_keys", async ({ db }) => {
+  test("can be made only by members with manage_ai_keys", async ({ db }) => {
     const { workspaceId } = await createWorkspace(db);
     const member = await addMember(db, { workspaceId, role: "member" });
     const stranger = await createUser(db);
@@ -91,13 +91,13 @@ describe("a request for approval", () => {
     expect(await request(db, admin.id, workspaceId)).toMatchObject({ request: { state: "open" } });
   });
 
-  test("is not made by an approved workspace", async ({ db }) => {
+  test("can't be made by an approved workspace", async ({ db }) => {
     const { workspaceId, owner } = await createWorkspace(db);
     await db.query("insert into ai.key_approvals (workspace_id) values ($1)", [workspaceId]);
     expect(await request(db, owner.id, workspaceId)).toEqual({ outcome: "read", approved: true, request: null });
   });
 
-  test("is withdrawn by its time, and repeating it within a day sends no second email", async ({ db }) => {
+  test("is withdrawn by its timestamp, and sends no second email if repeated within a day", async ({ db }) => {
     const admin = await createAdmin(db);
     const { workspaceId, owner } = await createWorkspace(db);
     const made = await request(db, owner.id, workspaceId);
@@ -135,7 +135,7 @@ describe("a request for approval", () => {
     }
   });
 
-  test("counts among its member's five emails a day even if somebody else requests again", async ({ db }) => {
+  test("counts towards its member's five emails a day even if someone else requests again", async ({ db }) => {
     const [admin, member, other] = [await createAdmin(db), await createUser(db), await createUser(db)];
     for (let made = 0; made < 12; made += 1) {
       const { workspaceId } = await createWorkspace(db);
@@ -201,7 +201,7 @@ describe("an answer", () => {
     expect(await emailsTo(db, { people: [admin], subject: asked.subject })).toEqual([2]);
   });
 
-  test("is given by approving the workspace, whether the admin saw the request or not", async ({ db }) => {
+  test("is given by approving the workspace, whether or not the admin saw the request", async ({ db }) => {
     const admin = await createAdmin(db);
     for (const saw of [true, false]) {
       const { workspaceId, owner } = await createWorkspace(db);
@@ -214,7 +214,7 @@ describe("an answer", () => {
     }
   });
 
-  test("is refused for a request that was withdrawn, and approving without one sends no email", async ({ db }) => {
+  test("is refused for a withdrawn request, and approving without a request sends no email", async ({ db }) => {
     const admin = await createAdmin(db);
     const { workspaceId, owner } = await createWorkspace(db);
     const { request: made } = await request(db, owner.id, workspaceId);
@@ -227,7 +227,7 @@ describe("an answer", () => {
     expect(await emailsTo(db, { people: [owner], subject: answered.subject })).toEqual([0]);
   });
 
-  test("is for admins only, and never about their own personal workspace", async ({ db }) => {
+  test("can be given by admins only, and never for their own personal workspace", async ({ db }) => {
     const admin = await createAdmin(db);
     const { workspaceId, owner } = await createWorkspace(db);
     const { request: made } = await request(db, owner.id, workspaceId);
@@ -246,7 +246,7 @@ describe("an answer", () => {
 });
 
 describe("concurrent callers", () => {
-  test("make one request with one email, and of many answers one counts", async () => {
+  test("make one request with one email, and only one of many answers counts", async () => {
     const { db, close } = openPool(20);
     const [admin, owner, workspace] = [randomUUID(), randomUUID(), randomUUID()];
     try {

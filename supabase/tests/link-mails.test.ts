@@ -14,7 +14,10 @@ const kinds = [
   { mail: "email_change_mail", action: "credential", column: "email_change_sent_at" },
 ] as const;
 
-/** Asks for a mail. @returns how long it has to wait, or null where it may go out */
+/**
+ * Requests an email.
+ * @returns how long it has to wait, or null if it may be sent
+ */
 async function waitOf(db: Database, changes: Parameters<typeof anAttempt>[0]): Promise<number | null> {
   const begun = await begin(db, anAttempt(changes));
   if (!begun.allowed) throw new Error(`refused: ${JSON.stringify(begun)}`);
@@ -30,9 +33,9 @@ async function sentAgo(db: Database, { column, seconds }: { column: string; seco
   return user;
 }
 
-describe("a mail with a link", () => {
+describe("an email with a link", () => {
   test.for(kinds)(
-    "is no $mail while the last one is younger than three minutes",
+    "of kind $mail is not sent while the last one is younger than three minutes",
     async ({ mail, action, column }, { db }) => {
       const young = await sentAgo(db, { column, seconds: 179 });
       const old = await sentAgo(db, { column, seconds: 180 });
@@ -48,14 +51,14 @@ describe("a mail with a link", () => {
     },
   );
 
-  test("waits for no mail of another kind", async ({ db }) => {
+  test("does not wait for an email of another kind", async ({ db }) => {
     const { email } = await sentAgo(db, { column: "recovery_sent_at", seconds: 0 });
     expect(await waitOf(db, { action: "mail", mail: "confirmation_mail", email })).toBeNull();
     expect(await waitOf(db, { action: "sign_up", mail: "sign_up_mail", email })).toBeNull();
     expect(await waitOf(db, { action: "mail", mail: "recovery_mail", email })).toBe(180);
   });
 
-  test("is one at a time, whether there is such an account or not", async ({ db }) => {
+  test("is sent one at a time, whether or not the account exists", async ({ db }) => {
     const { email: known } = await createUser(db);
     for (const email of [known, `${randomUUID()}@example.test`]) {
       const next = () => waitOf(db, { action: "mail", mail: "recovery_mail", email });
@@ -68,7 +71,7 @@ describe("a mail with a link", () => {
     }
   });
 
-  test("that was not sent holds up none", async ({ db }) => {
+  test("that was not sent delays no other", async ({ db }) => {
     const attempt = anAttempt({ action: "mail", mail: "recovery_mail" });
     const begun = await begin(db, attempt);
     if (begun.allowed) await settle(db, begun.attemptId, "void");
@@ -76,7 +79,7 @@ describe("a mail with a link", () => {
     expect(await begin(db, attempt)).toMatchObject({ allowed: true, mailWaitSeconds: 30 });
   });
 
-  test("that has to wait counts as others do", async ({ db }) => {
+  test("that has to wait is counted like any other", async ({ db }) => {
     const attempt = anAttempt({ action: "mail", mail: "recovery_mail" });
     for (let made = 0; made < 5; made += 1) expect(await begin(db, attempt)).toMatchObject({ allowed: true });
     expect(await begin(db, attempt)).toMatchObject({ allowed: false, reason: "limited" });
@@ -87,7 +90,7 @@ describe("a mail with a link", () => {
     expect((await failureOf(() => begin(db, anAttempt({ action: "mail", mail: "failure" })))).code).toBe("22023");
   });
 
-  test(`goes out once, of ${callers} callers at once`, async () => {
+  test(`is sent once for ${callers} concurrent callers`, async () => {
     const { db, close } = openPool(20);
     try {
       const { email } = anAttempt();
@@ -102,7 +105,7 @@ describe("a mail with a link", () => {
     }
   });
 
-  test("waits as long as the identity backend itself makes others wait", async ({ db }) => {
+  test("waits as long as the identity backend's own interval", async ({ db }) => {
     const { seconds } = await one<{ seconds: number }>(db, {
       sql: "select extract(epoch from private.mail_pause())::integer as seconds",
     });

@@ -2,10 +2,10 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { Pool } from "pg";
 import type { Claims, Database } from "./database.ts";
 
-/** Where statements run: a test's transaction, or connections of their own. */
+/** What runs statements: a test's transaction, or connections of a pool. */
 type Runner = Pick<Database, "query" | "asRole"> | { query(sql: string, values: unknown[]): Promise<unknown[]> };
 
-/** A challenge as its browser knows it. */
+/** A challenge as its browser sees it. */
 export interface Begun {
   id: string;
   secret: string;
@@ -14,7 +14,7 @@ export interface Begun {
 
 export const bytea = (text: string) => `\\x${createHash("sha256").update(text).digest("hex")}`;
 
-/** Calls one of the functions as our server does, which take one jsonb (or a bare value), and answers what it returns. */
+/** Calls a function as our server does, with one jsonb argument or a bare value, and returns its answer. */
 export async function call<Answer>(db: Runner, name: string, argument: object | string): Promise<Answer> {
   const value = typeof argument === "string" ? argument : JSON.stringify(argument);
   const ask = () => db.query(`select private.${name}($1) as answer`, [value]);
@@ -27,7 +27,7 @@ export const runnerOf = (pool: Pool): Runner => ({
   query: async (sql: string, values: unknown[]) => (await pool.query(sql, values)).rows,
 });
 
-/** Begins a challenge for the browser that these claims are. */
+/** Begins a challenge for the browser with these claims. */
 export async function beginChallenge(
   db: Runner,
   { kind, claims }: { kind: "qr" | "mfa_mobile"; claims: Claims },
@@ -47,7 +47,7 @@ export async function beginChallenge(
 
 const device = { name: "Phone", platform: "ios", localAuthentication: "biometric" };
 
-/** A phone's answer to a QR challenge. */
+/** Decides a QR challenge as a phone does. */
 export function decideQr(
   db: Runner,
   { begun, claims, approve = true, secret }: { begun: Begun; claims: Claims; approve?: boolean; secret?: string },
@@ -56,7 +56,7 @@ export function decideQr(
   return call(db, "decide_qr_challenge", { id: begun.id, secretHash, claims, approve, device });
 }
 
-/** A phone's answer to a request for a second factor. */
+/** Decides a request for a second factor as a phone does. */
 export function decideMobile(
   db: Runner,
   { begun, claims, approve = true, pairCode }: { begun: Begun; claims: Claims; approve?: boolean; pairCode?: string },
@@ -65,7 +65,7 @@ export function decideMobile(
   return call(db, "decide_mobile_approval", { id: begun.id, claims, approve, pairCodeHash, device });
 }
 
-/** What the asking browser's poll claims or binds. */
+/** Polls as the requesting browser, and returns what the poll claims or binds. */
 export function poll<Answer>(
   db: Runner,
   name: "claim_qr_challenge" | "bind_mobile_approval",
@@ -74,7 +74,7 @@ export function poll<Answer>(
   return call(db, name, { id: begun.id, secretHash: bytea(begun.secret), claims });
 }
 
-/** How a challenge stands, to the session of these claims. */
+/** Returns a challenge's status for the session with these claims. */
 export async function statusOf(
   db: Runner,
   { kind, begun, claims }: { kind: "qr" | "mfa_mobile"; begun: Begun; claims: Claims },
@@ -89,7 +89,7 @@ export async function statusOf(
   return answer.status ?? answer.outcome;
 }
 
-/** Lets a challenge's time run out. */
+/** Makes a challenge expire. */
 export async function expire(db: Runner, { id }: Begun): Promise<void> {
   await db.query(
     `update private.login_challenges set created_at = created_at - (expires_at - now()), expires_at = now()

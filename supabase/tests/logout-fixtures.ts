@@ -4,14 +4,14 @@ import { type Claims, type Database, one } from "./database.ts";
 
 const logoutUri = "https://app.example/logout";
 
-/** Registers a satellite that wants logout notices. */
+/** Registers a satellite with a logout URL. */
 export async function registerSatellite(db: Database, uri: string | null = logoutUri): Promise<App> {
   const app = await registerApp(db);
   await db.query("update private.apps set backchannel_logout_uri = $2 where id = $1", [app.id, uri]);
   return app;
 }
 
-/** Registers an OpenID client that wants logout notices. */
+/** Registers an OpenID client with a logout URL. */
 export async function registerClient(db: Database, uri: string | null = logoutUri): Promise<App> {
   const app = { name: `client-${randomBytes(8).toString("hex")}`, secretHash: newHash() };
   const { id } = await one<{ id: string }>(db, {
@@ -29,7 +29,10 @@ export async function registerClient(db: Database, uri: string | null = logoutUr
   return { ...app, id };
 }
 
-/** Opens an app session. @returns its sid */
+/**
+ * Opens an app session.
+ * @returns its sid
+ */
 export async function openSatelliteLogin(db: Database, { claims, app }: { claims: Claims; app: App }): Promise<string> {
   const { appHash } = await openAppSession(db, { claims, app });
   const { sid } = await one<{ sid: string }>(db, {
@@ -39,7 +42,10 @@ export async function openSatelliteLogin(db: Database, { claims, app }: { claims
   return sid;
 }
 
-/** Opens a login of an OpenID client with what the session has proved. @returns its sid */
+/**
+ * Opens an OpenID client's login with what the session has proved.
+ * @returns its sid
+ */
 export async function openClientLogin(
   db: Database,
   {
@@ -72,7 +78,7 @@ export async function openClientLogin(
   return id;
 }
 
-/** The logins of an account whose apps have yet to be notified, once for each notice. */
+/** Returns the logins of an account for which a notice is queued, once per notice. */
 export async function queuedLogouts(db: Database, userId: string): Promise<string[]> {
   const rows = await db.query<{ sid: string }>("select sid from private.logout_notices where user_id = $1", [userId]);
   return rows.map(({ sid }) => sid).sort();

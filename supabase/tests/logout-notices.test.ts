@@ -12,7 +12,7 @@ import {
 
 type Scene = Awaited<ReturnType<typeof scene>>;
 
-/** A person at AAL2 with a login at a satellite, at a client, and at a client on a device. */
+/** Creates a person at AAL2 with logins at a satellite, at a client, and at a client on a device. */
 async function scene(db: Database) {
   const claims = await createActor(db, { mfa: "required, at AAL2" });
   const [satellite, client] = [await registerSatellite(db), await registerClient(db)];
@@ -119,7 +119,7 @@ describe("a logout notice is queued", () => {
     expect(await queuedLogouts(db, all.userId)).toEqual(expected(all));
   });
 
-  test("once for each login, however many changes end it one after the other", async ({ db }) => {
+  test("once per login, however many changes end it in succession", async ({ db }) => {
     const all = await scene(db);
     const { claims, userId } = all;
     await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
@@ -141,7 +141,7 @@ describe("a logout notice is queued", () => {
     expect(await queuedLogouts(db, claims.sub)).toEqual(theirs.sort());
   });
 
-  test("leaves other accounts' logins alone", async ({ db }) => {
+  test("without affecting other accounts' logins", async ({ db }) => {
     const [mine, other] = [await scene(db), await scene(db)];
     await db.query("delete from auth.users where id = $1", [mine.userId]);
     expect(await queuedLogouts(db, other.userId)).toEqual([]);
@@ -224,7 +224,7 @@ describe("no logout notice is queued", () => {
     expect(await queuedLogouts(db, all.userId)).toEqual([]);
   });
 
-  test("for logins that have expired, to the moment", async ({ db }) => {
+  test("for expired logins, exact to the moment", async ({ db }) => {
     const { claims, userId, satelliteLogin, clientLogin, deviceLogin } = await scene(db);
     const expire = (end: string) =>
       db.query(
@@ -264,7 +264,7 @@ describe("claiming logout notices", () => {
   };
   const claim = (db: Database, most = 10) =>
     db.asRole("service_role", () => db.query<Claimed>("select * from private.claim_logout_notices($1)", [most]));
-  /** Only this transaction's notices are due. */
+  /** Makes only this account's notices due. */
   const dueOnly = (db: Database, userId: string) =>
     db.query("update private.logout_notices set next_attempt_at = now() + interval '1 hour' where user_id <> $1", [
       userId,
@@ -276,7 +276,7 @@ describe("claiming logout notices", () => {
     return all;
   };
 
-  test("answers what the logout token needs", async ({ db }) => {
+  test("returns what the logout token needs", async ({ db }) => {
     const { userId, satellite, satelliteLogin } = await ended(db);
     expect(await claim(db)).toContainEqual({
       id: expect.any(String),
@@ -308,7 +308,7 @@ describe("claiming logout notices", () => {
     expect(rows.map((row) => row.seconds)).toEqual([seconds, seconds]);
   });
 
-  test("calls the first attempt after a day the last", async ({ db }) => {
+  test("marks the first attempt after a day as the last", async ({ db }) => {
     const { userId } = await ended(db);
     const since = (interval: string) =>
       db.query(
@@ -321,7 +321,7 @@ describe("claiming logout notices", () => {
     expect((await claim(db)).map(({ is_last }) => is_last)).toEqual([false, false]);
   });
 
-  test("answers one of two notices about a login, and drops the other", async ({ db }) => {
+  test("returns one of two notices about a login, and drops the other", async ({ db }) => {
     const all = await ended(db);
     await db.query(
       "insert into private.logout_notices (app_id, user_id, sid) select app_id, user_id, sid from private.logout_notices where user_id = $1",
@@ -338,7 +338,7 @@ describe("claiming logout notices", () => {
     expect(await queuedLogouts(db, userId)).toEqual([satelliteLogin]);
   });
 
-  test("takes apps in turns, so that many notices to one do not delay another's", async ({ db }) => {
+  test("alternates between apps, so that many notices to one don't delay another's", async ({ db }) => {
     const { userId, client, satellite } = await ended(db);
     await db.query(
       `insert into private.logout_notices (app_id, user_id, sid, next_attempt_at)

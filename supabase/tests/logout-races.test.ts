@@ -19,7 +19,7 @@ interface Scene {
   claims: Claims;
   factorId: string;
   logins: string[];
-  /** Two connections whose transactions the test begins and ends. */
+  /** Two connections whose transactions the test controls. */
   first: { db: Database; client: Client; pid: number };
   second: { db: Database; client: Client; pid: number };
 }
@@ -56,7 +56,7 @@ const signOut = (line: Database, { claims }: Scene) =>
   line.query("delete from auth.sessions where id = $1", [claims.session_id]);
 const distinct = async (scene: Scene) => [...new Set(await queuedLogouts(scene.db, scene.claims.sub))];
 
-test("a sign-out and the removal of the factor at the same time end the same logins without a deadlock", () =>
+test("a sign-out and a concurrent removal of the factor end the same logins without a deadlock", () =>
   withLogins(async (scene) => {
     const { claims, factorId, first, second, db } = scene;
     // As Supabase Auth removes a factor: the factor first, then the sessions that it raised.
@@ -74,7 +74,7 @@ test("a sign-out and the removal of the factor at the same time end the same log
     expect(await distinct(scene)).toEqual(scene.logins);
   }));
 
-test("a sign-out at the backend and one from everywhere at the same time do not deadlock", () =>
+test("a sign-out at the backend and a concurrent one from everywhere don't deadlock", () =>
   withLogins(async (scene) => {
     const { claims, service, first, db } = scene;
     await first.client.query("begin");
@@ -117,7 +117,7 @@ test.each([
   }),
 );
 
-test("a policy change and a sign-out at the same time do not wait for each other", () =>
+test("a policy change and a concurrent sign-out don't wait for each other", () =>
   withLogins(async (scene) => {
     const { claims, first, second } = scene;
     await first.client.query("begin");
@@ -157,7 +157,7 @@ test("many concurrent changes queue each login, and one caller claims it", () =>
     expect(sids).toEqual([...new Set(sids)]);
   }));
 
-test("a sign-out waits for the login that is being opened, and queues its notice", () =>
+test("a sign-out waits for a login that is being opened, and queues its notice", () =>
   withLogins(async (scene) => {
     const { service, claims, first, second, db } = scene;
     const app = await registerSatellite(service, "https://127.0.0.1:1/");
@@ -171,7 +171,7 @@ test("a sign-out waits for the login that is being opened, and queues its notice
     expect(await distinct(scene)).toHaveLength(3);
   }));
 
-test("a login that is opened while a sign-out is under way is refused after it", () =>
+test("a login opened during a sign-out is refused afterwards", () =>
   withLogins(async (scene) => {
     const { service, claims, first, db } = scene;
     const app = await registerSatellite(service, "https://127.0.0.1:1/");

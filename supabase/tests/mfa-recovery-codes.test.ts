@@ -45,7 +45,7 @@ async function withCodes(db: Database) {
 }
 
 describe("recovery codes", () => {
-  test("are replaced as a whole", async ({ db }) => {
+  test("are replaced as a set", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     const renewed = newHashes();
     await replace(db, { userId, hashes: renewed });
@@ -56,7 +56,7 @@ describe("recovery codes", () => {
     expect(await stateOf(db, { userId, session })).toEqual({ left: 0, createdAt: null, unfinished: false });
   });
 
-  test("of replacements at once are one set", async () => {
+  test("from concurrent replacements form one set", async () => {
     const { db, close } = openPool(20);
     const userId = randomUUID();
     try {
@@ -72,7 +72,7 @@ describe("recovery codes", () => {
     }
   });
 
-  test("end every other session without an event for the sign-outs", async ({ db }) => {
+  test("end every other session, without events for those sign-outs", async ({ db }) => {
     const { userId, hash } = await withCodes(db);
     const [kept, other] = [await signIn(db, { userId }), await signIn(db, { userId })];
     await db.query("delete from public.security_events where user_id = $1", [userId]);
@@ -83,26 +83,26 @@ describe("recovery codes", () => {
     expect(await db.query("select kind from public.security_events where user_id = $1", [userId])).toEqual([]);
   });
 
-  test("go with their account", async ({ db }) => {
+  test("are deleted with their account", async ({ db }) => {
     const { userId } = await withCodes(db);
     await db.query("delete from auth.users where id = $1", [userId]);
     expect(await db.query("select from private.mfa_recovery_codes where user_id = $1", [userId])).toEqual([]);
   });
 
-  test("are their owner's alone", async ({ db }) => {
+  test("are readable by their owner only", async ({ db }) => {
     const [mine, other] = [await withCodes(db), await withCodes(db)];
     expect(await begin(db, { ...mine, hash: other.hash })).toBeNull();
     expect((await stateOf(db, other)).left).toBe(10);
   });
 
-  test("of which none was used leave nothing to take up", async ({ db }) => {
+  test("that are unused leave no use to resume", async ({ db }) => {
     const { userId, session } = await withCodes(db);
     expect(await begin(db, { userId, session })).toBeNull();
   });
 });
 
-describe("a use", () => {
-  test("holds the code until it ends, and ends it for good", async ({ db }) => {
+describe("a use of a code", () => {
+  test("reserves the code until completed, and then uses it up", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     const id = await begin(db, { userId, hash, session });
     expect(id).not.toBeNull();
@@ -114,7 +114,7 @@ describe("a use", () => {
     expect(await stateOf(db, { userId, session })).toMatchObject({ left: 9, unfinished: false });
   });
 
-  test("that failed half-way is taken up by its session without a code", async ({ db }) => {
+  test("that failed midway can be resumed by its session without a code", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     const id = await begin(db, { userId, hash, session });
     await end(db, { id, completed: false });
@@ -124,7 +124,9 @@ describe("a use", () => {
     expect((await stateOf(db, { userId, session })).left).toBe(9);
   });
 
-  test("that failed half-way is taken up by another session with the same code, whose it is then", async ({ db }) => {
+  test("that failed midway can be resumed by another session with the same code, and then belongs to that session", async ({
+    db,
+  }) => {
     const { userId, hash, session } = await withCodes(db);
     await end(db, { id: await begin(db, { userId, hash, session }), completed: false });
     const later = randomUUID();
@@ -133,7 +135,7 @@ describe("a use", () => {
     expect(await stateOf(db, { userId, session: later })).toMatchObject({ unfinished: true });
   });
 
-  test("whose request died is taken up after 30 s, not sooner", async ({ db }) => {
+  test("whose request died can be resumed after 30 s, and not before", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     await begin(db, { userId, hash, session });
     await backdate(db, { column: "lease_expires_at", seconds: 29.9 });
@@ -142,7 +144,7 @@ describe("a use", () => {
     expect(await begin(db, { userId, session })).not.toBeNull();
   });
 
-  test("is taken up within a day, not later", async ({ db }) => {
+  test("can be resumed within a day, and not later", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     await end(db, { id: await begin(db, { userId, hash, session }), completed: false });
     await backdate(db, { column: "used_at", seconds: 24 * 3_600 - 1 });
@@ -156,7 +158,7 @@ describe("a use", () => {
     expect(await stateOf(db, { userId, session })).toMatchObject({ unfinished: false });
   });
 
-  test(`of one code is one of ${callers} at once, and so is its retry`, async () => {
+  test(`is granted to one of ${callers} concurrent callers, and so is its retry`, async () => {
     const { db, close } = openPool(callers);
     const userId = randomUUID();
     const hash = newHash();
@@ -193,7 +195,7 @@ describe("the required policy", () => {
       })
     ).metadata;
 
-  test("of an account that used a code counts no earlier proof, and stays required", async ({ db }) => {
+  test("of an account that used a code accepts no earlier proof, and stays required", async ({ db }) => {
     const claims = await createActor(db, { mfa: "required, at AAL2" });
     const satisfied = async () =>
       (
@@ -220,7 +222,7 @@ describe("the required policy", () => {
     expect(await policyOf(db, claims.sub)).toHaveProperty("platform_required_mfa.required", true);
   });
 
-  test("opens again once no authenticator is left, and not before", async ({ db }) => {
+  test("admits again once no authenticator is left, and not before", async ({ db }) => {
     const { sub } = await createActor(db, { mfa: "required, at AAL2" });
     const hash = newHash();
     await replace(db, { userId: sub, hashes: [hash] });
@@ -244,7 +246,7 @@ describe("the required policy", () => {
     });
   });
 
-  test("is not opened by a completion that comes after a newer marker", async ({ db }) => {
+  test("stays closed if a completion comes after a newer marker", async ({ db }) => {
     const { sub } = await createActor(db, { mfa: "required, no factor" });
     const [hash, session] = [newHash(), randomUUID()];
     await replace(db, { userId: sub, hashes: [hash] });
@@ -258,7 +260,7 @@ describe("the required policy", () => {
     expect(await policyOf(db, sub)).toHaveProperty("platform_required_mfa.recovery", "in_progress");
   });
 
-  test("that nobody can read takes no code", async ({ db }) => {
+  test("that can't be read blocks the use of codes", async ({ db }) => {
     const { sub } = await createActor(db, { mfa: "malformed policy" });
     const [hash, before] = [newHash(), await policyOf(db, sub)];
     await replace(db, { userId: sub, hashes: [hash] });
@@ -267,7 +269,7 @@ describe("the required policy", () => {
   });
 });
 
-test("nobody but the service role calls any of it", async ({ db }) => {
+test("only the service role can call any of these functions", async ({ db }) => {
   const claims = await createActor(db, {});
   const [userId, session] = [claims.sub, claims.session_id];
   const calls: (() => Promise<unknown>)[] = [

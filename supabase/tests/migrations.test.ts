@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 
 const files = readdirSync(new URL("../migrations/", import.meta.url)).sort();
 
-/** Each function of the schema files up to its body, with the line before it. */
+/** Returns each function of the schema files up to its body, with the preceding line. */
 const functions = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   [
     ...readFileSync(file, "utf8").matchAll(
@@ -13,7 +13,7 @@ const functions = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
 );
 
 describe("migrations", () => {
-  test("are named by a UTC time of their own and a subject", () => {
+  test("are named by a unique UTC time and a subject", () => {
     const times = files.map((file) =>
       file.replace(/^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)_[a-z0-9_]+\.sql$/, "$1-$2-$3T$4:$5:$6.000Z"),
     );
@@ -21,7 +21,7 @@ describe("migrations", () => {
     expect(new Set(times).size).toBe(files.length);
   });
 
-  test("include the three that operators are told to apply", () => {
+  test("include the three that operators are instructed to apply", () => {
     expect(files).toEqual(
       expect.arrayContaining([
         "20260906100000_external_provider_costs.sql",
@@ -32,20 +32,20 @@ describe("migrations", () => {
   });
 });
 
-// What only the source can tell: the catalogue does not know a default from a choice, and holds no comments of a file.
+// Only the source shows these: the catalogue does not distinguish a default from a choice, and has no file comments.
 describe("schema files", () => {
-  test("define functions", () => {
+  test("contain functions", () => {
     expect(functions.length).toBeGreaterThan(0);
   });
 
-  test("state each function's volatility and whose rights it has", () => {
+  test("state each function's volatility and security", () => {
     const silent = functions.filter(
       ({ head }) => !/\n\s+(immutable|stable|volatile)\b/.test(head) || !/\n\s+security (invoker|definer)\b/.test(head),
     );
     expect(silent.map(({ name }) => name)).toEqual([]);
   });
 
-  test("say why a definer is one", () => {
+  test("explain each security definer", () => {
     const unexplained = functions.filter(({ head, before }) => /security definer/.test(head) && !/^-- /.test(before));
     expect(unexplained.map(({ name }) => name)).toEqual([]);
   });
@@ -60,7 +60,7 @@ describe("schema files", () => {
     expect(names.filter((name) => !defined.has(name))).toEqual([]);
   });
 
-  test("write to the auth schema in one file", () => {
+  test("write to the auth schema in only one file", () => {
     const writes = /(?:insert\s+into|update|delete\s+from)\s+auth\.|\btrigger [\s\S]{0,200}? on auth\./;
     const found = globSync("supabase/schemas/**/*.sql").filter((file) => writes.test(readFileSync(file, "utf8")));
     expect(found).toEqual(["supabase/schemas/auth-schema.sql"]);

@@ -16,7 +16,7 @@ const release = (db: Pick<Database, "query">, leaseId: string | undefined) =>
   db.query("select private.release_mint_lease($1)", [leaseId]);
 
 describe("minting a session for an account", () => {
-  test("is one caller's at a time, until it is given back", async ({ db }) => {
+  test("is limited to one caller at a time, until the lease is released", async ({ db }) => {
     const { id, email } = await createUser(db);
     const first = await take(db, id);
     expect(first).toMatchObject({ outcome: "taken", email });
@@ -27,13 +27,13 @@ describe("minting a session for an account", () => {
     expect(await take(db, id)).toMatchObject({ outcome: "taken" });
   });
 
-  test("is nobody else's business: another account has a lease of its own", async ({ db }) => {
+  test("does not block another account, which has its own lease", async ({ db }) => {
     const [mine, other] = [await createUser(db), await createUser(db)];
     expect(await take(db, mine.id)).toMatchObject({ outcome: "taken" });
     expect(await take(db, other.id)).toMatchObject({ outcome: "taken" });
   });
 
-  test("is free again once a server that died has had 20 seconds", async ({ db }) => {
+  test("is free again 20 seconds after a server died", async ({ db }) => {
     const { id } = await createUser(db);
     const { leaseId } = await take(db, id);
     const age = (seconds: number) =>
@@ -51,19 +51,19 @@ describe("minting a session for an account", () => {
     await age(20);
     const next = await take(db, id);
     expect(next).toMatchObject({ outcome: "taken" });
-    // Who comes back late gives back nothing of another's.
+    // A late release does not release another caller's lease.
     await release(db, leaseId);
     expect(await take(db, id)).toEqual({ outcome: "busy" });
   });
 
-  test("needs an account, and one with an email", async ({ db }) => {
+  test("requires an existing account with an email", async ({ db }) => {
     expect(await take(db, randomUUID())).toEqual({ outcome: "no_account" });
     const { id } = await createUser(db);
     await db.query("update auth.users set email = null where id = $1", [id]);
     expect(await take(db, id)).toEqual({ outcome: "no_email" });
   });
 
-  test("does not hold up the account's next reset mail once its link is used", async ({ db }) => {
+  test("does not delay the account's next password-reset email once its link is used", async ({ db }) => {
     const { id } = await createUser(db);
     const sentAt = async () => {
       const sql = "select recovery_sent_at as at from auth.users where id = $1";
@@ -77,7 +77,7 @@ describe("minting a session for an account", () => {
     expect(await sentAt()).toBeNull();
   });
 
-  test(`is one of ${callers} callers' at once`, async () => {
+  test(`is granted to one of ${callers} concurrent callers`, async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {

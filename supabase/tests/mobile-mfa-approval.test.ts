@@ -19,7 +19,7 @@ const kind = "mfa_mobile";
 const bind = (db: Parameters<typeof poll>[0], options: { begun: Begun; claims: Claims }) =>
   poll<{ status: string; validUntil: string | null } | null>(db, "bind_mobile_approval", options);
 
-/** A browser at AAL1 and a phone at AAL2 of one account, and the browser's request. */
+/** Creates a browser at AAL1 and a phone at AAL2 of one account, and the browser's request. */
 async function setUp(db: Database) {
   const user = await createUser(db);
   const factorId = await enrollFactor(db, { userId: user.id });
@@ -37,7 +37,7 @@ const policyOf = (db: Database, claims: Claims) =>
   });
 
 describe("a request for approval on the phone", () => {
-  test("lives for five minutes and keeps neither secret nor pair code", async ({ db }) => {
+  test("lasts five minutes, and stores neither secret nor pair code", async ({ db }) => {
     const { browser, begun } = await setUp(db);
     const row = await one(db, {
       sql: `select extract(epoch from expires_at - created_at)::int as seconds, to_jsonb(c)::text as text
@@ -50,7 +50,9 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun, claims: browser })).toBe("created");
   });
 
-  test("is approved, bound to the asking session for 12 hours, and satisfies its account", async ({ db }) => {
+  test("is approved, bound to the requesting session for 12 hours, and satisfies its account's policy", async ({
+    db,
+  }) => {
     const { browser, phone, factorId, begun } = await setUp(db);
     expect(await policyOf(db, browser)).toEqual({ satisfied: false, byApproval: false });
     expect(await bind(db, { begun, claims: browser })).toBeNull();
@@ -66,7 +68,7 @@ describe("a request for approval on the phone", () => {
             from private.login_challenges where id = $1`,
       values: [begun.id],
     });
-    // signIn proves its second factor one second ago.
+    // signIn dates the second factor one second ago.
     expect(row).toEqual({
       approver_factor_id: factorId,
       second: second - 1,
@@ -75,7 +77,7 @@ describe("a request for approval on the phone", () => {
     });
   });
 
-  test("tells a session's own proof from an approval", async ({ db }) => {
+  test("distinguishes a session's own proof from an approval", async ({ db }) => {
     const { browser, phone, factorId, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     await bind(db, { begun, claims: browser });
@@ -93,7 +95,7 @@ describe("a request for approval on the phone", () => {
       async (db: Database, { user }: Awaited<ReturnType<typeof setUp>>) => signIn(db, { userId: user.id }),
     ],
     [
-      "its validity ran out",
+      "it has expired",
       async (db: Database, { begun, browser }: Awaited<ReturnType<typeof setUp>>) => {
         await db.query("update private.login_challenges set valid_until = now() where id = $1", [begun.id]);
         return browser;
@@ -121,7 +123,7 @@ describe("a request for approval on the phone", () => {
         return browser;
       },
     ],
-  ] as const)("counts for nothing: %s", async ([, change], { db }) => {
+  ] as const)("does not count: %s", async ([, change], { db }) => {
     const set = await setUp(db);
     await decideMobile(db, { begun: set.begun, claims: set.phone });
     await bind(db, { begun: set.begun, claims: set.browser });
@@ -130,7 +132,7 @@ describe("a request for approval on the phone", () => {
     expect(rows).toEqual([]);
   });
 
-  test("counts against the boundary from when the phone proved its factor, not from the approval", async ({ db }) => {
+  test("is compared with the boundary by when the phone proved its factor, not by the approval", async ({ db }) => {
     const { user, browser, phone, begun } = await setUp(db);
     const second = await currentSecond(db);
     await setBoundary(db, { userId: user.id, boundary: second - 2 });
@@ -141,7 +143,7 @@ describe("a request for approval on the phone", () => {
     expect(await policyOf(db, browser)).toMatchObject({ satisfied: false });
   });
 
-  test("is not bound where that would not help: it is rejected", async ({ db }) => {
+  test("is rejected instead of bound if binding would not satisfy the policy", async ({ db }) => {
     const { user, factorId, browser, phone, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     await enrollFactor(db, { userId: user.id });
@@ -150,7 +152,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun, claims: browser })).toBe("rejected");
   });
 
-  test("takes four wrong codes and then the right one", async ({ db }) => {
+  test("tolerates four wrong codes before the right one", async ({ db }) => {
     const { phone, begun } = await setUp(db);
     for (const attemptsLeft of [4, 3, 2, 1]) {
       expect(await decideMobile(db, { begun, claims: phone, pairCode: "000000" })).toEqual({
@@ -161,7 +163,7 @@ describe("a request for approval on the phone", () => {
     expect(await decideMobile(db, { begun, claims: phone })).toEqual({ outcome: "approved" });
   });
 
-  test("is locked by the fifth wrong code, for the right one and for a rejection too", async ({ db }) => {
+  test("is locked by the fifth wrong code, even for the right one and for a rejection", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     for (const _ of [1, 2, 3, 4]) await decideMobile(db, { begun, claims: phone, pairCode: "000000" });
     expect(await decideMobile(db, { begun, claims: phone, pairCode: "000000" })).toEqual({
@@ -174,7 +176,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun, claims: browser })).toBe("locked");
   });
 
-  test("is rejected without its code, once", async ({ db }) => {
+  test("is rejected once, without its code", async ({ db }) => {
     const { phone, begun } = await setUp(db);
     expect(await decideMobile(db, { begun, claims: phone, approve: false, pairCode: "" })).toEqual({
       outcome: "rejected",
@@ -186,7 +188,7 @@ describe("a request for approval on the phone", () => {
     ["another account's phone", "not_found", async (db: Database) => createActor(db, { mfa: "a factor, at AAL2" })],
     ["a phone at AAL1", "mfa_required", async (db: Database, userId: string) => signIn(db, { userId })],
     [
-      "a phone whose factor is gone",
+      "a phone whose factor was removed",
       "mfa_required",
       async (db: Database, userId: string) => {
         const factorId = await enrollFactor(db, { userId });
@@ -206,7 +208,7 @@ describe("a request for approval on the phone", () => {
       },
     ],
     [
-      "a session that was approved itself",
+      "a session that is itself only approved",
       "mfa_required",
       async (db: Database, userId: string) => {
         const factorId = await enrollFactor(db, { userId });
@@ -217,7 +219,7 @@ describe("a request for approval on the phone", () => {
         return approved;
       },
     ],
-  ] as const)("is not approved, rejected or listed by %s", async ([, outcome, who], { db }) => {
+  ] as const)("can't be approved, rejected or listed by %s", async ([, outcome, who], { db }) => {
     const { user, begun } = await setUp(db);
     const claims = await who(db, user.id);
     for (const approve of [true, false]) {
@@ -229,13 +231,13 @@ describe("a request for approval on the phone", () => {
     );
   });
 
-  test("is not approved by the very session that asks", async ({ db }) => {
+  test("can't be approved by the requesting session itself", async ({ db }) => {
     const { phone } = await setUp(db);
     const begun = await beginChallenge(db, { kind, claims: phone });
     expect(await decideMobile(db, { begun, claims: phone })).toEqual({ outcome: "forbidden" });
   });
 
-  test("is listed with the asking device, address and time, and without its code", async ({ db }) => {
+  test("is listed with the requesting device, address and time, and without its code", async ({ db }) => {
     const { phone, begun } = await setUp(db);
     const listed = await call<{ approvals: object[] }>(db, "pending_mobile_approvals", phone);
     expect(listed).toEqual({
@@ -253,7 +255,7 @@ describe("a request for approval on the phone", () => {
     expect(await call(db, "pending_mobile_approvals", phone)).toEqual({ outcome: "listed", approvals: [] });
   });
 
-  test("is not approved after its time, nor bound though it was approved before", async ({ db }) => {
+  test("can't be approved after it expired, or be bound even if it was approved before", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await expire(db, begun);
     expect(await decideMobile(db, { begun, claims: phone })).toEqual({ outcome: "expired" });
@@ -264,7 +266,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun: next, claims: browser })).toBe("expired");
   });
 
-  test("is not another session's to bind, nor known by a wrong secret or id", async ({ db }) => {
+  test("can't be bound by another session, or found with a wrong secret or id", async ({ db }) => {
     const { user, phone, browser, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     const sibling = await signIn(db, { userId: user.id });
@@ -283,7 +285,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind: "qr", begun, claims: browser })).toBe("not_found");
   });
 
-  test("is swept once it is no longer valid, and not before", async ({ db }) => {
+  test("is deleted once it is no longer valid, and not before", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     await bind(db, { begun, claims: browser });
@@ -302,7 +304,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun, claims: browser })).toBe("not_found");
   });
 
-  test("is for our server alone", async ({ db }) => {
+  test("can be called by our server only", async ({ db }) => {
     const { browser } = await setUp(db);
     for (const name of [
       "session_second_factor",
@@ -327,7 +329,7 @@ async function setBoundary(db: Database, { userId, boundary }: { userId: string;
   ]);
 }
 
-test("of 60 at once: one approval counts, one poll binds, and five wrong codes lock", async () => {
+test("accepts one of 60 concurrent approvals, binds for one poll, and locks after five wrong codes", async () => {
   const pool = new Pool({ connectionString: readStack().supabase.dbUrl, max: 20 });
   const outside = runnerOf(pool);
   const client = outside as Database;

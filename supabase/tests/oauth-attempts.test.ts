@@ -18,7 +18,7 @@ const providersOf = async (db: Database, userId: string) =>
 const codeIsGood = async (db: Database, { code }: Visit) =>
   (await db.query("select from auth.flow_state where auth_code = $1", [code])).length === 1;
 
-/** An account that has been signed in to, with a confirmed address. */
+/** Creates an account with a confirmed address and an earlier sign-in. */
 async function createMember(db: Database) {
   const user = await createUser(db);
   await db.query(
@@ -29,7 +29,7 @@ async function createMember(db: Database) {
   return user;
 }
 
-/** An account that the flow itself makes. */
+/** Creates an account as the flow itself does. */
 async function createNewcomer(db: Database) {
   const user = await createUser(db);
   await db.query("update auth.users set created_at = now() + interval '1 second' where id = $1", [user.id]);
@@ -37,7 +37,7 @@ async function createNewcomer(db: Database) {
 }
 
 describe("an attempt", () => {
-  test("is for the server alone", async ({ db }) => {
+  test("can be used by the server only", async ({ db }) => {
     const claims = await signIn(db, { userId: (await createMember(db)).id });
     for (const call of [
       "begin_oauth_attempt('{}')",
@@ -56,7 +56,7 @@ describe("an attempt", () => {
 
   test.for([
     ["a sign-in that names an account", { purpose: "sign_in", userId: "own", sessionId: "own" }],
-    ["a link that names none", { purpose: "link" }],
+    ["a link without an account", { purpose: "link" }],
     ["a link without its session", { purpose: "link", userId: "own" }],
     ["a proof without its session", { purpose: "reauthenticate", userId: "own" }],
     ["an unknown purpose", { purpose: "other" }],
@@ -68,7 +68,7 @@ describe("an attempt", () => {
     });
   });
 
-  test("tells what came of it, and changes nothing by that", async ({ db }) => {
+  test("returns its result, and changes nothing by that", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     for (const _ of [1, 2])
@@ -83,7 +83,7 @@ describe("an attempt", () => {
       });
   });
 
-  test("names the identity of its own flow, whatever others of the provider the account has", async ({ db }) => {
+  test("returns the identity of its own flow, even if the account has others of the provider", async ({ db }) => {
     const { id } = await createMember(db);
     await createIdentity(db, { userId: id, email: "first@example.test" });
     const second = await createIdentity(db, { userId: id, email: "second@example.test" });
@@ -95,13 +95,13 @@ describe("an attempt", () => {
   test.for([
     ["another code", { code: crypto.randomUUID() }],
     ["another verifier", { challenge: "another" }],
-  ] as const)("knows no flow by %s", async ([, other], { db }) => {
+  ] as const)("finds no flow by %s", async ([, other], { db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await inspect(db, { ...attempt, ...other })).toEqual({ flow: null });
   });
 
-  test("knows no flow by another provider's code", async ({ db }) => {
+  test("finds no flow by another provider's code", async ({ db }) => {
     const { id, email } = await createMember(db);
     const google = await visit(db, { userId: id, identity: { userId: id, email } });
     const github = await visit(db, {
@@ -116,14 +116,14 @@ describe("an attempt", () => {
     ["banned", "banned_until = now() + interval '1 hour'", true],
     ["banned until a moment ago", "banned_until = now()", false],
     ["deleted", "deleted_at = now()", true],
-  ] as const)("tells of an account that is %s", async ([, change, closed], { db }) => {
+  ] as const)("reports that an account is %s", async ([, change, closed], { db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     await db.query(`update auth.users set ${change} where id = $1`, [id]);
     expect(await inspect(db, attempt)).toMatchObject({ flow: { closed } });
   });
 
-  test("lives for ten minutes", async ({ db }) => {
+  test("expires after ten minutes", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     const age = (seconds: number) =>
@@ -142,7 +142,7 @@ describe("an attempt", () => {
     expect(await settle(db, { ...attempt, verdict: "sign_in" })).toBe(true);
   });
 
-  test("ends once", async ({ db }) => {
+  test("can be completed once", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await settle(db, { ...attempt, verdict: "sign_in" })).toBe(true);
@@ -152,7 +152,7 @@ describe("an attempt", () => {
     expect(await codeIsGood(db, attempt)).toBe(true);
   });
 
-  test("ends as it was begun: no sign-in links, no link signs in", async ({ db }) => {
+  test("completes with the purpose it began with: a sign-in can't link, and a link can't sign in", async ({ db }) => {
     const { id, email } = await createMember(db);
     const identity = { userId: id, email };
     const signingIn = await visit(db, { userId: id, identity });
@@ -163,7 +163,7 @@ describe("an attempt", () => {
     expect(await settle(db, { ...linking, verdict: "link" })).toBe(true);
   });
 
-  test("is ended by one of 50 callers", async () => {
+  test("is completed by one of 50 concurrent callers", async () => {
     const { db, close } = openPool(10);
     const stateHash = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex");
     try {
@@ -181,7 +181,7 @@ describe("an attempt", () => {
 });
 
 describe("a refused sign-in", () => {
-  test("takes away the account that it made, and its code", async ({ db }) => {
+  test("deletes the account it created, and its code", async ({ db }) => {
     const { id, email } = await createNewcomer(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email, createdIn: 1 } });
     expect(await settle(db, { ...attempt, verdict: "refuse" })).toBe(true);
@@ -189,7 +189,7 @@ describe("a refused sign-in", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("takes the identity that it added off an account that was there, and leaves the rest", async ({ db }) => {
+  test("removes the identity it added to an existing account, and leaves the rest", async ({ db }) => {
     const { id, email } = await createMember(db);
     await createIdentity(db, { userId: id, email, provider: "github", createdIn: -60 });
     const attempt = await visit(db, { userId: id, identity: { userId: id, email, createdIn: 1 } });
@@ -199,7 +199,7 @@ describe("a refused sign-in", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("leaves an identity and an account that were there before", async ({ db }) => {
+  test("leaves an identity and an account that existed before", async ({ db }) => {
     const { id, email } = await createMember(db);
     const known = await createIdentity(db, { userId: id, email, createdIn: -60 });
     const attempt = await visit(db, { userId: id, identity: { touched: known } });
@@ -208,7 +208,7 @@ describe("a refused sign-in", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("takes off an identity that a direct call linked meanwhile, and keeps its event and mail", async ({ db }) => {
+  test("removes an identity that a direct call linked meanwhile, and keeps its event and email", async ({ db }) => {
     const { id } = await createMember(db);
     const direct = await createIdentity(db, { userId: id, email: "other@example.test" });
     const attempt = await visit(db, { userId: id, identity: { touched: direct } });
@@ -222,7 +222,7 @@ describe("a refused sign-in", () => {
     expect(told.map(({ kind }) => kind)).toEqual(["identity_linked", "identity_unlinked"]);
   });
 
-  test("keeps a new account that somebody has signed in to since", async ({ db }) => {
+  test("keeps a new account that was signed in to since", async ({ db }) => {
     const { id, email } = await createNewcomer(db);
     const known = await createIdentity(db, { userId: id, email, createdIn: -60 });
     await db.query("update auth.users set last_sign_in_at = now() where id = $1", [id]);
@@ -231,7 +231,7 @@ describe("a refused sign-in", () => {
     expect(await identitiesOf(db, id)).toEqual(["google"]);
   });
 
-  test("without a code is used up all the same", async ({ db }) => {
+  test("without a code is used up too", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await settle(db, { ...attempt, code: null, challenge: null, verdict: "refuse" })).toBe(true);
@@ -249,7 +249,7 @@ describe("a linked identity", () => {
       identity: { userId: id, email, createdIn: 1 },
     });
 
-  test("counts once the browser that asked is back, and its code makes no session", async ({ db }) => {
+  test("counts once the requesting browser is back, and its code creates no session", async ({ db }) => {
     const { id } = await createMember(db);
     const attempt = await link(db, { id });
     expect(await inspect(db, attempt)).toMatchObject({ flow: { linkedTo: id, identity: { confirmed: false } } });
@@ -259,9 +259,10 @@ describe("a linked identity", () => {
     expect(await inspect(db, again)).toMatchObject({ flow: { identity: { confirmed: true } } });
   });
 
-  test("is confirmed by its own flow, not by another of the same account", async ({ db }) => {
+  test("is confirmed by its own flow only, not by another of the same account", async ({ db }) => {
     const { id } = await createMember(db);
-    // Somebody else was lured into the first; the account's owner comes back from the second, whose identity is gone.
+    // Another person was lured into the first flow. The account's owner returns from the second, whose identity is
+    // gone.
     await link(db, { id, email: "victim@example.test" });
     const second = await link(db, { id, email: "own@example.test" });
     await db.query("delete from auth.identities where user_id = $1 and email = 'own@example.test'", [id]);
@@ -274,7 +275,7 @@ describe("a linked identity", () => {
     expect(await identitiesOf(db, id)).toEqual([]);
   });
 
-  test("is not confirmed for an account that did not ask", async ({ db }) => {
+  test("is not confirmed for an account that did not request it", async ({ db }) => {
     const [asking, other] = [await createMember(db), await createMember(db)];
     const attempt = await visit(db, {
       purpose: "link",
@@ -286,7 +287,7 @@ describe("a linked identity", () => {
     expect(await settle(db, { ...attempt, verdict: "link" })).toBe(false);
   });
 
-  test("nobody came back for is taken off after a quarter of an hour", async ({ db }) => {
+  test("is removed after 15 minutes if no browser came back for it", async ({ db }) => {
     const { id } = await createMember(db);
     await link(db, { id });
     const identity = await onlyIdentity(db, id);
@@ -304,7 +305,7 @@ describe("a linked identity", () => {
     expect(await providersOf(db, id)).toEqual({ providers: [] });
   });
 
-  test("and the attempts that have expired are forgotten", async ({ db }) => {
+  test("and expired attempts are deleted", async ({ db }) => {
     const { id } = await createMember(db);
     const [old, young] = [await link(db, { id }), await link(db, { id })];
     await db.query(
@@ -344,7 +345,7 @@ describe("an identity that joins an account", () => {
     expect(await unconfirmed(db, await createIdentity(db, { userId: user.id, email: address, verified }))).toBe(waits);
   });
 
-  test("by an address that another identity of it has proven is linked as the backend links", async ({ db }) => {
+  test("by an address that another of its identities has proven is linked as the backend links", async ({ db }) => {
     const { id } = await createMember(db);
     const first = await createIdentity(db, { userId: id, email: "shared@example.test" });
     await db.query("delete from private.unconfirmed_additions where target_id = $1", [first]);
@@ -352,27 +353,27 @@ describe("an identity that joins an account", () => {
     expect(await unconfirmed(db, second)).toBe(false);
   });
 
-  test("by the address of one that waits itself waits too", async ({ db }) => {
+  test("by the address of an unconfirmed identity stays unconfirmed too", async ({ db }) => {
     const { id } = await createMember(db);
     await createIdentity(db, { userId: id, email: "shared@example.test" });
     const second = await createIdentity(db, { userId: id, email: "shared@example.test", provider: "github" });
     expect(await unconfirmed(db, second)).toBe(true);
   });
 
-  test("by an address that the account itself has not confirmed waits", async ({ db }) => {
+  test("by an address that the account itself has not confirmed stays unconfirmed", async ({ db }) => {
     const user = await createMember(db);
     await db.query("update auth.users set email_confirmed_at = null where id = $1", [user.id]);
     expect(await unconfirmed(db, await createIdentity(db, { userId: user.id, email: user.email }))).toBe(true);
   });
 
-  test.for(["email", "phone", "sso:123"])("as %s is the backend's own doing", async (provider, { db }) => {
+  test.for(["email", "phone", "sso:123"])("of the provider %s is left to the backend", async (provider, { db }) => {
     const { id } = await createMember(db);
     expect(await unconfirmed(db, await createIdentity(db, { userId: id, email: "x@example.test", provider }))).toBe(
       false,
     );
   });
 
-  test("that nobody has signed in to yet is part of its making", async ({ db }) => {
+  test("that has not been signed in to counts as part of the account's creation", async ({ db }) => {
     const { id } = await createNewcomer(db);
     const identity = await createIdentity(db, { userId: id, email: "other@example.test", verified: false });
     expect(await unconfirmed(db, identity)).toBe(false);

@@ -24,7 +24,7 @@ export async function createIdentity(db: Database, given: NewIdentity): Promise<
   return row.id;
 }
 
-/** An attempt of ours and the backend's flow that belongs to it, up to where the browser has come back. */
+/** One of our attempts with the backend's flow for it, up to the browser's return. */
 export interface Visit {
   stateHash: string;
   code: string;
@@ -34,17 +34,17 @@ export interface Visit {
 export interface VisitOptions {
   purpose?: "sign_in" | "reauthenticate" | "link";
   provider?: string;
-  /** The account that asked, for all but a sign-in. */
+  /** The account that began the attempt; absent for a sign-in. */
   boundTo?: string;
-  /** The account that the backend found, made or linked to. */
+  /** The account that the backend found, created or linked to. */
   userId: string;
-  /** Whom the backend linked to. */
+  /** The account that the backend linked to. */
   linkedTo?: string;
   /** What the backend did to the identity in the flow's transaction. */
   identity?: NewIdentity | { touched: string };
 }
 
-/** Begins an attempt and lets the backend end its flow, both in a transaction of their own as far as row versions go. */
+/** Begins an attempt and completes the backend's flow, each with the row versions of a separate transaction. */
 export async function visit(db: Database, options: VisitOptions): Promise<Visit> {
   const { purpose = "sign_in", provider = "google", boundTo, userId, linkedTo, identity } = options;
   const [stateHash, code, challenge] = [randomBytes(32).toString("hex"), randomUUID(), challengeOf(randomUUID())];
@@ -68,7 +68,7 @@ export async function visit(db: Database, options: VisitOptions): Promise<Visit>
 
 const challengeOf = (verifier: string) => createHash("sha256").update(verifier).digest("base64url");
 
-/** What our server learns of a visit. */
+/** Returns what our server sees of a visit. */
 export async function inspect(db: Database, { stateHash, code, challenge }: Visit) {
   const { answer } = await one<{ answer: { flow: Record<string, unknown> | null } | null }>(db, {
     sql: "select private.inspect_oauth_attempt($1, $2, $3) as answer",
@@ -77,7 +77,10 @@ export async function inspect(db: Database, { stateHash, code, challenge }: Visi
   return answer;
 }
 
-/** Ends a visit; true where it was this call that did. */
+/**
+ * Completes a visit.
+ * @returns whether this call completed it
+ */
 export async function settle(
   db: Database,
   {

@@ -5,12 +5,12 @@ import type { Published } from "./openai-types.ts";
 
 type Kind = keyof Published;
 
-/** Says what is wrong with a value that should be as OpenAI publishes it; nothing where it is. */
+/** Returns how a value differs from OpenAI's published type, or undefined if it conforms. */
 export type PublishedSchemas = (kind: Kind, value: unknown) => string | undefined;
 
 /**
- * Makes JSON Schemas of the types that OpenAI's own client publishes, which it generates from OpenAI's API document.
- * Takes seconds: once a file.
+ * Creates JSON Schemas of the types in OpenAI's own client, which is generated from OpenAI's API document. Takes
+ * seconds, so call it once per file.
  */
 export function readPublishedSchemas(): PublishedSchemas {
   const whole = createGenerator({
@@ -31,7 +31,7 @@ export function readPublishedSchemas(): PublishedSchemas {
     return check(value);
   }
 
-  /** An event's alternatives are many and large: the one of its type alone. */
+  /** Returns only the alternative for an event's type, because all of them together are large. */
   function alternative(kind: Kind, value: unknown): Schema | undefined {
     if (kind !== "event") return schemas[kind];
     const { type } = value as { type?: unknown };
@@ -49,7 +49,7 @@ export function readPublishedSchemas(): PublishedSchemas {
       : `${outcome === undefined ? "beyond checking" : "no"} ${kind}: ${JSON.stringify(value)}`;
   };
 
-  /** What holds a whole response does so without the text that only the client's own objects have. */
+  /** Removes the text that only the client's own objects add to an embedded response. */
   function withoutOwnAdditions(schema: Schema): Schema {
     const held = (schema.properties as Record<string, Schema> | undefined)?.response;
     if (held?.required) held.required = held.required.filter((name) => name !== "output_text");

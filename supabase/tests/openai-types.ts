@@ -1,10 +1,10 @@
 import type OpenAI from "openai";
 
-/** What OpenAI publishes of its answers, by what we call them. openai-schemas.ts makes JSON Schemas of these. */
+/** OpenAI's published types of its answers, under our names. openai-schemas.ts creates JSON Schemas from them. */
 export type Published = {
   chat: OpenAI.ChatCompletion;
   chunk: OpenAI.ChatCompletionChunk;
-  /** Without what the client adds by itself. */
+  /** Without the field that the client adds. */
   response: Omit<OpenAI.Responses.Response, "output_text">;
   event: OpenAI.Responses.ResponseStreamEvent;
   embeddings: OpenAI.CreateEmbeddingResponse;

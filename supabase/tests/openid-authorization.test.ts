@@ -17,7 +17,7 @@ import {
 const redirectUri = "https://client.example/callback";
 const challenge = "c".repeat(43);
 
-/** A registered client that may see its people's profiles. */
+/** Registers a client that may read profiles. */
 async function registerClient(db: Database, { isPublic = true, redirectUris = [redirectUri] } = {}) {
   const name = `client-${randomBytes(8).toString("hex")}`;
   await db.query(
@@ -68,7 +68,7 @@ describe("a code", () => {
     else expect(answer.refused).toMatch(/^(mfa_required|unauthenticated|unavailable)$/);
   });
 
-  test("is worth nothing once the account demands more than its session had proved", async ({ db }) => {
+  test("is void once the account requires more than its session had proved", async ({ db }) => {
     const claims = await createActor(db, {});
     const issued = await issue(db, claims);
     await enrollFactor(db, { userId: claims.sub });
@@ -78,12 +78,15 @@ describe("a code", () => {
   test.for([
     [0, undefined],
     [1, "login_required"],
-  ] as const)("demands a sign-in since a second: %i after it is %s", async ([later, refused], { db }) => {
-    const claims = await createActor(db, {});
-    const authenticated = (claims.amr[0]?.timestamp ?? 0) + later;
-    const { answer } = await issue(db, claims, { authenticated_since: authenticated });
-    expect(answer.refused).toBe(refused);
-  });
+  ] as const)(
+    "is refused unless the sign-in is recent enough: required %i s after it, answers %s",
+    async ([later, refused], { db }) => {
+      const claims = await createActor(db, {});
+      const authenticated = (claims.amr[0]?.timestamp ?? 0) + later;
+      const { answer } = await issue(db, claims, { authenticated_since: authenticated });
+      expect(answer.refused).toBe(refused);
+    },
+  );
 
   test("is refused to a session that may only replace its password", async ({ db }) => {
     const claims = await createActor(db, {});
@@ -97,7 +100,7 @@ describe("a code", () => {
   test.for([
     ["consents", false, "consent_required"],
     ["redirect_uri", "https://evil.example/", "client"],
-    ["client_id", "nobody", "client"],
+    ["client_id", "unknown", "client"],
     ["scopes", ["admin"], "scope"],
   ] as const)("is refused for %s = %j: %s", async ([name, value, refused], { db }) => {
     expect((await issue(db, await createActor(db, {}), { [name]: value })).answer).toEqual({ refused });
@@ -110,12 +113,12 @@ describe("acr, amr and auth_time", () => {
     return { authTime, acr, amr };
   };
 
-  test("are of a password", async ({ db }) => {
+  test("describe a password", async ({ db }) => {
     const claims = await createActor(db, {});
     expect(await facts(db, claims)).toEqual({ authTime: claims.amr[0]?.timestamp, acr: "aal1", amr: ["pwd"] });
   });
 
-  test("are of the later of password and authenticator", async ({ db }) => {
+  test("describe the later of password and authenticator", async ({ db }) => {
     const claims = await createActor(db, { mfa: "a factor, at AAL2" });
     const code = claims.amr.find(({ method }) => method === "totp")?.timestamp ?? 0;
     expect(await facts(db, claims)).toEqual({ authTime: code, acr: "aal2", amr: ["mfa", "otp", "pwd"] });
@@ -123,7 +126,7 @@ describe("acr, amr and auth_time", () => {
     expect(await facts(db, old)).toMatchObject({ authTime: code - 1, acr: "aal2" });
   });
 
-  test("are of a phone's approval, which lends no longer than it lasts", async ({ db }) => {
+  test("describe a phone's approval, which counts no longer than it lasts", async ({ db }) => {
     const { id: userId } = await createUser(db);
     const factorId = await enrollFactor(db, { userId });
     const claims = await signIn(db, { userId });
@@ -143,7 +146,7 @@ describe("acr, amr and auth_time", () => {
     ["passkey", ["hwk"]],
     ["otp", []],
     ["oauth", []],
-  ] as const)("name a sign-in by %s as %j, since RFC 8176 has no more", async ([method, amr], { db }) => {
+  ] as const)("describe a sign-in by %s as %j, since RFC 8176 has no other value", async ([method, amr], { db }) => {
     const claims: Claims = await createActor(db, {});
     const by = { ...claims, amr: claims.amr.map((entry) => ({ ...entry, method })) };
     expect((await facts(db, by)).amr).toEqual(amr);
@@ -169,7 +172,7 @@ describe("a redirect URI", () => {
     ["https://127.0.0.1:51004/cb", false],
     ["http://localhost:51004/cb", false],
     ["https://client.example:444/cb", false],
-  ] as const)("%s of a public client is one of its own: %s", async ([uri, allowed], { db }) => {
+  ] as const)("%s of a public client is registered: %s", async ([uri, allowed], { db }) => {
     const isAllowed = async (isPublic: boolean) => {
       const args = { client_id: await registerClient(db, { isPublic, redirectUris: registered }), scopes: ["openid"] };
       return (await call(db, "open_openid_authorization", { ...args, redirect_uri: uri })).redirectAllowed;

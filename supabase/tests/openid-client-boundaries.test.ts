@@ -30,7 +30,7 @@ type Registration = {
 
 const asText = (hash: Buffer) => `\\x${hash.toString("hex")}`;
 
-/** A registration as the command line makes it, without an actor. */
+/** Returns a registration as the command line sends it, without an actor. */
 function registration(more: Partial<Registration> = {}) {
   return {
     name: `client-${randomBytes(8).toString("hex")}`,
@@ -104,12 +104,12 @@ describe("the registration of an OpenID client", () => {
   test.for([
     { isPublic: true, secretHash: asText(newHash()) },
     { isPublic: false, secretHash: null },
-  ])("has a secret unless the client is public (public: $isPublic)", async (more, { db }) => {
+  ])("requires a secret unless the client is public (public: $isPublic)", async (more, { db }) => {
     const register = () => call(db, "add_openid_client", { change: registration(more) });
     expect((await failureOf(register)).code).toBe("23514");
   });
 
-  test("takes 20 URIs of each kind and refuses 21", async ({ db }) => {
+  test("accepts 20 URIs of each kind and refuses 21", async ({ db }) => {
     await registerClient(db, { redirectUris: uris(20), postLogoutRedirectUris: uris(20) });
     for (const more of [{ redirectUris: uris(21) }, { postLogoutRedirectUris: uris(21) }]) {
       expect(await call(db, "add_openid_client", { change: registration(more) })).toEqual({ refused: "invalid" });
@@ -124,7 +124,7 @@ describe("the registration of an OpenID client", () => {
     },
   );
 
-  test("is changed in the named parts only", async ({ db }) => {
+  test("changes only the named fields", async ({ db }) => {
     const client = await registerClient(db, { logoutUrl: "https://grafana.example/logout" });
     const change = (more: object) =>
       call(db, "change_openid_client", { change: { name: client.name, reason: "test", ...more } });
@@ -149,7 +149,7 @@ describe("the registration of an OpenID client", () => {
     });
   });
 
-  test("is changed only for an OpenID client", async ({ db }) => {
+  test("can be changed only for an OpenID client", async ({ db }) => {
     const satellite = await registerApp(db);
     for (const name of [satellite.name, "no-such-client"]) {
       const change = { name, reason: "test", scopes: [] };
@@ -158,7 +158,7 @@ describe("the registration of an OpenID client", () => {
     expect(await read(db, satellite)).toBeNull();
   });
 
-  test("is listed in pages by client id, and found by a part of either name", async ({ db }) => {
+  test("is listed in pages by client id, and found by part of either name", async ({ db }) => {
     const clients = [];
     for (let index = 0; index < 5; index++) clients.push(await registerClient(db));
     const names = clients.map(({ name }) => name);
@@ -201,7 +201,7 @@ describe("the registration of an OpenID client", () => {
   });
 });
 
-describe("the console's change of an OpenID client", () => {
+describe("a console change of an OpenID client", () => {
   const begins = async (db: Database) => {
     const { sub: actor } = await createActor(db, {});
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
@@ -258,7 +258,7 @@ describe("the console's change of an OpenID client", () => {
     });
   });
 
-  test("of a server of release 0.1.0 keeps the logout URL of an app", async ({ db }) => {
+  test("from a server of release 0.1.0 keeps the logout URL of an app", async ({ db }) => {
     const { ask } = await begins(db);
     const app = await registerApp(db);
     const logout_url = "https://notes.example/logout";
@@ -280,7 +280,7 @@ describe("an OpenID client", () => {
     expect(await call(db, "read_app", { app_name: client.name })).toBeNull();
   });
 
-  test("is not registered by the functions for satellites", async ({ db }) => {
+  test("can't be registered by the functions for satellites", async ({ db }) => {
     const { sub: actor } = await createActor(db, {});
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
     const change = {
@@ -312,7 +312,7 @@ describe("an OpenID client", () => {
     expect(await prove(db, { claims, app: client })).toEqual({ refused: "not_found" });
   });
 
-  test("cannot make the calls of a satellite or external app with its secret", async ({ db }) => {
+  test("can't make the calls of a satellite or external app with its secret", async ({ db }) => {
     const client = await registerClient(db, { scopes: ["profile", "workspaces:read"] });
     const { workspaceId } = await createTenant(db);
     const claims = await createActor(db, { workspaceId, role: "owner" });
@@ -331,7 +331,7 @@ describe("an OpenID client", () => {
     expect(await introspect(db, { app: session.app, hash: session.appHash })).toMatchObject({ active: true });
   });
 
-  test("gets no exemption at the gateway by a bound key", async ({ db }) => {
+  test("gets no exemption at the gateway through a bound key", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const client = await registerClient(db);
     const link = { app_name: client.name, workspace_id: tenant.workspaceId, linked: true, reason: "test" };

@@ -30,7 +30,7 @@ const read = (db: Database, name: string) =>
   call<Record<string, unknown> | null>(db, "read_openid_client", { client_id: name });
 
 describe("an OpenID client", () => {
-  test("is registered, changed in part, and each change is in the audit log", async ({ db }) => {
+  test("is registered and partly changed, and each change is in the audit log", async ({ db }) => {
     const { name, answer } = await add(db);
     expect(answer).toEqual({});
     const { version } = (await read(db, name)) ?? {};
@@ -65,15 +65,15 @@ describe("an OpenID client", () => {
     );
   });
 
-  test("has a secret unless it is public, and a public one is given none", async ({ db }) => {
+  test("must have a secret unless it is public, and must not have one if it is", async ({ db }) => {
     expect((await failureOf(() => add(db, { isPublic: true }))).code).toBe("23514");
   });
 
-  test("a confidential client without a secret is refused", async ({ db }) => {
+  test("is refused if it is confidential and has no secret", async ({ db }) => {
     expect((await failureOf(() => add(db, { secretHash: null }))).code).toBe("23514");
   });
 
-  test("a public client's secret cannot be rotated", async ({ db }) => {
+  test("can't have its secret rotated if it is public", async ({ db }) => {
     const { name } = await add(db, { isPublic: true, secretHash: null });
     const rotation = { app_name: name, secret_hash: newHash(), overlap_seconds: 0, reason: "test" };
     expect((await failureOf(() => call(db, "rotate_app_secret", rotation))).code).toBe("23514");
@@ -94,7 +94,7 @@ describe("an OpenID client", () => {
     expect((await add(db, { redirectUris })).answer).toEqual({});
   });
 
-  test("is not an app: neither listed nor read nor authenticated nor linked nor a target of a handoff", async ({
+  test("is not an app: it can't be listed, read, authenticated or linked as one, or be a handoff's target", async ({
     db,
   }) => {
     const { name, secretHash } = await add(db);
@@ -113,7 +113,7 @@ describe("an OpenID client", () => {
     expect(listed?.name).toBe(name);
   });
 
-  test("is not registered by the functions of other apps", async ({ db }) => {
+  test("can't be registered by the functions of other apps", async ({ db }) => {
     const app = {
       app_name: newName(),
       display_name: "x",

@@ -34,7 +34,7 @@ const read = async (db: Database, { userCode }: { userCode: string }, readerId: 
   ).answer;
 
 describe("a device's request", () => {
-  test("lives for 10 minutes, is polled every 5 seconds and keeps where it came from", async ({ db }) => {
+  test("lasts 10 minutes, is polled every 5 seconds, and records where it came from", async ({ db }) => {
     const client = await registerClient(db);
     const answer = await begin(db, { client, address: "203.0.113.7", place: "Porto, Portugal" });
     expect(answer).toEqual({
@@ -52,7 +52,7 @@ describe("a device's request", () => {
     });
   });
 
-  test("takes the next user code if the first is in use, and none if all are", async ({ db }) => {
+  test("gets the next user code if the first is in use, and none if all are", async ({ db }) => {
     const client = await registerClient(db);
     const [taken, free] = [newUserCode(), newUserCode()];
     expect(await begin(db, { client, userCodes: [taken] })).toMatchObject({ userCode: taken });
@@ -60,7 +60,7 @@ describe("a device's request", () => {
     expect(await begin(db, { client, userCodes: [taken, free] })).toEqual({ refused: "unavailable" });
   });
 
-  test("drops scopes that the client is not registered for, and needs one", async ({ db }) => {
+  test("drops scopes that the client is not registered for, and requires at least one", async ({ db }) => {
     const client = await registerClient(db, { scopes: [] });
     const { userCode } = await begin(db, { client, scopes: ["openid", "email", "ai:use", "unknown"] });
     expect(await read(db, { userCode: String(userCode) })).toMatchObject({ scopes: ["openid"] });
@@ -82,7 +82,7 @@ describe("a device's request", () => {
     expect(await begin(db, { client: without })).toEqual({ refused: "unauthorized_client" });
   });
 
-  test("is refused after 60 from one address in 10 minutes", async ({ db }) => {
+  test("is refused after 60 requests from one address in 10 minutes", async ({ db }) => {
     const [client, address] = [await registerClient(db), "203.0.113.8"];
     for (let nth = 1; nth <= 60; nth += 1) {
       expect(await begin(db, { client, address })).toHaveProperty("userCode");
@@ -93,7 +93,7 @@ describe("a device's request", () => {
 });
 
 describe("a poll", () => {
-  test("answers authorization_pending, and tokens once after an approval", async ({ db }) => {
+  test("answers authorization_pending, and returns tokens once after an approval", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     expect(await poll(db, request)).toEqual({ refused: "authorization_pending" });
@@ -121,7 +121,7 @@ describe("a poll", () => {
     expect(await poll(db, request)).toEqual({ refused });
   });
 
-  test("has to wait 5 seconds longer after each slow_down, up to a minute", async ({ db }) => {
+  test("must wait 5 seconds longer after each slow_down, up to a minute", async ({ db }) => {
     const request = await beginRequest(db);
     await poll(db, request);
     for (let interval = 5; interval <= 75; interval += 5) {
@@ -143,7 +143,7 @@ describe("a poll", () => {
     expect(await decide(db, { ...request, claims: await createActor(db, {}) })).toBe(decision);
   });
 
-  test("after the 10 minutes finds no tokens though the request was approved in time", async ({ db }) => {
+  test("after the 10 minutes gets no tokens even if the request was approved in time", async ({ db }) => {
     const request = await beginRequest(db);
     await decide(db, { ...request, claims: await createActor(db, {}) });
     await ageRequest(db, request, "10 minutes");
@@ -163,7 +163,7 @@ describe("a poll", () => {
     expect(await read(db, request)).toMatchObject({ state: "denied" });
   });
 
-  test("by another client, or without the client's secret, finds nothing", async ({ db }) => {
+  test("by another client, or without the client's secret, finds no request", async ({ db }) => {
     const own = await registerClient(db, { isPublic: false });
     const request = await beginRequest(db, own);
     await decide(db, { ...request, claims: await createActor(db, {}) });
@@ -176,7 +176,7 @@ describe("a poll", () => {
     expect(await poll(db, request)).toHaveProperty("sid");
   });
 
-  test("finds nothing once the client was turned off or lost the grant", async ({ db }) => {
+  test("finds no request once the client was disabled or lost the grant", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     await decide(db, { ...request, claims });
@@ -193,7 +193,7 @@ describe("a poll", () => {
 
 describe("an approval", () => {
   test.for(mfaStates.map(({ mfa, satisfied }) => [mfa, satisfied] as const))(
-    "with %s succeeds: %s",
+    "with %s succeeds only if MFA is satisfied: %s",
     async ([mfa, satisfied], { db }) => {
       const request = await beginRequest(db);
       const refusals: Partial<Record<MfaState, string>> = {
@@ -216,7 +216,7 @@ describe("an approval", () => {
     expect(await decide(db, { ...request, claims })).toBe("unauthenticated");
   });
 
-  test("records an event with the app, and one mail to the owner", async ({ db }) => {
+  test("records an event with the app, and sends one email to the owner", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     await decide(db, { ...request, claims });
@@ -228,7 +228,7 @@ describe("an approval", () => {
     expect(await db.query("select from private.outgoing_mails where event_id = $1", [event?.id])).toHaveLength(1);
   });
 
-  test("counts once, and is not shown to others", async ({ db }) => {
+  test("counts once, and is not visible to others", async ({ db }) => {
     const request = await beginRequest(db);
     const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
     expect(await decide(db, { ...request, claims })).toBe("approved");
@@ -240,7 +240,7 @@ describe("an approval", () => {
     expect(await poll(db, request)).toMatchObject({ sub: claims.sub });
   });
 
-  test("of a denied request, or of an unknown code, does nothing", async ({ db }) => {
+  test("of a denied request, or with an unknown code, does nothing", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     await decide(db, { ...request, claims, approve: false });
@@ -248,7 +248,7 @@ describe("an approval", () => {
     expect(await decide(db, { userCode: newUserCode(), claims })).toBe("not_found");
   });
 
-  test("competing with denials is decided once, and the poll says the same", async () => {
+  test("concurrent with denials is decided once, and the poll reports that decision", async () => {
     const { db, service, close } = openPools(20);
     try {
       const request = await beginRequest(service);
@@ -268,7 +268,7 @@ describe("an approval", () => {
 });
 
 describe("a login of a device", () => {
-  test("keeps factor, sign-in time and policy, no session, and ends after 30 days", async ({ db }) => {
+  test("keeps factor, sign-in time and policy but no session, and expires after 30 days", async ({ db }) => {
     const second = await currentSecond(db);
     const policy = { version: 1, required: true, boundary: second - 60, primaryBoundary: null, recovery: "none" };
     const user = await createUser(db, { appMetadata: { platform_required_mfa: { ...policy, generation: 3 } } });
@@ -287,7 +287,7 @@ describe("a login of a device", () => {
     });
   });
 
-  test("ends with the mobile approval that the browser's second factor came from", async ({ db }) => {
+  test("ends with the mobile approval that provided the browser's second factor", async ({ db }) => {
     const user = await createUser(db);
     const factorId = await enrollFactor(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id });
@@ -307,18 +307,18 @@ describe("a login of a device", () => {
     return { user, factorId, claims, request };
   };
 
-  test("begins though the browser that approved it has signed out", async ({ db }) => {
+  test("begins even if the browser that approved it has signed out", async ({ db }) => {
     const { claims, request } = await approved(db);
     await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
     expect(await poll(db, request)).toMatchObject({ sub: claims.sub });
   });
 
   test.for([
-    // What ends everything of the account deletes the request as well.
+    // Events that end all of an account's logins delete the request as well.
     ["a ban", "token"],
     ["a closed account", "token"],
     ["a new boundary", "access_denied"],
-    ["the factor's deletion", "access_denied"],
+    ["the deletion of the factor", "access_denied"],
   ] as const)("does not begin after %s", async ([change, refused], { db }) => {
     const { user, factorId, request } = await approved(db);
     switch (change) {
@@ -333,13 +333,13 @@ describe("a login of a device", () => {
         await setPolicy(db, { userId: user.id, policy: { required: true, boundary, generation: 1 } });
         break;
       }
-      case "the factor's deletion":
+      case "the deletion of the factor":
         await db.query("delete from auth.mfa_factors where id = $1", [factorId]);
     }
     expect(await poll(db, request)).toEqual({ refused });
   });
 
-  test("of 40 concurrent polls begins once", async () => {
+  test("begins once for 40 concurrent polls", async () => {
     const { db, service, close } = openPools(20);
     try {
       const request = await beginRequest(service);

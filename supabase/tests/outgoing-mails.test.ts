@@ -22,7 +22,7 @@ const claim = (db: Database, most = 1_000) =>
 const claimedIds = async (db: Database, most?: number) => (await claim(db, most)).map(({ id }) => id);
 
 describe("claim_due_mails", () => {
-  test("takes what is due, once, and puts the next attempt off further each time", async ({ db }) => {
+  test("claims due emails once, and delays the next attempt longer each time", async ({ db }) => {
     const id = await keep(db);
     expect(await claim(db)).toContainEqual(expect.objectContaining({ id, attempts: 2, recipient: "a@example.test" }));
     expect(await claimedIds(db)).not.toContain(id);
@@ -37,7 +37,7 @@ describe("claim_due_mails", () => {
     [4, 256 * 60],
     [5, 12 * 60 * 60],
     [10, 12 * 60 * 60],
-  ] as const)("after %s attempts waits %s seconds more, twelve hours at most", async ([attempts, pause], { db }) => {
+  ] as const)("after %s attempts waits another %s seconds, at most twelve hours", async ([attempts, pause], { db }) => {
     const id = await keep(db, { attempts });
     await claim(db);
     const row = await one(db, {
@@ -47,7 +47,7 @@ describe("claim_due_mails", () => {
     expect(row).toEqual({ pause });
   });
 
-  test("leaves a mail that was just added to who added it", async ({ db }) => {
+  test("leaves a newly added email to the caller that added it", async ({ db }) => {
     const { id } = await one<{ id: string }>(db, {
       sql: "insert into private.outgoing_mails (recipient, subject, body) values ('a@b.c', 'S', 'B') returning id",
     });
@@ -64,7 +64,7 @@ describe("claim_due_mails", () => {
     expect((await claimedIds(db)).includes(id)).toBe(taken);
   });
 
-  test("keeps what was given up for a week, then forgets it", async ({ db }) => {
+  test("keeps failed emails for a week, then deletes them", async ({ db }) => {
     const [kept, forgotten] = [
       await keep(db, { attempts: 12, age: "6 days 23:59:59" }),
       await keep(db, { attempts: 12, age: "7 days 00:00:01" }),
@@ -77,13 +77,13 @@ describe("claim_due_mails", () => {
     expect(rows).toEqual([{ id: kept }]);
   });
 
-  test("takes no more than asked", async ({ db }) => {
+  test("claims no more than requested", async ({ db }) => {
     await keep(db);
     await keep(db);
     expect(await claimedIds(db, 1)).toHaveLength(1);
   });
 
-  test("does not delay others by many mails to one recipient", async ({ db }) => {
+  test("does not delay others because of many emails to one recipient", async ({ db }) => {
     await db.query("delete from private.outgoing_mails");
     const many: string[] = [];
     for (let index = 0; index < 5; index += 1) many.push(await keep(db, { due: `${60 - index} seconds` }));
@@ -92,12 +92,12 @@ describe("claim_due_mails", () => {
     expect((await claimedIds(db, 2)).sort()).toEqual([many[1], many[2]].sort());
   });
 
-  test.for(["anon", "gateway"] as const)("is closed to %s", async (role, { db }) => {
+  test.for(["anon", "gateway"] as const)("can't be called by %s", async (role, { db }) => {
     const call = () => db.asRole(role, () => db.query("select private.claim_due_mails(1)"));
     expect((await failureOf(call)).code).toBe("42501");
   });
 
-  test("is closed to users", async ({ db }) => {
+  test("can't be called by users", async ({ db }) => {
     const claims = await createActor(db, {});
     const call = () => db.asUser(claims, () => db.query("select private.claim_due_mails(1)"));
     expect((await failureOf(call)).code).toBe("42501");
@@ -105,7 +105,7 @@ describe("claim_due_mails", () => {
 });
 
 test.for(["subject = E'a\\nBcc: x@y.z'", "subject = ''", "recipient = ''", "body = ''", "attempts = 0"])(
-  "a mail with %s is refused",
+  "an email with %s is refused",
   async (assignment, { db }) => {
     const id = await keep(db);
     const change = () => db.query(`update private.outgoing_mails set ${assignment} where id = $1`, [id]);
@@ -114,7 +114,7 @@ test.for(["subject = E'a\\nBcc: x@y.z'", "subject = ''", "recipient = ''", "body
   },
 );
 
-test("servers of release 0.1.0 get no mail whose text they would have to write", async ({ db }) => {
+test("servers of release 0.1.0 receive no email whose text they would have to write", async ({ db }) => {
   const user = await createUser(db);
   await db.query(
     `with event as (insert into public.security_events (user_id, kind) values ($1, 'password_changed') returning id)

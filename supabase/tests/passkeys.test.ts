@@ -29,7 +29,7 @@ const exists = (db: Database, credentialId: string) =>
 describe("list_passkeys", () => {
   const listed = { aaguid: null, device: null, created_at: expect.any(Date), last_used_at: null };
 
-  test("lists an account's passkeys, oldest first, and nobody else's", async ({ db }) => {
+  test("lists an account's passkeys, oldest first, and no other account's", async ({ db }) => {
     const [user, other] = [await createUser(db), await createUser(db)];
     const young = await addPasskey(db, { userId: user.id, name: "Phone", minutesAgo: 1 });
     const old = await addPasskey(db, { userId: user.id, name: "Laptop", minutesAgo: 9 });
@@ -40,7 +40,7 @@ describe("list_passkeys", () => {
     ]);
   });
 
-  test("names the provider, and the device of the event by which a passkey was added", async ({ db }) => {
+  test("returns the provider, and the device from the event that added the passkey", async ({ db }) => {
     const { id: userId } = await createUser(db);
     const { id } = await addPasskey(db, { userId, name: "Passkey", minutesAgo: 0 });
     await db.query(
@@ -61,14 +61,14 @@ describe("list_passkeys", () => {
     ]);
   });
 
-  test("is empty for an account without any, and for none", async ({ db }) => {
+  test("is empty for an account without any, and without an account", async ({ db }) => {
     expect(await passkeysOf(db, (await createUser(db)).id)).toEqual([]);
     expect(await passkeysOf(db, randomUUID())).toEqual([]);
   });
 });
 
 describe("passkey_exists", () => {
-  test("knows a passkey of any account by its whole id, until it is deleted", async ({ db }) => {
+  test("finds a passkey of any account by its full id, until it is deleted", async ({ db }) => {
     const user = await createUser(db);
     const { id, credentialId } = await addPasskey(db, { userId: user.id, name: "Laptop", minutesAgo: 0 });
     expect(await exists(db, credentialId)).toEqual({ known: true });
@@ -79,7 +79,7 @@ describe("passkey_exists", () => {
     expect(await exists(db, credentialId)).toEqual({ known: false });
   });
 
-  test("raises over what is not hexadecimal", async ({ db }) => {
+  test("raises if the id is not hexadecimal", async ({ db }) => {
     await addPasskey(db, { userId: (await createUser(db)).id, name: "Laptop", minutesAgo: 0 });
     expect(await failureOf(() => exists(db, "xyz"))).toMatchObject({ code: "22023" });
   });
@@ -99,7 +99,7 @@ async function deletePasskey(db: Database, { userId, sessionId, passkeyId }: Del
   return outcome;
 }
 
-/** Someone signed in, with a passkey and nothing else that would let them in. */
+/** Creates a signed-in account whose only way to sign in is a passkey. */
 async function createOwner(db: Database) {
   const user = await createUser(db);
   await db.query("update auth.users set encrypted_password = '', email_confirmed_at = now() where id = $1", [user.id]);
@@ -109,7 +109,7 @@ async function createOwner(db: Database) {
 }
 
 describe("delete_passkey", () => {
-  test("keeps the last way in", async ({ db }) => {
+  test("keeps the last way to sign in", async ({ db }) => {
     const owner = await createOwner(db);
     expect(await db.asRole("service_role", () => deletePasskey(db, owner))).toBe("last_method");
     expect(await passkeysOf(db, owner.id)).toHaveLength(1);
@@ -126,7 +126,7 @@ describe("delete_passkey", () => {
       "a provider that is on",
       (db: Database, userId: string) => createIdentity(db, { userId, email: "a@x.test", provider: "github" }),
     ],
-  ] as const)("deletes where %s is left", async ([, add], { db }) => {
+  ] as const)("deletes a passkey if %s remains", async ([, add], { db }) => {
     const owner = await createOwner(db);
     await add(db, owner.id);
     expect(await deletePasskey(db, owner)).toBe("deleted");
@@ -145,20 +145,20 @@ describe("delete_passkey", () => {
       "a provider that is off",
       (db: Database, userId: string) => createIdentity(db, { userId, email: "a@x.test", provider: "apple" }),
     ],
-  ] as const)("does not count %s", async ([, add], { db }) => {
+  ] as const)("does not count %s as a sign-in method", async ([, add], { db }) => {
     const owner = await createOwner(db);
     await add(db, owner.id);
     expect(await deletePasskey(db, owner)).toBe("last_method");
   });
 
-  test("finds nobody else's", async ({ db }) => {
+  test("finds no other account's passkey", async ({ db }) => {
     const [owner, other] = [await createOwner(db), await createOwner(db)];
     await addPasskey(db, { userId: other.id, name: "Phone", minutesAgo: 0 });
     expect(await deletePasskey(db, { ...owner, passkeyId: other.passkeyId })).toBe("not_found");
     expect(await passkeysOf(db, other.id)).toHaveLength(2);
   });
 
-  test("asks for the authenticator of an account that has one, in this very session", async ({ db }) => {
+  test("requires the account's authenticator, if it has one, in this very session", async ({ db }) => {
     const owner = await createOwner(db);
     await addPasskey(db, { userId: owner.id, name: "Phone", minutesAgo: 0 });
     await enrollFactor(db, { userId: owner.id, status: "unverified" });
@@ -171,7 +171,7 @@ describe("delete_passkey", () => {
     expect(await deletePasskey(db, { ...owner, sessionId })).toBe("deleted");
   });
 
-  test("leaves one of many that are deleted at once", async () => {
+  test("leaves one when many are deleted concurrently", async () => {
     const { db, close } = openPool(10);
     const owner = await createOwner(db);
     try {
@@ -188,7 +188,7 @@ describe("delete_passkey", () => {
   });
 });
 
-test("nobody but the service role asks about passkeys", async ({ db }) => {
+test("only the service role can call the passkey functions", async ({ db }) => {
   const claims = await createActor(db, {});
   for (const call of [
     `list_passkeys('${claims.sub}')`,

@@ -7,16 +7,16 @@ export type AddedRun = {
   /** YYYY-MM-DD */
   day: string;
   costUsd: string;
-  /** The provider's billing name; null for none, as of runs that the sweep closed. */
+  /** The provider's billing name; null for none, as for runs that the sweep closed. */
   billedBy: string | null;
   account?: string | null;
-  /** The provider's id, in routes. */
+  /** The provider's id, as in routes. */
   providerId?: string;
   usageSource?: string;
   swept?: boolean;
 };
 
-/** Adds a settled run at noon of a day. */
+/** Adds a settled run at noon on a day. */
 export async function addRun(db: Database, run: AddedRun): Promise<void> {
   await db.query(
     `insert into ai.runs (
@@ -43,7 +43,7 @@ export async function addRun(db: Database, run: AddedRun): Promise<void> {
 
 export const dayOf = (month: string, day: number) => `${month}-${String(day).padStart(2, "0")}`;
 
-/** The platform's book as the console uses it, for one provider. */
+/** Opens the platform's book as the console uses it, for one provider. */
 export async function platformBook(db: Database, { provider, month }: { provider: string; month: string }) {
   const admin = await createAdmin(db);
   const call = async (name: string, values: unknown[]) => {
@@ -56,7 +56,7 @@ export async function platformBook(db: Database, { provider, month }: { provider
     adminId: admin.id,
     email: admin.email,
     call,
-    /** The provider's line of the month, or undefined. */
+    /** Returns the provider's line of the month, or undefined. */
     line: async (of = month) =>
       (await call("reconcile_platform", [`${of}-01`])).records.find(
         (each: { provider: string }) => each.provider === provider,

@@ -2,7 +2,7 @@ import { Pool } from "pg";
 import { readStack } from "../../scripts/test/stack.ts";
 import type { Database } from "./database.ts";
 
-/** Connections of their own, each statement a transaction: of role `postgres` for tests of concurrent callers. */
+/** Opens a pool of autocommit connections, with role `postgres` for tests of concurrent callers. */
 export function openPool(
   connections: number,
   connectionString: string = readStack().supabase.dbUrl,
@@ -14,9 +14,9 @@ export function openPool(
 const kept = new Map<string, Database>();
 
 /**
- * As {@link openPool}, for the files of a process one after the other: the first statements of a new connection cost as
- * much as dozens of theirs, since it has to read the catalogue and to compile the triggers that they run. To close it
- * leaves its connections to whoever comes next.
+ * Returns a pool like {@link openPool} that the test files of a process share: a new connection's first statements cost
+ * as much as dozens of later ones, since it reads the catalogue and compiles triggers. `close` keeps the connections
+ * open.
  */
 export function keptPool(): { db: Database; close: () => Promise<void> } {
   const connectionString = readStack().supabase.dbUrl;
@@ -28,7 +28,7 @@ export function keptPool(): { db: Database; close: () => Promise<void> } {
 }
 
 function databaseOn(pool: Pool): Database {
-  // Tests of crashes take the server from under an idle connection; whoever asks next gets another.
+  // Crash tests kill idle connections; the next query gets a new one.
   pool.on("error", () => {});
   return {
     query: async (sql, values) => (await pool.query(sql, values)).rows,

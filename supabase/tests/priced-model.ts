@@ -3,9 +3,9 @@ import { fixturePrices } from "../../scripts/local-stack/services/provider/fixtu
 import type { GatewayTenant } from "./ai-gateway-tenant.ts";
 
 /**
- * Creates a chat model of some providers at {@link fixturePrices}, for the tenant alone.
+ * Creates a chat model with the given providers at {@link fixturePrices}, for the tenant only.
  * @param options.upstream the providers' name for it
- * @param options.providers one for each route, in order
+ * @param options.providers one per route, in order
  * @returns its name
  */
 export async function createPricedModel(
@@ -13,7 +13,7 @@ export async function createPricedModel(
   { upstream = "upstream", providers = ["demo"] }: { upstream?: string; providers?: readonly string[] } = {},
 ): Promise<string> {
   const model = `priced-${randomUUID()}`;
-  // In one statement: the doctor may look at the stack at any time.
+  // In one statement, because the doctor may check the stack at any time.
   await db.query(
     `with model as (
        insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')

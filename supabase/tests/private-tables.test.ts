@@ -10,7 +10,7 @@ const closedTables = async (db: Database) =>
     where n.nspname in ('private', 'ai') and c.relkind in ('r', 'p') order by 1`);
 
 describe("private and ai", () => {
-  test("show no table to anon, to a signed-in user or to the gateway's login", async ({ db }) => {
+  test("hide every table from anon, signed-in users and the gateway's login", async ({ db }) => {
     const tables = await closedTables(db);
     expect(tables.length).toBeGreaterThanOrEqual(3);
     const claims = await createActor(db, {});
@@ -34,12 +34,12 @@ describe("private and ai", () => {
     }
   });
 
-  test("are read by the service role", async ({ db }) => {
+  test("can be read by the service role", async ({ db }) => {
     for (const { name } of await closedTables(db))
       await db.asRole("service_role", () => db.query(`select from ${name} limit 1`));
   });
 
-  test("have row-level security beneath the missing grants", async ({ db }) => {
+  test("have row-level security in addition to missing grants", async ({ db }) => {
     const claims = await createActor(db, {});
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'first')", [claims.sub]);
     await db.query(
@@ -56,7 +56,7 @@ describe("the admin audit log", () => {
       [actor, target],
     );
 
-  test("is added to by the service role and never rewritten by it", async ({ db }) => {
+  test("can be appended to, but not changed, by the service role", async ({ db }) => {
     const [actor, target] = [await createUser(db), await createUser(db)];
     await db.asRole("service_role", () => record(db, actor.id, target.id));
     for (const sql of [
@@ -113,7 +113,7 @@ describe("login challenges", () => {
     "valid_until = null",
     "failed_attempts = 6",
     "kind = 'qr', pair_code_hash = null, expires_at = created_at + interval '1 minute'",
-  ])("are never bound with %s", async (assignment, { db }) => {
+  ])("can't be bound with %s", async (assignment, { db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     const factorId = await enrollFactor(db, { userId: user.id });
@@ -122,7 +122,7 @@ describe("login challenges", () => {
     expect((await failureOf(change)).code).toBe("23514");
   });
 
-  test("keep nothing that could be a token", async ({ db }) => {
+  test("store nothing that could be a token", async ({ db }) => {
     const columns = await db.query<{ name: string }>(
       "select attname as name from pg_attribute where attrelid = 'private.login_challenges'::regclass and attnum > 0",
     );

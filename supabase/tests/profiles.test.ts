@@ -5,7 +5,7 @@ import { test } from "./database.ts";
 const permissionDenied = "42501";
 
 describe("profiles", () => {
-  test.for(mfaStates)("show a person themselves ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
+  test.for(mfaStates)("show a person their own ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
     const claims = await createActor(db, { mfa });
     const rows = await db.asUser(claims, () => db.query("select id from public.profiles"));
     expect(rows).toEqual(satisfied ? [{ id: claims.sub }] : []);
@@ -27,7 +27,7 @@ describe("profiles", () => {
     expect(row).toEqual({ changed: satisfied });
   });
 
-  test("let nobody change a fellow's name", async ({ db }) => {
+  test("don't let a person change another member's name", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role: "admin" });
     const rows = await db.asUser(claims, () =>
@@ -52,7 +52,7 @@ describe("profiles", () => {
     expect(error.code).toBe(permissionDenied);
   });
 
-  test("are closed to anon", async ({ db }) => {
+  test("can't be read by anon", async ({ db }) => {
     const error = await failureOf(() => db.asRole("anon", () => db.query("select from public.profiles")));
     expect(error.code).toBe(permissionDenied);
   });
@@ -71,7 +71,7 @@ describe("profiles", () => {
     ["\u3164\u2800", false],
     ["نگین\u200cالسادات", true],
     ["👩‍💻", true],
-  ] as const)("take a readable name of 1 to 80 characters (%j: %s)", async ([name, allowed], { db }) => {
+  ] as const)("accept a readable name of 1 to 80 characters (%j: %s)", async ([name, allowed], { db }) => {
     const claims = await createActor(db, {});
     const change = () => db.asUser(claims, () => db.query("update public.profiles set display_name = $1", [name]));
     if (allowed) await change();

@@ -1,10 +1,10 @@
-/** A line of a bill: calls that are alike, and what they cost together. */
+/** A line of a bill: identical calls, and their total cost. */
 export type BillLine = {
   name: string;
   calls: number;
   model: string;
   usage: object;
-  /** The tier that the client asks for, and the one of the answer. */
+  /** The requested tier, and the tier in the answer. */
   tier?: [asked: string, served: string];
   stream?: boolean;
   usd: string;
@@ -13,7 +13,7 @@ export type BillLine = {
 export type Bill = { provider: string; accountId?: string; lines: BillLine[]; totalUsd: string };
 
 /**
- * The bills of a month, worked out by hand: tokens × USD per million = millionths of USD, × calls. The list prices:
+ * The bills of a month, calculated by hand: tokens × USD per million = millionths of USD, × calls. The list prices:
  *
  * | model               | input | cache read | cache write | output | other                                      |
  * |---------------------|-------|------------|-------------|--------|--------------------------------------------|
@@ -24,11 +24,11 @@ export type Bill = { provider: string; accountId?: string; lines: BillLine[]; to
  * | sonar-pro           | 3     | –          | –           | 15     | with low, medium, high context: 6, 10, 14  |
  * | sonar-deep-research | 2     | –          | –           | 8      | citations 2, reasoning 3, 1,000 searches 5 |
  *
- * https://developers.openai.com/api/docs/pricing (July 2026; a cache write is 1.25 × input)
- * https://openai.com/api-priority-processing/ and https://developers.openai.com/api/docs/guides/priority-processing
+ * - https://developers.openai.com/api/docs/pricing (July 2026; a cache write is 1.25 × input)
+ * - https://openai.com/api-priority-processing/ and https://developers.openai.com/api/docs/guides/priority-processing
  * (a request that is downgraded is billed as standard)
- * https://api-docs.deepseek.com/quick_start/pricing (V3.1, September 2025)
- * https://docs.perplexity.ai/getting-started/pricing
+ * - https://api-docs.deepseek.com/quick_start/pricing (V3.1, September 2025)
+ * - https://docs.perplexity.ai/getting-started/pricing
  */
 export const bills: readonly Bill[] = [
   {
@@ -207,7 +207,7 @@ export const bills: readonly Bill[] = [
   },
 ];
 
-/** The price book's entries for these models; `trusts` takes the cost that the provider states. */
+/** The price book's entries for these models; `trusts` accepts the cost that the provider reports. */
 export const billedModels = [
   {
     name: "gpt-5.6-terra",

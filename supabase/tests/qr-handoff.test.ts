@@ -9,7 +9,7 @@ import { beginChallenge, bytea, call, decideQr, expire, poll, runnerOf, statusOf
 const claim = (db: Database, options: { begun: Parameters<typeof poll>[2]["begun"]; claims: Claims }) =>
   poll<string>(db, "claim_qr_challenge", options);
 
-/** A browser and a phone of one account, and the browser's challenge. */
+/** Creates a browser and a phone of one account, and the browser's challenge. */
 async function setUp(db: Database) {
   const user = await createUser(db);
   const factorId = await enrollFactor(db, { userId: user.id });
@@ -19,7 +19,7 @@ async function setUp(db: Database) {
   return { user, browser, phone, begun };
 }
 
-/** As the identity backend writes a session that a link opened. */
+/** Creates a session as the identity backend does for one opened by a link. */
 async function mint(db: Database, userId: string): Promise<string> {
   const { session_id } = await signIn(db, { userId });
   await db.query(
@@ -34,7 +34,7 @@ const complete = (db: Database, completion: { id: string; claims: Claims; minted
   call<string>(db, "complete_qr_challenge", completion);
 
 describe("a QR challenge", () => {
-  test("lives for two minutes, keeps hashes alone, and begins as created", async ({ db }) => {
+  test("lasts two minutes, stores only hashes, and begins as created", async ({ db }) => {
     const { browser, begun } = await setUp(db);
     const row = await one(db, {
       sql: `select extract(epoch from expires_at - created_at)::int as seconds, to_jsonb(c)::text as text
@@ -46,7 +46,7 @@ describe("a QR challenge", () => {
     expect(await statusOf(db, { kind: "qr", begun, claims: browser })).toBe("created");
   });
 
-  test("goes from created to approved to consumed, each once", async ({ db }) => {
+  test("changes from created to approved to consumed, each once", async ({ db }) => {
     const { user, browser, phone, begun } = await setUp(db);
     expect(await claim(db, { begun, claims: browser })).toBe("created");
     expect(await decideQr(db, { begun, claims: phone })).toBe("approved");
@@ -83,15 +83,15 @@ describe("a QR challenge", () => {
 
   test.for([
     ["another account's phone", "forbidden", (_: Claims, other: Claims) => other],
-    ["the very browser", "forbidden", (browser: Claims) => browser],
-  ] as const)("is not approved or rejected by %s", async ([, outcome, who], { db }) => {
+    ["the requesting browser itself", "forbidden", (browser: Claims) => browser],
+  ] as const)("can't be approved or rejected by %s", async ([, outcome, who], { db }) => {
     const { browser, phone, begun } = await setUp(db);
     const claims = who(browser, await createActor(db, {}));
     for (const approve of [true, false]) expect(await decideQr(db, { begun, claims, approve })).toBe(outcome);
     expect(await decideQr(db, { begun, claims: phone })).toBe("approved");
   });
 
-  test("is not known by a wrong secret or id", async ({ db }) => {
+  test("is not found with a wrong secret or id", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     for (const wrong of [
       { ...begun, secret: "x" },
@@ -104,7 +104,7 @@ describe("a QR challenge", () => {
     }
   });
 
-  test("is not another session's to look at or to consume", async ({ db }) => {
+  test("can't be read or consumed by another session", async ({ db }) => {
     const { user, phone, begun } = await setUp(db);
     await decideQr(db, { begun, claims: phone });
     const sibling = await signIn(db, { userId: user.id });
@@ -114,7 +114,7 @@ describe("a QR challenge", () => {
     }
   });
 
-  test("is not approved after its time, nor consumed though it was approved before", async ({ db }) => {
+  test("can't be approved after it expired, or consumed even if it was approved before", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await expire(db, begun);
     expect(await decideQr(db, { begun, claims: phone })).toBe("expired");
@@ -126,7 +126,7 @@ describe("a QR challenge", () => {
     expect(await statusOf(db, { kind: "qr", begun: next, claims: browser })).toBe("expired");
   });
 
-  test("that was rejected stays so", async ({ db }) => {
+  test("that was rejected remains rejected", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     expect(await decideQr(db, { begun, claims: phone, approve: false })).toBe("rejected");
     expect(await claim(db, { begun, claims: browser })).toBe("rejected");
@@ -134,7 +134,7 @@ describe("a QR challenge", () => {
   });
 
   test.for(["approver signed out", "creator signed out", "boundary moved", "banned"] as const)(
-    "is not consumed once: %s",
+    "can't be consumed once: %s",
     async (event, { db }) => {
       const { user, browser, phone, begun } = await setUp(db);
       await decideQr(db, { begun, claims: phone });
@@ -148,8 +148,8 @@ describe("a QR challenge", () => {
     },
   );
 
-  test.for(["approver signed out", "boundary moved", "another account's session", "the lease ran out"] as const)(
-    "is not completed where, since the claim: %s",
+  test.for(["approver signed out", "boundary moved", "another account's session", "the lease has expired"] as const)(
+    "can't be completed if, since the claim: %s",
     async (event, { db }) => {
       const { user, browser, phone, begun } = await setUp(db);
       await decideQr(db, { begun, claims: phone });
@@ -159,17 +159,17 @@ describe("a QR challenge", () => {
         await db.query("delete from auth.sessions where id = $1", [phone.session_id]);
       if (event === "boundary moved") await requireNow(db, user.id);
       if (event === "another account's session") mintedSessionId = await mint(db, (await createUser(db)).id);
-      if (event === "the lease ran out") {
+      if (event === "the lease has expired") {
         await db.query("update private.login_challenges set lease_expires_at = now() where id = $1", [begun.id]);
         expect(await statusOf(db, { kind: "qr", begun, claims: browser })).toBe("expired");
       }
-      const outcome = event === "the lease ran out" ? "expired" : "rejected";
+      const outcome = event === "the lease has expired" ? "expired" : "rejected";
       expect(await complete(db, { id: begun.id, claims: browser, mintedSessionId })).toBe(outcome);
       expect(await claim(db, { begun, claims: browser })).toBe(outcome);
     },
   );
 
-  test("goes back to approved by who claimed it", async ({ db }) => {
+  test("is returned to approved by the caller that claimed it", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await call(db, "release_qr_challenge", begun.id);
     expect(await statusOf(db, { kind: "qr", begun, claims: browser })).toBe("created");
@@ -190,7 +190,7 @@ describe("a QR challenge", () => {
     expect(await decideQr(db, { begun, claims: phone })).toBe("expired");
   });
 
-  test("is begun 20 times in 15 minutes, and not a 21st", async ({ db }) => {
+  test("can be begun 20 times in 15 minutes, and not a 21st time", async ({ db }) => {
     const { browser } = await setUp(db);
     const begin = async () => (await beginChallenge(db, { kind: "qr", claims: browser })).answer;
     for (let nth = 2; nth <= 20; nth += 1) expect(await begin()).toMatchObject({ outcome: "begun" });
@@ -203,7 +203,7 @@ describe("a QR challenge", () => {
     expect(await begin()).toMatchObject({ outcome: "begun" });
   });
 
-  test("is for our server alone", async ({ db }) => {
+  test("can be used by our server only", async ({ db }) => {
     const { browser, begun } = await setUp(db);
     for (const [name, argument] of [
       ["begin_login_challenge", "{}"],
@@ -222,7 +222,7 @@ describe("a QR challenge", () => {
   });
 });
 
-/** Moves the boundary past the proofs of every session that there is. */
+/** Moves the boundary past the proofs of all existing sessions. */
 async function requireNow(db: Database, userId: string): Promise<void> {
   const boundary = await currentSecond(db);
   await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");
@@ -241,7 +241,7 @@ async function requireNow(db: Database, userId: string): Promise<void> {
   ]);
 }
 
-test("challenges are swept an hour after their end, bound ones once they are no longer valid", async ({ db }) => {
+test("challenges are deleted an hour after they end, bound ones once they are no longer valid", async ({ db }) => {
   const { browser, begun } = await setUp(db);
   const age = (interval: string) =>
     db.query(
@@ -258,7 +258,7 @@ test("challenges are swept an hour after their end, bound ones once they are no 
   expect(await kept()).toBe(false);
 });
 
-test("of 60 approvals at once one counts, and of 60 polls at once one claims", async () => {
+test("one of 60 concurrent approvals counts, and one of 60 concurrent polls claims", async () => {
   const pool = new Pool({ connectionString: readStack().supabase.dbUrl, max: 20 });
   const outside = runnerOf(pool);
   const client = outside as Database;

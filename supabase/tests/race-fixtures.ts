@@ -3,10 +3,10 @@ import { readStack } from "../../scripts/test/stack.ts";
 import { openPools } from "./app-fixtures.ts";
 import { type Database, one } from "./database.ts";
 
-/** Who speaks on a line. */
+/** The role of a connection. */
 export type LineRole = "service_role" | "postgres";
 
-/** One connection whose transaction the test begins and ends, as the service role or as the identity backend. */
+/** Opens a connection whose transaction the test controls, as the service role or as the identity backend. */
 export async function openLine(role: LineRole): Promise<{ db: Database; client: Client; pid: number }> {
   const url = new URL(readStack().supabase.dbUrl);
   if (role !== "postgres") url.searchParams.set("options", `-c role=${role}`);
@@ -21,7 +21,7 @@ export async function openLine(role: LineRole): Promise<{ db: Database; client: 
   return { db, client, pid };
 }
 
-/** What somebody has begun waits for a lock of the connection `blocker`, or is through. */
+/** Waits until `work` waits for a lock of the connection `blocker`, or is done. */
 export async function untilItWaits(
   db: Database,
   { work, blocker }: { work: Promise<unknown>; blocker: number },
@@ -39,7 +39,7 @@ export async function untilItWaits(
   }
 }
 
-/** Sets a scene, lets `early` begin and stay open until `late` waits for it, and then looks. */
+/** Creates a scene, begins `early` and keeps it open until `late` waits for it, then runs `after`. */
 export async function race<Scene>({
   scene,
   early,

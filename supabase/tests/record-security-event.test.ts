@@ -9,7 +9,7 @@ const chrome =
   "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36";
 const laptop = { ip: "203.0.113.7", device: "Chrome on macOS", userAgent: chrome };
 
-/** Who gets a mail about an event, at once. */
+/** Returns who is emailed about an event immediately. */
 const recipientsOf = async (db: Database, answer: Answer) =>
   (
     await db.query<{ recipient: string }>(
@@ -29,7 +29,7 @@ async function record(db: Database, event: Record<string, unknown>): Promise<Ans
 }
 
 describe("record_security_event", () => {
-  test("adds one event with every field, at the database's time, and queues the mail to the owner", async ({ db }) => {
+  test("adds one event with every field, at the database's time, and queues the email to the owner", async ({ db }) => {
     const { id: userId, email } = await createUser(db);
     const sessionId = "0b9dbb1c-5a0c-4f7e-8f0f-0f8b62a2d7aa";
     const answer = await record(db, {
@@ -59,7 +59,7 @@ describe("record_security_event", () => {
     });
   });
 
-  test("knows no new place at the first sign-in, nor at one as before", async ({ db }) => {
+  test("reports no new location for the first sign-in, or for one from the same location", async ({ db }) => {
     const { id: userId } = await createUser(db);
     for (let visit = 0; visit < 3; visit += 1)
       expect(await recipientsOf(db, await record(db, { userId }))).toHaveLength(0);
@@ -70,7 +70,7 @@ describe("record_security_event", () => {
     ["another address", { ip: "203.0.113.8" }, true],
     ["a newer version of the same browser", { userAgent: chrome.replaceAll("150.0", "151.2") }, false],
     ["another kind of event", { kind: "mfa_approved", userAgent: firefox }, false],
-  ] as const)("after a sign-in, takes %s for a new place: %s", async ([, change, expected], { db }) => {
+  ] as const)("after a sign-in, treats %s as a new location: %s", async ([, change, expected], { db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId });
     expect(await recipientsOf(db, await record(db, { userId, ...change }))).toHaveLength(Number(expected));
@@ -81,13 +81,13 @@ describe("record_security_event", () => {
     ["2001:db8:1:2::1", "2001:db8:1:2:ffff::9", false],
     ["2001:db8:1:2::1", "2001:db8:1:3::1", true],
     ["203.0.113.7", "::ffff:203.0.113.7", true],
-  ] as const)("takes %s and then %s for a new place: %s", async ([before, after, expected], { db }) => {
+  ] as const)("treats %s and then %s as a new location: %s", async ([before, after, expected], { db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId, ip: before });
     expect(await recipientsOf(db, await record(db, { userId, ip: after }))).toHaveLength(Number(expected));
   });
 
-  test("mails a recovery from a new place once", async ({ db }) => {
+  test("emails a recovery from a new location once", async ({ db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId });
     const visit = { userId, sessionId: "0b9dbb1c-5a0c-4f7e-8f0f-0f8b62a2d7aa", userAgent: firefox };
@@ -95,41 +95,41 @@ describe("record_security_event", () => {
     expect(await recipientsOf(db, await record(db, { ...visit, method: "recovery" }))).toEqual([]);
   });
 
-  test("knows the two parts of a place only together", async ({ db }) => {
+  test("matches the two parts of a location only together", async ({ db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId });
     await record(db, { userId, ip: "198.51.100.1", userAgent: firefox });
     expect(await recipientsOf(db, await record(db, { userId, ip: "198.51.100.1" }))).toHaveLength(1);
   });
 
-  test("knows nobody's place by another's sign-ins", async ({ db }) => {
+  test("does not match a location from another account's sign-ins", async ({ db }) => {
     const [{ id: userId }, other] = [await createUser(db), await createUser(db)];
     await record(db, { userId });
     await record(db, { userId: other.id, userAgent: firefox });
     expect(await recipientsOf(db, await record(db, { userId, userAgent: firefox }))).toHaveLength(1);
   });
 
-  test("gives servers of release 0.1.0 no address, so that they send no second mail", async ({ db }) => {
+  test("returns no address to servers of release 0.1.0, so that they send no second email", async ({ db }) => {
     const { id: userId } = await createUser(db);
     expect(await record(db, { userId, kind: "password_changed" })).toMatchObject({ email: null, newPlace: false });
   });
 
-  test("says nothing of an account that is not there", async ({ db }) => {
+  test("returns nothing for an account that does not exist", async ({ db }) => {
     expect(await record(db, { userId: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11" })).toBe(null);
   });
 
-  test("queues no mail for an account without email", async ({ db }) => {
+  test("queues no email for an account without an email address", async ({ db }) => {
     const { id: userId } = await createUser(db);
     await db.query("update auth.users set email = null where id = $1", [userId]);
     expect(await recipientsOf(db, await record(db, { userId, kind: "password_changed" }))).toEqual([]);
   });
 
-  test.for(["anon", "gateway"] as const)("is closed to %s", async (role, { db }) => {
+  test.for(["anon", "gateway"] as const)("can't be called by %s", async (role, { db }) => {
     const call = () => db.asRole(role, () => db.query("select private.record_security_event('{}')"));
     expect((await failureOf(call)).code).toBe("42501");
   });
 
-  test("is closed to the account itself", async ({ db }) => {
+  test("can't be called by the account itself", async ({ db }) => {
     const claims = await createActor(db, {});
     const call = () => db.asUser(claims, () => db.query("select private.record_security_event('{}')"));
     expect((await failureOf(call)).code).toBe("42501");

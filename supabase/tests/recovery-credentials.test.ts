@@ -38,7 +38,7 @@ const policyOf = async (db: Database, userId: string) =>
   ).policy;
 
 describe("a recovery credential", () => {
-  test("lets its owner in once, by the link or by the code", async ({ db }) => {
+  test("signs its owner in once, by the link or by the code", async ({ db }) => {
     const { email, userId, overrideId, credentialId, tokenHash, codeHash } = await setting(db);
     expect(await byLink(db, { tokenHash })).toEqual({
       outcome: "consumed",
@@ -69,7 +69,7 @@ describe("a recovery credential", () => {
     ]);
   });
 
-  test("can be used again by the browser that used it, until it ends", async ({ db }) => {
+  test("can be reused by the browser that used it, until it expires", async ({ db }) => {
     const { email, userId, actor, overrideId, credentialId, tokenHash, codeHash } = await setting(db);
     const [own, other] = ["a1".repeat(32), "b2".repeat(32)];
     const use = (browserHash: string | null, proof: object = { tokenHash }) =>
@@ -89,7 +89,7 @@ describe("a recovery credential", () => {
       ).email;
     await allow();
     expect(await use(own)).toMatchObject({ outcome: "consumed" });
-    // While its session is being made, it is refused.
+    // It is refused while its session is being created.
     expect(await use(own)).toEqual(rejected);
     await allow();
     for (const browserHash of [other, null]) expect(await use(browserHash)).toEqual(rejected);
@@ -97,12 +97,12 @@ describe("a recovery credential", () => {
     expect(await use(own, { email, codeHash: wrongHash })).toEqual(rejected);
     expect(await lastEvent(db, email)).toBe("reject wrong_code");
     expect(await use(own, { email, codeHash })).toMatchObject({ outcome: "consumed", replacedPassword: true });
-    // No session came of it: it goes back to the same browser alone.
+    // No session was created, so only the same browser can use it again.
     await db.query("select private.release_recovery_credential($1)", [credentialId]);
     for (const browserHash of [other, null]) expect(await use(browserHash)).toEqual(rejected);
     expect([await emailOfLink(own), await emailOfLink(other)]).toEqual([email, null]);
     expect(await use(own)).toMatchObject({ outcome: "consumed" });
-    // The owner has ended the session that it made.
+    // The owner has ended the session it created.
     const made = await allow();
     await db.query("select private.sign_out_everywhere($1, $2)", [userId, made]);
     expect(await use(own)).toEqual(rejected);
@@ -114,7 +114,7 @@ describe("a recovery credential", () => {
     expect(await lastEvent(db, email)).toBe("reject superseded");
   });
 
-  test("ends after 15 minutes", async ({ db }) => {
+  test("expires after 15 minutes", async ({ db }) => {
     const { credentialId, tokenHash, email } = await setting(db);
     const shift = (seconds: number) =>
       db.query(
@@ -138,11 +138,11 @@ describe("a recovery credential", () => {
       "reject inactive",
     ],
     [
-      "switched to normal login alone",
+      "switched to normal login only",
       "update private.recovery_overrides set recovery_email = false where id = $1",
       "reject switched_off",
     ],
-  ] as const)("is worth nothing once its override is %s", async ([, sql, event], { db }) => {
+  ] as const)("is void once its override is %s", async ([, sql, event], { db }) => {
     const { email, overrideId, tokenHash, codeHash } = await setting(db);
     await db.query(sql, [overrideId]);
     expect(await byLink(db, { tokenHash })).toEqual(rejected);
@@ -150,7 +150,7 @@ describe("a recovery credential", () => {
     expect(await byCode(db, { email, codeHash })).toEqual(rejected);
   });
 
-  test("ends with the next one that is sent, and with a mail that did not go out", async ({ db }) => {
+  test("ends when the next one is sent, and when its email was not sent", async ({ db }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
     await agePastPause(db, overrideId);
     const second = await issue(db, { actor, overrideId });
@@ -162,9 +162,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, second)).toEqual(rejected);
   });
 
-  test("is not followed by another in its first three minutes, unless it was used or never went out", async ({
-    db,
-  }) => {
+  test("can't be followed by another in its first three minutes, unless it was used or never sent", async ({ db }) => {
     const { actor, email, overrideId, credentialId, ...first } = await setting(db);
     const hashes = { tokenHash: wrongHash, codeHash: wrongHash, codeSalt: wrongHash.slice(32) };
     const next = () => ask(db, "issue_recovery_credential", { actor, overrideId, reason: "asked", ...hashes });
@@ -189,7 +187,7 @@ describe("a recovery credential", () => {
     expect(await next()).toMatchObject({ email });
   });
 
-  test("is given back where no session came of it, within two minutes", async ({ db }) => {
+  test("can be released within two minutes if no session was created", async ({ db }) => {
     const { credentialId, tokenHash } = await setting(db);
     const release = () => db.query("select private.release_recovery_credential($1)", [credentialId]);
     await byLink(db, { tokenHash });
@@ -202,7 +200,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, { tokenHash })).toEqual(rejected);
   });
 
-  test("that is given back after a newer one was sent stays ended", async ({ db }) => {
+  test("released after a newer one was sent stays ended", async ({ db }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
     await byLink(db, first);
     const second = await issue(db, { actor, overrideId });
@@ -212,7 +210,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, second)).toMatchObject({ outcome: "consumed" });
   });
 
-  test("is worth nothing to the admin who made its override and has come by the email", async ({ db }) => {
+  test("can't be used by the admin who created its override, even after taking over the email", async ({ db }) => {
     const { email, userId, overrideId, ...issued } = await setting(db);
     await db.query("update private.recovery_overrides set created_by = $2 where id = $1", [overrideId, userId]);
     expect(await byLink(db, issued)).toEqual(rejected);
@@ -220,14 +218,14 @@ describe("a recovery credential", () => {
     expect((await eventsOf(db, email)).slice(-2)).toEqual(["reject oneself", "reject oneself"]);
   });
 
-  test("of an email without an account names none, so that one is made", async ({ db }) => {
+  test("for an email without an account returns none, so that one is created", async ({ db }) => {
     const { actor } = await needHelp(db);
     const email = `new-${actor}@example.test`;
     const { tokenHash } = await issue(db, { actor, overrideId: await override(db, { actor, email }) });
     expect(await byLink(db, { tokenHash })).toMatchObject({ outcome: "consumed", email, userId: null, waitMs: 0 });
   });
 
-  test("says whether the account is banned", async ({ db }) => {
+  test("reports whether the account is banned", async ({ db }) => {
     const { userId, tokenHash } = await setting(db);
     await db.query(
       "update auth.users set banned_until = now() + interval '1 day', email_confirmed_at = now() where id = $1",
@@ -236,7 +234,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, { tokenHash })).toMatchObject({ banned: true, confirmed: true });
   });
 
-  test("shows whose it is to who has it, without consuming it", async ({ db }) => {
+  test("shows its account to its holder without being consumed", async ({ db }) => {
     const { email, tokenHash } = await setting(db);
     const look = async () =>
       (
@@ -251,8 +249,8 @@ describe("a recovery credential", () => {
   });
 });
 
-describe("the policy of who recovers", () => {
-  test("counts nothing of before, neither sign-in nor second factor", async ({ db }) => {
+describe("the policy during a recovery", () => {
+  test("accepts no earlier proof, neither sign-in nor second factor", async ({ db }) => {
     const policy = { version: 1, required: true, boundary: 5, primaryBoundary: null, recovery: "none", generation: 3 };
     const { userId, tokenHash } = await setting(db, { appMetadata: { platform_required_mfa: policy } });
     const second = await currentSecond(db);
@@ -286,7 +284,7 @@ describe("the policy of who recovers", () => {
     expect(await policyOf(db, claims.sub)).toMatchObject({ required: false });
   });
 
-  test("stays closed where authenticators are being removed, or nobody can read it", async ({ db }) => {
+  test("stays closed while authenticators are being removed, or if it can't be read", async ({ db }) => {
     const policy = { version: 1, required: false, boundary: 5, recovery: "in_progress", generation: 3 };
     const closed = await setting(db, { appMetadata: { platform_required_mfa: policy } });
     await byLink(db, closed);
@@ -300,7 +298,7 @@ describe("the policy of who recovers", () => {
 describe("wrong codes", () => {
   const guess = (db: Database, email: string) => byCode(db, { email, codeHash: wrongHash });
 
-  test("are five, then no code of that email counts for 24 hours, reissued or not, and the link lives on", async ({
+  test("after the fifth block all codes of that email for 24 hours, even reissued ones, but not the link", async ({
     db,
   }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
@@ -334,14 +332,14 @@ describe("wrong codes", () => {
     expect(await byLink(db, first)).toEqual(rejected);
   });
 
-  test("that are four leave the fifth to be right", async ({ db }) => {
+  test("up to four allow the fifth to be right", async ({ db }) => {
     const { email, codeHash } = await setting(db);
     for (let wrong = 0; wrong < 4; wrong += 1) await guess(db, email);
     expect(await byCode(db, { email, codeHash })).toMatchObject({ outcome: "consumed" });
     expect(await db.query("select from private.recovery_code_guesses where email = $1", [email])).toEqual([]);
   });
 
-  test("of an email that was sent none are no guesses", async ({ db }) => {
+  test("for an email without a sent code don't count as guesses", async ({ db }) => {
     const { actor } = await needHelp(db);
     const email = `${actor}@example.test`;
     expect(await guess(db, email)).toEqual(rejected);
@@ -354,21 +352,21 @@ describe("wrong codes", () => {
     expect(await lastEvent(db, mine.email)).toBe("reject wrong_code");
   });
 
-  test("know one salt, whether there is a code or not, and another for each mail", async ({ db }) => {
+  test("use a salt per email address, with or without a code, that changes with each email sent", async ({ db }) => {
     const { actor, email, overrideId } = await setting(db);
     const salt = async (of: string) =>
       (await one<{ salt: string }>(db, { sql: "select private.recovery_code_salt($1) as salt", values: [of] })).salt;
-    const [first, nobodys] = [await salt(email), await salt("nobody@example.test")];
-    for (const one of [first, nobodys]) expect(one).toMatch(/^[0-9a-f]{32}$/);
-    expect(await salt("NOBODY@example.test")).toBe(nobodys);
+    const [first, ofUnknown] = [await salt(email), await salt("unknown@example.test")];
+    for (const one of [first, ofUnknown]) expect(one).toMatch(/^[0-9a-f]{32}$/);
+    expect(await salt("UNKNOWN@example.test")).toBe(ofUnknown);
     await agePastPause(db, overrideId);
     await issue(db, { actor, overrideId });
     expect(await salt(email)).not.toBe(first);
   });
 });
 
-describe(`of ${callers} at once`, () => {
-  test("by link and by code one gets in", async () => {
+describe(`with ${callers} concurrent callers`, () => {
+  test("one use by link or code succeeds", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {
@@ -386,7 +384,7 @@ describe(`of ${callers} at once`, () => {
     }
   });
 
-  test("by the browser that repeats it one gets in, and others none", async () => {
+  test("one retry by the same browser succeeds, and none by others", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {
@@ -407,7 +405,7 @@ describe(`of ${callers} at once`, () => {
     }
   });
 
-  test("one recovery mail is sent", async () => {
+  test("one recovery email is sent", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {
@@ -422,7 +420,7 @@ describe(`of ${callers} at once`, () => {
     }
   });
 
-  test("five guesses are judged, and the right code among the others comes too late", async () => {
+  test("five guesses are checked, and a right code among the rest is too late", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {

@@ -8,7 +8,7 @@ type Query = Pick<Database, "query">;
 const newHash = () => randomBytes(32).toString("hex");
 export const wrongHash = "00".repeat(32);
 
-/** Calls a function that takes one request as jsonb. */
+/** Calls a function that takes one jsonb request. */
 export async function ask(db: Query, name: string, request: object): Promise<Answer> {
   const about = { ip: "192.0.2.7", userAgent: "test", requestId: "request-1" };
   const [row] = await db.query<{ answer: Answer }>(`select private.${name}($1) as answer`, [
@@ -19,7 +19,7 @@ export async function ask(db: Query, name: string, request: object): Promise<Ans
 
 export type Setting = { actor: string; userId: string; email: string };
 
-/** An admin, and an account in need of help. */
+/** Creates an admin, and an account in need of recovery. */
 export async function needHelp(db: Database, options: { appMetadata?: object } = {}): Promise<Setting> {
   const { sub: actor } = await createActor(db, {});
   await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
@@ -27,7 +27,7 @@ export async function needHelp(db: Database, options: { appMetadata?: object } =
   return { actor, userId, email };
 }
 
-/** Makes an override. */
+/** Creates an override. */
 export async function override(
   db: Query,
   { actor, email, ...options }: { actor: string; email: string; [option: string]: unknown },
@@ -61,7 +61,7 @@ export async function issue(db: Query, { actor, overrideId }: { actor: string; o
   return { credentialId: answer.credentialId, ...hashes };
 }
 
-/** Makes the mails of an override old enough to be followed by another. */
+/** Backdates an override's emails enough for another one to be sent. */
 export async function agePastPause(db: Query, overrideId: string): Promise<void> {
   await db.query(
     `update private.recovery_credentials
@@ -71,17 +71,17 @@ export async function agePastPause(db: Query, overrideId: string): Promise<void>
   );
 }
 
-/** What became of it, and why, which is recorded alone. */
+/** Returns the recorded outcomes and their reasons, which are visible nowhere else. */
 export async function eventsOf(db: Query, email: string): Promise<string[]> {
   const rows = await db.query<{ event: string }>(
-    // Within one transaction all are of one moment.
+    // Within one transaction all have the same timestamp.
     "select kind || ' ' || outcome as event from private.recovery_events where email = $1 order by ctid",
     [email],
   );
   return rows.map(({ event }) => event);
 }
 
-/** An account and an admin that other connections see; to be removed. */
+/** Commits an account and an admin that other connections can see. Call `remove` afterwards. */
 export async function commitPeople(db: Query): Promise<Setting & { remove(): Promise<void> }> {
   const [actor, userId] = [randomUUID(), randomUUID()];
   for (const id of [actor, userId])

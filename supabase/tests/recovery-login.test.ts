@@ -20,7 +20,7 @@ const prove = (db: Database, request: { email: string; password: string }) =>
   ask(db, "verify_override_password", request);
 
 describe("a password under an override", () => {
-  test.for(["$2a$", "$2b$", "$2y$"])("is proven against a hash by the name %s", async (prefix, { db }) => {
+  test.for(["$2a$", "$2b$", "$2y$"])("is verified against a hash with the prefix %s", async (prefix, { db }) => {
     const { email, userId, overrideId } = await setting(db, { prefix });
     expect(await prove(db, { email: email.toUpperCase(), password })).toEqual({
       outcome: "proven",
@@ -38,13 +38,13 @@ describe("a password under an override", () => {
     for (const { row } of rows) expect(row).not.toContain(password);
   });
 
-  test("is not looked at without an override, or with one for recovery mails alone", async ({ db }) => {
+  test("is not checked without an override, or with one for recovery emails only", async ({ db }) => {
     const { email } = await setting(db, { normalLogin: false });
     expect(await prove(db, { email, password })).toEqual({ outcome: "none" });
-    expect(await prove(db, { email: "nobody@example.test", password })).toEqual({ outcome: "none" });
+    expect(await prove(db, { email: "unknown@example.test", password })).toEqual({ outcome: "none" });
   });
 
-  test("proves no email that nobody confirmed, of an account as old as the override or younger", async ({ db }) => {
+  test("does not prove an unconfirmed email of an account as old as the override or younger", async ({ db }) => {
     const { email, userId } = await setting(db);
     const born = (secondsBefore: number) =>
       db.query(
@@ -65,7 +65,7 @@ describe("a password under an override", () => {
     expect(await prove(db, { email, password })).toMatchObject({ outcome: "proven", confirmed: false });
   });
 
-  test("is worth nothing to the admin who made the override and has come by the email", async ({ db }) => {
+  test("can't be used by the admin who created the override, even after taking over the email", async ({ db }) => {
     const { email, userId, overrideId } = await setting(db);
     await db.query("update private.recovery_overrides set created_by = $2 where id = $1", [overrideId, userId]);
     expect(await one(db, { sql: "select private.active_login_override($1) as id", values: [email] })).toEqual({
@@ -75,7 +75,7 @@ describe("a password under an override", () => {
     expect((await eventsOf(db, email)).at(-1)).toBe("reject login_oneself");
   });
 
-  test("is never that of an account without one", async ({ db }) => {
+  test("never matches an account without a password", async ({ db }) => {
     const { email, userId } = await setting(db);
     for (const none of ["", null]) {
       await db.query("update auth.users set encrypted_password = $2 where id = $1", [userId, none]);
@@ -83,7 +83,7 @@ describe("a password under an override", () => {
     }
   });
 
-  test("can be tried a hundred times an hour, not once more", async ({ db }) => {
+  test("can be tried a hundred times an hour, and not once more", async ({ db }) => {
     const { email } = await setting(db);
     await db.query(
       `select private.consume_attempt(b.subject, 'override_password', b.scope, b.step, b.per)
@@ -105,7 +105,7 @@ describe("an attempt under an override", () => {
       })
     ).answer;
 
-  test("is let past the email's own limits, ten times a quarter of an hour", async ({ db }) => {
+  test("bypasses the email's own limits, ten times in 15 minutes", async ({ db }) => {
     for (let attempt = 0; attempt < 10; attempt += 1) await begin(db, {});
     expect(await begin(db, {})).toMatchObject({ allowed: false });
     for (let attempt = 0; attempt < 10; attempt += 1)
@@ -113,7 +113,7 @@ describe("an attempt under an override", () => {
     expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "limited" });
   });
 
-  test("is not let past a blocked address, nor past the limit of one", async ({ db }) => {
+  test("does not bypass a blocked address, or an address's limit", async ({ db }) => {
     for (let attempt = 0; attempt < 60; attempt += 1) await begin(db, { email: `${attempt}@example.test` });
     expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "limited" });
     await db.query(

@@ -16,7 +16,7 @@ const loginOverride = async (db: Database, email: string) =>
   (await one<{ id: string | null }>(db, { sql: "select private.active_login_override($1) as id", values: [email] })).id;
 
 describe("an override", () => {
-  test("lasts seven days unless said otherwise, is logged, and holds for its email in any case", async ({ db }) => {
+  test("lasts seven days by default, is logged, and applies to its email in any case", async ({ db }) => {
     const { actor, userId, email } = await needHelp(db);
     const { overrideId } = await create(db, { actor, email: ` ${email.toUpperCase()} ` });
     expect(await loginOverride(db, email.toUpperCase())).toBe(overrideId);
@@ -42,7 +42,7 @@ describe("an override", () => {
     [30 * 86_400 + 1, false],
     [0, false],
     [-1, false],
-  ] as const)("of %d seconds is taken: %s", async ([lifetimeSeconds, taken], { db }) => {
+  ] as const)("of %d seconds is accepted: %s", async ([lifetimeSeconds, taken], { db }) => {
     const { actor, email } = await needHelp(db);
     const answer = await create(db, { actor, email, lifetimeSeconds });
     expect(answer).toEqual(
@@ -50,7 +50,7 @@ describe("an override", () => {
     );
   });
 
-  test("ends at its time, and by revocation", async ({ db }) => {
+  test("ends when it expires, and when it is revoked", async ({ db }) => {
     const { actor, email } = await needHelp(db);
     const overrideId = await override(db, { actor, email, lifetimeSeconds: 60 });
     expect(await create(db, { actor, email })).toEqual({ refused: "active" });
@@ -85,7 +85,7 @@ describe("an override", () => {
     ]);
   });
 
-  test("has two switches, of which one is on", async ({ db }) => {
+  test("has two switches, at least one of which is on", async ({ db }) => {
     const { actor, email } = await needHelp(db);
     const overrideId = await override(db, { actor, email, normalLogin: false });
     expect(await loginOverride(db, email)).toBeNull();
@@ -99,7 +99,7 @@ describe("an override", () => {
     expect((await failureOf(neither)).code).toBe("23514");
   });
 
-  test("is no business of who is no admin, nor of the account itself; both are recorded", async ({ db }) => {
+  test("is refused to non-admins and to the account itself, and both refusals are recorded", async ({ db }) => {
     const { actor, email } = await needHelp(db);
     const stranger = (await createActor(db, {})).sub;
     expect(await create(db, { actor: stranger, email })).toEqual({ refused: "forbidden" });
@@ -117,7 +117,7 @@ describe("an override", () => {
     expect(await eventsOf(db, own)).toEqual(["reject oneself"]);
   });
 
-  test("of one email is one of 50 at once", async () => {
+  test("is created once for 50 concurrent callers with one email", async () => {
     const { db, close } = openPool(50);
     const people = await commitPeople(db);
     try {
@@ -131,7 +131,7 @@ describe("an override", () => {
     }
   });
 
-  test("shows the console everything of an email but its link and code", async ({ db }) => {
+  test("shows the console everything about an email except its link and code", async ({ db }) => {
     const { actor, userId, email } = await needHelp(db);
     const overrideId = await override(db, { actor, email });
     const { tokenHash, codeHash } = await issue(db, { actor, overrideId });
@@ -152,14 +152,14 @@ describe("an override", () => {
       ],
     });
     for (const secret of [tokenHash, codeHash]) expect(JSON.stringify(overview)).not.toContain(secret);
-    const nobody = await one<{ overview: object }>(db, {
-      sql: "select private.recovery_overview('nobody@example.test') as overview",
+    const unknown = await one<{ overview: object }>(db, {
+      sql: "select private.recovery_overview('unknown@example.test') as overview",
     });
-    expect(nobody.overview).toMatchObject({ account: null, overrides: [], events: [], codes: null, counters: [] });
+    expect(unknown.overview).toMatchObject({ account: null, overrides: [], events: [], codes: null, counters: [] });
   });
 });
 
-test("nobody but the service role calls any of it", async ({ db }) => {
+test("only the service role can call any of these functions", async ({ db }) => {
   const claims = await createActor(db, {});
   const calls: (() => Promise<unknown>)[] = [
     ...["create_recovery_override", "revoke_recovery_override", "issue_recovery_credential"].map(
@@ -184,7 +184,7 @@ test("nobody but the service role calls any of it", async ({ db }) => {
   }
 });
 
-test("the log of recoveries is added to, and not rewritten", async ({ db }) => {
+test("the recovery log can be appended to but not changed", async ({ db }) => {
   for (const sql of ["update private.recovery_events set outcome = 'x'", "delete from private.recovery_events"])
     expect((await failureOf(() => db.asRole("service_role", () => db.query(sql)))).code).toBe("42501");
 });

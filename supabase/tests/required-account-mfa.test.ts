@@ -33,13 +33,13 @@ function appMetadataOf(vector: Vector): object {
   return "policy" in vector ? { platform_required_mfa: vector.policy } : {};
 }
 
-/** What the row-level policies decide for a token: its own profile is there or it is not. */
+/** Returns whether the row-level policies show the token its own profile. */
 async function seesOwnProfile(db: Database, claims: Claims): Promise<boolean> {
   const rows = await db.asUser(claims, () => db.query("select from public.profiles where id = $1", [claims.sub]));
   return rows.length === 1;
 }
 
-describe("the rule, on facts alone", () => {
+describe("the rule, on facts only", () => {
   test.for(cases)("$name", async (vector, { db }) => {
     const row = await one(db, {
       sql: `select
@@ -94,7 +94,7 @@ const anyFacts = fc.record({
   approvalSecond: fc.option(fc.integer({ min: vectorSecond - 2, max: vectorSecond + 2 })),
 });
 
-test("SQL and TypeScript agree on 2,000 facts that nobody chose", async ({ db }) => {
+test("SQL and TypeScript agree on 2,000 random facts", async ({ db }) => {
   const sample = fc.sample(anyFacts, 2_000);
   const rows = await db.query<{ state: string; satisfied: boolean }>(
     `select private.required_mfa_state(f -> 'appMetadata') as state,
@@ -110,7 +110,7 @@ test("SQL and TypeScript agree on 2,000 facts that nobody chose", async ({ db })
     satisfied: satisfiesRequiredMfa({ ...facts, currentSecond: vectorSecond }),
   }));
   expect(rows).toEqual(expected);
-  // Enough of them, whatever is drawn.
+  // Enough of them are satisfied for any seed.
   expect(expected.filter(({ satisfied }) => satisfied).length).toBeGreaterThan(20);
 });
 
@@ -134,14 +134,14 @@ describe("the rule, on rows, through a policy", () => {
   });
 });
 
-/** The same vector, moved to another present: the database's clock cannot be set. */
+/** Returns the vector shifted to the current time, since the database's clock can't be set. */
 function shifted(vector: Vector, bySeconds: number): Vector {
   const near = (value: unknown) => typeof value === "number" && Math.abs(value - vectorSecond) < 1_000_000;
   return JSON.parse(JSON.stringify(vector), (_, value) => (near(value) ? value + bySeconds : value));
 }
 
 describe("a session", () => {
-  test("that is not there leaves a caller without claims nothing to see", async ({ db }) => {
+  test("that does not exist shows nothing to a caller without claims", async ({ db }) => {
     await createUser(db);
     expect(await db.asRole("authenticated", () => db.query("select from public.profiles"))).toEqual([]);
     const row = await db.asRole("authenticated", () => one(db, { sql: "select public.session_state() as state" }));
@@ -156,7 +156,7 @@ describe("a session", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("sees nothing from its last moment on", async ({ db }) => {
+  test("sees nothing from its expiry on", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     const endAt = (moment: string) =>
@@ -167,19 +167,19 @@ describe("a session", () => {
     expect(await seesOwnProfile(db, claims)).toBe(true);
   });
 
-  test("cannot be borrowed from another account", async ({ db }) => {
+  test("can't be used with another account's id", async ({ db }) => {
     const [user, other] = [await createUser(db), await createUser(db)];
     const claims = await signIn(db, { userId: other.id });
     expect(await seesOwnProfile(db, { ...claims, sub: user.id })).toBe(false);
   });
 
-  test.for(["", "not-a-uuid", randomUUID()])("that does not exist (%j) sees nothing", async (session_id, { db }) => {
+  test.for(["", "not-a-uuid", randomUUID()])("that does not exist (%j) has no access", async (session_id, { db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     expect(await seesOwnProfile(db, { ...claims, session_id })).toBe(false);
   });
 
-  test("of a banned account sees nothing until the ban is over", async ({ db }) => {
+  test("of a banned account sees nothing until the ban expires", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     await db.query("update auth.users set banned_until = now() + interval '1 second' where id = $1", [user.id]);
@@ -195,7 +195,7 @@ describe("a session", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("falls with the factor that lifted it, though another stands", async ({ db }) => {
+  test("loses its level with the factor that raised it, even if another factor remains", async ({ db }) => {
     const user = await createUser(db);
     const factorId = await enrollFactor(db, { userId: user.id });
     await enrollFactor(db, { userId: user.id });
@@ -205,14 +205,14 @@ describe("a session", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("is not lifted by a factor of somebody else", async ({ db }) => {
+  test("is not raised by another account's factor", async ({ db }) => {
     const [user, other] = [await createUser(db), await createUser(db)];
     await enrollFactor(db, { userId: user.id });
     const factorId = await enrollFactor(db, { userId: other.id });
     expect(await seesOwnProfile(db, await signIn(db, { userId: user.id, factorId }))).toBe(false);
   });
 
-  test("asks for nothing more while an enrolment is unfinished", async ({ db }) => {
+  test("requires nothing more while an enrolment is unfinished", async ({ db }) => {
     const user = await createUser(db);
     await enrollFactor(db, { userId: user.id, status: "unverified" });
     expect(await seesOwnProfile(db, await signIn(db, { userId: user.id }))).toBe(true);
@@ -227,7 +227,7 @@ describe("a bound mobile approval", () => {
     return { claims, factorId, second: await currentSecond(db) };
   };
 
-  test("counts for the session it is bound to and no other", async ({ db }) => {
+  test("counts only for the session it is bound to", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     const other = await signIn(db, { userId: claims.sub });
     await bindApproval(db, { claims, factorId, secondFactorAt: second });
@@ -235,7 +235,7 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, other)).toBe(false);
   });
 
-  test("ends at its time", async ({ db }) => {
+  test("expires", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     const id = await bindApproval(db, { claims, factorId, secondFactorAt: second });
     const endAt = (moment: string) =>
@@ -246,7 +246,7 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, claims)).toBe(true);
   });
 
-  test("counts for nothing with somebody else's factor", async ({ db }) => {
+  test("does not count with another account's factor", async ({ db }) => {
     const { claims, second } = await setting(db);
     const other = await createUser(db);
     const factorId = await enrollFactor(db, { userId: other.id });
@@ -254,7 +254,7 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("counts for nothing with a factor that is not verified", async ({ db }) => {
+  test("does not count with an unverified factor", async ({ db }) => {
     const { claims, second } = await setting(db);
     const factorId = await enrollFactor(db, { userId: claims.sub, status: "unverified" });
     await bindApproval(db, { claims, factorId, secondFactorAt: second });
@@ -276,7 +276,7 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("counts for nothing before it is bound", async ({ db }) => {
+  test("does not count before it is bound", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     const id = await bindApproval(db, { claims, factorId, secondFactorAt: second });
     await db.query("update private.login_challenges set status = 'approved' where id = $1", [id]);

@@ -1,40 +1,40 @@
 /**
- * The required-MFA rule (docs/admin-guide.md) written a second time, from its words: nobody is let in by it, and the one
- * that decides (supabase/schemas/mfa/rule.sql) has to agree with it. required-mfa-vectors.json drives both.
+ * The required-MFA rule (docs/admin-guide.md) written a second time, from its text. It grants no access; the
+ * deciding one (supabase/schemas/mfa/rule.sql) must agree with it. required-mfa-vectors.json drives both.
  */
 
-/** `platform_required_mfa`, where it is well-formed. */
+/** A well-formed `platform_required_mfa`. */
 export interface RequiredMfaPolicy {
   version: 1;
   required: boolean;
-  /** Whole seconds since 1970; a proof counts from the next one on. */
+  /** Whole seconds since 1970; proofs count from the following second. */
   boundary: number;
-  /** The same for the sign-in itself; null where any will do. */
+  /** The same for the sign-in itself; null if any sign-in counts. */
   primaryBoundary: number | null;
   recovery: "none" | "in_progress";
-  /** Grows with every change; who changes names the one they decided on, 0 before the first. */
+  /** Increases with every change; a change names the generation it was based on, 0 before the first. */
   generation: number;
 }
 
-/** The last two close the account whatever a session can show. */
+/** The last two close the account to every session. */
 export type RequiredMfaState = "optional" | "required" | "recovery_in_progress" | "malformed";
 
-/** What the rule judges by. Times are whole seconds since 1970. */
+/** The rule's inputs. Times are whole seconds since 1970. */
 export interface MfaFacts {
   appMetadata: unknown;
   claims: { aal?: unknown; amr?: unknown };
   /** Whether the account has a verified factor. */
   hasVerifiedFactor: boolean;
-  /** Whether the factor that raised this very session is still there and verified. */
+  /** Whether the factor that raised this very session still exists and is verified. */
   sessionFactorVerified: boolean;
-  /** When a factor was proved elsewhere that an approval bound to this session; null without one. */
+  /** When the factor of an approval bound to this session was proved; null without one. */
   approvalSecond: number | null;
   currentSecond: number;
 }
 
 /** The methods of an amr entry that prove a second factor. */
 const secondFactorMethods: ReadonlySet<unknown> = new Set(["totp", "mfa/phone", "mfa/webauthn"]);
-/** The methods of an amr entry by which someone signs in. */
+/** The methods of an amr entry that sign a person in. */
 const primaryMethods: ReadonlySet<unknown> = new Set([
   "password",
   "oauth",
@@ -49,14 +49,14 @@ const primaryMethods: ReadonlySet<unknown> = new Set([
   "email_change",
 ]);
 
-/** An account's policy: null where none was ever set, `malformed` where nobody can read it. */
+/** Returns an account's policy: null if none was ever set, `malformed` if it can't be read. */
 export function readRequiredMfaPolicy(appMetadata: unknown): RequiredMfaPolicy | null | "malformed" {
   const policy = isRecord(appMetadata) ? appMetadata.platform_required_mfa : undefined;
   if (policy === undefined) return null;
   return isPolicy(policy) ? { ...policy, primaryBoundary: policy.primaryBoundary ?? null } : "malformed";
 }
 
-/** What an account's policy comes to. */
+/** Returns the state that an account's policy puts it in. */
 export function requiredMfaState(appMetadata: unknown): RequiredMfaState {
   const policy = readRequiredMfaPolicy(appMetadata);
   if (policy === null) return "optional";
@@ -65,7 +65,7 @@ export function requiredMfaState(appMetadata: unknown): RequiredMfaState {
   return policy.required ? "required" : "optional";
 }
 
-/** Whether a session has proved what its account demands. */
+/** Returns whether a session has proved what its account requires. */
 export function satisfiesRequiredMfa(facts: MfaFacts): boolean {
   const { appMetadata, claims, hasVerifiedFactor, sessionFactorVerified, approvalSecond, currentSecond } = facts;
   const policy = readRequiredMfaPolicy(appMetadata);
@@ -73,7 +73,7 @@ export function satisfiesRequiredMfa(facts: MfaFacts): boolean {
   if (policy === "malformed" || state === "recovery_in_progress") return false;
   const required = state === "required" ? policy : null;
   if (required === null && !hasVerifiedFactor) return true;
-  // Without a required policy any proof counts that is not from the future.
+  // Without a required policy, any proof counts that is not in the future.
   const boundary = required?.boundary ?? -1;
   const within = (second: unknown, after: number) => isWhole(second) && second > after && second <= currentSecond;
   const amrWithin = (methods: ReadonlySet<unknown>, after: number) =>
@@ -98,7 +98,7 @@ function isPolicy(value: unknown): value is RequiredMfaPolicy {
   );
 }
 
-/** Up to the largest integer that both languages hold exactly. */
+/** Up to the largest integer that both languages represent exactly. */
 function isWhole(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }

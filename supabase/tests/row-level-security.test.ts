@@ -2,7 +2,7 @@ import { describe, expect } from "vitest";
 import { createActor, createWorkspace, mfaStates, workspaceRoles } from "./actors.ts";
 import { type Claims, type Database, one, test } from "./database.ts";
 
-/** A workspace with a member of no importance, and everyone who tries something on what is in it. */
+/** A workspace with an ordinary member, and the actors that try to access its rows. */
 interface World {
   workspaceId: string;
   subject: Claims;
@@ -12,7 +12,7 @@ interface World {
 interface Actor {
   name: string;
   claims: Claims;
-  /** What their role allows, where they are members whose session satisfies the policy. */
+  /** The permissions of their role, if they are members whose session satisfies the policy. */
   can: readonly string[];
   member: boolean;
   owner: boolean;
@@ -22,7 +22,7 @@ const commands = ["select", "insert", "update", "delete"] as const;
 type Command = (typeof commands)[number];
 type Who = (actor: Actor) => boolean;
 
-const nobody: Who = () => false;
+const none: Who = () => false;
 const members: Who = ({ member }) => member;
 const owners: Who = ({ owner }) => owner;
 const those =
@@ -31,32 +31,32 @@ const those =
     can.includes(permission);
 
 interface Rule {
-  /** Which rows are meant: with $1 the workspace and $2 the member of no importance. */
+  /** Selects the rows, with $1 the workspace and $2 the ordinary member. */
   where: string;
   insert: string;
   update: string;
   may: Record<Command, Who>;
 }
 
-/** Who may do what with which table of the Data API. A table that is not here fails. */
+/** The rule for each table of the Data API. A table without one fails. */
 const rules: Record<string, Rule> = {
   profiles: {
     where: "id = $2 and $1::uuid is not null",
     insert: "(id, display_name) select gen_random_uuid(), 'X' where $1::uuid is not null and $2::uuid is not null",
     update: "display_name = 'Changed'",
-    may: { select: members, insert: nobody, update: nobody, delete: nobody },
+    may: { select: members, insert: none, update: none, delete: none },
   },
   security_events: {
     where: "user_id = $2 and $1::uuid is not null",
     insert: "(user_id, kind) select $2, 'sign_in' where $1::uuid is not null",
     update: "kind = 'sign_in'",
-    may: { select: nobody, insert: nobody, update: nobody, delete: nobody },
+    may: { select: none, insert: none, update: none, delete: none },
   },
   workspaces: {
     where: "id = $1 and $2::uuid is not null",
     insert: "(name, created_by) select 'X', $2 where $1::uuid is not null",
     update: "name = 'Changed'",
-    may: { select: members, insert: nobody, update: those("manage_workspace_settings"), delete: nobody },
+    may: { select: members, insert: none, update: those("manage_workspace_settings"), delete: none },
   },
   workspace_roles: {
     where: "workspace_id = $1 and name = 'unused' and $2::uuid is not null",
@@ -73,7 +73,7 @@ const rules: Record<string, Rule> = {
     where: "workspace_id = $1 and user_id = $2",
     insert: "(workspace_id, user_id, role_id) select $1, $2, gen_random_uuid()",
     update: "role_id = (select id from public.workspace_roles where workspace_id = $1 and name = 'unused')",
-    may: { select: members, insert: nobody, update: those("manage_members"), delete: those("manage_members") },
+    may: { select: members, insert: none, update: those("manage_members"), delete: those("manage_members") },
   },
   workspace_invitations: {
     where: "workspace_id = $1 and $2::uuid is not null",
@@ -84,7 +84,7 @@ const rules: Record<string, Rule> = {
     may: {
       select: those("manage_members"),
       insert: those("manage_members"),
-      update: nobody,
+      update: none,
       delete: those("manage_members"),
     },
   },
@@ -92,7 +92,7 @@ const rules: Record<string, Rule> = {
     where: "workspace_id = $1 and $2::uuid is not null",
     insert: "(workspace_id, action) select $1, 'member.joined' where $2::uuid is not null",
     update: "action = 'member.left'",
-    may: { select: owners, insert: nobody, update: nobody, delete: nobody },
+    may: { select: owners, insert: none, update: none, delete: none },
   },
 };
 
@@ -100,7 +100,7 @@ const permissionsOf = (db: Database) =>
   db.query<{ permission: string }>("select unnest(enum_range(null::public.workspace_permission))::text as permission");
 
 async function createWorld(db: Database): Promise<World> {
-  // What others commit meanwhile is nobody's doing here.
+  // So that concurrent commits of others don't count.
   await db.query("set transaction isolation level repeatable read");
   const { id: workspaceId } = await createWorkspace(db);
   await db.query("insert into public.workspace_roles (workspace_id, name) values ($1, 'unused')", [workspaceId]);
@@ -146,7 +146,7 @@ const statements: Record<Command, (table: string, rule: Rule) => string> = {
   delete: (table, { where }) => `delete from public.${table} where ${where}`,
 };
 
-/** What is in a table, in a word. */
+/** Returns a table's content as one value. */
 const contentOf = async (db: Database, table: string) =>
   (
     await one<{ content: string }>(db, {
@@ -154,7 +154,7 @@ const contentOf = async (db: Database, table: string) =>
     })
   ).content;
 
-/** Whether somebody sees a row, or changes one. What they did is undone. */
+/** Returns whether an actor sees or changes a row. What they changed is rolled back. */
 async function succeeds(db: Database, attempt: { actor: Actor; command: Command; table: string; world: World }) {
   const { actor, command, table, world } = attempt;
   const rule = rules[table];
@@ -183,7 +183,7 @@ const tablesOf = async (db: Database, schemas: readonly string[]) =>
 
 describe("tables of the Data API", () => {
   test.for(Object.entries(rules).flatMap(([table, rule]) => commands.map((command) => ({ table, command, rule }))))(
-    "$table: $command is for whom it should be",
+    "$table: allows $command to the right actors only",
     async ({ table, command, rule }, { db }) => {
       const world = await createWorld(db);
       const allowed: string[] = [];
@@ -194,14 +194,14 @@ describe("tables of the Data API", () => {
     },
   );
 
-  test("have a rule each, those of tomorrow too", async ({ db }) => {
+  test("have a rule each, including future ones", async ({ db }) => {
     const known = Object.keys(rules).map((name) => `public.${name}`);
     expect(await tablesOf(db, ["public"])).toEqual(known.sort());
     await db.query("create table public.tomorrow (id int); select private.protect_table('public.tomorrow')");
     expect(await tablesOf(db, ["public"])).not.toEqual(known);
   });
 
-  test("are judged by what a role allows: a rule that were too narrow or too wide would fail", async ({ db }) => {
+  test("are tested against what a role allows: a rule too narrow or too wide would fail", async ({ db }) => {
     const world = await createWorld(db);
     await db.query(
       "create policy too_wide on public.workspace_audit_log for select to authenticated using (auth.uid() is not null)",
@@ -215,7 +215,7 @@ describe("tables of the Data API", () => {
 });
 
 describe("every table", () => {
-  /** Commands that a role gets through with, on tables where it should with none. */
+  /** Returns the commands that a role succeeds with, on tables where it should succeed with none. */
   async function openings(db: Database, tables: readonly string[], run: (sql: string) => Promise<unknown>) {
     const found: string[] = [];
     for (const table of tables) {
@@ -241,7 +241,7 @@ describe("every table", () => {
     return found;
   }
 
-  test("of private and ai is closed to an owner at AAL2, to the letter of the law", async ({ db }) => {
+  test("of private and ai denies every command to an owner at AAL2", async ({ db }) => {
     const { id: workspaceId } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId, role: "owner", mfa: "required, at AAL2" });
     const tables = await tablesOf(db, ["private", "ai"]);
@@ -253,7 +253,7 @@ describe("every table", () => {
     ]);
   });
 
-  test("is closed to anon", async ({ db }) => {
+  test("denies every command to anon", async ({ db }) => {
     const tables = await tablesOf(db, ["public", "private", "ai"]);
     expect(await openings(db, tables, (sql) => db.asRole("anon", () => db.query(sql)))).toEqual([]);
   });

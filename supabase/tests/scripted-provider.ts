@@ -1,15 +1,15 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** How a scripted provider answers a call; `stream` is what the call asked for. */
+/** How a scripted provider answers a call; `stream` is what the call requested. */
 export type Script = (response: ServerResponse, call: { stream: boolean; request: IncomingMessage }) => void;
 
-/** A model provider on loopback that answers as its script says, which a test may change between calls. */
+/** A model provider on loopback that answers as its script specifies. A test may change the script between calls. */
 export type ScriptedProvider = {
   url: string;
   script: Script;
   calls: number;
-  /** What the calls sent, in order. */
+  /** The request bodies, in order. */
   bodies: Record<string, unknown>[];
   close: () => void;
 };
@@ -18,7 +18,7 @@ const usage = { prompt_tokens: 20, completion_tokens: 30, total_tokens: 50 };
 const head = { id: "c", created: 1, model: "m" };
 
 /**
- * Answers like OpenAI: whole or streamed, with usage of 20 and 30 tokens.
+ * Answers like OpenAI, in one response or streamed, with usage of 20 and 30 tokens.
  * @param type the content type of a stream; none if empty
  */
 export const answerAs =
@@ -48,7 +48,7 @@ export const answerError =
     response.writeHead(status, { ...type, ...headers }).end(JSON.stringify({ error }));
   };
 
-/** Takes the request, and never answers. */
+/** Accepts the request, and never answers. */
 export const hang: Script = () => {};
 
 export async function startScriptedProvider(script: Script = answerWell): Promise<ScriptedProvider> {

@@ -6,7 +6,7 @@ const record = (db: Database, userId: string, kind = "sign_in.succeeded") =>
   db.query("insert into public.security_events (user_id, kind, method) values ($1, $2, 'password')", [userId, kind]);
 
 describe("security events", () => {
-  test.for(mfaStates)("are read by whom they happened to ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
+  test.for(mfaStates)("can be read by their own account ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
     const [claims, other] = [await createActor(db, { mfa }), await createActor(db, {})];
     await record(db, claims.sub);
     await record(db, other.sub);
@@ -23,26 +23,26 @@ describe("security events", () => {
     expect((await failureOf(() => db.asUser(claims, () => db.query(sql)))).code).toBe("42501");
   });
 
-  test("are written by the service role, and never rewritten by it", async ({ db }) => {
+  test("can be written by the service role, but never changed by it", async ({ db }) => {
     const { sub } = await createActor(db, {});
     await db.asRole("service_role", () => record(db, sub));
     for (const sql of ["update public.security_events set kind = 'x'", "delete from public.security_events"])
       expect((await failureOf(() => db.asRole("service_role", () => db.query(sql)))).code).toBe("42501");
   });
 
-  test("go with the account", async ({ db }) => {
+  test("are deleted with the account", async ({ db }) => {
     const { sub } = await createActor(db, {});
     await record(db, sub);
     await db.query("delete from auth.users where id = $1", [sub]);
     expect(await db.query("select from public.security_events where user_id = $1", [sub])).toEqual([]);
   });
 
-  test("are closed to anon", async ({ db }) => {
+  test("can't be read by anon", async ({ db }) => {
     const read = () => db.asRole("anon", () => db.query("select from public.security_events"));
     expect((await failureOf(read)).code).toBe("42501");
   });
 
-  test("have kinds of lower-case words", async ({ db }) => {
+  test("have kinds made of lower-case words", async ({ db }) => {
     const { sub } = await createActor(db, {});
     expect((await failureOf(() => record(db, sub, "Sign in"))).code).toBe("23514");
   });

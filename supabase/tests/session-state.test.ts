@@ -7,7 +7,7 @@ const stateOf = (db: Database, claims: Claims) =>
   db.asUser(claims, async () => (await one(db, { sql: "select public.session_state() as state" })).state);
 
 describe("session_state", () => {
-  test("answers for the caller's own session what must be fresh", async ({ db }) => {
+  test("returns what must be current about the caller's own session", async ({ db }) => {
     const user = await createUser(db, {
       userMetadata: { display_name: "Ada", avatar_url: "https://x.test/a.png", aal: "aal2" },
     });
@@ -33,7 +33,7 @@ describe("session_state", () => {
   });
 
   test.for(mfaStates.filter(({ mfa }) => mfa !== "session over"))(
-    "says whether the policy is satisfied, even where it is not ($mfa: $satisfied)",
+    "reports whether the policy is satisfied, even if it is not ($mfa: $satisfied)",
     async ({ mfa, satisfied }, { db }) => {
       const claims = await createActor(db, { mfa });
       const state = await stateOf(db, claims);
@@ -47,12 +47,12 @@ describe("session_state", () => {
     ["recovery in progress", "recovery_in_progress", true],
     ["malformed policy", "malformed", true],
     ["a factor, at AAL1", "optional", false],
-  ] as const)("names the policy: %s is %s", async ([mfa, state, required], { db }) => {
+  ] as const)("reports the policy: %s is %s", async ([mfa, state, required], { db }) => {
     const claims = await createActor(db, { mfa });
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state, required } });
   });
 
-  test("tells a verified factor from an unfinished one", async ({ db }) => {
+  test("distinguishes a verified factor from an unfinished one", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     await enrollFactor(db, { userId: user.id, status: "unverified" });
@@ -61,7 +61,7 @@ describe("session_state", () => {
     expect(await stateOf(db, claims)).toMatchObject({ hasVerifiedFactor: true });
   });
 
-  test("says nothing of the account once the session is over", async ({ db }) => {
+  test("reports nothing about the account once the session has ended", async ({ db }) => {
     const claims = await createActor(db, { mfa: "session over" });
     expect(await stateOf(db, claims)).toEqual({ alive: false });
   });
@@ -69,15 +69,15 @@ describe("session_state", () => {
   test.for([
     ["another account's session", (claims: Claims, other: Claims) => ({ ...claims, session_id: other.session_id })],
     ["another account's id", (claims: Claims, other: Claims) => ({ ...claims, sub: other.sub })],
-    ["no such session", (claims: Claims) => ({ ...claims, session_id: randomUUID() })],
+    ["an unknown session", (claims: Claims) => ({ ...claims, session_id: randomUUID() })],
     ["no session", (claims: Claims) => ({ ...claims, session_id: "" })],
-    ["no uuid", (claims: Claims) => ({ ...claims, sub: "root" })],
-  ] as const)("says nothing to a token with %s", async ([, forge], { db }) => {
+    ["an invalid UUID", (claims: Claims) => ({ ...claims, sub: "root" })],
+  ] as const)("returns nothing for a token with %s", async ([, forge], { db }) => {
     const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
     expect(await stateOf(db, forge(claims, other))).toEqual({ alive: false });
   });
 
-  test("tells of a ban and a deletion, and satisfies nothing then", async ({ db }) => {
+  test("reports a ban and a deletion, and is then never satisfied", async ({ db }) => {
     const claims = await createActor(db, {});
     await db.query("update auth.users set banned_until = now() + interval '1 day', deleted_at = now() where id = $1", [
       claims.sub,
@@ -89,7 +89,7 @@ describe("session_state", () => {
     });
   });
 
-  test("knows an infrastructure admin by the row and not by the token", async ({ db }) => {
+  test("recognizes an infrastructure admin by the row and not by the token", async ({ db }) => {
     const claims = await createActor(db, {});
     const forged = { ...claims, app_metadata: { infrastructureAdmin: true } };
     expect(await stateOf(db, forged)).toMatchObject({ infrastructureAdmin: false });
@@ -97,7 +97,7 @@ describe("session_state", () => {
     expect(await stateOf(db, claims)).toMatchObject({ infrastructureAdmin: true });
   });
 
-  test("restricts one session to a new password, until the password is another one", async ({ db }) => {
+  test("restricts one session to changing the password, until the password changes", async ({ db }) => {
     const user = await createUser(db);
     const [claims, other] = [await signIn(db, { userId: user.id }), await signIn(db, { userId: user.id })];
     const stranger = await createUser(db);
@@ -116,7 +116,7 @@ describe("session_state", () => {
     expect(await stateOf(db, claims)).toMatchObject({ mustReplacePassword: false });
   });
 
-  test("keeps no restriction of a session that has ended", async ({ db }) => {
+  test("keeps no restriction for a session that has ended", async ({ db }) => {
     const user = await createUser(db);
     const ended = await signIn(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id });
@@ -128,14 +128,14 @@ describe("session_state", () => {
     expect(rows).toEqual([{ session_id: claims.session_id }]);
   });
 
-  test("is closed to anon and to the gateway", async ({ db }) => {
+  test("can't be called by anon or the gateway", async ({ db }) => {
     for (const role of ["anon", "gateway"] as const) {
       const call = () => db.asRole(role, () => db.query("select public.session_state()"));
       expect((await failureOf(call)).code).toBe("42501");
     }
   });
 
-  test("finds its rows by index", async ({ db }) => {
+  test("finds its rows through an index", async ({ db }) => {
     await db.query("set local enable_seqscan = off");
     const claims = await createActor(db, { mfa: "a factor, at AAL2" });
     const plan = await db.query<{ "QUERY PLAN": string }>("explain select * from private.session_facts($1)", [

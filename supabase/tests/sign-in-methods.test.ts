@@ -13,7 +13,7 @@ interface Account {
   providers?: string[];
 }
 
-/** An account with these ways in. */
+/** Creates an account with these ways to sign in. */
 async function createAccount(db: Database, { password, confirmed = true, passkeys = 0, providers = [] }: Account) {
   const user = await createUser(db);
   await db.query("update auth.users set encrypted_password = $2, email_confirmed_at = $3 where id = $1", [
@@ -48,8 +48,8 @@ const methodsOf = async (db: Database, userId: string) =>
     })
   ).answer;
 
-describe("the ways into an account", () => {
-  test("are told to the server alone", async ({ db }) => {
+describe("the ways to sign in to an account", () => {
+  test("can be read by the server only", async ({ db }) => {
     const user = await createAccount(db, { providers: ["google"] });
     const claims = await signIn(db, { userId: user.id });
     for (const call of [`list_sign_in_methods('${user.id}')`, `unlink_identity('${user.id}', '${user.id}', '{}')`]) {
@@ -81,7 +81,7 @@ describe("the ways into an account", () => {
     expect(await methodsOf(db, user.id)).toMatchObject({ password: false });
   });
 
-  test("leave out identities of a link under way", async ({ db }) => {
+  test("omit identities from a link in progress", async ({ db }) => {
     const user = await createAccount(db, { password: true, providers: ["google"] });
     await db.query("update auth.users set last_sign_in_at = now() where id = $1", [user.id]);
     const waiting = await createIdentity(db, { userId: user.id, email: "other@example.test", provider: "github" });
@@ -92,29 +92,33 @@ describe("the ways into an account", () => {
 });
 
 describe("unlinking", () => {
-  test.for<{ beside: string; account: Account; outcome: string }>([
-    { beside: "nothing", account: { providers: ["google"] }, outcome: "last_method" },
+  test.for<{ remaining: string; account: Account; outcome: string }>([
+    { remaining: "nothing", account: { providers: ["google"] }, outcome: "last_method" },
     {
-      beside: "an email identity without a password",
+      remaining: "an email identity without a password",
       account: { providers: ["google", "email"] },
       outcome: "last_method",
     },
-    { beside: "a provider that is off", account: { providers: ["google", "gitlab"] }, outcome: "last_method" },
+    { remaining: "a provider that is off", account: { providers: ["google", "gitlab"] }, outcome: "last_method" },
     {
-      beside: "a password for an unconfirmed address",
+      remaining: "a password for an unconfirmed address",
       account: { providers: ["google"], password: true, confirmed: false },
       outcome: "last_method",
     },
-    { beside: "a password", account: { providers: ["google"], password: true }, outcome: "unlinked" },
-    { beside: "a passkey", account: { providers: ["google"], passkeys: 1 }, outcome: "unlinked" },
-    { beside: "another provider", account: { providers: ["google", "github"] }, outcome: "unlinked" },
-    { beside: "another identity of the provider", account: { providers: ["google", "google"] }, outcome: "unlinked" },
+    { remaining: "a password", account: { providers: ["google"], password: true }, outcome: "unlinked" },
+    { remaining: "a passkey", account: { providers: ["google"], passkeys: 1 }, outcome: "unlinked" },
+    { remaining: "another provider", account: { providers: ["google", "github"] }, outcome: "unlinked" },
     {
-      beside: "a usable one, of a provider that is off",
+      remaining: "another identity of the provider",
+      account: { providers: ["google", "google"] },
+      outcome: "unlinked",
+    },
+    {
+      remaining: "a usable one, of a provider that is off",
       account: { providers: ["gitlab", "google"] },
       outcome: "unlinked",
     },
-  ])("beside $beside: $outcome", async ({ account, outcome }, { db }) => {
+  ])("with $remaining remaining: $outcome", async ({ account, outcome }, { db }) => {
     const user = await createAccount(db, account);
     const [identityId = ""] = user.identities;
     expect(await unlink(db, { userId: user.id, identityId })).toMatchObject({ outcome });
@@ -122,7 +126,7 @@ describe("unlinking", () => {
     expect(left).toHaveLength(outcome === "unlinked" ? 0 : 1);
   });
 
-  test("says what went", async ({ db }) => {
+  test("reports what was removed", async ({ db }) => {
     const user = await createAccount(db, { password: true, providers: ["google"] });
     expect(await unlink(db, { userId: user.id, identityId: user.identities[0] ?? "" })).toEqual({
       outcome: "unlinked",
@@ -131,7 +135,7 @@ describe("unlinking", () => {
     });
   });
 
-  test("leaves the account its address, by an identity of it, and no trace of the provider", async ({ db }) => {
+  test("leaves the account its address, through an email identity, and no trace of the provider", async ({ db }) => {
     const user = await createAccount(db, { providers: ["google", "github"] });
     await unlink(db, { userId: user.id, identityId: user.identities[0] ?? "" });
     const rows = await db.query(
@@ -150,7 +154,7 @@ describe("unlinking", () => {
     expect(JSON.stringify(rows[0])).not.toContain("google");
   });
 
-  test("never takes another account's identity, nor the account's own email", async ({ db }) => {
+  test("never removes another account's identity, or the account's own email", async ({ db }) => {
     const user = await createAccount(db, { password: true, providers: ["email", "google"] });
     const other = await createAccount(db, { password: true, providers: ["google"] });
     const [email = "", google = ""] = user.identities;
@@ -159,7 +163,7 @@ describe("unlinking", () => {
     expect(await unlink(db, { userId: user.id, identityId: email })).toEqual({ outcome: "not_unlinkable" });
   });
 
-  test("does not count an unconfirmed identity as the way that remains", async ({ db }) => {
+  test("does not count an unconfirmed identity as the remaining way to sign in", async ({ db }) => {
     const user = await createAccount(db, { providers: ["google", "github"] });
     const [google = "", github = ""] = user.identities;
     await db.query(
@@ -171,7 +175,7 @@ describe("unlinking", () => {
     expect(await unlink(db, { userId: user.id, identityId: github })).toMatchObject({ outcome: "unlinked" });
   });
 
-  test("by 50 callers at once leaves one way in", async () => {
+  test("by 50 concurrent callers leaves one way to sign in", async () => {
     const { db, close } = openPool(10);
     const userId = crypto.randomUUID();
     try {

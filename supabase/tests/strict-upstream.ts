@@ -5,24 +5,24 @@ type Members = Record<string, unknown>;
 type Message = Members & { role: string; tool_calls?: Members[] };
 type ChatBody = Members & { messages: Message[]; stream?: boolean };
 
-/** How an upstream differs from others. It refuses everything that is not listed here. */
+/** What distinguishes this upstream from others. It refuses everything not listed here. */
 export type StrictUpstream = {
-  /** Path and query of its chats. */
+  /** Path and query of its chat endpoint. */
   path: string;
-  /** The header that carries the key, with its whole value; absent: any key is refused. */
+  /** The header that carries the key, with its full value; if absent, any key is refused. */
   key?: [name: string, value: string];
-  /** Top-level members of a chat in addition to `model`, `messages`, `tools`, `tool_choice` and `stream`. */
+  /** Top-level members of a chat request in addition to `model`, `messages`, `tools`, `tool_choice` and `stream`. */
   members: readonly string[];
   limit: "max_tokens" | "max_completion_tokens";
   /** Members of an assistant's message in addition to `role`, `content` and `tool_calls`. */
   turnMembers: readonly string[];
-  /** Members that the model adds to a tool turn and demands back. */
+  /** Members that the model adds to a tool turn and requires back. */
   turn?: Members;
-  /** Members that it adds to each tool call and demands back. */
+  /** Members that it adds to each tool call and requires back. */
   toolCall?: Members;
-  /** What it states for 20 tokens of input and 3 of output; absent: nothing. */
+  /** What it reports for 20 input and 3 output tokens; nothing if absent. */
   usage?: Members;
-  /** Where streams state it: in a chunk of its own, if it is asked for, or in the last one that has choices. */
+  /** Where streams report it: in a chunk of its own, if requested, or in the last one that has choices. */
   usageIn?: "own chunk" | "last chunk";
   /** Its answer, which ignores the limit. */
   text: string;
@@ -33,9 +33,9 @@ const call = { id: "call00001", type: "function", function: { name: "calculator"
 /** Starts an upstream on loopback that answers a question with tools by a call, and a tool's result by its text. */
 export async function openStrictUpstream(upstream: StrictUpstream): Promise<{
   origin: string;
-  /** Every body that it took. */
+  /** Every accepted request body. */
   taken: ChatBody[];
-  /** Why it refused others. */
+  /** The reasons for which it refused others. */
   refused: string[];
   close: () => void;
 }> {
@@ -75,7 +75,7 @@ function sayingMessage({ text }: StrictUpstream): Message {
   return { role: "assistant", content: text };
 }
 
-/** @returns a status and why a request is refused, or nothing */
+/** @returns the status and reason if the request is refused, or nothing */
 function refusal(upstream: StrictUpstream, { method, url, headers }: IncomingMessage, text: string): [number, string?] {
   if (method !== "POST" || url !== upstream.path) return [404, `no ${method} ${url}`];
   const keys = ["authorization", "api-key", "x-goog-api-key"].filter((name) => headers[name] !== undefined);

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { one, test } from "./database.ts";
 import { ask, issue, needHelp, override, wrongHash } from "./recovery-fixtures.ts";
 
-test("a sweep leaves what may still count, and the record", async ({ db }) => {
+test("a sweep keeps what may still count, and the record", async ({ db }) => {
   const people = await needHelp(db);
   const overrideId = await override(db, people);
   const { credentialId } = await issue(db, { ...people, overrideId });

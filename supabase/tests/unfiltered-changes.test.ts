@@ -4,13 +4,13 @@ import { readBlocks } from "../../scripts/docs/blocks.ts";
 import { type Database, test } from "./database.ts";
 import { findUnfilteredChanges } from "./unfiltered-changes.ts";
 
-/** What may stay, as `<function>: <what>`, and why. */
+/** Accepted findings, as `<function>: <what>`, with the reason. */
 const allowed: Record<string, string> = {};
 
 const page = "docs/operating.md";
 const select = readBlocks(page, readFileSync(page, "utf8")).blocks.find(({ language }) => language === "sql")?.text;
 
-/** The functions that the statement for operators lists. */
+/** Returns the functions that the statement for operators lists. */
 async function listForOperators(db: Database): Promise<string[]> {
   if (select === undefined) throw new Error(`${page} has no statement`);
   return (await db.query<{ function: string }>(select)).map((row) => row.function).sort();
@@ -150,7 +150,7 @@ const offenders: Case[] = [
   ],
 ];
 
-/** The statement for operators has no grammar to find these by. */
+/** The statement for operators has no parser, so it can't find these. */
 const unreadable: Case[] = [
   [
     "a text that comes from outside",
@@ -209,7 +209,7 @@ const harmless: Case[] = [
   ],
 ];
 
-/** The statement for operators reads each string by itself. */
+/** The statement for operators reads each string separately. */
 const joined: Case = [
   "a WHERE in another string",
   plpgsql("begin execute 'delete from ai.plans' || format(' where %I = %L', 'id', ''); end"),
@@ -220,24 +220,24 @@ async function create(db: Database, cases: Case[]): Promise<void> {
 }
 
 describe("functions of public, private and ai", () => {
-  test("have a WHERE in each UPDATE and DELETE, without which hosted's Data API refuses them", async ({ db }) => {
+  test("have a WHERE in each UPDATE and DELETE, which the hosted Data API requires", async ({ db }) => {
     expect(await findUnfilteredChanges(db)).toEqual(Object.keys(allowed).sort());
     expect(await listForOperators(db)).toEqual([]);
   });
 
-  test("are found where a WHERE is missing, or where that cannot be seen", async ({ db }) => {
+  test("are reported if a WHERE is missing, or if that can't be determined", async ({ db }) => {
     const cases = [...offenders, ...unreadable];
     await create(db, cases);
     const expected = cases.flatMap(([title, , found = []]) => found.map((line) => `ai."${title}"(): ${line}`));
     expect(await findUnfilteredChanges(db)).toEqual(expected.sort());
   });
 
-  test("are listed for operators where a WHERE is missing", async ({ db }) => {
+  test("are listed for operators if a WHERE is missing", async ({ db }) => {
     await create(db, offenders);
     expect(await listForOperators(db)).toEqual(offenders.map(([title]) => `ai."${title}"()`).sort());
   });
 
-  test("pass with a WHERE, and with commands that need none", async ({ db }) => {
+  test("pass with a WHERE, and with commands that don't require one", async ({ db }) => {
     await create(db, harmless);
     expect(await findUnfilteredChanges(db)).toEqual([]);
     expect(await listForOperators(db)).toEqual([]);

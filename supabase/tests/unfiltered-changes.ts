@@ -35,7 +35,9 @@ export async function findUnfilteredChanges(db: Database): Promise<string[]> {
   return lines.sort();
 }
 
-/** The parser has no catalogue: it cannot look up types, and lets fields be assigned to variables of type record alone. */
+/**
+ * The parser has no catalogue: it can't look up types, and allows field assignment only for variables of type record.
+ */
 function withKnownTypes(definition: string, rowType: RegExp): string {
   return definition
     .replace(/[\w."]+%type\b/gi, "text")
@@ -56,7 +58,7 @@ function readPlpgsql(definition: string): string[] {
   return found;
 }
 
-/** A PL/pgSQL expression as the statement that evaluates it. */
+/** Returns the statement that evaluates a PL/pgSQL expression. */
 function sqlOf(node: Node): string {
   const { query, parseMode } = node.PLpgSQL_expr as { query: string; parseMode: number };
   if (parseMode === 0) return query;
@@ -84,7 +86,7 @@ function readTree(tree: unknown): string[] {
   return found;
 }
 
-/** The text of an EXECUTE has to parse as SQL. What that SQL does is read as in any other text. */
+/** Reads the text of an EXECUTE, which has to parse as SQL, like any other text. */
 function readExecute(sql: string): string[] {
   const select = (parseSync(sql) as unknown as { stmts: { stmt: { SelectStmt: { targetList: Node[] } } }[] }).stmts[0];
   const target = select?.stmt.SelectStmt.targetList[0]?.ResTarget as { val: Node };
@@ -102,8 +104,8 @@ function parsed(text: string): unknown {
 }
 
 /**
- * The text of a string constant, or of constants combined by `||`, format, concat or a cast. An identifier takes
- * the place of each value in it that only the call knows.
+ * Returns the text of a string constant, or of constants combined by `||`, format, concat or a cast. An identifier
+ * replaces each value that is known only at the call.
  * @param unknown receives those values
  */
 function textOf(node: unknown, unknown: unknown[]): string | undefined {
@@ -132,12 +134,12 @@ function textOf(node: unknown, unknown: unknown[]): string | undefined {
   }
 }
 
-/** The last part of a qualified name, as the parser has it. */
+/** Returns the last part of a qualified name, as the parser formats it. */
 function nameOf(parts: unknown): string | undefined {
   return (parts as { String: { sval: string } }[]).at(-1)?.String.sval;
 }
 
-/** Postgres's format(). */
+/** Implements Postgres's format(). */
 function format(template: string, values: string[]): string {
   let next = 0;
   return template.replace(/%(?:(\d+)\$)?(?:-?\d+)?([sIL%])/g, (_, position: string | undefined, type: string) => {
@@ -150,7 +152,7 @@ function format(template: string, values: string[]): string {
   });
 }
 
-/** Calls `enter` for each object of a tree, from the root down, below those alone for which it returned true. */
+/** Calls `enter` for each object of a tree, from the root down, and descends only where it returned true. */
 function visit(tree: unknown, enter: (node: Node) => boolean): void {
   if (Array.isArray(tree)) for (const each of tree) visit(each, enter);
   else if (tree && typeof tree === "object" && enter(tree as Node)) visit(Object.values(tree), enter);

@@ -21,7 +21,9 @@ const age = (db: Database, { hash, seconds }: { hash: string; seconds: number })
   );
 
 describe("claim_mfa_code", () => {
-  test("gives a code to the first who asks, and to nobody after, not even the same session", async ({ db }) => {
+  test("grants a code to the first caller only, and refuses every later one, even from the same session", async ({
+    db,
+  }) => {
     const [hash, session] = [newHash(), randomUUID()];
     expect(await claim(db, { hash, session })).toBe(true);
     expect(await claim(db, { hash, session })).toBe(false);
@@ -29,7 +31,7 @@ describe("claim_mfa_code", () => {
     expect(await claim(db, { hash: newHash(), session })).toBe(true);
   });
 
-  test("remembers for 120 s and no longer", async ({ db }) => {
+  test("keeps a claim for exactly 120 s", async ({ db }) => {
     const [hash, session] = [newHash(), randomUUID()];
     await claim(db, { hash, session });
     await age(db, { hash, seconds: 119.9 });
@@ -38,7 +40,7 @@ describe("claim_mfa_code", () => {
     expect(await claim(db, { hash, session })).toBe(true);
   });
 
-  test("forgets what has expired as it goes", async ({ db }) => {
+  test("deletes expired claims as it runs", async ({ db }) => {
     const hashes = [newHash(), newHash(), newHash()];
     for (const hash of hashes) await claim(db, { hash, session: randomUUID() });
     for (const hash of hashes.slice(1)) await age(db, { hash, seconds: 120 });
@@ -49,7 +51,7 @@ describe("claim_mfa_code", () => {
     expect(left).toHaveLength(1);
   });
 
-  test(`gives one code to one of ${callers} callers at once`, async () => {
+  test(`grants one code to one of ${callers} concurrent callers`, async () => {
     const { db, close } = openPool(callers);
     try {
       const hash = newHash();
@@ -62,14 +64,14 @@ describe("claim_mfa_code", () => {
 });
 
 describe("release_mfa_code", () => {
-  test("gives back a code that was wrong, to anybody", async ({ db }) => {
+  test("releases a wrong code for any caller", async ({ db }) => {
     const [hash, session] = [newHash(), randomUUID()];
     await claim(db, { hash, session });
     await release(db, { hash, session, verified: false });
     expect(await claim(db, { hash, session: randomUUID() })).toBe(true);
   });
 
-  test("gives back one of which nothing is known to the same session alone, and once", async ({ db }) => {
+  test("releases a code with an unknown result to the same session only, and once", async ({ db }) => {
     const [hash, session] = [newHash(), randomUUID()];
     await claim(db, { hash, session });
     await release(db, { hash, session, verified: null });
@@ -78,14 +80,14 @@ describe("release_mfa_code", () => {
     expect(await claim(db, { hash, session })).toBe(false);
   });
 
-  test("keeps one that was right", async ({ db }) => {
+  test("keeps the claim of a right code", async ({ db }) => {
     const [hash, session] = [newHash(), randomUUID()];
     await claim(db, { hash, session });
     await release(db, { hash, session, verified: true });
     expect(await claim(db, { hash, session })).toBe(false);
   });
 
-  test.for([false, null])("changes nothing of another session's claim (%s)", async (verified, { db }) => {
+  test.for([false, null])("does not change another session's claim (%s)", async (verified, { db }) => {
     const [hash, session, other] = [newHash(), randomUUID(), randomUUID()];
     await claim(db, { hash, session });
     await release(db, { hash, session: other, verified });
@@ -93,7 +95,7 @@ describe("release_mfa_code", () => {
     expect(await claim(db, { hash, session: other })).toBe(false);
   });
 
-  test(`lets one of ${callers} retries through`, async () => {
+  test(`admits one of ${callers} retries`, async () => {
     const { db, close } = openPool(callers);
     try {
       const [hash, session] = [newHash(), randomUUID()];
@@ -107,7 +109,7 @@ describe("release_mfa_code", () => {
   });
 });
 
-test("nobody but the service role claims or releases", async ({ db }) => {
+test("only the service role can claim or release codes", async ({ db }) => {
   const claims = await createActor(db, {});
   const calls: (() => Promise<unknown>)[] = [
     () => claim(db, { hash: newHash(), session: claims.session_id }),

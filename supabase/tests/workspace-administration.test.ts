@@ -24,7 +24,10 @@ const emailOf = async (db: Database, { sub }: Claims) =>
 const confirmEmail = (db: Database, { sub }: Claims) =>
   db.query("update auth.users set email_confirmed_at = now() where id = $1", [sub]);
 
-/** Invites and returns what the mail's link would carry, hashed as our server does. */
+/**
+ * Invites a person.
+ * @returns the token of the email's link, hashed as our server does
+ */
 async function invite(
   db: Database,
   { workspaceId, owner, email, role = "viewer" }: { workspaceId: string; owner: Claims; email: string; role?: string },
@@ -43,8 +46,8 @@ async function invite(
 const accept = (db: Database, claims: Claims, hash: string) =>
   db.asUser(claims, () => db.query("select public.accept_workspace_invitation($1)", [hash]));
 
-describe("founding a workspace", () => {
-  test.for(mfaStates)("takes a session that satisfies MFA ($mfa)", async ({ mfa, satisfied }, { db }) => {
+describe("creating a workspace", () => {
+  test.for(mfaStates)("requires a session that satisfies MFA ($mfa)", async ({ mfa, satisfied }, { db }) => {
     const claims = await createActor(db, { mfa });
     if (satisfied) {
       const { id } = await found(db, claims);
@@ -54,14 +57,14 @@ describe("founding a workspace", () => {
     }
   });
 
-  test("takes a name of 1 to 80 characters", async ({ db }) => {
+  test("requires a name of 1 to 80 characters", async ({ db }) => {
     const claims = await createActor(db, {});
     for (const name of ["a", "x".repeat(80)]) await found(db, claims, name);
     for (const name of ["", "   ", "x".repeat(81)])
       expect((await failureOf(() => found(db, claims, name))).code).toBe("23514");
   });
 
-  test("stops at twenty of one founder, and counts no deleted one", async ({ db }) => {
+  test("is limited to twenty per founder, not counting deleted ones", async ({ db }) => {
     const claims = await createActor(db, {});
     await db.query("update public.workspaces set created_by = null where personal_user_id = $1", [claims.sub]);
     for (let count = 0; count < 20; count += 1) await found(db, claims);
@@ -75,7 +78,7 @@ describe("founding a workspace", () => {
 });
 
 describe("an invitation", () => {
-  test("is accepted by the account of its email, once", async ({ db }) => {
+  test("is accepted once, by the account with its email", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const guest = await createActor(db, {});
     await confirmEmail(db, guest);
@@ -85,7 +88,7 @@ describe("an invitation", () => {
     expect((await failureOf(() => accept(db, guest, hash))).code).toBe("PT404");
   });
 
-  test("is nothing to another account, nor to one whose email is unconfirmed", async ({ db }) => {
+  test("can't be used by another account, or by one with an unconfirmed email", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const [guest, stranger] = [await createActor(db, {}), await createActor(db, {})];
     await confirmEmail(db, stranger);
@@ -95,7 +98,7 @@ describe("an invitation", () => {
     expect(Object.keys(await rolesIn(db, id))).toEqual([owner.sub]);
   });
 
-  test("ends with its time: a second before it counts, at it no more", async ({ db }) => {
+  test("counts until a second before it expires, and not from then on", async ({ db }) => {
     for (const [expiresIn, open] of [
       ["1 second", true],
       ["0 seconds", false],
@@ -113,7 +116,7 @@ describe("an invitation", () => {
     }
   });
 
-  test("does not change the role of who is in already", async ({ db }) => {
+  test("does not change the role of an existing member", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const admin = await createActor(db, { workspaceId: id, role: "admin" });
     await confirmEmail(db, admin);
@@ -121,7 +124,7 @@ describe("an invitation", () => {
     expect((await rolesIn(db, id))[admin.sub]).toBe("admin");
   });
 
-  test("shows what it offers to who holds its token, and nothing else", async ({ db }) => {
+  test("shows its offer only to the holder of its token", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const guest = await createActor(db, {});
     const hash = await invite(db, { workspaceId: id, owner, email: "someone@example.test" });
@@ -139,7 +142,7 @@ describe("an invitation", () => {
     for (const token of ["", "zz", "0".repeat(64)]) expect((await show(token)).shown).toBeNull();
   });
 
-  test("of fifty acceptances at once makes one membership and one line in the log", async () => {
+  test("accepted fifty times concurrently creates one membership and one line in the log", async () => {
     const admin = new Client({ connectionString: readStack().supabase.dbUrl });
     await admin.connect();
     const [owner, guest] = [crypto.randomUUID(), crypto.randomUUID()];
@@ -200,14 +203,14 @@ describe("ownership", () => {
   const transfer = (db: Database, claims: Claims, { workspaceId, to }: { workspaceId: string; to: string }) =>
     db.asUser(claims, () => db.query("select public.transfer_workspace_ownership($1, $2)", [workspaceId, to]));
 
-  test("goes to another member, and its giver stays as admin", async ({ db }) => {
+  test("goes to another member, and the previous owner stays as admin", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const member = await createActor(db, { workspaceId: id, role: "viewer" });
     await transfer(db, owner, { workspaceId: id, to: member.sub });
     expect(await rolesIn(db, id)).toEqual({ [owner.sub]: "admin", [member.sub]: "owner" });
   });
 
-  test("goes to nobody outside, nor to oneself", async ({ db }) => {
+  test("can't be transferred to non-members, or to oneself", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const outsider = await createActor(db, {});
     expect((await failureOf(() => transfer(db, owner, { workspaceId: id, to: outsider.sub }))).code).toBe("PT404");
@@ -221,12 +224,12 @@ describe("ownership", () => {
     { mfa: "a factor, at AAL2", seconds: 590, given: true },
     { mfa: "a factor, at AAL2", seconds: 610, given: false },
   ] as const)(
-    "asks for a proof of the last ten minutes ($mfa, $seconds s)",
+    "requires a proof from the last ten minutes ($mfa, $seconds s)",
     async ({ mfa, seconds, given }, { db }) => {
       const { id } = await createWorkspace(db);
       const actor = await createActor(db, { workspaceId: id, role: "owner", mfa });
       const member = await createActor(db, { workspaceId: id, role: "viewer" });
-      // Where a factor is enrolled, a sign-in of just now proves nothing.
+      // If a factor is enrolled, a recent sign-in alone doesn't count.
       const claims = older(actor, mfa === "a factor, at AAL2" ? { seconds, method: "totp" } : { seconds });
       if (given) await transfer(db, claims, { workspaceId: id, to: member.sub });
       else
@@ -235,7 +238,7 @@ describe("ownership", () => {
     },
   );
 
-  test("is neither given, taken nor offered row by row without such a proof", async ({ db }) => {
+  test("can't be given, taken or offered by writing rows without such a proof", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const other = await createActor(db, { workspaceId: id, role: "owner" });
     const member = await createActor(db, { workspaceId: id, role: "viewer" });
@@ -260,11 +263,14 @@ describe("ownership", () => {
     expect(await rolesIn(db, id)).toEqual({ ...before, [member.sub]: "admin" });
   });
 
-  test.for(matrix.filter(({ role }) => role !== "owner"))("is not a $role's to give ($mfa)", async (actor, { db }) => {
-    const { id, owner } = await createWorkspace(db);
-    const claims = await createActor(db, { workspaceId: id, role: actor.role, mfa: actor.mfa });
-    expect((await failureOf(() => transfer(db, claims, { workspaceId: id, to: owner.sub }))).code).toBe("PT403");
-  });
+  test.for(matrix.filter(({ role }) => role !== "owner"))(
+    "can't be transferred by a $role ($mfa)",
+    async (actor, { db }) => {
+      const { id, owner } = await createWorkspace(db);
+      const claims = await createActor(db, { workspaceId: id, role: actor.role, mfa: actor.mfa });
+      expect((await failureOf(() => transfer(db, claims, { workspaceId: id, to: owner.sub }))).code).toBe("PT403");
+    },
+  );
 });
 
 describe("deleting a workspace", () => {
@@ -284,13 +290,13 @@ describe("deleting a workspace", () => {
     expect(seen).toHaveLength(allowed ? 0 : 1);
   });
 
-  test("asks for a proof of the last ten minutes", async ({ db }) => {
+  test("requires a proof from the last ten minutes", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     expect((await failureOf(() => remove(db, older(owner, { seconds: 610 }), id))).code).toBe("PT403");
     await remove(db, older(owner, { seconds: 590 }), id);
   });
 
-  test("is refused where no workspace is named", async ({ db }) => {
+  test("is refused if no workspace is given", async ({ db }) => {
     const { owner } = await createWorkspace(db);
     const removed = () => db.asUser(owner, () => db.query("select public.delete_workspace(null)"));
     expect((await failureOf(removed)).code).toBe("PT404");
@@ -298,7 +304,7 @@ describe("deleting a workspace", () => {
     expect((await failureOf(given)).code).toBe("PT403");
   });
 
-  test("ends its keys and its open invitations", async ({ db }) => {
+  test("ends its keys and its pending invitations", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await invite(db, { workspaceId: id, owner, email: "late@example.test" });
     await db.query(
@@ -311,7 +317,7 @@ describe("deleting a workspace", () => {
     expect(await db.query("select from public.workspace_invitations where workspace_id = $1", [id])).toEqual([]);
   });
 
-  test("waits for who ends the account that sent an invitation, who gets through", async () => {
+  test("waits for a concurrent deletion of the account that sent an invitation, which succeeds", async () => {
     const [ending, deleting] = [await openLine("postgres"), await openLine("postgres")];
     const owner = crypto.randomUUID();
     try {
@@ -354,8 +360,8 @@ describe("deleting a workspace", () => {
   });
 });
 
-describe("the log of a workspace", () => {
-  test.for(matrix)("is read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
+describe("a workspace's log", () => {
+  test.for(matrix)("can be read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
     const { id } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role, mfa });
     const rows = await db.asUser(claims, () =>
@@ -364,7 +370,7 @@ describe("the log of a workspace", () => {
     expect(rows.length > 0).toBe(satisfied && role === "owner");
   });
 
-  test("names who renamed it, with what it was before", async ({ db }) => {
+  test("names who renamed it, and its previous name", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await db.asUser(owner, () => db.query("update public.workspaces set name = 'Renamed' where id = $1", [id]));
     const row = await one(db, {
@@ -378,7 +384,7 @@ describe("the log of a workspace", () => {
     });
   });
 
-  test("is nobody's to rewrite", async ({ db }) => {
+  test("can't be changed by anyone", async ({ db }) => {
     const { owner } = await createWorkspace(db);
     for (const sql of [
       "delete from public.workspace_audit_log",

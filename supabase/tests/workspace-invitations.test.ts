@@ -22,7 +22,7 @@ const asManager = async (db: Database, claims: Claims, invitation: Invitation) =
   db.asUser(claims, () => invite(db, invitation));
 
 describe("workspace invitations", () => {
-  test.for(matrix)("are made by a $role ($mfa)", async ({ role, permissions, mfa, satisfied }, { db }) => {
+  test.for(matrix)("can be sent by a $role ($mfa)", async ({ role, permissions, mfa, satisfied }, { db }) => {
     const { id } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role, mfa });
     const allowed = satisfied && permissions.includes("manage_members");
@@ -32,7 +32,7 @@ describe("workspace invitations", () => {
   });
 
   test.for(matrix)(
-    "are read and withdrawn by a $role ($mfa)",
+    "can be read and withdrawn by a $role ($mfa)",
     async ({ role, permissions, mfa, satisfied }, { db }) => {
       const { id, owner } = await createWorkspace(db);
       await asManager(db, owner, { workspaceId: id });
@@ -47,9 +47,9 @@ describe("workspace invitations", () => {
     },
   );
 
-  test("are 500 of a workspace at most that nobody has accepted", async ({ db }) => {
+  test("are limited to 500 pending ones per workspace", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
-    // By nobody, so that no inviter's own limit is met.
+    // Without an inviter, so that no inviter's own limit applies.
     await db.query(
       `insert into public.workspace_invitations (workspace_id, email, role_id, token_hash)
        select $1, 'u' || n || '@example.test', r.id, sha256((r.id::text || n)::bytea)
@@ -65,7 +65,7 @@ describe("workspace invitations", () => {
     await asManager(db, owner, { workspaceId: id });
   });
 
-  test("offer no role above the inviter's own", async ({ db }) => {
+  test("offer no role higher than the inviter's own", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const admin = await createActor(db, { workspaceId: id, role: "admin" });
     expect((await failureOf(() => asManager(db, admin, { workspaceId: id, role: "owner" }))).code).toBe("42501");
@@ -83,12 +83,12 @@ describe("workspace invitations", () => {
     expect((await failureOf(() => db.asUser(owner, () => db.query(sql)))).code).toBe("42501");
   });
 
-  test("are closed to anon", async ({ db }) => {
+  test("can't be used by anon", async ({ db }) => {
     const read = () => db.asRole("anon", () => db.query("select id from public.workspace_invitations"));
     expect((await failureOf(read)).code).toBe("42501");
   });
 
-  test("are open once an address, and again after they were accepted", async ({ db }) => {
+  test("can be pending once per address, and again after acceptance", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await asManager(db, owner, { workspaceId: id });
     expect((await failureOf(() => asManager(db, owner, { workspaceId: id }))).code).toBe("23505");
@@ -97,7 +97,7 @@ describe("workspace invitations", () => {
     expect(await count(db, id)).toBe(2);
   });
 
-  test("replace an open one of the same address that is three minutes old, and no younger one", async ({ db }) => {
+  test("replace a pending one for the same address that is at least three minutes old", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const hashes = () => db.query("select token_hash from public.workspace_invitations where workspace_id = $1", [id]);
     const madeAgo = (seconds: number) =>
@@ -116,7 +116,7 @@ describe("workspace invitations", () => {
     expect(await hashes()).not.toEqual(first);
   });
 
-  test("replace none for a role above the inviter's own", async ({ db }) => {
+  test("can't replace one for a role higher than the inviter's own", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const admin = await createActor(db, { workspaceId: id, role: "admin" });
     await asManager(db, owner, { workspaceId: id, role: "owner" });
@@ -128,7 +128,7 @@ describe("workspace invitations", () => {
   });
 
   test.for(["Upper@example.test", "no-at-sign", `${"a".repeat(250)}@x.test`])(
-    "refuse the address %s",
+    "refuse the email %s",
     async (email, { db }) => {
       const { id, owner } = await createWorkspace(db);
       expect((await failureOf(() => asManager(db, owner, { workspaceId: id, email }))).code).toBe("23514");
@@ -147,7 +147,7 @@ describe("workspace invitations", () => {
 });
 
 describe("an inviter", () => {
-  /** Three workspaces of an inviter, and invitations into one after the other. */
+  /** Creates three workspaces of an inviter, and a function that invites into each in turn. */
   async function spread(db: Database) {
     const { id: first, owner } = await createWorkspace(db);
     const rows = await db.query<{ id: string }>(
@@ -166,7 +166,7 @@ describe("an inviter", () => {
       },
     };
   }
-  test("sends ten invitations in a row, in all workspaces together, and then one a minute", async ({ db }) => {
+  test("can send ten invitations in a row, across all workspaces, and then one a minute", async ({ db }) => {
     const { invite } = await spread(db);
     for (let sent = 0; sent < 10; sent += 1) await invite();
     expect(await failureOf(invite)).toMatchObject({ code: "PT429", detail: "60" });
@@ -177,7 +177,7 @@ describe("an inviter", () => {
     expect(await failureOf(invite)).toMatchObject({ code: "PT429", detail: "60" });
   });
 
-  test("sends fifty in a row, however slowly, and then fifty a day", async ({ db }) => {
+  test("can send fifty in a row, and then fifty a day", async ({ db }) => {
     const { invite } = await spread(db);
     const fillTheOther = () => db.query(`delete from private.rate_limits where scope = 'account' and ${ownRows}`);
     for (let sent = 0; sent < 50; sent += 1) {
@@ -191,7 +191,7 @@ describe("an inviter", () => {
     await invite();
   });
 
-  test("is counted for invitations that were withdrawn, and not for those that were refused", async ({ db }) => {
+  test("is charged for withdrawn invitations, and not for refused ones", async ({ db }) => {
     const { ids, owner, invite } = await spread(db);
     for (let refused = 0; refused < 10; refused += 1)
       await failureOf(() => asManager(db, owner, { workspaceId: ids[0] ?? "", email: "No@example.test" }));
@@ -200,7 +200,7 @@ describe("an inviter", () => {
     expect(await failureOf(invite)).toMatchObject({ code: "PT429" });
   });
 
-  test("is not held up by other inviters of the same workspace", async ({ db }) => {
+  test("is not limited by other inviters in the same workspace", async ({ db }) => {
     const { ids, invite } = await spread(db);
     for (let sent = 0; sent < 10; sent += 1) await invite();
     const [id = ""] = ids;
@@ -208,7 +208,7 @@ describe("an inviter", () => {
     await asManager(db, other, { workspaceId: id, email: "other@example.test" });
   });
 
-  test("of 60 invitations at once sends ten, in two workspaces together", async () => {
+  test("sends ten of 60 concurrent invitations, across two workspaces", async () => {
     const { db, close } = openPool(20);
     const people = await commitPeople(db);
     try {

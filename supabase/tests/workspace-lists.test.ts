@@ -30,7 +30,7 @@ interface MemberQuery {
   limit?: number;
 }
 
-/** Adds members of those names. */
+/** Adds members with the given names. */
 async function addMembers(db: Database, workspaceId: string, names: readonly string[]): Promise<string[]> {
   const ids: string[] = [];
   for (const name of names) {
@@ -43,7 +43,7 @@ async function addMembers(db: Database, workspaceId: string, names: readonly str
 }
 
 describe("list_workspace_members", () => {
-  test("reads owners first, then by name in any case, page by page", async ({ db }) => {
+  test("lists owners first, then by name, case-insensitively, page by page", async ({ db }) => {
     const { id: workspaceId, owner } = await createWorkspace(db);
     await addMembers(db, workspaceId, ["bob", "Alice", "alice", "Zoe", "50% \\_"]);
     const whole = await membersAs(db, owner, { workspaceId });
@@ -66,7 +66,7 @@ describe("list_workspace_members", () => {
     expect(seen).toEqual(whole.map(({ user_id }) => user_id));
   });
 
-  test("finds a part of a name, a role and one member", async ({ db }) => {
+  test("filters by part of a name, by role and by member", async ({ db }) => {
     const { id: workspaceId, owner } = await createWorkspace(db);
     const [ada = ""] = await addMembers(db, workspaceId, ["Ada Lovelace", "50% off", "Grace"]);
     const namesOf = async (query: MemberQuery) =>
@@ -81,7 +81,7 @@ describe("list_workspace_members", () => {
     expect(await namesOf({ roleId: role?.id ?? "" })).toHaveLength(3);
   });
 
-  test("shows emails to who manages members, and everyone their own", async ({ db }) => {
+  test("shows emails to those who manage members, and everyone their own", async ({ db }) => {
     const { id: workspaceId, owner } = await createWorkspace(db);
     const { id, email } = await createUser(db);
     await join(db, { workspaceId, userId: id, role: "member" });
@@ -95,7 +95,7 @@ describe("list_workspace_members", () => {
     expect(await emailsAs(owner)).toEqual([ownersEmail, email]);
     expect(await emailsAs(member)).toEqual([null, email]);
     expect(await emailsAs(owner, { search: email.toUpperCase() })).toEqual([email]);
-    // Who may not see an email cannot search for it either.
+    // A person who can't see an email can't search for it either.
     expect(await emailsAs(member, { search: ownersEmail })).toEqual([]);
     await db.query(
       "update public.workspace_roles set permissions = '{manage_members}' where id = (select role_id from public.workspace_members where user_id = $1 and workspace_id = $2)",
@@ -104,14 +104,14 @@ describe("list_workspace_members", () => {
     expect(await emailsAs(member)).toEqual([ownersEmail, email]);
   });
 
-  test.for(mfaStates)("gives emails to an admin with $mfa: $satisfied", async ({ mfa, satisfied }, { db }) => {
+  test.for(mfaStates)("shows emails to an admin with $mfa: $satisfied", async ({ mfa, satisfied }, { db }) => {
     const { id: workspaceId } = await createWorkspace(db);
     const admin = await createActor(db, { workspaceId, role: "admin", mfa });
     const listed = await db.asUser(admin, () => db.query("select * from public.list_member_emails($1)", [workspaceId]));
     expect(listed).toHaveLength(satisfied ? 2 : 0);
   });
 
-  test("shows a stranger no members, emails, roles or workspaces", async ({ db }) => {
+  test("shows a non-member no members, emails, roles or workspaces", async ({ db }) => {
     const { id: workspaceId } = await createWorkspace(db);
     const stranger = await createActor(db, {});
     expect(await membersAs(db, stranger, { workspaceId })).toEqual([]);
@@ -124,7 +124,7 @@ describe("list_workspace_members", () => {
   });
 });
 
-test("count_role_members counts each role's members, none of them and some", async ({ db }) => {
+test("count_role_members counts each role's members, including zero", async ({ db }) => {
   const { id: workspaceId, owner } = await createWorkspace(db);
   await addMembers(db, workspaceId, ["a", "b"]);
   const counts = await db.asUser(owner, () =>
@@ -142,7 +142,7 @@ test("count_role_members counts each role's members, none of them and some", asy
   ]);
 });
 
-test("list_workspaces reads the personal one first, then by name, page by page", async ({ db }) => {
+test("list_workspaces lists the personal one first, then by name, page by page", async ({ db }) => {
   const reader = await createActor(db, {});
   for (const name of ["B", "a", "C"]) {
     await db.query("insert into public.workspaces (name, plan_id, created_by) values ($1, 'free', $2)", [

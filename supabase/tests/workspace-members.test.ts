@@ -37,7 +37,7 @@ const processOf = async (client: Client): Promise<number> =>
   (await client.query("select pg_backend_pid() as id")).rows[0].id;
 
 describe("workspace members", () => {
-  test.for(matrix)("are read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
+  test.for(matrix)("can be read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
     const { id, owner } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role, mfa });
     const rows = await db.asUser(claims, () =>
@@ -49,7 +49,7 @@ describe("workspace members", () => {
     expect(rows.length).toBe(satisfied && role !== "outsider" ? 1 : 0);
   });
 
-  test.for(matrix)("are removed by a $role ($mfa)", async ({ role, permissions, mfa, satisfied }, { db }) => {
+  test.for(matrix)("can be removed by a $role ($mfa)", async ({ role, permissions, mfa, satisfied }, { db }) => {
     const { id } = await createWorkspace(db);
     const target = await createActor(db, { workspaceId: id, role: "viewer" });
     const actor = await createActor(db, { workspaceId: id, role, mfa });
@@ -58,7 +58,7 @@ describe("workspace members", () => {
     expect(await roleOf(db, target, id)).toHaveLength(allowed ? 0 : 1);
   });
 
-  test.for(matrix)("leave as $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
+  test.for(matrix)("can leave as $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
     const { id } = await createWorkspace(db);
     const actor = await createActor(db, { workspaceId: id, role, mfa });
     await remove(db, actor, { target: actor, workspaceId: id });
@@ -88,14 +88,14 @@ describe("workspace members", () => {
     expect(await roleOf(db, target, id)).toEqual([{ name: allowed ? to : from }]);
   });
 
-  test.for(["admin", "member", "viewer"] as const)("a %s cannot promote themselves to owner", async (role, { db }) => {
+  test.for(["admin", "member", "viewer"] as const)("a %s can't promote themselves to owner", async (role, { db }) => {
     const { id } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role });
     await setRole(db, claims, { target: claims, role: "owner", workspaceId: id }).catch(() => undefined);
     expect(await roleOf(db, claims, id)).toEqual([{ name: role }]);
   });
 
-  test("a role with manage_members gives none that allows more than itself", async ({ db }) => {
+  test("a role with manage_members can't assign a role that allows more than itself", async ({ db }) => {
     const { id } = await createWorkspace(db);
     await db.query(
       "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, 'people', '{manage_members,use_ai_studio}')",
@@ -114,7 +114,7 @@ describe("workspace members", () => {
     expect(error.code).toBe("42501");
   });
 
-  test("nobody joins by writing themselves in", async ({ db }) => {
+  test("a person can't join by inserting their own membership", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const insert = () =>
       db.query(
@@ -125,7 +125,7 @@ describe("workspace members", () => {
     expect((await failureOf(() => db.asRole("anon", insert))).code).toBe("42501");
   });
 
-  test("nobody wears a role of another workspace", async ({ db }) => {
+  test("a member can't have a role of another workspace", async ({ db }) => {
     const [first, second] = [await createWorkspace(db), await createWorkspace(db)];
     const error = await failureOf(() =>
       db.query(
@@ -137,7 +137,7 @@ describe("workspace members", () => {
     expect(error.code).toBe("23503");
   });
 
-  test("the last owner neither leaves nor steps down", async ({ db }) => {
+  test("the last owner can neither leave nor step down", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await createActor(db, { workspaceId: id, role: "admin" });
     expect((await failureOf(() => remove(db, owner, { target: owner, workspaceId: id }))).code).toBe("PT409");
@@ -146,14 +146,14 @@ describe("workspace members", () => {
     expect(await roleOf(db, owner, id)).toEqual([{ name: "owner" }]);
   });
 
-  test("an owner leaves where another stays", async ({ db }) => {
+  test("an owner can leave if another stays", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await createActor(db, { workspaceId: id, role: "owner" });
     await remove(db, owner, { target: owner, workspaceId: id });
     expect(await roleOf(db, owner, id)).toEqual([]);
   });
 
-  test("two owners who leave at once do not leave each other behind", async ({ db: _ }) => {
+  test("of two owners leaving concurrently, one is refused", async ({ db: _ }) => {
     const connectionString = readStack().supabase.dbUrl;
     const clients = [new Client({ connectionString }), new Client({ connectionString })] as const;
     await Promise.all(clients.map((client) => client.connect()));
@@ -184,7 +184,7 @@ describe("workspace members", () => {
         ]);
       await clients[0].query("begin");
       await leave(clients[0], first);
-      // Sees the first owner still there, unless it waits for the outcome.
+      // Sees the first owner still there unless it waits for that transaction.
       const later = failureOf(() => leave(clients[1], second));
       await vi.waitFor(async () => {
         const waits = await clients[0].query("select cardinality(pg_blocking_pids($1)) = 1 as yes", [secondProcess]);
@@ -206,7 +206,7 @@ describe("workspace members", () => {
 
 describe("user_has_workspace_permission", () => {
   test.for(matrix.filter(({ mfa }) => mfa === "no policy and no factor"))(
-    "answers for a $role",
+    "returns the permissions of a $role",
     async ({ role, permissions }, { db }) => {
       const { id } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role });

@@ -3,7 +3,7 @@ import { createActor, createWorkspace, failureOf, matrix } from "./actors.ts";
 import { type Claims, type Database, test } from "./database.ts";
 
 describe("workspace roles", () => {
-  test.for(matrix)("are read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
+  test.for(matrix)("can be read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
     const { id } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role, mfa });
     const rows = await db.asUser(claims, () =>
@@ -35,7 +35,7 @@ describe("workspace roles", () => {
       [workspaceId, name],
     );
 
-  test.for(matrix)("are defined, changed and removed by a $role ($mfa)", async (actor, { db }) => {
+  test.for(matrix)("can be created, changed and removed by a $role ($mfa)", async (actor, { db }) => {
     const { id } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role: actor.role, mfa: actor.mfa });
     const allowed = actor.satisfied && actor.permissions.includes("manage_members");
@@ -53,7 +53,9 @@ describe("workspace roles", () => {
     expect(await rolesNamed(db, id, "member")).toHaveLength(allowed ? 0 : 1);
   });
 
-  test("never allow more than who defines them may do, nor lose what they may not touch", async ({ db }) => {
+  test("can't allow more than the person who edits them may do, or lose permissions that person lacks", async ({
+    db,
+  }) => {
     const { id, owner } = await createWorkspace(db);
     await define(db, owner, { workspaceId: id, permissions: "{manage_members,use_ai_studio}" });
     const manager = await createActor(db, {});
@@ -89,7 +91,7 @@ describe("workspace roles", () => {
     expect(await rolesNamed(db, id, "owner")).toHaveLength(1);
   });
 
-  test("of another workspace are out of reach", async ({ db }) => {
+  test("of another workspace can't be reached", async ({ db }) => {
     const mine = await createWorkspace(db);
     const other = await createWorkspace(db);
     expect((await failureOf(() => define(db, mine.owner, { workspaceId: other.id, permissions: "{}" }))).code).toBe(
@@ -101,12 +103,12 @@ describe("workspace roles", () => {
     expect(await rolesNamed(db, other.id, "viewer")).toHaveLength(1);
   });
 
-  test("are closed to anon", async ({ db }) => {
+  test("can't be read by anon", async ({ db }) => {
     const error = await failureOf(() => db.asRole("anon", () => db.query("select from public.workspace_roles")));
     expect(error.code).toBe("42501");
   });
 
-  test("have one owner's role a workspace", async ({ db }) => {
+  test("include one owner role per workspace", async ({ db }) => {
     const { id } = await createWorkspace(db);
     const error = await failureOf(() =>
       db.query("insert into public.workspace_roles (workspace_id, name, is_owner) values ($1, 'Second', true)", [id]),
@@ -114,18 +116,21 @@ describe("workspace roles", () => {
     expect(error.code).toBe("23505");
   });
 
-  test.for(["Owner", "OWNER", "Viewer"])("have names that nobody takes for another's: %s", async (name, { db }) => {
-    const { id, owner } = await createWorkspace(db);
-    const error = await failureOf(() =>
-      db.asUser(owner, () =>
-        db.query("insert into public.workspace_roles (workspace_id, name) values ($1, $2)", [id, name]),
-      ),
-    );
-    expect(error.code).toBe("23505");
-  });
+  test.for(["Owner", "OWNER", "Viewer"])(
+    "can't have names that could be mistaken for another's: %s",
+    async (name, { db }) => {
+      const { id, owner } = await createWorkspace(db);
+      const error = await failureOf(() =>
+        db.asUser(owner, () =>
+          db.query("insert into public.workspace_roles (workspace_id, name) values ($1, $2)", [id, name]),
+        ),
+      );
+      expect(error.code).toBe("23505");
+    },
+  );
 
   test.for([" owner", "owner ", "\u200d", "a\u0007b", "a\nb", "a\u202eb", "", "x".repeat(41)])(
-    "have readable names: %j",
+    "can't have the unreadable name %j",
     async (name, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const error = await failureOf(() =>
@@ -137,7 +142,7 @@ describe("workspace roles", () => {
     },
   );
 
-  test("are 100 of a workspace at most, however many come at once", async ({ db }) => {
+  test("are limited to 100 per workspace, even with concurrent callers", async ({ db }) => {
     const [{ id, owner }, other] = [await createWorkspace(db), await createWorkspace(db)];
     const founded = (await db.query("select from public.workspace_roles where workspace_id = $1", [id])).length;
     const defineMany = (workspace: { id: string; owner: Claims }, from: number, to: number) =>
@@ -154,7 +159,7 @@ describe("workspace roles", () => {
     await defineMany(other, 1, 1);
   });
 
-  test("are written down when people define them, and not when a workspace is founded", async ({ db }) => {
+  test("are logged when people create them, and not when a workspace is created", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await define(db, owner, { workspaceId: id, permissions: "{use_ai_studio}" });
     const log = await db.query(
@@ -166,7 +171,7 @@ describe("workspace roles", () => {
     ]);
   });
 
-  test("cannot vanish while somebody has them", async ({ db }) => {
+  test("can't be deleted while members have them", async ({ db }) => {
     const { id } = await createWorkspace(db);
     const error = await failureOf(() =>
       db.query("delete from public.workspace_roles where workspace_id = $1 and is_owner", [id]),
@@ -175,7 +180,7 @@ describe("workspace roles", () => {
   });
 
   test.for(["{{use_ai_studio}}", "{{manage_members,use_ai_studio}}", "{use_ai_studio,use_ai_studio}"])(
-    "name each permission once, in one plain list: %s",
+    "list each permission once, in a one-dimensional array: %s",
     async (permissions, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const changed = () =>
@@ -190,12 +195,12 @@ describe("workspace roles", () => {
     },
   );
 
-  test("name no permission that is null", async ({ db }) => {
+  test("can't contain a null permission", async ({ db }) => {
     const error = await failureOf(() => db.query("update public.workspace_roles set permissions = '{null}'"));
     expect(error.code).toBe("23514");
   });
 
-  test("know only permissions that exist", async ({ db }) => {
+  test("accept only existing permissions", async ({ db }) => {
     const error = await failureOf(() => db.query("update public.workspace_roles set permissions = '{fly}'"));
     expect(error.code).toBe("22P02");
   });

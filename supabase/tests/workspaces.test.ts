@@ -6,14 +6,14 @@ import { openLine, untilItWaits } from "./race-fixtures.ts";
 const permissionDenied = "42501";
 
 describe("workspaces", () => {
-  test.for(matrix)("are read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
+  test.for(matrix)("can be read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
     const { id } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role, mfa });
     const rows = await db.asUser(claims, () => db.query("select id from public.workspaces where id = $1", [id]));
     expect(rows.length).toBe(satisfied && role !== "outsider" ? 1 : 0);
   });
 
-  test.for(matrix)("are renamed by a $role ($mfa)", async ({ role, permissions, mfa, satisfied }, { db }) => {
+  test.for(matrix)("can be renamed by a $role ($mfa)", async ({ role, permissions, mfa, satisfied }, { db }) => {
     const { id } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role, mfa });
     await db.asUser(claims, () => db.query("update public.workspaces set name = 'Renamed' where id = $1", [id]));
@@ -35,7 +35,7 @@ describe("workspaces", () => {
   });
 
   test.for([" ", "\u00a0", "\n", "a\r\nb", "a\u0007b", "a\u202eb", "a\u200bb", "", "x".repeat(81)])(
-    "have readable names: %j",
+    "can't have the unreadable name %j",
     async (name, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const renamed = () => db.query("update public.workspaces set name = $2 where id = $1", [id, name]);
@@ -45,12 +45,12 @@ describe("workspaces", () => {
     },
   );
 
-  test("are closed to anon", async ({ db }) => {
+  test("can't be read by anon", async ({ db }) => {
     const error = await failureOf(() => db.asRole("anon", () => db.query("select from public.workspaces")));
     expect(error.code).toBe(permissionDenied);
   });
 
-  test("are gone for everyone once deleted, while their row stays", async ({ db }) => {
+  test("are hidden from everyone once deleted, while their row remains", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await db.query("update public.workspaces set deleted_at = now() where id = $1", [id]);
     const rows = await db.asUser(owner, () =>
@@ -85,7 +85,7 @@ describe("workspaces", () => {
     expect(members).toEqual([{ user_id: owner.sub, name: "owner" }]);
   });
 
-  test("end with the last person in them, and keep no name of theirs", async ({ db }) => {
+  test("end with their last member, and keep no name of that person", async ({ db }) => {
     const user = await createUser(db, { userMetadata: { full_name: "Ada Lovelace" } });
     await db.query("delete from auth.users where id = $1", [user.id]);
     const row = await one(db, {
@@ -95,7 +95,7 @@ describe("workspaces", () => {
     expect(row).toEqual({ name: "Deleted workspace", deleted: true, created_by: null });
   });
 
-  test("end with the last two in them, whose accounts are erased at once", async () => {
+  test("end with their last two members, whose accounts are deleted concurrently", async () => {
     const people = [crypto.randomUUID(), crypto.randomUUID()];
     const [first, second] = [await openLine("postgres"), await openLine("postgres")];
     const erase = (line: typeof first, id = "") => line.db.query("delete from auth.users where id = $1", [id]);
@@ -125,7 +125,7 @@ describe("workspaces", () => {
     }
   });
 
-  test("outlive an erased owner where others remain", async ({ db }) => {
+  test("survive a deleted owner if others remain", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role: "admin" });
     await db.query("delete from auth.users where id = $1", [owner.sub]);
@@ -133,7 +133,7 @@ describe("workspaces", () => {
     expect(rows).toEqual([{ name: "Shared" }]);
   });
 
-  test("that were personal go on with who was made an owner of them, and with nobody else", async ({ db }) => {
+  test("that were personal survive their person's deletion only if another member is an owner", async ({ db }) => {
     for (const [role, kept] of [
       ["owner", true],
       ["admin", false],
@@ -149,13 +149,13 @@ describe("workspaces", () => {
     }
   });
 
-  test("can be deleted outright with their roles and members", async ({ db }) => {
+  test("can be deleted physically, with their roles and members", async ({ db }) => {
     const { id } = await createWorkspace(db);
     await db.query("delete from public.workspaces where id = $1", [id]);
     expect(await db.query("select from public.workspace_roles where workspace_id = $1", [id])).toEqual([]);
   });
 
-  test("say when they were changed, whatever the caller says", async ({ db }) => {
+  test("record when they were changed, ignoring the caller's value", async ({ db }) => {
     const { id } = await createWorkspace(db);
     const row = await one(db, {
       sql: "update public.workspaces set updated_at = 'epoch' where id = $1 returning updated_at = now() as now",

@@ -17,7 +17,6 @@ function accountMenuContent(user: SatelliteUser | null): string {
 <a href="/sign-in">Switch account</a><form method="post" action="/sign-out"><button>Sign out</button></form></div></details>`;
 }
 
-/** The custom element's script. */
 export const accountMenuScript = `const sheet = new CSSStyleSheet();
 sheet.replaceSync(\`
 :where(account-menu) { position: relative; display: inline-block; font: inherit; }

@@ -10,12 +10,12 @@ export interface WorkspaceDetails extends Workspace {
   permissions: readonly string[];
 }
 
-/** The central API, as the person of a request. Its calls throw SignInRequiredError if the session has ended. */
+/** The central API, called as the person of a request. Calls throw SignInRequiredError if the session has ended. */
 export interface CentralApi {
-  /** Calls a path of the platform, such as `/api/v1/workspaces`, and returns the response as it is. */
+  /** Calls a path of the platform, such as `/api/v1/workspaces`, and returns the response unchanged. */
   fetch(path: string, init?: RequestInit): Promise<Response>;
   workspaces: {
-    /** Returns a page of workspaces. `cursor` is the `nextCursor` of the page before. */
+    /** Returns a page of workspaces. `cursor` is the `nextCursor` of the previous page. */
     list(page?: {
       cursor?: string | null | undefined;
       limit?: number;

@@ -1,4 +1,4 @@
-/** Reads and sets the cookies of one request. What was set is read back. */
+/** Reads and sets the cookies of one request. Reads return what was set. */
 export interface CookieJar {
   get(name: string): string;
   set(name: string, value: string, maxAgeSeconds: number): void;

@@ -1,4 +1,4 @@
-/** What went wrong, from a closed list that callers can rely on. */
+/** The closed list of error codes that callers can rely on. */
 export type SatelliteErrorCode =
   | "config_invalid"
   | "sign_in_required"

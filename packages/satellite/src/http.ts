@@ -33,7 +33,7 @@ const problems: Record<ProblemCode, { status: number; title: string; detail: str
   },
 };
 
-/** A refusal, to be answered as a page or as problem JSON (RFC 9457). */
+/** A refusal that is answered as a page or as problem JSON (RFC 9457). */
 export class Refusal extends Error {
   readonly code: ProblemCode;
   readonly headers: Record<string, string>;
@@ -47,7 +47,7 @@ export class Refusal extends Error {
 
 const safeMethods = new Set(["GET", "HEAD", "OPTIONS"]);
 
-/** Whether a request comes from this app's own pages, or changes nothing. */
+/** Returns whether a request comes from this app's own pages or uses a safe method. */
 export function isSameOrigin({ method, headers }: Request, origin: string): boolean {
   if (safeMethods.has(method)) return true;
   const site = headers.get("sec-fetch-site");
@@ -130,7 +130,7 @@ export function htmlPage(
       "Content-Type": "text/html; charset=utf-8",
       "Cache-Control": "no-store",
       "Content-Security-Policy": `${policy}; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
-      // Requests from the page name its origin only: its address may hold a token.
+      // Requests from the page send only its origin as the referrer, because its URL may hold a token.
       "Referrer-Policy": "strict-origin",
       "X-Content-Type-Options": "nosniff",
     },

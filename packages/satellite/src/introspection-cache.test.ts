@@ -25,7 +25,7 @@ function openCache({ seconds = 60, answer = async (token: string): Promise<Intro
 }
 
 describe("the introspection cache", () => {
-  test("answers for 60 seconds and asks again at the 60th", async () => {
+  test("answers from the cache for 60 seconds, then asks again", async () => {
     const { asked, clock, cache } = openCache();
     await cache.read("a");
     clock.now += 59_999;
@@ -36,20 +36,20 @@ describe("the introspection cache", () => {
     expect(asked).toEqual(["a", "a"]);
   });
 
-  test("asks once for concurrent requests", async () => {
+  test("makes one call for concurrent requests", async () => {
     const { asked, cache } = openCache();
     await Promise.all(Array.from({ length: 20 }, () => cache.read("a")));
     expect(asked).toEqual(["a"]);
   });
 
-  test("asks each time with 0 seconds", async () => {
+  test("asks for each request if set to 0 seconds", async () => {
     const { asked, cache } = openCache({ seconds: 0 });
     await cache.read("a");
     await cache.read("a");
     expect(asked).toEqual(["a", "a"]);
   });
 
-  test("keeps neither failures nor ended sessions, nor a session past its expiry", async () => {
+  test("caches neither failures nor ended sessions, and no session past its expiry", async () => {
     const answers: Promise<Introspection>[] = [];
     const { asked, clock, cache } = openCache({ answer: () => answers.shift() as Promise<Introspection> });
     answers.push(Promise.reject(new Error("down")), Promise.resolve({ active: false }));
@@ -62,7 +62,7 @@ describe("the introspection cache", () => {
     expect(asked).toHaveLength(4);
   });
 
-  test("forgets a token, the sessions of a login, and those of a person", async () => {
+  test("forgets a token, the sessions of a login, and the sessions of a person", async () => {
     const { asked, cache } = openCache();
     const readAll = async () => {
       asked.length = 0;
@@ -80,7 +80,7 @@ describe("the introspection cache", () => {
     expect(await readAll()).toEqual([]);
   });
 
-  test("does not keep an answer that was under way when a login ended", async () => {
+  test("does not cache a pending answer if its login ends meanwhile", async () => {
     const { asked, cache } = openCache();
     const reading = cache.read("a");
     cache.dropLogin({ sid: "other" });

@@ -2,10 +2,10 @@ import type { Introspection, PlatformClient } from "./platform-client.ts";
 
 const maxEntries = 10_000;
 
-/** Introspections of the last seconds, by token. */
+/** Caches recent introspections by token. */
 export interface IntrospectionCache {
   read(token: string): Promise<Introspection>;
-  /** Forgets a token, as on sign-out. */
+  /** Forgets a token, for example on sign-out. */
   drop(token: string): void;
   /** Forgets the sessions of a login, or of a person. */
   dropLogin(login: { sid?: string | undefined; sub?: string | undefined }): void;
@@ -13,7 +13,7 @@ export interface IntrospectionCache {
 
 interface Entry {
   result: Promise<Introspection>;
-  /** Undefined while the platform is being asked. */
+  /** Undefined while the call to the platform is pending. */
   known?: Introspection;
   expiresAt: number;
 }
@@ -59,7 +59,7 @@ export function createIntrospectionCache(
     drop: (token) => void entries.delete(token),
     dropLogin({ sid, sub }) {
       for (const [token, { known }] of entries) {
-        // An answer under way may predate the logout, so it is not kept either. Without a `sid`, `sub` must decide.
+        // A pending answer may predate the logout, so it is not kept either. Without a `sid`, `sub` must decide.
         const isOfLogin = !known?.active || (sid && known.sid ? known.sid === sid : !sub || known.sub === sub);
         if (isOfLogin) entries.delete(token);
       }

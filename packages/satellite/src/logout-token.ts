@@ -61,7 +61,7 @@ export function createLogoutTokenVerifier({ appName, platformUrl, platformApiUrl
   };
 }
 
-/** Whether the keys could not be loaded, as opposed to a key or token that is wrong. */
+/** Returns whether the keys could not be loaded, as opposed to an invalid key or token. */
 function isOutage(error: errors.JOSEError): boolean {
   return error instanceof errors.JWKSTimeout || error.code === "ERR_JOSE_GENERIC";
 }

@@ -1,4 +1,4 @@
-/** The parts of Next that the adapter uses. Apps bring Next itself. */
+/** The parts of Next that the adapter uses. Apps install Next themselves. */
 declare module "next/server" {
   export class NextResponse extends Response {
     static next(init?: { request?: { headers?: Headers } }): NextResponse;

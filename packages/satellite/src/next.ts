@@ -4,7 +4,7 @@ import type { SatelliteOptions } from "./options.ts";
 import { createSatellite as createCore, type Satellite } from "./satellite.ts";
 import type { SatelliteUser } from "./sessions.ts";
 
-/** Tell pages their own path and method, which Next does not. */
+/** These headers pass a page its own path and method, which Next does not. */
 const pathHeader = "x-gatehouse-path";
 const methodHeader = "x-gatehouse-method";
 const shared = Symbol.for("@gatehouse/satellite/next");
@@ -14,7 +14,7 @@ export interface NextSatellite {
   proxy(request: Request): Promise<Response>;
   /** For server components, server actions and route handlers. */
   getUser(): Promise<SatelliteUser | null>;
-  /** As `getUser`; sends people who are not signed in to the platform and back. */
+  /** Like `getUser`, but sends people who are not signed in to the platform and back. */
   requireUser(): Promise<SatelliteUser>;
   /** The central API as the current person. */
   central(): Promise<CentralApi>;
@@ -25,7 +25,9 @@ export function createSatellite(options?: SatelliteOptions): NextSatellite {
   // Next evaluates modules while it builds, where the environment is not the server's.
   if (process.env.NEXT_PHASE !== "phase-production-build") core();
 
-  /** One instance for the process: Next bundles the proxy and the pages apart, and both need the same cache. */
+  /**
+   * Returns one instance per process. Next bundles the proxy and the pages separately, and both need the same cache.
+   */
   function core(): Satellite {
     const held = globalThis as { [shared]?: Satellite };
     held[shared] ??= createCore(options);
@@ -73,7 +75,7 @@ export function createSatellite(options?: SatelliteOptions): NextSatellite {
       return core().commit(request, NextResponse.next({ request: { headers } }));
     },
     async getUser() {
-      // First, because reading headers tells Next not to render the page while it builds.
+      // Called first, because reading headers tells Next not to render the page at build time.
       const { request } = await current();
       return core().getUser(request);
     },

@@ -34,7 +34,7 @@ describe("the settings of a satellite", () => {
     expect(readSettings({ env, ...options })).toMatchObject(options);
   });
 
-  test("that are missing are named in one line each", () => {
+  test("report each missing value on a line of its own", () => {
     const faults = faultsOf({ env: {} });
     expect(faults.map((line) => line.split(":")[0])).toEqual([
       "APP_NAME is missing",
@@ -58,7 +58,7 @@ describe("the settings of a satellite", () => {
     ["CENTRAL_URL", "https://app.example.com/?x=1"],
     ["CENTRAL_URL", "https://notes.example.com"],
     ["CENTRAL_API_URL", "10.0.0.5"],
-  ])("refuse %s=%s by name", (name, value) => {
+  ])("refuse %s=%s and name the setting", (name, value) => {
     expect(faultsOf({ env: { ...env, [name]: value } })).toEqual([expect.stringMatching(`^${name} is not valid: `)]);
   });
 

@@ -16,7 +16,7 @@ export interface SatelliteOptions {
   introspectionCacheSeconds?: number | undefined;
   /** Receives one line for each failure. Defaults to `console.error`. */
   log?: ((line: string) => void) | undefined;
-  /** The environment to read and check. Defaults to `process.env`, where there is one. */
+  /** The environment to read and check. Defaults to `process.env`, if there is one. */
   env?: Readonly<Record<string, string | undefined>> | undefined;
 }
 

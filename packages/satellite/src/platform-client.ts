@@ -17,7 +17,7 @@ export interface RedeemedToken {
   centralSession?: IssuedSession;
 }
 
-/** Who a cross-app token would sign in. */
+/** The person that a cross-app token would sign in. */
 export interface SignInPreview {
   userId: string;
   name: string | null;
@@ -29,7 +29,7 @@ export interface ActiveSession {
   sub: string;
   /** Seconds since 1970. */
   exp: number;
-  /** Names the login in logout tokens. */
+  /** Identifies the login in logout tokens. */
   sid?: string;
   name: string | null;
   email: string | null;
@@ -37,7 +37,6 @@ export interface ActiveSession {
 
 export type Introspection = { active: false } | ActiveSession;
 
-/** The platform's API for satellites. */
 export interface PlatformClient {
   /** Redeems a cross-app token; null if it is invalid, used or expired. */
   redeem(token: string): Promise<RedeemedToken | null>;

@@ -11,7 +11,6 @@ interface ContextProvider {
   get(key: ContextKey): Request;
   set(key: ContextKey, value: Request): void;
 }
-/** The arguments of loaders, actions and middleware. */
 interface RouteArguments {
   request: Request;
   // biome-ignore lint/suspicious/noExplicitAny: React Router's own type, which this package does not depend on
@@ -22,7 +21,7 @@ export interface ReactRouterSatellite {
   /** For the root route: answers the sign-in endpoints, opens the session and sets its cookies. */
   middleware(args: RouteArguments, next: () => Promise<unknown>): Promise<Response>;
   getUser(args: RouteArguments): Promise<SatelliteUser | null>;
-  /** As `getUser`; throws the redirect to the platform for people who are not signed in. */
+  /** Like `getUser`, but throws the redirect to the platform for people who are not signed in. */
   requireUser(args: RouteArguments): Promise<SatelliteUser>;
   central(args: RouteArguments): CentralApi;
   signOut(args: RouteArguments): Promise<void>;

@@ -1,5 +1,5 @@
 const maxLength = 2_048;
-// Browsers drop some control characters and take a backslash for a slash.
+// Browsers drop some control characters and treat a backslash as a slash.
 const unsafeCharacters = /[\p{Cc}\s\\]/u;
 
 /** Returns a path of this origin (with query and fragment) that a person may be sent to, else `/`. */

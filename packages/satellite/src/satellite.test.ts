@@ -57,7 +57,7 @@ const ask = (path: string, { cookie = "platform_app_session=a", ...init }: Reque
   new Request(`${origin}${path}`, { ...init, headers: { cookie, ...(init.headers as Record<string, string>) } });
 
 describe("a request's user", () => {
-  test("is asked of the platform once in 60 seconds, and again after signing out", async () => {
+  test("comes from the platform once per 60 seconds, and again after a sign-out", async () => {
     const satellite = openSatellite();
     expect(await satellite.getUser(ask("/"))).toEqual({ id: "ada", name: "Ada <3", email: null });
     await satellite.getUser(ask("/"));
@@ -95,7 +95,7 @@ describe("a request's user", () => {
     expect(response?.headers.getSetCookie()).toEqual([]);
   });
 
-  test("has no user for a state-changing request of another origin, even of a sibling host", async () => {
+  test("is null for a state-changing request from another origin, even a sibling host", async () => {
     const satellite = openSatellite();
     const foreign: Record<string, string>[] = [{ origin: "https://evil.example" }, { "sec-fetch-site": "same-site" }];
     for (const headers of foreign) {
@@ -108,7 +108,7 @@ describe("a request's user", () => {
     expect(platform.asked).toEqual([]);
   });
 
-  test("is sent to the platform and back if required", async () => {
+  test("must sign in on the platform and returns if required", async () => {
     const request = ask("/w/1?x=2", { cookie: "" });
     const error = await openSatellite()
       .requireUser(request)
@@ -126,7 +126,7 @@ describe("the endpoints", () => {
     }
   });
 
-  test("name the methods they allow", async () => {
+  test("list their allowed methods", async () => {
     const response = await openSatellite().handle(ask("/sign-out"));
     expect([response?.status, response?.headers.get("allow")]).toEqual([405, "POST"]);
   });
@@ -151,7 +151,7 @@ describe("the endpoints", () => {
     expect((await openSatellite().handle(request))?.status).toBe(status);
   });
 
-  test("say who is signed in, and serve the account menu's script", async () => {
+  test("return the signed-in person and serve the account menu's script", async () => {
     const satellite = openSatellite();
     const user = await satellite.handle(ask("/api/auth/user"));
     expect(await user?.json()).toEqual({ user: { id: "ada", name: "Ada <3", email: null } });
@@ -196,7 +196,7 @@ describe("back-channel logout", () => {
       }),
     );
 
-  test("ends the cached session of its sid at once, and no other", async () => {
+  test("ends the cached session of its sid immediately, and no other", async () => {
     const satellite = openSatellite();
     const other = () => ask("/", { cookie: "platform_app_session=b" });
     await satellite.getUser(ask("/"));
@@ -207,7 +207,7 @@ describe("back-channel logout", () => {
     expect(await satellite.getUser(other())).not.toBeNull();
   });
 
-  test("accepts a token once, however many callers send it", async () => {
+  test("accepts a token once, even from concurrent callers", async () => {
     const satellite = openSatellite();
     const token = await logoutToken();
     const answers = await Promise.all(Array.from({ length: 10 }, () => post(satellite, token)));
@@ -225,18 +225,18 @@ describe("back-channel logout", () => {
     ["with an event that is not an object", { claims: { events: { [event]: true } } }],
     ["without sid and sub", { claims: { sid: undefined } }],
     ["without jti", { claims: { jti: undefined } }],
-  ])("refuses a token %s with 400", async (_, options) => {
+  ])("refuses a logout token %s with 400", async (_, options) => {
     const response = await post(openSatellite(), await logoutToken(options));
     expect([response?.status, await response?.json()]).toMatchObject([400, { error: "invalid_request" }]);
   });
 
-  test("refuses an unsigned token", async () => {
+  test("rejects an unsigned token", async () => {
     const [, payload] = (await logoutToken()).split(".");
     const header = btoa(JSON.stringify({ alg: "none", typ: "logout+jwt" })).replace(/=+$/, "");
     expect((await post(openSatellite(), `${header}.${payload}.`))?.status).toBe(400);
   });
 
-  test("answers 503 while the keys are unavailable, so that the platform tries again", async () => {
+  test("answers 503 while the keys are unavailable, so that the platform retries", async () => {
     const token = await logoutToken();
     platform.status = 503;
     expect((await post(openSatellite(), token))?.status).toBe(503);

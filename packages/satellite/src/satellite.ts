@@ -16,11 +16,11 @@ export interface Satellite {
   readonly origin: string;
   /** Answers the sign-in, sign-out and logout endpoints; null for any other path. Never throws for an outage. */
   handle(request: Request): Promise<Response | null>;
-  /** Returns the person who is signed in, or null. @throws PlatformUnavailableError; the cookies are kept */
+  /** Returns the signed-in person, or null. @throws PlatformUnavailableError; the cookies are kept */
   getUser(request: Request): Promise<SatelliteUser | null>;
   /** @throws SignInRequiredError, whose `response` leads to the platform and back; CrossOriginError; PlatformUnavailableError */
   requireUser(request: Request): Promise<SatelliteUser>;
-  /** The central API as the person of a request. */
+  /** Returns the central API, called as the person of a request. */
   central(request: Request): CentralApi;
   /** Ends this browser's session here and on the platform. */
   signOut(request: Request): Promise<void>;
@@ -28,7 +28,7 @@ export interface Satellite {
   commit(request: Request, response: Response): Response;
   /** Opens a request's session with another way to set cookies; null for none. Adapters call it before anything else. */
   attach(request: Request, options: { setCookie: CookieSink | null }): void;
-  /** Answers an error of this package, or returns null for any other: the sign-in redirect, or 503. */
+  /** Answers an error of this package with the sign-in redirect or 503, or returns null for any other error. */
   errorResponse(error: unknown, request: Request): Response | null;
 }
 

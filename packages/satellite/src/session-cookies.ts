@@ -4,7 +4,7 @@ import type { IssuedSession } from "./platform-client.ts";
 
 const appSession = "platform_app_session";
 const centralSession = "platform_central_session";
-/** The platform ends a session; this is only how long the browser keeps it. */
+/** Only limits how long the browser keeps the cookie; the platform decides when a session ends. */
 const sessionMaxAgeSeconds = 30 * 24 * 60 * 60;
 const stateMaxAgeSeconds = 10 * 60;
 
@@ -17,9 +17,9 @@ export interface HeldSessions {
 export interface SessionCookies {
   /** Returns the browser's session tokens; none unless they were issued to it together. */
   read(): Promise<HeldSessions>;
-  /** Sets new tokens. A session that is not named keeps its token. */
+  /** Sets new tokens. A session that is left out keeps its token. */
   keep(sessions: { app?: IssuedSession | null; central?: IssuedSession | null }): Promise<void>;
-  /** Sets the tokens of a new sign-in in place of any earlier ones. */
+  /** Sets the tokens of a new sign-in, replacing any earlier ones. */
   replace(sessions: { app: IssuedSession; central: IssuedSession | null }): Promise<void>;
   forget(): void;
   /** Issues a state that only this browser holds, to recognize its own sign-in. */

@@ -6,10 +6,10 @@ import type { Settings } from "./options.ts";
 import type { PlatformClient } from "./platform-client.ts";
 import { openSessionCookies, type SessionCookies } from "./session-cookies.ts";
 
-/** A session this close to its end is refreshed. */
+/** A session that expires this soon is refreshed. */
 const refreshMarginSeconds = 60 * 60;
 
-/** The person who is signed in. Name and email need the scope `profile`. */
+/** The signed-in person. Name and email need the scope `profile`. */
 export interface SatelliteUser {
   id: string;
   name: string | null;
@@ -22,10 +22,9 @@ export interface SessionContext {
   introspections: IntrospectionCache;
 }
 
-/** The session of one request. */
 export interface RequestSession {
   cookies: SessionCookies;
-  /** The `Set-Cookie` values that no sink has taken. */
+  /** The `Set-Cookie` values that no sink has received yet. */
   pending: string[];
   /** Returns null for a request that changes state and comes from another origin. */
   user(): Promise<SatelliteUser | null>;
@@ -68,7 +67,7 @@ export function openRequestSession(
   async function findUser(): Promise<SatelliteUser | null> {
     const { app, central } = await cookies.read();
     if (!app) {
-      // A session that was planted, or lost its seal.
+      // The session was planted, or its seal is missing.
       cookies.forget();
       return null;
     }
@@ -147,13 +146,13 @@ export function openRequestSession(
   };
 }
 
-/** The page to come back to after a sign-in: the request's own, unless it was a form. */
+/** Returns the page to come back to after a sign-in: the request's own URL, unless it was a form submission. */
 export function pageOf(request: Request): string {
   const { pathname, search } = new URL(request.url);
   return request.method === "GET" || request.method === "HEAD" ? `${pathname}${search}` : "/";
 }
 
-/** Whether an error means that the platform could not be asked. */
+/** Returns whether an error means that the platform could not be reached. */
 export function isUnavailable(error: unknown): error is SatelliteError {
   return error instanceof PlatformUnavailableError || (error instanceof SatelliteError && error.status === 503);
 }

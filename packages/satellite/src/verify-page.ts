@@ -22,7 +22,7 @@ form?.addEventListener("submit", (event) => {
 
 const hidden = (name: string, value: string) => `<input type="hidden" name="${name}" value="${escapeHtml(value)}">`;
 
-/** The page for a sign-in that this browser started: a form that its script submits. */
+/** Renders the page for a sign-in that this browser started: a form that its script submits. */
 export function signingInPage(fields: { token: string; nextUrl: string; state: string }): Response {
   const inputs = hidden("token", fields.token) + hidden("nextUrl", fields.nextUrl) + hidden("state", fields.state);
   return htmlPage({
@@ -33,7 +33,10 @@ export function signingInPage(fields: { token: string; nextUrl: string; state: s
   });
 }
 
-/** The page for a sign-in that was not started in this browser: it names the account and asks (login CSRF). */
+/**
+ * Renders the page for a sign-in that another browser started: it names the account and asks for confirmation, which
+ * prevents login CSRF.
+ */
 export function confirmPage({
   person,
   ...fields

@@ -6,16 +6,16 @@ import type { DayFigures, WorkspaceFigures } from "./platform-month.ts";
 /** The platform's records belong to no app. */
 const ofApps = ["app", "app_id"];
 
-/** Columns of the files of the platform's records; amounts are exact, times UTC. */
+/** CSV columns of the platform's records; amounts are exact, times are UTC. */
 export const platformCostColumns = costColumns.filter(({ name }) => !ofApps.includes(name));
 export const platformInvoiceColumns = invoiceColumns.filter(({ name }) => !ofApps.includes(name));
 
-/** Leaves a file's column of apps empty. */
+/** Leaves a file's app column empty. */
 export function ofNoApp<Row extends { appId: string }>(page: { records: Row[]; nextCursor: string | null }) {
   return { ...page, records: page.records.map((record) => ({ ...record, appId: "" })) };
 }
 
-/** Columns of the workspaces behind a provider's month. */
+/** CSV columns of the workspaces behind a provider's month. */
 export const workspaceColumns: readonly CsvColumn<WorkspaceFigures>[] = [
   { name: "workspace_id", value: ({ workspaceId }) => workspaceId },
   { name: "workspace", value: ({ name }) => name },
@@ -29,7 +29,7 @@ export const workspaceColumns: readonly CsvColumn<WorkspaceFigures>[] = [
   { name: "own_imported_less_metered_usd", value: ({ differenceUsd }) => differenceUsd },
 ];
 
-/** Columns of the days of a provider's month. */
+/** CSV columns of the days in a provider's month. */
 export const dayColumns: readonly CsvColumn<DayFigures>[] = [
   { name: "day", value: ({ day }) => day },
   { name: "account_id", value: ({ accountId }) => accountId },

@@ -2,7 +2,7 @@ import { Link } from "@remix-run/react";
 import { Usd } from "../../ui/money.tsx";
 import { type Cause, causeWords, workspacesOf } from "./causes.ts";
 
-/** Lists the likely causes of a difference, the likeliest first, each with what to do and the workspaces to look at. */
+/** Lists the likely causes of a difference, most likely first, each with what to do and the workspaces to look at. */
 export function CauseList({ causes }: { causes: readonly Cause[] }) {
   return (
     <ol className="divide-y divide-line">

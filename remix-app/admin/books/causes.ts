@@ -4,9 +4,9 @@ import { amountText, formatCount, formatUsd } from "../../ui/format-amount.ts";
 
 const days = z.array(z.string());
 const accountId = z.string().nullable();
-const workspace = { workspaceId: z.uuid(), /** Null where it is deleted. */ name: z.string().nullable() };
+const workspace = { workspaceId: z.uuid(), /** Null if the workspace was deleted. */ name: z.string().nullable() };
 const workspaces = z.array(z.object({ ...workspace, meteredUsd: amountText, daysWithoutRuns: days }));
-/** What the provider charged beyond what was metered; negative the other way, null where it is not known. */
+/** What the provider charged minus what was metered; null if unknown. */
 const amountUsd = amountText.nullable();
 const runs = z.number().int();
 
@@ -35,7 +35,7 @@ export interface CauseWords {
   next: string;
 }
 
-/** Says what a cause is and what to do, in a sentence or two each. */
+/** Describes a cause and what to do about it, in a sentence or two each. */
 export function causeWords(cause: Cause): CauseWords {
   switch (cause.kind) {
     case "workspace_costs_above_metered":
@@ -87,7 +87,7 @@ export function causeWords(cause: Cause): CauseWords {
   }
 }
 
-/** The workspaces that a cause names. */
+/** Returns the workspaces that a cause names. */
 export function workspacesOf(cause: Cause): { workspaceId: string; name: string | null }[] {
   if ("workspaceId" in cause) return [cause];
   return "workspaces" in cause ? cause.workspaces : [];
@@ -109,7 +109,7 @@ function moreOrLess(amount: string): string {
   return amount.startsWith("-") ? "less" : "more";
 }
 
-/** The workspace that is most likely missing runs: the one without any on days that were charged. */
+/** Returns the workspace most likely to be missing runs: the one without any on days that were charged. */
 function suspectOf({ amountUsd: amount, workspaces: users }: Extract<Cause, { kind: "account_differs" }>) {
   const [first] = users;
   if (!first || amount.startsWith("-") || first.daysWithoutRuns.length === 0) return null;
@@ -129,7 +129,7 @@ function counted(number: number, noun: string): string {
 const namesShown = 3;
 const spansShown = 4;
 
-/** " on 2026-10-03, 2026-10-05 to 2026-10-09 and 3 other days" */
+/** Formats days as " on 2026-10-03, 2026-10-05 to 2026-10-09 and 3 other days". */
 function onDays(list: readonly string[]): string {
   if (list.length === 0) return "";
   const spans = spansOf(list);
@@ -139,7 +139,7 @@ function onDays(list: readonly string[]): string {
   return ` on ${joined([...texts, ...(others > 0 ? [counted(others, "other day")] : [])])}`;
 }
 
-/** Joins days that follow each other. */
+/** Joins consecutive days into spans. */
 function spansOf(list: readonly string[]): { first: string; last: string; days: number }[] {
   const spans: { first: string; last: string; days: number }[] = [];
   for (const day of list) {

@@ -9,7 +9,7 @@ import { shiftMonth } from "../../studio/costs/month.ts";
 import { callAtOnce } from "../../testing/at-once.ts";
 import { formOf } from "../../testing/form.ts";
 
-/** The last full month, and the one two months before. */
+/** The last full month, and the month two months before it. */
 const month = shiftMonth(new Date().toISOString().slice(0, 7), -1);
 const [first, last] = [dayOf(month, 1), dayOf(month, lengthOf(month))];
 const mark = randomUUID().slice(0, 8);
@@ -44,7 +44,7 @@ function nameOf(at: number): string {
   return ["Harbour", "Lighthouse", "Meridian"][at] ?? "";
 }
 
-/** Adds what workspaces' runs cost on days of the month; the first is tenant 0. */
+/** Adds metered run costs on days of the month. Tenants count from 0. */
 async function meter(provider: string, account: string, costs: [tenant: number, day: number, costUsd: string][]) {
   for (const [at, day, costUsd] of costs) {
     const { db, workspaceId } = tenants[at] as GatewayTenant;
@@ -52,7 +52,7 @@ async function meter(provider: string, account: string, costs: [tenant: number, 
   }
 }
 
-/** Takes a file through the import page: uploads it, names the provider, and confirms what the preview shows. */
+/** Takes a file through the import page: uploads it, names the provider and confirms the preview. */
 async function importFile(
   { name, text }: { name: string; text: string },
   { provider, fields = {} }: { provider: string; fields?: Record<string, string> },
@@ -71,7 +71,7 @@ async function importFile(
 
 type Invoice = { provider: string; accountId: string; reference: string; amountUsd: string } & Record<string, string>;
 
-/** Takes an invoice through its review. */
+/** Enters an invoice and confirms its review. */
 async function enterInvoice(invoice: Invoice) {
   const page = "/admin/books/invoices/new";
   const typed = { kind: "invoice", issuedOn: last, periodStart: first, periodEnd: last, ...invoice };
@@ -81,7 +81,7 @@ async function enterInvoice(invoice: Invoice) {
   return { reviewed, confirmed, done: await admin.browser.post(page, confirmed) };
 }
 
-/** What the books show about a provider, as text. */
+/** Returns the books' line about a provider, as text. */
 async function lineOf(provider: string): Promise<string> {
   const { words } = await admin.browser.get(`/admin/books?month=${month}`);
   const [, line = ""] = words.split(new RegExp(`(?=${provider})`));
@@ -161,7 +161,7 @@ describe("a month of three providers' bills, imported from files", () => {
     const receipt = await admin.browser.get(done.location ?? "");
     expect(receipt.words).toContain("The costs were imported.");
     expect(receipt.words).toContain("openai-costs.json");
-    // A later file corrects a day, and only that.
+    // A later file corrects one day and nothing else.
     const corrected = await importFile(openAiCosts([[5, "30", "proj_1"]]), { provider: openai });
     expect(corrected.previewed.words).toContain("Corrects 1 day.");
     expect(corrected.done.status).toBe(303);
@@ -204,7 +204,7 @@ describe("a month of three providers' bills, imported from files", () => {
     expect(await lineOf(anthropic)).toMatch(/Agrees Nothing to do/);
   });
 
-  test("agrees with an invoice over three months, and amounts in another currency at the rate that was entered", async () => {
+  test("agrees with an invoice over three months, and with another currency at the entered rate", async () => {
     const start = shiftMonth(month, -2);
     const days = [0, 1, 2].reduce((sum, months) => sum + lengthOf(shiftMonth(start, months)), 0);
     // A dollar a day.
@@ -222,7 +222,7 @@ describe("a month of three providers' bills, imported from files", () => {
     expect(await lineOf(aws)).toMatch(/Agrees Nothing to do/);
   });
 
-  test("has the page's figures in its files, to the last digit", async () => {
+  test("has the page's exact figures in its files", async () => {
     const lines = async (path: string) => (await admin.browser.get(path)).text.trim().split("\r\n");
     const of = (rows: string[]) => rows.filter((row) => row.includes(openai));
     const books = of(await lines(`/admin/books.csv?month=${month}`));
@@ -247,7 +247,7 @@ describe("a month of three providers' bills, imported from files", () => {
     );
   });
 
-  test("has each change in the audit log", async () => {
+  test("records each change in the audit log", async () => {
     const log = await query(
       "select action, target, reason from private.admin_audit_log where actor_id = $1 and target = $2 order by created_at",
       [admin.id, `costs ${openai}`],
@@ -269,7 +269,7 @@ describe("a provider's month whose invoice is above what was metered", () => {
       [1, 4, "30"],
       [2, 5, "20"],
     ]);
-    // Meridian's own import says that it was charged on a day without runs.
+    // Meridian's own import shows a charge on a day without runs.
     for (const [day, amount] of [
       [5, "20"],
       [12, "10"],
@@ -299,12 +299,12 @@ describe("a provider's month whose invoice is above what was metered", () => {
     expect(causes).toMatch(
       new RegExp(`^.{0,100}Meridian imported \\$10.00 more than its runs cost on ${dayText(dayOf(month, 12))}`),
     );
-    // Its own costs are not the platform's.
+    // The workspace's own costs don't count as the platform's.
     expect(words).toContain("$100.00");
     expect(words).not.toContain("$130.00");
   });
 
-  test("names the workspace without runs on the days that were charged, where none imports costs of its own", async () => {
+  test("names the workspace without runs on the charged days if none imports its own costs", async () => {
     const provider = `quiet-${mark}`;
     await meter(provider, "proj_8", [
       [0, 3, "40"],
@@ -328,7 +328,7 @@ describe("a provider's month whose invoice is above what was metered", () => {
 describe("a change of the books", () => {
   const provider = `guard-${mark}`;
 
-  test("needs a reason and what it is about, typed once more", async () => {
+  test("needs a reason and the name of what it changes, typed again", async () => {
     const { confirmed, done } = await importFile(openAiCosts([[3, "1", "proj_1"]]), {
       provider,
     });
@@ -354,7 +354,7 @@ describe("a change of the books", () => {
     expect(kept).toEqual([{ reference: "G-1" }]);
   });
 
-  test("does nothing where the books changed after the preview", async () => {
+  test("does nothing if the books changed after the preview", async () => {
     const page = "/admin/books/import";
     const upload = new FormData();
     upload.set("upload", new File([openAiCosts([[4, "1", "proj_1"]]).text], "a.json"));
@@ -372,7 +372,7 @@ describe("a change of the books", () => {
     expect(row?.amount).toBe("5");
   });
 
-  test("that two admins confirm at the same moment is made once", async () => {
+  test("happens only once when two admins confirm it at the same moment", async () => {
     const page = "/admin/books/import";
     const upload = new FormData();
     upload.set("upload", new File([openAiCosts([[6, "1", "proj_1"]]).text], "a.json"));
@@ -391,7 +391,7 @@ describe("a change of the books", () => {
     expect(rows).toHaveLength(1);
   });
 
-  test("of an invoice that was sent twice is one, and leads to the same receipt", async () => {
+  test("records an invoice only once when it is sent twice, and leads to the same receipt", async () => {
     const invoice = { provider, accountId: "proj_1", reference: "G-2", amountUsd: "1" };
     const { confirmed, done } = await enterInvoice(invoice);
     const again = await admin.browser.post("/admin/books/invoices/new", confirmed);
@@ -404,7 +404,7 @@ describe("a change of the books", () => {
   });
 });
 
-test("the books are for infrastructure admins", async () => {
+test("opens the books to infrastructure admins only", async () => {
   const browser = await enter(stranger);
   const pages = [
     "",
@@ -428,8 +428,8 @@ test("the books are for infrastructure admins", async () => {
   }
 });
 
-test("an address that names no month or record is 404 or says what is wrong", async () => {
-  for (const page of ["/2026-13/openai", `/${month}/nobody-${mark}`, "/invoices/none", `/imports/${randomUUID()}`]) {
+test("answers a URL without a valid month or record with 404 or with what is wrong", async () => {
+  for (const page of ["/2026-13/openai", `/${month}/unknown-${mark}`, "/invoices/none", `/imports/${randomUUID()}`]) {
     expect([page, (await admin.browser.get(`/admin/books${page}`)).status]).toEqual([page, 404]);
   }
   const other = await admin.browser.get("/admin/books?month=never");

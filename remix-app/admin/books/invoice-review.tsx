@@ -5,13 +5,13 @@ import { Facts } from "../../ui/facts.tsx";
 import { ChangeForm } from "../change-form.tsx";
 import type { PlatformInvoiceEntry } from "./platform-invoices.ts";
 
-/** What will be recorded, how it compares, and the form that confirms it. */
+/** Shows what will be recorded, how it compares, and the form that confirms it. */
 export function InvoiceReview({
   entry: { typed, draft, review, failed },
   base,
 }: {
   entry: Extract<PlatformInvoiceEntry, { at: "review" }>;
-  /** Of the invoices' pages. */
+  /** Base path of the invoice pages. */
   base: string;
 }) {
   const { reviewedAt, comparison } = review;

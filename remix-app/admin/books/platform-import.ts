@@ -7,7 +7,7 @@ import { callFunction } from "../../supabase/data-api.ts";
 import { askConsole, confirms, reasonSchema } from "../console-change.ts";
 import type { InfrastructureAdmin } from "../require-admin.ts";
 
-/** Returns the platform's book, as an admin imports into it for a reason. Both functions throw 503 UNAVAILABLE. */
+/** Returns the platform's book for imports by an admin, who gives a reason. Its functions throw 503 UNAVAILABLE. */
 export function platformBook(
   context: AppLoadContext,
   { admin, reason }: { admin: InfrastructureAdmin; reason: string },
@@ -34,8 +34,8 @@ export function platformBook(
 }
 
 /**
- * Takes a review one step on. An import needs a reason, and the provider's name typed once more; without them, what was
- * reviewed is shown again and nothing is stored.
+ * Advances a review by one step. An import needs a reason and the provider's name typed again. Without them, the review
+ * is shown again and nothing is stored.
  * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function takePlatformStep(
@@ -50,7 +50,7 @@ export async function takePlatformStep(
   return { at: "review", review: { ...entry.review, errors: { ...entry.review.errors, ...errors } } };
 }
 
-/** What is wrong with how an import was confirmed, or null. */
+/** Returns what is wrong with the confirmation of an import, or null. */
 function confirmationErrors(form: FormData): Record<string, string> | null {
   const given = (name: string) => String(form.get(name) ?? "").trim();
   const reason = reasonSchema.safeParse(given("reason"));

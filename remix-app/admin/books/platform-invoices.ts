@@ -48,14 +48,14 @@ const read = z.union([
   z.object({
     outcome: z.literal("read"),
     invoice: invoiceRecord,
-    /** The admin's email; null where the account is deleted. */
+    /** The admin's email; null if the account was deleted. */
     recorded: z.object({ name: z.string().nullable() }).nullable(),
     comparison: comparison.nullable(),
   }),
   z.object({ outcome: z.literal("not_found") }),
 ]);
 
-/** Returns an invoice of the platform, who recorded it and how it compares. @throws Response 404, 503 */
+/** Returns a platform invoice, who recorded it and how it compares. @throws Response 404, 503 */
 export async function requirePlatformInvoice(context: AppLoadContext, invoiceId: string | undefined) {
   const { requestId } = context;
   const id = z.uuid().safeParse(invoiceId);
@@ -69,7 +69,7 @@ export async function requirePlatformInvoice(context: AppLoadContext, invoiceId:
   return { invoice, recorded, comparison: compared };
 }
 
-/** The state of an entry after a step; a review that was not confirmed says what to correct. */
+/** The state of an entry after a step. An unconfirmed review says what to correct. */
 export type PlatformInvoiceEntry =
   | Extract<InvoiceEntry, { at: "form" | "conflict" | "receipt" }>
   | (Extract<InvoiceEntry, { at: "review" }> & { failed?: FailedChange; status?: ConsoleRefusal["status"] });
@@ -77,8 +77,8 @@ export type PlatformInvoiceEntry =
 type Entering = { typed: TypedInvoice; draft: DraftedInvoice };
 
 /**
- * Takes an entry one step on: what was typed is reviewed, what was reviewed is recorded once it is confirmed, and the step
- * `edit` shows the form again. An invoice that is recorded already with these values leads to its receipt.
+ * Advances an entry by one step: typed values are reviewed, a confirmed review is recorded, and the step `edit` shows
+ * the form again. An invoice that is already recorded with these values leads to its receipt.
  * @throws Response 503 UNAVAILABLE
  */
 export async function enterPlatformInvoice(
@@ -122,7 +122,7 @@ async function record(
   { admin, form, ...entry }: Entering & { admin: InfrastructureAdmin; form: FormData; reviewedAt: string },
 ): Promise<PlatformInvoiceEntry> {
   const { typed, draft, reviewedAt } = entry;
-  /** What was reviewed once more, with what to correct. */
+  /** Shows the review again, with what to correct. */
   const again = async (failed: FailedChange, status: ConsoleRefusal["status"]): Promise<PlatformInvoiceEntry> => {
     const shown = await review(context, entry);
     return shown.at === "review" ? { ...shown, failed, status } : shown;
@@ -152,7 +152,7 @@ async function record(
     }
     case "invalid_request": {
       const field = invoiceFields.find((name) => name === answer.param);
-      // A review of another time than ours: the next one shows what is wrong.
+      // The time of the review was refused. Reviewing again shows what is wrong.
       return field ? { at: "form", typed, errors: { [field]: answer.message } } : review(context, entry);
     }
     default:

@@ -25,18 +25,18 @@ export function reconcilePlatform(context: AppLoadContext, month: string) {
 
 const workspaceFigures = z.object({
   workspaceId: z.uuid(),
-  /** Null where the workspace is deleted. */
+  /** Null if the workspace was deleted. */
   name: z.string().nullable(),
-  /** The provider account of its runs; null where they name none. */
+  /** The provider account of its runs; null if they name none. */
   accountId: z.string().nullable(),
   meteredUsd: amountText,
   runs: count,
   estimatedRuns: count,
   closedRuns: count,
-  /** Of the workspace's own records, which are not part of the platform's. */
+  /** From the workspace's own records, which aren't part of the platform's. */
   importedUsd: amountText,
   invoicedUsd: amountText,
-  /** Its own imports less metered; null where it has no imports. */
+  /** The workspace's own imports minus its metered cost; null without imports. */
   differenceUsd: amountText.nullable(),
 });
 export type WorkspaceFigures = z.output<typeof workspaceFigures>;
@@ -57,7 +57,7 @@ const explained = z.object({
 
 /**
  * Returns a provider's month with the workspaces behind its figures, its days, and the likely causes of a difference.
- * @throws Response 404 where the platform's month does not list the provider, 503 UNAVAILABLE
+ * @throws Response 404 if the platform's month does not list the provider, 503 UNAVAILABLE
  */
 export async function explainPlatformMonth(
   context: AppLoadContext,
@@ -76,7 +76,7 @@ export async function explainPlatformMonth(
   return { record, ...explanation };
 }
 
-/** Reads a provider's month off a path. @throws Response 404 for a path that names none */
+/** Reads a provider's month from a path. @throws Response 404 if the path names none */
 export function readBookMonth(
   { month, provider }: { month?: string | undefined; provider?: string | undefined },
   { requestId }: { requestId: string },

@@ -53,7 +53,7 @@ export function BookWorkspaceTable({ workspaces }: { workspaces: readonly Worksp
   );
 }
 
-/** A workspace by its name, or by its id once it is deleted. */
+/** Shows a workspace by its name, or by its id once it is deleted. */
 function WorkspaceLink({ workspaceId, name }: { workspaceId: string; name: string | null }) {
   if (name === null) return <span className="break-all">Deleted workspace {workspaceId}</span>;
   return (

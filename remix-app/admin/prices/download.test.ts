@@ -14,7 +14,7 @@ let origin: string;
 let asked: string[];
 /** The TCP connection under the newest TLS connection. */
 let connection: Socket | undefined;
-/** What the server answers to a path. */
+/** The server's answers by path. */
 const pages: Record<
   string,
   { status?: number; location?: string; body?: string | Buffer; hangs?: true; breaks?: true }
@@ -61,7 +61,7 @@ beforeEach(() => {
 const resolving = (address: string) =>
   ((_name: string, _options: LookupOptions, callback: (error: null, found: object[]) => void) =>
     callback(null, [{ address, family: 4 }])) as unknown as NonNullable<DownloadOptions["lookup"]>;
-/** The server of the test is on loopback, so loopback alone counts as public here. */
+/** The test server is on loopback, so only loopback counts as public here. */
 const onTestServer: DownloadOptions = {
   lookup: resolving("127.0.0.1"),
   isPrivate: (address) => /^(169\.254|10\.|localhost)/.test(address),
@@ -70,7 +70,7 @@ const onTestServer: DownloadOptions = {
 const download = (path: string, options: DownloadOptions = {}) =>
   downloadPrices(`${origin}${path}`, { ...onTestServer, ...options });
 
-test("downloads a file, also after a redirect", async () => {
+test("downloads a file, including after a redirect", async () => {
   expect(await download("/api.json")).toBe('{"openai": {}}');
   expect(await download("/moved")).toBe('{"openai": {}}');
   expect(asked).toEqual(["/api.json", "/moved", "/api.json"]);
@@ -107,7 +107,7 @@ test.each([
 });
 
 test.each(["127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1"])(
-  "refuses a public name that leads to %s, before it connects",
+  "refuses a public name that resolves to %s, before connecting",
   async (address) => {
     const failed = downloadPrices(`${origin}/api.json`, { lookup: resolving(address), ca: certificate });
     await expect(failed).rejects.toThrow("is a private address");
@@ -121,17 +121,17 @@ test.each([
   ["/loopback", "localhost is a private address"],
   ["/around", "redirects more than 3 times"],
   ["/missing", "answered 404"],
-])("follows no redirect where it may not go: %s", async (path, message) => {
+])("refuses a redirect or answer that breaks the rules: %s", async (path, message) => {
   await expect(download(path)).rejects.toThrow(message);
 });
 
-test("looks up the name of each redirect", async () => {
+test("looks up the host name of each redirect", async () => {
   const inside: NonNullable<DownloadOptions["lookup"]> = ((name: string, options: LookupOptions, callback: never) =>
     resolving(name === host ? "127.0.0.1" : "10.0.0.1")(name, options, callback)) as never;
   await expect(download("/named", { lookup: inside })).rejects.toThrow("inside.example.com is a private address");
 });
 
-test("is bounded in bytes and in time", async () => {
+test("limits the size and duration of a download", async () => {
   expect(await download("/fits", { mostBytes: 100 })).toHaveLength(100);
   await expect(download("/large", { mostBytes: 100 })).rejects.toThrow("sent more than");
   await expect(download("/silent", { withinMs: 200 })).rejects.toThrow("didn’t answer in time");
@@ -142,7 +142,7 @@ test("survives a connection that breaks in the middle of a file", async () => {
   await expect(download("/broken")).rejects.toThrow("couldn’t be reached");
 });
 
-test("refuses a certificate of another host", async () => {
+test("refuses a certificate for another host", async () => {
   await expect(downloadPrices(origin.replace(host, "other.example.com"), onTestServer)).rejects.toThrow(
     "couldn’t be reached",
   );

@@ -10,7 +10,7 @@ import { mostSourceBytes, mostSourceText } from "./read-source.ts";
 const withinMs = 20_000;
 const mostRedirects = 3;
 
-/** For tests: how names are looked up, which addresses are private, which certificate is trusted, and the limits. */
+/** Overrides for tests: name lookup, private addresses, the trusted certificate and the limits. */
 export type DownloadOptions = {
   lookup?: typeof lookup;
   isPrivate?: (host: string) => boolean;
@@ -20,9 +20,9 @@ export type DownloadOptions = {
 };
 
 /**
- * Downloads a price file from a public https address. Redirects follow the same rule, and names are checked when
- * connecting.
- * @throws UnreadablePrices with what to do
+ * Downloads a price file from a public https address. Redirects must meet the same condition, and host names are
+ * checked when connecting.
+ * @throws UnreadablePrices with a message that says what to do
  */
 export async function downloadPrices(url: string, options: DownloadOptions = {}): Promise<string> {
   const signal = AbortSignal.timeout(options.withinMs ?? withinMs);

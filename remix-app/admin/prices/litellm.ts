@@ -10,11 +10,11 @@ import {
   type SourceTier,
 } from "./price-source.ts";
 
-// LiteLLM's model_prices_and_context_window.json: a record for each model, with amounts in USD for one token. Its
+// LiteLLM's model_prices_and_context_window.json: a record for each model, with amounts in USD per token. Its
 // `sample_spec` and `litellm/types/utils.py` (ModelInfoBase) name the fields, and
-// `litellm_core_utils/llm_cost_calc/utils.py` says what a tier without a field of its own costs.
+// `litellm_core_utils/llm_cost_calc/utils.py` says what a tier costs if it has no field of its own.
 
-/** Fields in USD for one token. */
+/** Fields in USD per token. */
 const classes: Readonly<Record<string, PriceClass>> = {
   input_cost_per_token: "inputUsd",
   cache_read_input_token_cost: "cachedInputUsd",
@@ -48,12 +48,12 @@ const isBatch = /_batches$/;
 
 const searchFees = z.record(z.string(), z.instanceof(JsonNumber));
 
-/** Whether a file has LiteLLM's shape. */
+/** Returns whether a file has LiteLLM's shape. */
 export function isLiteLlm(file: Record<string, unknown>): boolean {
   return Object.values(file).some(hasProvider);
 }
 
-/** Reads the wanted models. A key begins with its provider, or not: `gemini/gemini-2.5-pro`, `gpt-4.1`. */
+/** Reads the wanted models. A key may start with its provider (`gemini/gemini-2.5-pro`) or not (`gpt-4.1`). */
 export function readLiteLlm(file: Record<string, unknown>, wanted: ReadonlySet<string>): SourceModel[] {
   return Object.entries(file).flatMap(([key, value]) => {
     if (!hasProvider(value) || key === "sample_spec") return [];
@@ -100,7 +100,10 @@ function readRecord(data: Record<string, unknown>): Pick<SourceModel, "tiers" | 
   return { tiers: filled, unpriced };
 }
 
-/** Two spellings of a field, such as `…_above_200k_tokens_flex` and `…_flex_above_200k_tokens`, may state two amounts. */
+/**
+ * Merges two spellings of a field, such as `…_above_200k_tokens_flex` and `…_flex_above_200k_tokens`, which may state
+ * different amounts.
+ */
 function oneOf(offer: Offer, other: Offer = offer): Offer {
   return other.usd === offer.usd ? offer : { usd: null, note: `ambiguous: ${other.usd}, ${offer.usd}` };
 }
@@ -120,7 +123,7 @@ function fill(tier: SourceTier, { tiers, fee }: { tiers: ReadonlyMap<string, Sou
 
 const searchField = "search_context_cost_per_query";
 
-/** The fee per search: one price only if it does not depend on the search's context size. */
+/** Reads the fee per search. It counts as one price only if it does not depend on the search's context size. */
 function readSearchFee(data: Record<string, unknown>): Offer | undefined {
   const { success, data: fees } = searchFees.safeParse(data[searchField]);
   const offers = success ? Object.values(fees).map((fee) => exactOffer(fee)) : [];

@@ -10,7 +10,7 @@ import {
   serviceTierName,
 } from "./price-source.ts";
 
-// models.dev's api.json: providers with their models, and costs in USD for a million tokens. Its README ("Schema
+// models.dev's api.json: providers with their models, and costs in USD per million tokens. Its README ("Schema
 // Reference") and packages/core/src/schema.ts name the fields.
 
 const classes: readonly (readonly [string, PriceClass])[] = [
@@ -25,7 +25,7 @@ const known = new Set([...classes.map(([name]) => name), "reasoning", "context_o
 
 const amounts = z.record(z.string(), z.unknown());
 const cost = z.looseObject({
-  /** A copy of the model's only tier, of any size from 200k up; `tiers` has the size. */
+  /** A copy of the model's only tier, which may start at any size from 200k; `tiers` has the exact size. */
   context_over_200k: amounts.optional(),
   tiers: z
     .array(

@@ -28,13 +28,13 @@ export const priceLabels: Readonly<Record<PriceClass, string>> = {
   requestFeeUsd: "Fee per request",
 };
 
-/** What a source states for one class: USD as exact decimal text, or null with the reason. */
+/** The price from a source for one class: USD as exact decimal text, or null with the reason. */
 export type Offer = { usd: string | null; note?: string };
 
 /** A source's prices for one service tier, for inputs above a number of tokens; 0 for all inputs. */
 export type SourceTier = { serviceTier: string; aboveTokens: number; offers: Partial<Record<PriceClass, Offer>> };
 
-/** A model of a source. `unpriced` lists what it also charges and no price here can express. */
+/** A model from a source. `unpriced` lists its other charges, which our prices can't express. */
 export type SourceModel = { provider: string; model: string; tiers: SourceTier[]; unpriced: string[] };
 
 export type SourceName = "models.dev" | "LiteLLM";
@@ -46,7 +46,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 
 /** Matches what the service tier column accepts. */
 export const serviceTierName = /^[a-z][a-z0-9_-]{0,31}$/;
-/** One token more must still fit the column. */
+/** One more token must still fit the column. */
 export const isTierSize = (tokens: number) => Number.isInteger(tokens) && tokens > 0 && tokens < 2_147_483_647;
 
 /** A price file that cannot be read. The message is for the admin. */
@@ -55,7 +55,7 @@ export class UnreadablePrices extends Error {}
 /** Decimals of a price column. */
 const mostDecimals = 6;
 const mostWholeDigits = 12;
-/** Characters of a number, so that a long one costs no time. */
+/** Maximum length of a number, to bound parsing time. */
 const longestNumber = 100;
 
 /**

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { UnreadablePrices } from "./price-source.ts";
 import { readPriceSources } from "./read-source.ts";
 
-/** Reads one file, of all models that it has. */
+/** Reads all models of one file. */
 function read(file: object | string, ...models: string[]) {
   const text = typeof file === "string" ? file : JSON.stringify(file);
   const [source] = readPriceSources(
@@ -15,7 +15,7 @@ const amounts = (tier: { offers: object } | undefined) =>
   Object.fromEntries(Object.entries(tier?.offers ?? {}).map(([name, { usd }]) => [name, usd]));
 
 // https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json: its `sample_spec` has the fields.
-describe("LiteLLM's file", () => {
+describe("the LiteLLM reader", () => {
   const entry = (text: string, { key = "gpt-x", provider = "openai" } = {}) =>
     read(
       `{"sample_spec": {"litellm_provider": "one of https://docs.litellm.ai/docs/providers", "input_cost_per_token": 0.0},
@@ -31,11 +31,11 @@ describe("LiteLLM's file", () => {
     ["0.0", "0"],
     ["0", "0"],
     ["3e-05", "30"],
-    // Through a double it would be 0.049999999999999996.
+    // A double would turn this into 0.049999999999999996.
     ["5e-08", "0.05"],
     ["3.0e-07", "0.3"],
     ["999999.999999999999e0", "999999999999.999999"],
-  ])("takes %s USD for a token as %s for a million", (text, usd) => {
+  ])("converts %s USD per token to %s per million", (text, usd) => {
     expect(entry(`"input_cost_per_token": ${text}`)?.tiers[0]?.offers.inputUsd).toEqual({ usd });
   });
 
@@ -47,12 +47,12 @@ describe("LiteLLM's file", () => {
     ["1e-400", "1e-400 isn’t a price"],
     [`0.${"0".repeat(98)}`, null],
     [`0.${"0".repeat(99)}`, `0.${"0".repeat(38)} isn’t a price`],
-  ])("marks %s, and does not round it", (text, note) => {
+  ])("marks %s instead of rounding it", (text, note) => {
     const offer = note === null ? { usd: "0" } : { usd: null, note };
     expect(entry(`"input_cost_per_token": ${text}`)?.tiers[0]?.offers.inputUsd).toEqual(offer);
   });
 
-  test("has a class for each kind of token, and for cache writes of an hour", () => {
+  test("maps each kind of token, and one-hour cache writes, to a class", () => {
     const model = entry(`"input_cost_per_token": 3e-06, "cache_read_input_token_cost": 3e-07,
       "cache_creation_input_token_cost": 3.75e-06, "cache_creation_input_token_cost_above_1hr": 6e-06,
       "output_cost_per_token": 1.5e-05, "input_cost_per_audio_token": 3.2e-05, "output_cost_per_audio_token": 6.4e-05,
@@ -74,7 +74,7 @@ describe("LiteLLM's file", () => {
     expect(model?.unpriced).toEqual([]);
   });
 
-  test("has service tiers and sizes, in either order of their suffixes", () => {
+  test("reads service tiers and sizes with their suffixes in either order", () => {
     const model = entry(`"input_cost_per_token": 1.25e-06, "input_cost_per_token_above_200k_tokens": 2.5e-06,
       "input_cost_per_token_flex": 6e-07, "input_cost_per_token_above_200k_tokens_priority": 4.5e-06,
       "output_cost_per_token_priority_above_200k_tokens": 2.7e-05, "input_cost_per_token_above_512_tokens": 9e-06`);
@@ -89,7 +89,7 @@ describe("LiteLLM's file", () => {
   });
 
   // litellm_core_utils/llm_cost_calc/utils.py, _get_token_base_cost: each tier falls back to the base rates.
-  test("charges the base price for what a tier does not state, and says so", () => {
+  test("charges the base price for what a tier leaves out, and says so", () => {
     const model =
       entry(`"input_cost_per_token": 1e-06, "output_cost_per_token": 4e-06, "cache_read_input_token_cost": 1e-07,
       "input_cost_per_token_flex": 5e-07, "output_cost_per_token_flex": 2e-06, "input_cost_per_token_above_272k_tokens": 2e-06`);
@@ -102,7 +102,7 @@ describe("LiteLLM's file", () => {
     expect(model?.tiers[2]?.offers).toMatchObject({ inputUsd: { usd: "2" }, outputUsd: { usd: "4", note } });
   });
 
-  test("marks fees that differ by size, and those after a free allowance", () => {
+  test("marks fees that differ by size or follow a free allowance", () => {
     const fee = (high: string, more = "") =>
       entry(`"search_context_cost_per_query": {"search_context_size_low": 0.005, "search_context_size_high": ${high}}${more},
         "input_cost_per_token": 1e-06`)?.tiers[0]?.offers.requestFeeUsd;
@@ -130,7 +130,7 @@ describe("LiteLLM's file", () => {
     ]);
   });
 
-  test("marks a field of two spellings that states two amounts", () => {
+  test("marks a field whose two spellings state different amounts", () => {
     const spelled = (amount: string) =>
       entry(`"input_cost_per_token_above_200k_tokens": 1e-06, "input_cost_per_token_above_200000_tokens": ${amount}`)
         ?.tiers[0]?.offers.inputUsd;
@@ -138,7 +138,7 @@ describe("LiteLLM's file", () => {
     expect(spelled("2e-06")).toEqual({ usd: null, note: "ambiguous: 1, 2" });
   });
 
-  test("has keys with and without their provider, and only wanted models are read", () => {
+  test("accepts keys with and without a provider, and reads only the wanted models", () => {
     expect(entry("", { key: "gemini/gpt-x", provider: "gemini" })).toMatchObject({
       provider: "gemini",
       model: "gpt-x",
@@ -149,13 +149,13 @@ describe("LiteLLM's file", () => {
 });
 
 // https://github.com/anomalyco/models.dev#schema-reference, and packages/core/src/schema.ts there.
-describe("models.dev's file", () => {
+describe("the models.dev reader", () => {
   const file = (cost: string, more = "") =>
     `{"google": {"id": "google", "npm": "@ai-sdk/google", "env": ["K"], "name": "Google", "models":
       {"gemini-x": {"id": "gemini-x", "limit": {"context": 1048576, "input": 1}, "cost": ${cost}${more}}}}}`;
   const entry = (cost: string, more = "") => read(file(cost, more), "gemini-x")?.models[0];
 
-  test("has USD for a million tokens", () => {
+  test("reads costs in USD per million tokens", () => {
     const model = entry(
       `{"input": 1.25, "output": 10.00, "cache_read": 0.125, "cache_write": 1.5, "input_audio": 3, "output_audio": 4}`,
     );
@@ -173,14 +173,14 @@ describe("models.dev's file", () => {
   test.each([
     ["0.000001", { usd: "0.000001" }],
     ["0.0000015", { usd: null, note: "0.0000015 has more than 6 decimals" }],
-    // Converted prices have a double's digits.
+    // Converted prices have all the digits of a double.
     ["0.49299999999999994", { usd: null, note: "0.49299999999999994 has more than 6 decimals" }],
-  ])("takes or marks %s exactly", (text, offer) => {
+  ])("takes %s exactly, or marks it", (text, offer) => {
     expect(entry(`{"input": ${text}, "output": 1}`)?.tiers[0]?.offers.inputUsd).toEqual(offer);
   });
 
-  // generate.ts: context_over_200k is a legacy copy of the only tier, of any size from 200k on.
-  test("has the size of a tier in tiers, and 200k without them", () => {
+  // generate.ts: context_over_200k is a legacy copy of the only tier, which may start at any size from 200k.
+  test("takes the size of a tier from tiers, and 200k without them", () => {
     const tier = `"input": 10, "output": 45`;
     const base = `"input": 5, "output": 30`;
     const sizes = (cost: string) =>
@@ -199,7 +199,7 @@ describe("models.dev's file", () => {
     });
   });
 
-  test("has a service tier in a mode, and other modes are listed", () => {
+  test("reads a mode with a service tier as that tier, and lists other modes", () => {
     const model = entry(
       `{"input": 5, "output": 30}`,
       `, "experimental": {"modes": {"fast": {"cost": {"input": 12.5, "output": 75}, "provider": {"body": {"service_tier": "priority"}}},
@@ -222,13 +222,13 @@ describe("models.dev's file", () => {
     });
   });
 
-  test("may be the catalog with its models", () => {
+  test("accepts the catalog together with its models", () => {
     const catalog = `{"models": {"google/gemini-x": {"id": "google/gemini-x"}}, "providers": ${file(`{"input": 1, "output": 2}`)}}`;
     expect(read(catalog, "gemini-x")).toMatchObject({ name: "models.dev", models: [{ provider: "google" }] });
   });
 });
 
-// The file is edited by hand, and JSON parsers keep the last of two members of one name.
+// The file is edited by hand, and JSON parsers keep the last of two members with the same name.
 test.each([
   [
     "a record",
@@ -239,11 +239,11 @@ test.each([
     `{"openai/gpt-x": {"litellm_provider": "openai", "input_cost_per_token": 1e-06, "mode": "\\"", "input_cost_per_token": 2e-06}}`,
   ],
   ["a cost", `{"openai": {"models": {"gpt-x": {"cost": {"input": 1, "output": 1, "input": 2}}}}}`],
-])("takes no price of a model that has %s twice", (_, text) => {
+])("takes no price from a model that states %s twice", (_, text) => {
   expect(read(text, "gpt-x")?.models).toMatchObject([{ tiers: [], unpriced: ["stated twice in the file"] }]);
 });
 
-test("takes a model's prices although another model is stated twice", () => {
+test("takes a model's prices even if another model is stated twice", () => {
   const text = `{"gpt-x": {"litellm_provider": "openai"}, "gpt-x": {}, "gpt-y": {"litellm_provider": "openai", "input_cost_per_token": 1e-06}}`;
   expect(read(text, "gpt-y")?.models).toMatchObject([
     { tiers: [{ offers: { inputUsd: { usd: "1" } } }], unpriced: [] },
@@ -261,14 +261,14 @@ test.each(["", "[]", "null", "{", `{"google/gemini-x": {"id": "x"}}`, `{"error":
 test.each([
   [500_000, undefined],
   [500_001, "prices.json has more than 500,000 values"],
-])("of a file with %i values says %s", (values, message) => {
-  // Two objects, and an array of numbers.
+])("limits a file to 500,000 values: %i give the error %s", (values, message) => {
+  // Two objects and an array of numbers.
   const reading = () => read(`{"x": {"litellm_provider": "openai"}, "y": [${"1,".repeat(values - 4)}1]}`);
   if (message) expect(reading).toThrow(message);
   else expect(reading()?.name).toBe("LiteLLM");
 });
 
-test("takes two files of different projects", () => {
+test("accepts two files only if they come from different projects", () => {
   const liteLlm = { from: "a.json", text: `{"x": {"litellm_provider": "openai"}}` };
   const modelsDev = { from: "b.json", text: `{"openai": {"models": {}}}` };
   expect(readPriceSources([modelsDev, liteLlm], []).map(({ name }) => name)).toEqual(["models.dev", "LiteLLM"]);

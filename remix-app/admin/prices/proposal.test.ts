@@ -79,13 +79,13 @@ describe("a comparison", () => {
     expect(found && compare(found, name)).toBe(expected);
   });
 
-  test("sorts rows by whether a source states something else", () => {
+  test("separates rows where a source differs from rows where all agree", () => {
     const found = propose([route([price()])], [liteLlm(model([stated(base), stated(base, { serviceTier: "flex" })]))]);
     expect(found.same).toMatchObject([{ serviceTier: "default", latest: "7" }]);
     expect(found.differences).toMatchObject([{ serviceTier: "flex", current: null, latest: "7" }]);
   });
 
-  test("marks what a source does not price, and uses the other source's price", () => {
+  test("marks classes that a source doesn't price, and uses the other source's price", () => {
     const marked = model([
       { serviceTier: "default", aboveTokens: 0, offers: { inputUsd: { usd: null, note: "marked" } } },
     ]);
@@ -95,7 +95,7 @@ describe("a comparison", () => {
     expect(alone && compare(alone, "inputUsd")).toBe("not priced");
   });
 
-  test("shows an ended price as none, and does not replace a scheduled one", () => {
+  test("shows no price after one has ended, and doesn't replace a scheduled one", () => {
     const soon = new Date(Date.now() + 60_000).toISOString();
     const of = (rest: Partial<Known>) =>
       propose([route([price(rest)])], [liteLlm(model([stated({ inputUsd: "5" })]))]).differences[0];
@@ -134,7 +134,7 @@ describe("a tier above a number of tokens", () => {
   });
 });
 
-describe("routes are matched", () => {
+describe("matching of routes", () => {
   const found = (providerId: string, names: Record<string, string>, entry: Partial<SourceModel>) =>
     propose([route([], { providerId })], [modelsDev(model([stated(base)], entry))], names).differences.length === 1;
 
@@ -150,16 +150,19 @@ describe("routes are matched", () => {
     ["openai", { openai: "azure" }, "openai", false],
     ["own", { own: "fireworks-ai" }, "fireworks-ai", true],
     ["own", {}, "fireworks-ai", false],
-  ])("by provider: %s named %j and %s", (providerId, names, provider, expected) => {
+  ])("by provider %s, named %j and %s", (providerId, names, provider, expected) => {
     expect(found(providerId, names, { provider })).toBe(expected);
   });
 
-  test.each(["GPT-x", "gpt-x-2026", "openai/gpt-x"])("by the provider's exact name: not %s", (name) => {
-    const { missing } = propose([route([])], [modelsDev(model([stated(base)], { model: name }))]);
-    expect(missing).toEqual([{ model: "m", providerId: "openai", providerModel: "gpt-x", name: "openai" }]);
-  });
+  test.each(["GPT-x", "gpt-x-2026", "openai/gpt-x"])(
+    "requires the provider's exact name for the model, not %s",
+    (name) => {
+      const { missing } = propose([route([])], [modelsDev(model([stated(base)], { model: name }))]);
+      expect(missing).toEqual([{ model: "m", providerId: "openai", providerModel: "gpt-x", name: "openai" }]);
+    },
+  );
 
-  test("as ambiguous where entries of one source differ", () => {
+  test("is ambiguous if entries of one source differ", () => {
     const azure = { providerId: "azure" };
     const entries = (other: string) =>
       liteLlm(
@@ -173,7 +176,7 @@ describe("routes are matched", () => {
     expect(agrees?.offered[0]?.inputUsd).toEqual({ usd: "1" });
   });
 
-  test("as one price for all routes of a model to one provider", () => {
+  test("yields one price for all routes of a model to one provider", () => {
     const routes = [route([]), route([], { providerModel: "gpt-y" })];
     const entries = liteLlm(model([stated(base)]), model([stated({ ...base, inputUsd: "9" })], { model: "gpt-y" }));
     const { differences } = propose(routes, [entries]);
@@ -182,7 +185,7 @@ describe("routes are matched", () => {
   });
 });
 
-test("what an empty amount costs follows settlement", () => {
+test("prices an empty amount the way settlement does", () => {
   const current = { ...none, inputUsd: "1", outputUsd: "2", cacheWriteUsd: "3" };
   expect(currentUsd(current, "cacheWrite1hUsd")).toBe("3");
   expect(currentUsd({ ...current, cacheWriteUsd: null }, "cacheWrite1hUsd")).toBe("1");
@@ -191,7 +194,7 @@ test("what an empty amount costs follows settlement", () => {
   expect(currentUsd(null, "inputUsd")).toBeNull();
 });
 
-test("names come from the functions' settings", () => {
+test("takes provider names from the functions' settings", () => {
   const names = namesFromSettings({
     AI_PROVIDER_EU_KIND: "azure",
     AI_PROVIDER_EU_BILLING_NAME: "microsoft",

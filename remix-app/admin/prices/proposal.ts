@@ -35,7 +35,7 @@ export const routePricesSchema = z.array(
         serviceTier: z.string(),
         minInputTokens: tokens,
         latest,
-        /** Otherwise it is the next price, or the last past one. */
+        /** False for the next price, or for the last past one. */
         current: z.boolean(),
         from: z.string().nullable(),
         until: z.string().nullable(),
@@ -45,16 +45,16 @@ export const routePricesSchema = z.array(
 );
 export type RoutePrices = z.output<typeof routePricesSchema>[number];
 
-/** A price row of a route with what each source states for it, in the order of the sources. */
+/** A price row of a route with each source's prices, in the order of the sources. */
 export const proposedPriceSchema = z.object({
   model: z.string(),
   displayName: z.string(),
   providerId: z.string(),
   serviceTier: z.string().regex(serviceTierName),
   minInputTokens: tokens,
-  /** The newest price of this size that was seen; null where there was none. */
+  /** The newest price of this size that was seen; null if there was none. */
   latest,
-  /** The price now; null where there is none. */
+  /** The price now; null if there is none. */
   current: amounts.nullable(),
   /** A later price of this row is scheduled, so none can be chosen. */
   scheduled: z.boolean(),
@@ -70,16 +70,16 @@ export type Proposal = {
   differences: ProposedPrice[];
   /** Price rows that agree with every source. */
   same: ProposedPrice[];
-  /** Routes without an entry in any source, and the name that was looked for. */
+  /** Routes without an entry in any source, with the name that was looked up. */
   missing: { model: string; providerId: string; providerModel: string; name: string }[];
-  /** Charges of the sources that a price here cannot express. */
+  /** Charges from the sources that our prices can't express. */
   unpriced: { model: string; providerId: string; source: SourceName; fields: string[] }[];
 };
 
 /**
- * Compares the prices of all routes with price files. Models are matched by the provider and its own name for them,
- * exactly.
- * @param names what the sources call a provider, by its id; without an entry, the id is the name
+ * Compares the prices of all routes with price files. Models match only by provider and the provider's exact name for
+ * them.
+ * @param names the sources' name for a provider, by its id; without an entry, the id is the name
  */
 export function proposePrices(
   routes: readonly RoutePrices[],
@@ -152,7 +152,9 @@ function isScheduled({ current, from, until }: RoutePrices["prices"][number]): b
   return current ? until !== null : from !== null && Date.parse(from) > Date.now();
 }
 
-/** Finds our price of a tier. One that begins at its number of tokens is the same tier as one that begins above it. */
+/**
+ * Finds our price of a tier. A price that begins at the tier's number of tokens counts like one that begins above it.
+ */
 function knownPrice(prices: RoutePrices["prices"], { serviceTier, aboveTokens }: Tier) {
   const sizes = aboveTokens === 0 ? [0] : [aboveTokens + 1, aboveTokens];
   return sizes
@@ -191,7 +193,7 @@ const fallbacks: Partial<Record<PriceClass, PriceClass>> = {
   imageInputUsd: "inputUsd",
 };
 
-/** Returns what a class costs now, as decimal text; null where it has no price. */
+/** Returns what a class costs now, as decimal text; null if it has no price. */
 export function currentUsd(current: ProposedPrice["current"], name: PriceClass): string | null {
   if (!current) return null;
   const fallback = fallbacks[name];
@@ -199,7 +201,7 @@ export function currentUsd(current: ProposedPrice["current"], name: PriceClass):
   return own === null && name === "requestFeeUsd" ? "0" : own;
 }
 
-/** Compares what a class costs now with what the sources state; null where no source states anything. */
+/** Compares what a class costs now with the sources' prices; null if no source has one. */
 export function compare(
   { current, offered }: Pick<ProposedPrice, "current" | "offered">,
   name: PriceClass,

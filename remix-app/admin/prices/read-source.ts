@@ -3,7 +3,7 @@ import { isLiteLlm, readLiteLlm } from "./litellm.ts";
 import { modelsDevProviders, readModelsDev } from "./models-dev.ts";
 import { isRecord, type PriceSource, type SourceModel, UnreadablePrices } from "./price-source.ts";
 
-/** A file of models.dev or LiteLLM has a few million bytes. */
+/** The files of models.dev and LiteLLM have a few million bytes. */
 export const mostSourceBytes = 8 * 1024 * 1024;
 export const mostSourceText = "8 MiB";
 /** Far more than the real files have. Reading this many blocks the server for about a second. */
@@ -11,7 +11,7 @@ const mostValues = 500_000;
 
 export type PriceFile = { from: string; text: string };
 
-/** Reads a price file of models.dev or LiteLLM, which it tells apart by their shape. Amounts keep their digits. */
+/** Reads a price file of models.dev or LiteLLM, detected by its shape. Amounts keep all their digits. */
 function readPriceSource({ from, text }: PriceFile, wanted: ReadonlySet<string>): PriceSource {
   if ((text.match(/[,[{]/g) ?? []).length > mostValues) {
     throw new UnreadablePrices(
@@ -39,10 +39,10 @@ function readPriceSource({ from, text }: PriceFile, wanted: ReadonlySet<string>)
   );
 }
 
-/** Strings, and what begins and ends objects and arrays. A string before a colon is a member's name. */
+/** Matches strings and the brackets of objects and arrays. A string before a colon is a member's name. */
 const jsonToken = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|[{}[\]]/g;
 
-/** Returns the names on the way to each member of valid JSON whose name its object has already. Parsers keep the last one. */
+/** Returns all names on the paths to duplicate members of valid JSON. Parsers keep the last of them. */
 function repeatedNames(text: string): Set<string> {
   const repeated = new Set<string>();
   const open: { names: Set<string>; name: string }[] = [];
@@ -68,8 +68,8 @@ function ambiguous(model: SourceModel): SourceModel {
 }
 
 /**
- * Reads one or two price files. Two are of different projects, so that they can be compared.
- * @param routes whose models are read
+ * Reads one or two price files. Two must come from different projects, so that they can be compared.
+ * @param routes the routes whose models are read
  * @throws UnreadablePrices
  */
 export function readPriceSources(

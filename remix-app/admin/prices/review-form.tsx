@@ -12,7 +12,7 @@ const cell = "border-line border-t py-2 pr-1 align-top last:pr-0 sm:pr-3";
 const number = "text-right tabular-nums";
 const choice = "inline-flex flex-wrap items-center justify-end gap-1.5";
 
-/** A form to choose prices, with a start time and a reason. */
+/** Renders a form to choose prices, with a start time and a reason. */
 export function ReviewForm({ shown, failed }: { shown: Shown; failed: FailedChange | undefined }) {
   const { reason, confirmation: confirmed, ...others } = failed?.fields ?? {};
   const faults = Object.entries({ ...others, reason, confirmation: confirmed }).map(([name, messages]) => [
@@ -216,7 +216,7 @@ function hasAmount(offers: ProposedPrice["offered"][number] = {}): boolean {
   return Object.values(offers).some((offer) => offer?.usd != null);
 }
 
-/** With at least two decimals. */
+/** Shows an amount with at least two decimals. */
 function shownUsd(amount: string | null): string {
   const [whole = "", fraction = ""] = plain(amount ?? "").split(".");
   return usd(amount === null ? null : `${whole}.${fraction.padEnd(2, "0")}`);

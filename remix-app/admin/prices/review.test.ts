@@ -46,7 +46,7 @@ test.each<[string, Record<string, string>, Record<string, string>]>([
     { take0: "0", pick0_inputUsd_1: "on" },
     { inputUsd: "1.6", outputUsd: "2", cachedInputUsd: "0.1" },
   ],
-])("takes %s, and keeps the other amounts", (_, fields, amounts) => {
+])("takes %s and keeps the other amounts", (_, fields, amounts) => {
   expect(choose(fields)).toEqual({ chosen: [{ ...scope, ...known, ...amounts }] });
 });
 
@@ -64,11 +64,11 @@ test.each<[string, Record<string, string>, Partial<ProposedPrice>, string]>([
   ["a source that is not there is chosen", { take0: "2" }, {}, "at least one price"],
   ["a new price has no output", { pick0_inputUsd_0: "on" }, { current: null }, "needs an input and an output price"],
   ["a later price is scheduled", { take0: "0" }, { scheduled: true }, "a later price is scheduled"],
-])("refuses where %s", (_, fields, rest, fault) => {
+])("refuses a review if %s", (_, fields, rest, fault) => {
   expect(choose(fields, price(rest))).toEqual({ fault: expect.stringContaining(fault) });
 });
 
-test("makes a new price of what is chosen", () => {
+test("makes a new price from the chosen amounts", () => {
   expect(choose({ take0: "0" }, price({ current: null, latest: null }))).toEqual({
     chosen: [{ ...scope, latest: null, ...none, inputUsd: "1.5", outputUsd: "2", cachedInputUsd: "0.1" }],
   });

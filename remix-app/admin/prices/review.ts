@@ -14,7 +14,7 @@ import {
   routePricesSchema,
 } from "./proposal.ts";
 
-/** Price rows on one page; the others follow once these are applied. */
+/** Maximum number of price rows on one page; the rest follow once these are applied. */
 export const mostReviewed = 200;
 /** What an admin types to confirm. */
 export const confirmation = "apply prices";
@@ -42,9 +42,9 @@ export const reviewSchema = confirmedChangeSchema.extend({
 type ChosenPrice = Pick<ProposedPrice, "model" | "providerId" | "serviceTier" | "minInputTokens" | "latest"> &
   Record<PriceClass, string | null>;
 
-/** The field that takes everything of a price row from a source. */
+/** Names the field that takes all prices of a row from a source. */
 export const takeField = (row: number) => `take${row}`;
-/** The field that takes one class from a source. */
+/** Names the field that takes one class from a source. */
 export const pickField = (row: number, { name, source }: { name: PriceClass; source: number }) =>
   `pick${row}_${name}_${source}`;
 

@@ -3,8 +3,8 @@ import type { SourceName } from "./price-source.ts";
 type Names = Readonly<Record<SourceName, readonly string[]>>;
 
 /**
- * What the sources call the company of a provider's kind. Keys are kinds (docs/providers.md); models.dev has a folder for
- * each of its providers, and LiteLLM a `litellm_provider`. A kind for servers of any company has no entry.
+ * The sources' names for the company of a provider kind. Keys are kinds (docs/providers.md); models.dev has a folder
+ * for each of its providers, and LiteLLM a `litellm_provider`. A kind for servers of any company has no entry.
  */
 const companies: Readonly<Record<string, Names>> = {
   openai: { "models.dev": ["openai"], LiteLLM: ["openai"] },
@@ -22,7 +22,7 @@ const companies: Readonly<Record<string, Names>> = {
 };
 
 /**
- * Returns what the sources call a provider, by its kind, or by the name of one of them. Any other name is used as it is.
+ * Returns the sources' names for a provider, found by its kind or by one of these names. Any other name is used as is.
  */
 export function sourceNames(name: string): Names {
   const lowerCase = name.toLowerCase();
@@ -33,7 +33,7 @@ export function sourceNames(name: string): Names {
   return company ?? { "models.dev": [lowerCase], LiteLLM: [lowerCase] };
 }
 
-/** Whether a higher price begins at its number of tokens, not above it, as LiteLLM has it for xAI. */
+/** Returns whether a higher price begins at its number of tokens rather than above it, as LiteLLM does for xAI. */
 export function tierIncludesItsSize(name: string): boolean {
   return sourceNames(name) === companies.xai;
 }
@@ -41,7 +41,7 @@ export function tierIncludesItsSize(name: string): boolean {
 const kindName = /^AI_PROVIDER_([A-Z][A-Z0-9_]*?)_(KIND|BILLING_NAME)$/;
 
 /**
- * Reads which company each provider is, from the functions' settings: its kind, else the name on its bills.
+ * Reads each provider's company from the functions' settings: its kind, else the name on its bills.
  * @returns names by provider id; without an entry, the id is the name
  */
 export function namesFromSettings(env: Record<string, string | undefined>): Map<string, string> {
@@ -58,7 +58,7 @@ export function namesFromSettings(env: Record<string, string | undefined>): Map<
 const pair = /^\s*([a-z][a-z0-9_]{0,31})\s*=\s*([A-Za-z0-9._:-]{1,128})\s*$/;
 
 /**
- * Parses provider names from an admin: `id=name`, separated by commas or line breaks.
+ * Parses the provider names that an admin entered: `id=name`, separated by commas or line breaks.
  * @returns null if a part is not such a pair
  */
 export function readNames(text: string): Map<string, string> | null {

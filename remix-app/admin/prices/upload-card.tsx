@@ -6,7 +6,7 @@ import { Field, TextArea } from "../../ui/field.tsx";
 import type { FailedChange } from "../change-answer.ts";
 import { mostSourceText } from "./read-source.ts";
 
-/** A form to upload price files, or to read the configured URLs. */
+/** Renders a form to upload price files or to read the configured URLs. */
 export function UploadCard({ configured, failed }: { configured: string[]; failed: FailedChange | undefined }) {
   return (
     <Card

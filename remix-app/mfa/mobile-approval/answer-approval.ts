@@ -30,7 +30,7 @@ const decided = z.discriminatedUnion("outcome", [
 ]);
 
 /**
- * What waits for a phone at AAL2, the newest first.
+ * Returns the requests that wait for a phone at AAL2, newest first.
  * @throws Response 403 MFA_REQUIRED below AAL2, 503 UNAVAILABLE
  */
 export async function pendingApprovals(context: AppLoadContext, claims: Claims): Promise<ApprovalList["approvals"]> {
@@ -47,15 +47,15 @@ export async function pendingApprovals(context: AppLoadContext, claims: Claims):
 export interface ApprovalAnswer {
   challengeId: string;
   approve: boolean;
-  /** As people type it: needed to approve, and not to reject. */
+  /** As typed. Required to approve, but not to reject. */
   pairCode: string;
   claims: Claims;
   device: object;
 }
 
 /**
- * A phone's answer to a request. It counts once; the fifth wrong code locks the request.
- * @throws Response 403 FORBIDDEN with `attemptsLeft` where the code is wrong; 403, 404, 409, 410, 503 else
+ * Records a phone's answer to a request. It counts once; the fifth wrong code locks the request.
+ * @throws Response 403 FORBIDDEN with `attemptsLeft` for a wrong code; otherwise 403, 404, 409, 410, 503
  */
 export async function answerApproval(
   context: AppLoadContext,

@@ -64,7 +64,7 @@ const hello = { model: "demo-chat", messages: [{ role: "user", content: "hello" 
 const playground = (endpoint: string, body: object) => (visitor: Visitor) =>
   visitor.postJson(`/api/v1/workspaces/${tenant.workspaceId}/ai/playground/${endpoint}`, body);
 
-/** What a browser does that our server passes on, with a part of its answer. */
+/** Browser actions that our server passes on, with a part of each answer. */
 const deeds: [string, (visitor: Visitor) => ReturnType<Visitor["get"]>, number, () => string][] = [
   ["lists its workspaces", (visitor) => visitor.get("/api/v1/workspaces"), 200, () => tenant.workspaceId],
   ["opens the studio", (visitor) => visitor.get(`/workspaces/${tenant.workspaceId}/ai`), 200, () => "No requests yet"],
@@ -88,7 +88,7 @@ const deeds: [string, (visitor: Visitor) => ReturnType<Visitor["get"]>, number, 
 ];
 
 describe.each(deeds)("a browser whose sign-in a phone approved %s", (_, deed, status, part) => {
-  test("with the approval's cookie, and not without", async () => {
+  test("with the approval's cookie, but not without it", async () => {
     const answer = await deed(browser);
     expect(answer.status, answer.text).toBe(status);
     expect(answer.text).toContain(part());
@@ -99,7 +99,7 @@ describe.each(deeds)("a browser whose sign-in a phone approved %s", (_, deed, st
   });
 });
 
-/** Calls that anybody can make who has the session's token. */
+/** Calls that anyone with the session's token can make. */
 const calls: Record<string, (token: string, headers: Record<string, string>) => Promise<"let in" | "refused">> = {
   "a table of the Data API": async (token, headers) => {
     const response = await atDataApi("workspaces?select=id", { token, headers });
@@ -163,8 +163,8 @@ const proofAged = (session: string, seconds: number) => {
   return `${second}.${hmac(approvalProofKey(env, session), `${session} ${second}`).toString("hex")}`;
 };
 
-describe.each(Object.entries(calls))("the token of its session at %s", (_, call) => {
-  test("is refused alone, and let in with a proof of our server", async () => {
+describe.each(Object.entries(calls))("an approved session's token at %s", (_, call) => {
+  test("is refused without a proof from our server, and accepted with one", async () => {
     const token = accessTokenOf(browser);
     expect(await call(token, {})).toBe("refused");
     expect(await call(token, { cookie: browser.cookie() })).toBe("refused");
@@ -180,7 +180,7 @@ describe.each(Object.entries(calls))("the token of its session at %s", (_, call)
   });
 });
 
-test("a proof does not outlive the phone's authenticator", async () => {
+test("a proof expires with the phone's authenticator", async () => {
   const { person, authenticator, browser, sessionId } = await approvedMember();
   const call = calls["a table of the Data API"] as (typeof calls)[string];
   const proof = { "x-mfa-approval": proveApproval(env, sessionId) };
@@ -206,7 +206,7 @@ test("an approval that a server of 0.1.0 bound, without a key, opens pages with 
   }
 });
 
-test("our server takes no proof from a visitor", async () => {
+test("our server ignores a proof from a visitor", async () => {
   const proof = { "x-mfa-approval": proveApproval(env, sessionId), "x-forwarded-for": newAddress() };
   const credentials: Record<string, string>[] = [
     { cookie: cookieWithoutApproval(browser) },
@@ -218,7 +218,7 @@ test("our server takes no proof from a visitor", async () => {
   }
 });
 
-test("the gateway passes a proof to no provider, and writes it nowhere", async () => {
+test("the gateway neither forwards a proof to a provider nor stores it", async () => {
   const sent: string[] = [];
   const provider = await startScriptedProvider((response, call) => {
     sent.push(...call.request.rawHeaders);

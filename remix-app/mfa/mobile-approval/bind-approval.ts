@@ -16,10 +16,10 @@ const time = z.coerce.date().transform((date) => date.toISOString());
 const answer = z.object({ status: z.enum(["bound", "rejected"]), validUntil: time.nullable() }).nullable();
 
 /**
- * How a request for approval stands, to the session that asked. Once it is approved, this binds the approval to that
- * session, one time, and puts its cookie into the browser. An answer that got lost on the way is given again for as long
- * as the request would have lived, to the same session alone.
- * @throws Response 404 where id or secret is wrong, 403 where another session asked, 503
+ * Returns the status of an approval request to the session that made it. Once the request is approved, this binds the
+ * approval to that session, a single time, and sets its cookie. If that answer gets lost, the same session can get it
+ * again until the request would have expired.
+ * @throws Response 404 for a wrong id or secret, 403 for another session, 503
  */
 export async function bindApproval(
   context: AppLoadContext,

@@ -28,7 +28,7 @@ interface Asked {
   expiresAt: string;
 }
 
-/** An account, the app of its authenticator, and a phone that is signed in with its code. */
+/** An account, its authenticator app, and a phone that is signed in with a code of it. */
 interface Own {
   person: Person;
   app: AuthenticatorApp;
@@ -40,7 +40,10 @@ const made: Person[] = [];
 const phoneOf = (who: Person, prove?: { factorId: string; code: string }) =>
   openPhone({ base, ...supabase }, { ...who, ...(prove ? { prove } : {}) });
 
-/** One that a test may spoil for all others. Its code ends every session at AAL1, so that browsers come after it. */
+/**
+ * Creates a separate account for tests that would spoil the shared one. The phone's code ends every session at AAL1, so
+ * browsers sign in afterwards.
+ */
 async function own(): Promise<Own> {
   const person = await createPerson();
   made.push(person);
@@ -50,14 +53,14 @@ async function own(): Promise<Own> {
 }
 
 let { person, phone }: Own = {} as Own;
-/** A browser of that account that owes its second factor. */
+/** A browser of that account whose second factor is still due. */
 let browser: SignedInBrowser;
 const shareOne = () =>
   beforeAll(async () => {
     ({ person, phone } = await own());
     browser = await enter(person);
   });
-const anew = () => enter(person);
+const signInAgain = () => enter(person);
 afterAll(async () => {
   for (const one of made) await deletePerson(one);
 });
@@ -76,7 +79,7 @@ async function poll(by: Pick<SignedInBrowser, "get">, { id, secret }: Asked) {
   return { status, body: JSON.parse(text) };
 }
 
-/** A browser whose sign-in was approved on the phone. */
+/** Returns a browser whose sign-in was approved on the phone. */
 async function approved(by: SignedInBrowser, approver = phone): Promise<SignedInBrowser> {
   const asked = await ask(by);
   expect((await answer(approver, asked)).status).toBe(200);
@@ -85,7 +88,7 @@ async function approved(by: SignedInBrowser, approver = phone): Promise<SignedIn
   return by;
 }
 
-/** Expects the redirect to stand, and the cookie to be taken away. */
+/** Expects the redirect to remain and the cookie to be cleared. */
 async function expectChallenged(by: SignedInBrowser): Promise<void> {
   expect((await by.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
   expect(by.cookie()).not.toContain(cookieName);
@@ -97,7 +100,7 @@ const wrongCodes = ({ pairCode }: Asked) =>
 describe("a sign-in approved on the phone", () => {
   shareOne();
 
-  test("goes from the browser to the phone and back, and opens this session for 12 hours", async () => {
+  test("passes from the browser to the phone and back, and opens this session for 12 hours", async () => {
     const browser = await signIn(person, { returnUrl: "/workspaces" });
     expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces");
     const asked = await ask(browser);
@@ -118,13 +121,13 @@ describe("a sign-in approved on the phone", () => {
     expect(hours).toBeGreaterThan(11.99);
     expect(hours).toBeLessThanOrEqual(12.01);
     expect((await browser.get("/workspaces")).status).toBe(200);
-    // The session is what it was: no proof of its own was added to it.
+    // The session itself is unchanged: no proof was added to it.
     expect(await browser.session()).toMatchObject({ aal: "aal1", mfa: { required: true, satisfied: true } });
     expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
   });
 
-  test("has a cookie that scripts do not see, for this host alone", async () => {
-    const browser = await anew();
+  test("sets a cookie that scripts can't read, for this host only", async () => {
+    const browser = await signInAgain();
     const asked = await ask(browser);
     await answer(phone, asked);
     const response = await fetch(new URL(`${challenges}/${asked.id}?secret=${asked.secret}`, base), {
@@ -139,8 +142,8 @@ describe("a sign-in approved on the phone", () => {
     expect(response.headers.get("cache-control")).toBe("private, no-store");
   });
 
-  test("is given again to the same session where the answer got lost, and to no other", async () => {
-    const browser = await anew();
+  test("is returned again to the same session if the answer got lost, and to no other", async () => {
+    const browser = await signInAgain();
     const asked = await ask(browser);
     await answer(phone, asked);
     const cookie = browser.cookie();
@@ -148,19 +151,19 @@ describe("a sign-in approved on the phone", () => {
     expect(browser.cookie()).not.toContain(cookieName);
     expect((await poll(browser, asked)).body.status).toBe("bound");
     expect(browser.cookie()).toContain(cookieName);
-    expect((await poll(await anew(), asked)).status).toBe(403);
+    expect((await poll(await signInAgain(), asked)).status).toBe(403);
   });
 
   test("does not open its session without the cookie", async () => {
-    const browser = await approved(await anew());
+    const browser = await approved(await signInAgain());
     const kept = browser.cookie().split("; ");
     const without = openBrowser(base, { cookie: kept.filter((pair) => !pair.startsWith(cookieName)).join("; ") });
     expect((await without.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
     expect(JSON.parse((await without.get("/api/v1/auth/session")).text)).toMatchObject({ mfa: { satisfied: false } });
   });
 
-  test("opens no bearer of its session either, which has no cookie", async () => {
-    const browser = await approved(await anew());
+  test("doesn't open its session to a bearer, which has no cookie", async () => {
+    const browser = await approved(await signInAgain());
     const headers = { authorization: `Bearer ${accessTokenOf(browser)}` };
     const workspaces = await fetch(new URL("/api/v1/workspaces", base), { headers });
     expect([workspaces.status, await workspaces.json()]).toMatchObject([403, { code: "MFA_REQUIRED" }]);
@@ -168,8 +171,8 @@ describe("a sign-in approved on the phone", () => {
     expect(await session.json()).toMatchObject({ mfa: { required: true, satisfied: false } });
   });
 
-  test("is not made up", async () => {
-    const browser = await approved(await anew());
+  test("can't be forged", async () => {
+    const browser = await approved(await signInAgain());
     const others = browser
       .cookie()
       .split("; ")
@@ -181,21 +184,21 @@ describe("a sign-in approved on the phone", () => {
     }
   });
 
-  test("opens no other session of the account: the redirect stands and the cookie is cleared", async () => {
-    const first = await approved(await anew());
+  test("opens no other session of the account: the redirect remains and the cookie is cleared", async () => {
+    const first = await approved(await signInAgain());
     const cookie =
       first
         .cookie()
         .split("; ")
         .find((pair) => pair.startsWith(cookieName)) ?? "";
-    const second = await anew();
+    const second = await signInAgain();
     const both = openBrowser(base, { cookie: `${second.cookie()}; ${cookie}` });
     expect((await both.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
     expect(both.cookie()).not.toContain(cookieName);
   });
 
-  test("is over with a sign-out, whose answer expires the cookie", async () => {
-    const browser = await approved(await anew());
+  test("ends with a sign-out, whose answer expires the cookie", async () => {
+    const browser = await approved(await signInAgain());
     const cookie = browser.cookie();
     const response = await fetch(new URL("/logout", base), {
       method: "POST",
@@ -211,7 +214,7 @@ describe("a sign-in approved on the phone", () => {
     expect(again.cookie()).not.toContain(cookieName);
   });
 
-  test("is over once the boundary moves", async () => {
+  test("ends once the boundary moves", async () => {
     const { person, phone } = await own();
     const browser = await approved(await enter(person), phone);
     await query(
@@ -225,7 +228,7 @@ describe("a sign-in approved on the phone", () => {
     await expectChallenged(browser);
   });
 
-  test("is over once the phone's authenticator is removed, though another one is there", async () => {
+  test("ends once the phone's authenticator is removed, even if there is another one", async () => {
     const { person, phone, app } = await own();
     const browser = await approved(await enter(person), phone);
     await query(
@@ -238,18 +241,18 @@ describe("a sign-in approved on the phone", () => {
     await expectChallenged(browser);
   });
 
-  test("is over when its time is, whatever the cookie says", async () => {
-    const browser = await approved(await anew());
+  test("ends when it expires, even if its cookie hasn't", async () => {
+    const browser = await approved(await signInAgain());
     await query("update private.login_challenges set valid_until = now() where user_id = $1", [person.id]);
     await expectChallenged(browser);
   });
 });
 
-describe("a request", () => {
+describe("an approval request", () => {
   shareOne();
 
-  test("is made by who owes a second factor and has one: 409 else, 401 without a session", async () => {
-    const bound = await approved(await anew());
+  test("needs a second factor that exists and is due: 409 otherwise, 401 without a session", async () => {
+    const bound = await approved(await signInAgain());
     expect((await bound.postJson(challenges, {})).status).toBe(409);
     const plain = await createPerson();
     try {
@@ -261,7 +264,7 @@ describe("a request", () => {
     expect((await phone.post(challenges, {})).status).toBe(403);
   });
 
-  test.each(["cross-site", "same-site"])("is made by no page of another origin (%s)", async (site) => {
+  test.each(["cross-site", "same-site"])("is refused from a page of another origin (%s)", async (site) => {
     const response = await fetch(new URL(challenges, base), {
       method: "POST",
       headers: { cookie: browser.cookie(), "sec-fetch-site": site },
@@ -269,7 +272,7 @@ describe("a request", () => {
     expect([response.status, await response.json()]).toMatchObject([403, { code: "CSRF_REJECTED" }]);
   });
 
-  test("is locked by the fifth wrong code of 60 at once", async () => {
+  test("is locked by the fifth of 60 concurrent wrong codes", async () => {
     const asked = await ask();
     const guesses = await Promise.all(wrongCodes(asked).map((pairCode) => answer(phone, { ...asked, pairCode })));
     expect(guesses.filter(({ status }) => status === 403)).toHaveLength(5);
@@ -278,7 +281,7 @@ describe("a request", () => {
     expect((await poll(browser, asked)).body).toEqual({ status: "locked" });
   });
 
-  test("says how many attempts are left, and takes the right code after four wrong ones", async () => {
+  test("says how many attempts are left, and accepts the right code after four wrong ones", async () => {
     const asked = await ask();
     for (const [nth, attemptsLeft] of [4, 3, 2, 1].entries()) {
       const wrong = await answer(phone, { ...asked, pairCode: wrongCodes(asked)[nth] ?? "" });
@@ -287,7 +290,7 @@ describe("a request", () => {
     expect((await answer(phone, asked)).status).toBe(200);
   });
 
-  test("is approved once of many at once, and bound once of many polls at once", async () => {
+  test("is approved by only one of many concurrent answers, and bound by only one of many concurrent polls", async () => {
     const { person, phone } = await own();
     const browser = await enter(person);
     const asked = await ask(browser);
@@ -302,7 +305,7 @@ describe("a request", () => {
     expect(rows).toHaveLength(1);
   });
 
-  test("is rejected without its code, and stays so", async () => {
+  test("can be rejected without its code, permanently", async () => {
     const asked = await ask();
     const body = { decision: "reject", device: unlockedPhone };
     expect(await phone.post(`${challenges}/${asked.id}/approve`, body)).toMatchObject({
@@ -313,7 +316,7 @@ describe("a request", () => {
     expect((await answer(phone, asked)).status).toBe(409);
   });
 
-  test("is neither listed nor answered by a phone at AAL1, another account's, or the browser itself", async () => {
+  test("can't be listed or answered by a phone at AAL1, another account's phone, or the browser itself", async () => {
     const asked = await ask();
     const plain = await phoneOf(person);
     expect(await plain.get(approvals)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
@@ -341,11 +344,11 @@ describe("a request", () => {
     ["five digits", { decision: "approve", pairCode: "12345", device: unlockedPhone }],
     ["no code to approve", { decision: "approve", device: unlockedPhone }],
     ["no device", { decision: "approve", pairCode: "123456" }],
-  ])("is not answered with %s: 400", async (_, body) => {
+  ])("refuses an answer with %s: 400", async (_, body) => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
   });
 
-  test("is not approved without app lock; unknown: 404; too old: 410", async () => {
+  test("can't be approved without app lock, if unknown (404) or if too old (410)", async () => {
     const asked = await ask();
     const open = { ...unlockedPhone, appLock: false };
     const body = { decision: "approve", pairCode: asked.pairCode, device: open };
@@ -361,11 +364,11 @@ describe("a request", () => {
   });
 });
 
-describe("the page", () => {
+describe("the page of an approval request", () => {
   shareOne();
 
-  test("shows the code, binds by a button and never by being loaded, and leads where its visitor was going", async () => {
-    const browser = await anew();
+  test("shows the code, binds only by its button and never on load, and leads to the visitor's destination", async () => {
+    const browser = await signInAgain();
     const page = "/mfa/app?returnUrl=%2Fworkspaces";
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).text).toContain(`href="${page}"`);
     expect((await browser.get(page)).words).toContain("Send request to my phone");
@@ -382,14 +385,14 @@ describe("the page", () => {
     expect((await browser.get(page)).location).toBe("/workspaces");
   });
 
-  test("of another browser's request shows nothing of it", async () => {
+  test("shows nothing about another browser's request", async () => {
     await browser.post("/mfa/app", { intent: "create" });
     const kept =
       browser
         .cookie()
         .split("; ")
         .find((pair) => pair.startsWith("gh_mfa_app=")) ?? "";
-    const second = await anew();
+    const second = await signInAgain();
     const planted = openBrowser(base, { cookie: `${second.cookie()}; ${kept}` });
     const { words } = await planted.get("/mfa/app");
     expect(words).toContain("Send request to my phone");

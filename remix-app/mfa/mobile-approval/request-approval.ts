@@ -6,14 +6,14 @@ import { derivedKey } from "../../keys/derived-key.ts";
 import { type BegunChallenge, beginChallenge } from "../../session/challenge.ts";
 import type { User } from "../../session/user.ts";
 
-/** A request for approval, with the code that its page alone shows. */
+/** A request for approval, with the code that only its page shows. */
 export interface ApprovalRequest extends BegunChallenge {
   pairCode: string;
 }
 
 /**
- * Six digits are quickly tried, so what is stored of them is an HMAC under a key that the database does not hold; as the
- * Data API takes a bytea.
+ * Six digits are quickly tried, so they are stored as an HMAC under a key that the database does not have, in the
+ * format that the Data API takes for a bytea.
  */
 export function pairCodeHash(
   env: Pick<Env, "SUPABASE_SECRET_KEY">,
@@ -24,8 +24,8 @@ export function pairCodeHash(
 }
 
 /**
- * Asks the phones of an account for its second factor, on behalf of a browser that owes it.
- * @throws Response 409 CONFLICT where there is nothing to approve, 429, 503
+ * Asks an account's phones to approve a browser whose second factor is due.
+ * @throws Response 409 CONFLICT if there is nothing to approve, 429, 503
  */
 export async function requestApproval(context: AppLoadContext, user: User): Promise<ApprovalRequest> {
   const { env, requestId } = context;

@@ -6,7 +6,7 @@ import { type ClientRequest, refuseClient } from "../client-auth.ts";
 import { oauthError } from "../oauth-error.ts";
 import { newUserCode, shownUserCode } from "./user-code.ts";
 
-/** The database takes the first that is not in use. */
+/** Number of codes to propose. The database takes the first that is not in use. */
 const candidates = 4;
 
 const refusal = z.object({
@@ -20,7 +20,7 @@ const begun = z.object({
 });
 
 /**
- * Answers `POST /oauth/device_authorization` (RFC 8628 section 3.2). Where the request came from is kept for the person
+ * Answers `POST /oauth/device_authorization` (RFC 8628 section 3.2). Stores where the request came from, for the person
  * who approves it.
  * @throws Response an OAuth error; 503 if the database does not answer
  */

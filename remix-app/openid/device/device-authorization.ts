@@ -26,7 +26,7 @@ const storedRequest = z.object({
 
 /** A device's request to sign in, for the person who entered its user code. */
 export interface DeviceAuthorization extends Omit<z.output<typeof storedRequest>, "userAgent"> {
-  /** Words of a closed list, such as "curl on Linux". */
+  /** Words from a closed list, such as "curl on Linux". */
   device: string;
   /** The scopes in words. */
   rights: string[];
@@ -69,14 +69,14 @@ export async function findDeviceAuthorization(
   return { ...facts, device: deviceName(userAgent), rights: rightsOf(facts.scopes) };
 }
 
-/** A device's login does not end with a sign-out here, as those of browsers do. */
+/** Unlike a browser's login, a device's login doesn't end with a sign-out here. */
 function rightsOf(scopes: readonly string[]): string[] {
   const rights = rightsOfScopes(scopes.filter((scope) => scope !== "offline_access"));
   return scopes.includes("offline_access") ? [...rights, "Stay signed in on the device for up to 30 days"] : rights;
 }
 
 /**
- * As {@link findDeviceAuthorization}, for APIs.
+ * Like {@link findDeviceAuthorization}, for APIs.
  * @throws Response 404 NOT_FOUND, 429 RATE_LIMITED, 503
  */
 export async function requireDeviceAuthorization(

@@ -68,7 +68,7 @@ async function begin(by = client, options?: Parameters<typeof ask>[1]): Promise<
 const poll = (by: DeviceClient, deviceCode: string, auth = authOf(by)) =>
   oauth.deviceCodeGrantRequest(server, clientOf(by), auth, deviceCode, loopback());
 
-/** Polls without regard to the interval. @returns the error */
+/** Polls regardless of the interval. @returns the error */
 async function pollError(by: DeviceClient, deviceCode: string, auth = authOf(by)): Promise<string> {
   const response = await poll(by, deviceCode, auth);
   expect(response.headers.get("cache-control")).toContain("no-store");
@@ -92,7 +92,7 @@ async function signIn(by = client, as = person): Promise<oauth.TokenEndpointResp
 const userinfo = (token: string) => oauth.userInfoRequest(server, clientOf(client), token, loopback());
 
 describe("the device authorization endpoint", () => {
-  test("answers a code, where to enter it, and for how long, as RFC 8628 section 3.2 has it", async () => {
+  test("answers with a code, where to enter it, and for how long, as in RFC 8628 section 3.2", async () => {
     const response = await ask(client);
     expect(response.headers.get("cache-control")).toContain("no-store");
     const body = await response.json();
@@ -109,7 +109,7 @@ describe("the device authorization endpoint", () => {
     ]);
   });
 
-  test("keeps hashes of the device code, and where the request came from", async () => {
+  test("stores hashes of the device code, and where the request came from", async () => {
     const address = newAddress();
     const web = await startWeb(supabase.url, {
       env: {
@@ -144,7 +144,7 @@ describe("the device authorization endpoint", () => {
     }
   });
 
-  test("takes a confidential client by both ways of its secret, and no other", async () => {
+  test("accepts a confidential client with its secret in the header or the body, and in no other way", async () => {
     const secret = confidential.secret ?? "";
     for (const auth of [oauth.ClientSecretBasic(secret), oauth.ClientSecretPost(secret)]) {
       expect((await ask(confidential, { auth })).status).toBe(200);
@@ -155,7 +155,7 @@ describe("the device authorization endpoint", () => {
     }
   });
 
-  test("refuses a client without the grant, and a request without a scope of the client's", async () => {
+  test("refuses a client without the grant, and a request with none of the client's scopes", async () => {
     const without = await createDeviceClient({ allowsDeviceGrant: false });
     const refused = await ask(without);
     expect([refused.status, await refused.json()]).toMatchObject([400, { error: "unauthorized_client" }]);
@@ -166,7 +166,7 @@ describe("the device authorization endpoint", () => {
     await deleteDeviceClient(without);
   });
 
-  test("refuses the 61st request of one address in 10 minutes with 429 and Retry-After", async () => {
+  test("refuses the 61st request from one address in 10 minutes with 429 and Retry-After", async () => {
     const address = newAddress();
     for (let nth = 0; nth < 60; nth += 12) {
       const answers = await callAtOnce(() => ask(client, { address }), { times: 12 });
@@ -177,7 +177,7 @@ describe("the device authorization endpoint", () => {
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
   });
 
-  test("takes no other method", async () => {
+  test("accepts no other method", async () => {
     expect((await fetch(server.device_authorization_endpoint)).status).toBe(405);
   });
 });
@@ -222,7 +222,7 @@ describe("a device", () => {
     expect(await pollError(client, late.deviceCode)).toBe("400 expired_token");
   });
 
-  test("redeems its code once of many concurrent polls", async () => {
+  test("redeems its code only once in many concurrent polls", async () => {
     const begun = await begin();
     await answer("approve", begun);
     const answers = await callAtOnce(() => poll(client, begun.device_code));
@@ -241,7 +241,7 @@ describe("a device", () => {
     expect((await poll(confidential, begun.device_code)).status).toBe(200);
   });
 
-  test("has to name its device code", async () => {
+  test("must send its device code", async () => {
     const grant_type = "urn:ietf:params:oauth:grant-type:device_code";
     const response = await fetch(server.token_endpoint, {
       method: "POST",
@@ -252,7 +252,7 @@ describe("a device", () => {
   });
 });
 
-describe("a login of a device", () => {
+describe("a device's login", () => {
   const ofLogin = async ({ access_token, refresh_token = "" }: oauth.TokenEndpointResponse) => {
     const refreshed = await oauth.refreshTokenGrantRequest(
       server,
@@ -312,7 +312,7 @@ describe("a login of a device", () => {
     }
   });
 
-  test("ends with a new required-MFA policy, a ban and the client's end", async () => {
+  test("ends when MFA becomes required, the person is banned, or the client is disabled", async () => {
     const [owner, other, own] = await Promise.all([createPerson(), createPerson(), createDeviceClient()]);
     try {
       const [first, second, third] = [

@@ -45,8 +45,8 @@ async function stateOf(userCode: string): Promise<string> {
   return row?.state ?? "unknown";
 }
 
-describe("the page of a code", () => {
-  test("names app, code, device, place, address, time, account and rights, and warns against codes of others", async () => {
+describe("the page of a user code", () => {
+  test("names app, code, device, place, address, time, account and rights, and warns about codes from others", async () => {
     const { userCode } = await askFromDevice(client);
     const { status, words } = await (await enter(person)).get(pageOf(userCode));
     expect(status).toBe(200);
@@ -66,7 +66,7 @@ describe("the page of a code", () => {
     expect(words.replaceAll(" ", "")).toContain(person.email);
   });
 
-  test("shows no place or address that isn't known, and a closed list of words for the device", async () => {
+  test("leaves out an unknown place or address, and describes the device in words from a closed list", async () => {
     const userAgent = "Gatehouse security check - press approve";
     const { userCode } = await askFromDevice(client, { place: null, userAgent });
     const { words } = await (await enter(person)).get(pageOf(userCode));
@@ -84,7 +84,7 @@ describe("the page of a code", () => {
     expect((await (await enter(person)).get(pageOf(typed(userCode)))).words).toContain(warning);
   });
 
-  test("asks for a code first, and again after one that is unknown or not a code", async () => {
+  test("asks for a code first, and again after an unknown or invalid one", async () => {
     const browser = await enter(person);
     expect(await browser.get("/device")).toMatchObject({
       status: 200,
@@ -102,7 +102,7 @@ describe("the page of a code", () => {
     expect(location).toBe(`/login?${new URLSearchParams({ returnUrl: pageOf(userCode) })}`);
   });
 
-  test("sends a session that has to verify its second factor to do so", async () => {
+  test("sends a session whose second factor is due to verify it", async () => {
     const owing = await createPerson();
     try {
       await insertAuthenticators(owing, ["Phone"]);
@@ -116,7 +116,7 @@ describe("the page of a code", () => {
     }
   });
 
-  test("of an expired request says so", async () => {
+  test("says that a request has expired", async () => {
     const request = await askFromDevice(client);
     await expireRequest(request);
     const browser = await enter(person);
@@ -127,7 +127,7 @@ describe("the page of a code", () => {
 });
 
 describe("an answer on the page", () => {
-  test("approves once, shows it, and tells the account's owner which device", async () => {
+  test("approves once, says so, and tells the account's owner about the device", async () => {
     const { userCode } = await askFromDevice(client);
     const browser = await enter(person);
     expect(await answer(browser, userCode, "approve")).toMatchObject({
@@ -148,7 +148,7 @@ describe("an answer on the page", () => {
     expect(events).toEqual([{ kind: "device_approved", details, mails: "1" }]);
   });
 
-  test("denies, and shows it", async () => {
+  test("denies, and says so", async () => {
     const { userCode } = await askFromDevice(client);
     const browser = await enter(person);
     await answer(browser, userCode, "deny");
@@ -161,7 +161,7 @@ describe("an answer on the page", () => {
     [590, "approved", null],
     [610, "pending", "/step-up?"],
   ] as const)(
-    "by a session that signed in %i seconds ago leaves the request %s",
+    "from a session that signed in %i seconds ago leaves the request %s",
     async (secondsAgo, state, leadsTo) => {
       const { userCode } = await askFromDevice(client);
       const browser = await signedInLongAgo(person, { secondsAgo });
@@ -175,7 +175,7 @@ describe("an answer on the page", () => {
     },
   );
 
-  test("denies without confirming it's you", async () => {
+  test("needs no confirmation of identity to deny", async () => {
     const { userCode } = await askFromDevice(client);
     await answer(await signedInLongAgo(person, { secondsAgo: 610 }), userCode, "deny");
     expect(await stateOf(userCode)).toBe("denied");
@@ -183,7 +183,7 @@ describe("an answer on the page", () => {
 });
 
 describe("device-code phishing", () => {
-  test("a link with the code never approves by itself", async () => {
+  test("a link with the code never approves on its own", async () => {
     const { userCode } = await askFromDevice(client);
     const browser = await enter(person);
     for (const path of [
@@ -196,7 +196,7 @@ describe("device-code phishing", () => {
     expect(await stateOf(userCode)).toBe("pending");
   });
 
-  test("the request of a device elsewhere is shown with its place, and with the warning", async () => {
+  test("the request of a distant device is shown with its place and the warning", async () => {
     const { userCode } = await askFromDevice(client, { address: "198.51.100.9", place: "Minsk, Belarus" });
     const { words } = await (await enter(person)).get(pageOf(userCode));
     for (const shown of [warning, "Minsk, Belarus", "198.51.100.9"]) expect(words).toContain(shown);
@@ -219,7 +219,7 @@ describe("device-code phishing", () => {
     expect(await stateOf(userCode)).toBe("pending");
   });
 
-  test("a form of another account's page approves nothing", async () => {
+  test("a form from another account's page approves nothing", async () => {
     const [other, { userCode }] = await Promise.all([createPerson(), askFromDevice(client)]);
     try {
       await answer(await enter(other), userCode, "approve", person.id);
@@ -242,14 +242,14 @@ describe("device-code phishing", () => {
 });
 
 describe("guessing codes", () => {
-  test("10 wrong ones from one account are let through in 15 minutes, and then not even the right one", async () => {
+  test("allows 10 wrong codes from one account in 15 minutes, and then refuses even the right one", async () => {
     const guesser = await createPerson();
     try {
       const { userCode } = await askFromDevice(client);
       const browser = await enter(guesser);
       for (let nth = 1; nth <= 10; nth += 1) {
         expect((await browser.get(pageOf(newUserCode()))).status).toBe(404);
-        // What is right is given back.
+        // An attempt with the right code is given back.
         if (nth === 9) expect((await browser.get(pageOf(userCode))).status).toBe(200);
       }
       const refused = await browser.get(pageOf(userCode));
@@ -257,7 +257,7 @@ describe("guessing codes", () => {
       expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(60);
       await answer(browser, userCode, "approve", guesser.id);
       expect(await stateOf(userCode)).toBe("pending");
-      // From another address it's still the same account.
+      // From another address, it is still the same account.
       const elsewhere = openBrowser(base, { cookie: browser.cookie(), address: newAddress() });
       expect((await elsewhere.get(pageOf(userCode))).status).toBe(429);
     } finally {

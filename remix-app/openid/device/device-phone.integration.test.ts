@@ -49,7 +49,7 @@ async function approvalOf(userCode: string): Promise<Record<string, unknown> | u
 }
 
 describe("a phone", () => {
-  test("reads which app and device ask, from where and for what, and changes nothing", async () => {
+  test("reads which app and device ask, from where and for what, without changing anything", async () => {
     const { userCode } = await askFromDevice(client);
     for (const typed of [userCode, shownUserCode(userCode), userCode.toLowerCase()]) {
       expect(await phone.get(pathOf(typed))).toEqual({
@@ -72,7 +72,7 @@ describe("a phone", () => {
     expect(await approvalOf(userCode)).toMatchObject({ approved: false, denied: false });
   });
 
-  test("approves for its own account, without its session in the proof, and tells the owner", async () => {
+  test("approves for its own account, without its session in the proof, and notifies the owner", async () => {
     const { userCode } = await askFromDevice(client);
     expect(await approve(phone, userCode)).toMatchObject({ status: 200, body: { status: "approved" } });
     expect(await approvalOf(userCode)).toEqual({
@@ -90,14 +90,14 @@ describe("a phone", () => {
     expect(events).toEqual([{ details: { app: "Field CLI", requester: "curl, 203.0.113.7, Porto, Portugal" } }]);
   });
 
-  test("denies, and after any answer is refused with 409", async () => {
+  test("denies, and gets 409 after any answer", async () => {
     const { userCode } = await askFromDevice(client);
     expect(await deny(phone, userCode)).toMatchObject({ status: 200, body: { status: "denied" } });
     expect(await deny(phone, userCode)).toMatchObject({ status: 409, body: { code: "CONFLICT" } });
     expect(await approve(phone, userCode)).toMatchObject({ status: 409, body: { code: "CONFLICT" } });
   });
 
-  test("is refused an expired request with 410 and an unknown code with 404", async () => {
+  test("gets 410 for an expired request and 404 for an unknown code", async () => {
     const request = await askFromDevice(client);
     await expireRequest(request);
     expect(await approve(phone, request.userCode)).toMatchObject({ status: 410, body: { code: "GONE" } });
@@ -114,13 +114,13 @@ describe("a phone", () => {
     ["no local authentication", { ...unlockedPhone, localAuthentication: null }, 403],
     ["an unknown local authentication", { ...unlockedPhone, localAuthentication: "none" }, 403],
     ["no name", { platform: "ios", appLock: true, localAuthentication: "biometric" }, 400],
-  ])("with %s does not approve", async (_, device, status) => {
+  ])("does not approve with %s", async (_, device, status) => {
     const { userCode } = await askFromDevice(client);
     expect((await approve(phone, userCode, device)).status).toBe(status);
     expect(await approvalOf(userCode)).toMatchObject({ approved: false });
   });
 
-  test("has to verify its second factor, which the login then depends on", async () => {
+  test("must verify its second factor, on which the login then depends", async () => {
     const owner = await createPerson();
     try {
       const [app] = await insertAuthenticators(owner, ["Phone"]);
@@ -138,7 +138,7 @@ describe("a phone", () => {
     }
   });
 
-  test("approves once of many concurrent calls", async () => {
+  test("approves only once in many concurrent calls", async () => {
     const { userCode } = await askFromDevice(client);
     // An account may try 10 codes, and each open attempt counts; the tests above entered wrong ones.
     const answers = await callAtOnce(() => approve(phone, userCode), { times: 4 });
@@ -146,7 +146,7 @@ describe("a phone", () => {
   });
 });
 
-test("a browser's cookie does not answer in a phone's place", async () => {
+test("a browser's cookie can't answer for a phone", async () => {
   const [{ userCode }, browser] = [await askFromDevice(client), await enter(person)];
   expect((await browser.get(pathOf(userCode))).status).toBe(403);
   expect((await browser.postJson(`${pathOf(userCode)}/approve`, { device: unlockedPhone })).status).toBe(403);

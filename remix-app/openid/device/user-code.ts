@@ -1,24 +1,24 @@
 import { randomInt } from "node:crypto";
 
-/** Consonants, so that codes spell no words, and without Y, which keyboards swap with Z (RFC 8628 section 6.1). */
+/** Consonants, so that codes don't spell words, and without Y, which keyboards swap with Z (RFC 8628 section 6.1). */
 const letters = "BCDFGHJKLMNPQRSTVWXZ";
 const codeLength = 8;
 const pattern = new RegExp(`^[${letters}]{${codeLength}}$`);
 const maxTypedLength = 64;
 
-/** Returns a random user code of 34 bits, as the database keeps it: "WDJBMJHT". */
+/** Returns a random user code of 34 bits, as the database stores it: "WDJBMJHT". */
 export function newUserCode(): string {
   return Array.from({ length: codeLength }, () => letters[randomInt(letters.length)]).join("");
 }
 
-/** Reads a user code in any case, with any spaces and hyphens; null if the text is not one. */
+/** Parses a user code in any case, with any spaces and hyphens; null if the text is not one. */
 export function readUserCode(typed: string): string | null {
   if (typed.length > maxTypedLength) return null;
   const code = typed.toUpperCase().replaceAll(/[\s\p{Pd}]/gu, "");
   return pattern.test(code) ? code : null;
 }
 
-/** Returns a user code as people read it: "WDJB-MJHT". */
+/** Formats a user code for people: "WDJB-MJHT". */
 export function shownUserCode(code: string): string {
   return `${code.slice(0, codeLength / 2)}-${code.slice(codeLength / 2)}`;
 }

@@ -7,14 +7,14 @@ import {
 
 export interface AssertionOptions {
   signal: AbortSignal;
-  /** Conditional: offered in the email field's autofill, for as long as the page is open. */
+  /** Conditional: offered in the email field's autofill while the page is open. */
   mediation?: "conditional";
 }
 
 /**
- * Lets the browser answer a challenge with one of the person's passkeys. The conversions are @simplewebauthn/browser's;
- * its `startAuthentication` is not, since it begins autofill after a wait of its own, and so may abort the very
- * ceremony that was to replace it.
+ * Lets the browser answer a challenge with one of the person's passkeys. Uses the conversions of
+ * @simplewebauthn/browser but not its `startAuthentication`, which begins autofill after a delay and may then abort the
+ * ceremony that replaced it.
  * @throws DOMException of navigator.credentials.get: NotAllowedError, AbortError, SecurityError …
  */
 export async function getAssertion(
@@ -25,7 +25,7 @@ export async function getAssertion(
   const credential = (await navigator.credentials.get({
     signal,
     ...(mediation ? { mediation } : {}),
-    // Any passkey of this site will do, so none is named.
+    // Names no credential, because any passkey of this site will do.
     publicKey: { challenge: base64URLStringToBuffer(challenge), timeout, rpId, userVerification },
   })) as PublicKeyCredential;
   const response = credential.response as AuthenticatorAssertionResponse;

@@ -1,14 +1,13 @@
 /** The sign-in page's bot challenge, as ui/bot-challenge.tsx describes it. */
 export interface BotToken {
-  /** Whether there is a token. */
   ready(): boolean;
-  /** Takes the token, which is good for one call; the widget makes another. */
+  /** Takes the token, which is valid for one call; the widget then issues another. */
   take(): string;
-  /** Calls back whenever there is a token, or none any more. */
+  /** Calls back whenever a token arrives or expires. */
   onChange(listener: () => void): void;
 }
 
-/** The page's bot challenge; null where there is none. */
+/** Returns the page's bot challenge, or null if it has none. */
 export function findBotToken(): BotToken | null {
   const field = document.querySelector<HTMLInputElement>("[data-bot-challenge] input[name=botChallengeToken]");
   if (!field) return null;

@@ -36,7 +36,7 @@ function offerRegistration(section: HTMLElement): void {
     alert.hidden = false;
   });
 
-  /** @returns what failed, or null where the page goes elsewhere */
+  /** @returns the error message, or null if the browser leaves this page */
   async function register(): Promise<string | null> {
     const challenge = await post<Challenge>("/settings/security/passkeys/options", {
       pageAccount: document.documentElement.dataset.account,
@@ -52,7 +52,7 @@ function offerRegistration(section: HTMLElement): void {
   }
 }
 
-/** The page itself leads people whose session is not what it was to where they mend that, and back. */
+/** Reloads the page if the session has changed: the page then redirects to where that is resolved, and back. */
 function refusedBy({ status, detail }: Refused): string | null {
   if (status !== 0) return detail;
   location.reload();

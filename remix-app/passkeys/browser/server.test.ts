@@ -19,18 +19,18 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-test("a second factor that is due now has the page loaded anew, which leads into the challenge", async () => {
+test("an MFA_REQUIRED answer asks for a page reload, which leads to the challenge", async () => {
   expect(await post(`${base}/MFA_REQUIRED`, {})).toMatchObject({ ok: false, status: 0 });
 });
 
-test("any other refusal is said where it happened", async () => {
+test("any other refusal is shown in place", async () => {
   expect(await post(`${base}/FORBIDDEN`, {})).toMatchObject({ ok: false, status: 403, detail: "Why." });
 });
 
-test("a failure of ours says what to quote", async () => {
+test("a server error includes the request ID to quote", async () => {
   expect(await post(`${base}/AUTH_UNAVAILABLE`, {})).toMatchObject({ detail: "Why. Request ID: request-1" });
 });
 
-test("where nobody answers, that is said", async () => {
+test("a network failure says that the server is unreachable", async () => {
   expect(await post("http://127.0.0.1:9/x", {})).toMatchObject({ ok: false, status: -1 });
 });

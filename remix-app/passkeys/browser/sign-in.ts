@@ -9,14 +9,14 @@ import { findBotToken } from "./bot-token.ts";
 import { post } from "./server.ts";
 import { whyUnsupported } from "./support.ts";
 
-// The sign-in page's script for passkeys: autofill where the browser has it, and the button.
+// The sign-in page's passkey script: autofill where the browser supports it, and the button.
 
 interface Challenge {
   challengeId: string;
   options: PublicKeyCredentialRequestOptionsJSON;
 }
 
-/** A challenge that runs out this soon is not begun with: people need a moment. */
+/** A challenge that expires within this time is not used, because people need a moment. */
 const marginMs = 60_000;
 const defaultTimeoutMs = 300_000;
 
@@ -29,7 +29,7 @@ function offerPasskeys(section: HTMLElement): void {
   ) as [HTMLButtonElement, HTMLElement, HTMLElement];
   const field = document.querySelector<HTMLInputElement>("input[autocomplete~=webauthn]");
   const botToken = findBotToken();
-  /** Serves autofill and then the button, until it is answered or has run out. */
+  /** Used for autofill and then for the button, until it is answered or expires. */
   let held: { challenge: Challenge; usableUntil: number } | undefined;
   let asking: Promise<Challenge> | undefined;
   let ceremony = new AbortController();
@@ -44,9 +44,9 @@ function offerPasskeys(section: HTMLElement): void {
   button.addEventListener("click", () => void signInByButton());
   botToken?.onChange(followBotToken);
   followBotToken();
-  // A challenge runs out while nobody looks.
+  // A challenge can expire while the tab is in the background.
   document.addEventListener("visibilitychange", () => document.hidden || freshChallenge() || void offerAutofill());
-  // A page from the browser's cache has lost its ceremony.
+  // A page restored from the back/forward cache has lost its ceremony.
   window.addEventListener("pageshow", ({ persisted }) => {
     if (!persisted) return;
     byButton = false;
@@ -75,7 +75,7 @@ function offerPasskeys(section: HTMLElement): void {
     return asking;
   }
 
-  /** Ends the ceremony that is under way, so that the browser has one at a time. */
+  /** Aborts the current ceremony, because the browser allows only one at a time. */
   function beginCeremony(): AbortSignal {
     ceremony.abort();
     ceremony = new AbortController();
@@ -86,9 +86,9 @@ function offerPasskeys(section: HTMLElement): void {
     if (byButton) return;
     const signal = beginCeremony();
     if (!(await browserSupportsWebAuthnAutofill()) || signal.aborted) return;
-    // A bot challenge's token is good for one call: it is left for what somebody asks for.
+    // A bot challenge's token is valid for one call, so it is saved for an action of the person.
     if (botToken && !freshChallenge()) return;
-    // Nobody has asked for anything yet, so nothing is said of what fails.
+    // The person has not asked for anything yet, so failures stay silent.
     const challenge = await getChallenge().catch(() => undefined);
     if (!challenge || signal.aborted) return;
     const usableForMs = (held?.usableUntil ?? 0) - performance.now();
@@ -101,7 +101,7 @@ function offerPasskeys(section: HTMLElement): void {
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof Refusal) say(error.message);
-      // Not by itself: who closed the prompt is not to be asked for ever.
+      // Waits for a user action, so that a person who closed the prompt is not asked again and again.
       for (const event of ["focus", "pointerdown"])
         field?.addEventListener(event, offerAutofill, { once: true, signal });
     }
@@ -125,7 +125,7 @@ function offerPasskeys(section: HTMLElement): void {
   }
 
   async function signIn({ challengeId, options }: Challenge, credential: AuthenticationResponseJSON): Promise<void> {
-    // It is good for one answer, whatever comes of that.
+    // A challenge is valid for one answer, even a rejected one.
     held = undefined;
     alert.hidden = true;
     note.textContent = "Signing you in…";
@@ -136,7 +136,7 @@ function offerPasskeys(section: HTMLElement): void {
     throw new Refusal(answer.detail);
   }
 
-  /** The widget blocks the button itself; beside it stands why. */
+  /** Shows why the button is disabled; the widget itself disables it. */
   function followBotToken(): void {
     if (!botToken || byButton) return;
     note.textContent = botToken.ready() ? "" : "Complete the check that you’re human to use a passkey.";
@@ -149,7 +149,7 @@ function offerPasskeys(section: HTMLElement): void {
   }
 }
 
-/** What our server refused, in words for the person at the screen. */
+/** Carries our server's refusal as a message for the person. */
 class Refusal extends Error {}
 
 function wordsFor(error: unknown): string {
@@ -160,7 +160,7 @@ function wordsFor(error: unknown): string {
   return "Your browser couldn’t use a passkey here. Use another way to sign in.";
 }
 
-/** Lets the browser forget a passkey that no account has, where it can. */
+/** Tells the browser that a passkey no longer belongs to an account, where the browser supports that. */
 function forget(unknown: { rpID: string; credentialID: string }): void {
   sendSignal({ signalName: "unknownCredential", ...unknown }).catch(() => undefined);
 }

@@ -1,9 +1,9 @@
 import { sendSignal } from "@simplewebauthn/browser";
 
-// Tells the browser which passkeys of this account work and what it is called now, where the browser wants to know
-// (WebAuthn level 3, section 5.1.10), so that it offers no deleted one and no old name.
+// Tells the browser which passkeys of this account work and what the account is now called, if the browser supports it
+// (WebAuthn level 3, section 5.1.10), so that it offers neither deleted passkeys nor old names.
 
-/** What the page says of the account, in `data-passkey-signals`. */
+/** The account data that the page passes in `data-passkey-signals`. */
 export interface Signals {
   rpID: string;
   userID: string;

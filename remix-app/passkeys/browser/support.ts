@@ -1,6 +1,6 @@
 import { browserSupportsWebAuthn } from "@simplewebauthn/browser";
 
-/** Why this page cannot use passkeys; null where it can. */
+/** Returns why this page cannot use passkeys, or null if it can. */
 export function whyUnsupported(): string | null {
   if (!window.isSecureContext) return "Passkeys need a secure connection. Open this page over HTTPS.";
   if (!browserSupportsWebAuthn()) return "This browser doesn’t support passkeys.";

@@ -5,8 +5,8 @@ import { csvFile } from "../../http/csv.ts";
 import { eachPage } from "../../http/list-page.ts";
 
 /**
- * The audit log under the page's filters as a file, all of it. Each page of it is read by the right of its moment: where
- * that is gone in the middle, the file breaks off.
+ * Downloads the complete audit log under the page's filters. Permission is checked again for each page that is read: if
+ * it is revoked midway, the file ends early.
  */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);

@@ -7,7 +7,7 @@ import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { rangeFileName } from "../../studio/range.ts";
 
-/** Downloads the platform's invoices that match the address. */
+/** Downloads the platform's invoices that match the URL's filters. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const filter = readImportFilter(new URL(request.url), context);

@@ -19,7 +19,7 @@ const base = "/admin/books/invoices";
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const { searchParams } = new URL(request.url);
-  // What was sent when the proof was too old is reviewed again.
+  // Values that were sent after the step-up expired are shown again for review.
   const kept = takeForm(context, { request, userId: admin.id });
   const given = invoiceFields.map((name) => [name, kept[name] ?? searchParams.get(name) ?? ""]);
   return { given: Object.fromEntries(given) as TypedInvoice };

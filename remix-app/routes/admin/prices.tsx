@@ -33,7 +33,7 @@ import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-/** Two price files, and the other fields. */
+/** Allows two price files plus the other fields. */
 export const handle: RouteHandle = { maxBodyBytes: 2 * mostSourceBytes + 64 * 1024 };
 
 export const meta = pageTitle("Price proposals · Console");

@@ -23,7 +23,7 @@ const steps = { send: "Send recovery email", revoke: "Revoke override" } as cons
 
 export const meta = pageTitle<typeof loader>((data) => `${data ? steps[data.step] : "Override"} · Console`);
 
-/** The override that the address names, of the email that it names. @throws Response 404 where there is none */
+/** Returns the override that the URL names, for the email that it names. @throws Response 404 if there is none */
 async function requireOverride({
   request,
   params,

@@ -19,7 +19,7 @@ export const meta = pageTitle("Sign out everywhere · Console");
 async function requireTarget({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
   const admin = await requireInfrastructureAdmin(context, request);
   const { account } = await requireSubject(context, { admin, subjectId: params.userId });
-  // An account without an email is confirmed by its id.
+  // Accounts without an email are confirmed by their id.
   return { admin, account, name: account.email ?? account.id };
 }
 

@@ -24,7 +24,7 @@ import { Notice } from "../../ui/notice.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.title ?? "Key approval"} · Console`);
 
-/** The request that the admin saw; empty where there was none. */
+/** The time of the request that the admin saw; empty if there was none. */
 const decisionSchema = confirmedChangeSchema.extend({
   requestedAt: z.union([z.iso.datetime({ offset: true }), z.literal("").transform(() => null)]).default(null),
 });
@@ -70,7 +70,7 @@ export async function action(args: ActionFunctionArgs) {
   );
 }
 
-/** Why a step has nothing to do, or null. */
+/** Returns why a step would have no effect, or null. */
 function lockOf(step: ApprovalStep, { request, approvedAt }: ApprovableWorkspace): string | null {
   if (step === "decline" && !request)
     return "This workspace has no open request. It may have been answered or withdrawn.";

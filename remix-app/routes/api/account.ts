@@ -6,7 +6,7 @@ import { accountProblem, withoutDevice } from "../../session/switch-account.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 
-/** `DELETE /api/v1/auth/accounts/{id}`: takes an account off this browser, and ends its session. */
+/** `DELETE /api/v1/auth/accounts/{id}`: removes an account from this browser and ends its session. */
 export async function action({ params, context }: ActionFunctionArgs) {
   if (!context.session.device) throw accountProblem(withoutDevice(context), context);
   const accountId = z.uuid().safeParse(params.accountId);

@@ -3,13 +3,13 @@ import type { SignedOutAnswer } from "../../session/account-operations.ts";
 import { signOutAccount, signOutAll } from "../../session/sign-out.ts";
 import { accountProblem } from "../../session/switch-account.ts";
 
-/** `POST /api/v1/auth/accounts/logout`: signs out of the active account; the one used last takes over. */
+/** `POST /api/v1/auth/accounts/logout`: signs out of the active account; the most recently used one becomes active. */
 export async function action({ context }: ActionFunctionArgs) {
   const { auth } = context.session;
   if (auth.status === "unavailable") throw accountProblem("unavailable", context);
   if (auth.status !== "authenticated") throw accountProblem("no_device", context);
   if (auth.via === "bearer") {
-    // It has no other account to move to.
+    // There is no other account to move to.
     if (!(await signOutAll(context))) throw accountProblem("unavailable", context);
     return Response.json({ activeAccountId: null, redirectTo: "/login" } satisfies SignedOutAnswer);
   }

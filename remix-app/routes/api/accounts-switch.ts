@@ -3,7 +3,7 @@ import { readJson } from "../../http/json-body.ts";
 import { type Switched, switchRequest } from "../../session/account-operations.ts";
 import { accountProblem, entryPath, lastRoute, switchAccount, withoutDevice } from "../../session/switch-account.ts";
 
-/** `POST /api/v1/auth/accounts/switch`: another of this browser's accounts becomes the active one. */
+/** `POST /api/v1/auth/accounts/switch`: makes another of this browser's accounts the active one. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId, session } = context;
   if (!session.device) throw accountProblem(withoutDevice(context), context);

@@ -12,13 +12,13 @@ const permission = "use_ai_studio";
 
 export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
 
-/** `GET /api/v1/workspaces/{wsId}/ai/budgets`: a page of budgets, and of what can have one. */
+/** `GET /api/v1/workspaces/{wsId}/ai/budgets`: lists a page of budgets and of what can have one. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission });
   return Response.json(exactAmounts(await readBudgets(context, { ...member, ...readPageQuery(request, context) })));
 }
 
-/** `PATCH` of the same: sets or removes one budget, unless it has changed since the member read it. */
+/** `PATCH` on the same URL: sets or removes one budget, unless it has changed since the member read it. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission });
   const { requestId } = context;

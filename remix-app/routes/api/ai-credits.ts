@@ -4,7 +4,7 @@ import { readCredits } from "../../studio/usage/usage.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/credits`: balances, the ledger, and what was used. */
+/** `GET /api/v1/workspaces/{wsId}/ai/credits`: returns balances, the ledger and the usage. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const query = readWindowQuery(request, context);

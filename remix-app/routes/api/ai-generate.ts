@@ -4,7 +4,7 @@ import type { RouteHandle } from "../../http/route-table.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "gateway" };
 
-/** `POST /api/ai/generate`: the legacy adapter, kept where it always was. New code calls the gateway. */
+/** `POST /api/ai/generate`: the legacy adapter at its original URL. New code calls the gateway. */
 export function action({ request, context }: ActionFunctionArgs) {
   return forwardGenerate(context, request);
 }

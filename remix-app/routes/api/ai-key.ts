@@ -5,7 +5,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 
-/** `DELETE /api/v1/workspaces/{wsId}/ai/keys/{id}`: ends a key; takes no approval. */
+/** `DELETE /api/v1/workspaces/{wsId}/ai/keys/{id}`: revokes a key. Needs no approval. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission: "manage_ai_keys" });
   await revokeKey(context, { userId: user.id, workspaceId: workspace.id, keyId: params.keyId ?? "" });

@@ -11,14 +11,14 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 const permission = "manage_ai_keys";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/keys`: a page of keys, without their secrets. */
+/** `GET /api/v1/workspaces/{wsId}/ai/keys`: lists a page of keys, without their secrets. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission });
   const page = readPageQuery(request, context);
   return Response.json(exactAmounts(await listKeys(context, { userId: user.id, workspaceId: workspace.id, ...page })));
 }
 
-/** `POST` of the same: a new key, with the only answer that ever holds its secret. */
+/** `POST` on the same URL: creates a key. Only this response ever contains its secret. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission });
   await requireFreshUser(context, request);

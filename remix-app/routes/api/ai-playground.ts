@@ -8,8 +8,8 @@ import { requirePermission } from "../../workspaces/permission.ts";
 export const handle: RouteHandle = { methods: ["POST"] };
 
 /**
- * `POST /api/v1/workspaces/{wsId}/ai/playground/{chat|speech|embeddings}`: the gateway's endpoint of that name for the
- * playground's page, by the member's session. Bodies and answers are the gateway's, byte for byte.
+ * `POST /api/v1/workspaces/{wsId}/ai/playground/{chat|speech|embeddings}`: the gateway endpoint of that name, called by
+ * the playground with the member's session. Bodies and responses are the gateway's, byte for byte.
  */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { endpoint = "" } = params;

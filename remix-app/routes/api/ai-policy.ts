@@ -8,13 +8,13 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
 
-/** `GET /api/v1/workspaces/{wsId}/ai/policy`: the workspace's rules, and what its budgets have spent. */
+/** `GET /api/v1/workspaces/{wsId}/ai/policy`: returns the workspace's policy and the spend of its budgets. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   return Response.json(exactAmounts(await readAiPolicy(context, member)));
 }
 
-/** `PATCH` of the same: changes what it names, and answers the rules as they are then. */
+/** `PATCH` on the same URL: changes the given fields and returns the resulting policy. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission: "manage_ai_policy" });
   const { requestId } = context;

@@ -9,14 +9,14 @@ import { requireStudioReader } from "../../studio/studio-reader.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/provider-invoices`: all that are kept; an app session may. */
+/** `GET /api/v1/workspaces/{wsId}/ai/provider-invoices`: lists all stored invoices. Accepts app sessions. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const reader = await requireStudioReader(context, { request, params });
   const { limit, cursor } = readPageQuery(request, context);
   return Response.json(exactAmounts(await listProviderInvoices(context, { reader, query: { limit, cursor } })));
 }
 
-/** `POST` of the same: the console's own entry. */
+/** `POST` on the same URL: enters an invoice from the console. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { requestId } = context;

@@ -4,7 +4,7 @@ import { readWindowQuery } from "../../studio/range.ts";
 import { requireStudioReader } from "../../studio/studio-reader.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/reconciliation?from&to`; an app session may. */
+/** `GET /api/v1/workspaces/{wsId}/ai/reconciliation?from&to`. Accepts app sessions. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const reader = await requireStudioReader(context, { request, params });
   const query = readWindowQuery(request, context);

@@ -6,7 +6,7 @@ import { introspectAppSession } from "../../satellites/app-sessions.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
-/** `POST /api/v1/auth/app-sessions/introspect`: what a session is worth now, in RFC 7662's shape. */
+/** `POST /api/v1/auth/app-sessions/introspect`: returns a session's current state in the format of RFC 7662. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const { token } = await readAppRequest(request, { context, client, schema: sessionTokenRequest });

@@ -6,7 +6,7 @@ import { refreshAppSession } from "../../satellites/app-sessions.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
-/** `POST /api/v1/auth/app-sessions/refresh`: a new token in the place of a session's. */
+/** `POST /api/v1/auth/app-sessions/refresh`: replaces a session's token with a new one. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const { token } = await readAppRequest(request, { context, client, schema: sessionTokenRequest });

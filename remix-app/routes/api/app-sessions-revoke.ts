@@ -6,7 +6,7 @@ import { revokeAppCredential } from "../../satellites/app-tokens.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
-/** `POST /api/v1/auth/app-sessions/revoke`: ends a session, or a token for the gateway; one that is none is no error. */
+/** `POST /api/v1/auth/app-sessions/revoke`: revokes a session or a gateway token. An unknown token is not an error. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const { token } = await readAppRequest(request, { context, client, schema: sessionTokenRequest });

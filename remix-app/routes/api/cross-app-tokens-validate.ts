@@ -6,7 +6,7 @@ import { openAppSessions, previewHandoff, proveHandoff } from "../../satellites/
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
-/** `POST /api/v1/auth/cross-app-tokens/validate`: an app's server redeems a token, or is told null. */
+/** `POST /api/v1/auth/cross-app-tokens/validate`: redeems a token for an app's server, or returns null. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const { token, preview } = await readAppRequest(request, { context, client, schema: validateRequest });

@@ -5,7 +5,9 @@ import { deviceApproval } from "../../openid/device/device-operations.ts";
 import { requireLocalAuthentication } from "../../session/challenge.ts";
 import { requirePhone } from "../../session/user.ts";
 
-/** `POST /api/v1/auth/device-authorizations/{userCode}/approve`: a phone, under the same rules as a QR handoff. */
+/**
+ * `POST /api/v1/auth/device-authorizations/{userCode}/approve`: approves on a phone, by the same rules as a QR handoff.
+ */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user } = await requirePhone(context, request);
   const { device } = await readJson(request, { schema: deviceApproval, requestId: context.requestId });

@@ -4,7 +4,7 @@ import type { DeviceRequest } from "../../openid/device/device-operations.ts";
 import { shownUserCode } from "../../openid/device/user-code.ts";
 import { requirePhone } from "../../session/user.ts";
 
-/** `GET /api/v1/auth/device-authorizations/{userCode}`: what a phone shows before its user answers. */
+/** `GET /api/v1/auth/device-authorizations/{userCode}`: returns what a phone shows before its user decides. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user } = await requirePhone(context, request);
   const found = await requireDeviceAuthorization(context, { user, typed: params.userCode ?? "" });

@@ -9,7 +9,7 @@ import { requirePhone } from "../../session/user.ts";
 
 const codes: Partial<Record<OAuthFailure, ProblemCode>> = { expired: "GONE", unavailable: "AUTH_UNAVAILABLE" };
 
-/** `POST /api/v1/users/me/identities/link/{provider}/complete`: the phone that began the link finishes it. */
+/** `POST /api/v1/users/me/identities/link/{provider}/complete`: completes a link on the phone that began it. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { name } = requireProvider(context, params.provider);
   const { user } = await requirePhone(context, request);

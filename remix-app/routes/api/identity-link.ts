@@ -9,8 +9,8 @@ import { requireFreshUser } from "../../session/user.ts";
 import { linkedAccountsPath } from "../../settings/paths.ts";
 
 /**
- * `POST /api/v1/users/me/identities/link/{provider}`: where a browser has to go to link an account. A phone gets the
- * state, too, by which it finishes the link.
+ * `POST /api/v1/users/me/identities/link/{provider}`: returns the URL that a browser must open to link an account. A
+ * phone also gets the state with which it completes the link.
  */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const provider = requireProvider(context, params.provider);

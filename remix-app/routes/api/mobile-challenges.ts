@@ -4,7 +4,7 @@ import { requestApproval } from "../../mfa/mobile-approval/request-approval.ts";
 import type { ApprovalBegun } from "../../session/challenge-operations.ts";
 import { getUser, requireBrowser } from "../../session/user.ts";
 
-/** `POST /api/v1/auth/mfa/mobile/challenges`: a browser that owes its second factor asks for it on a phone. */
+/** `POST /api/v1/auth/mfa/mobile/challenges`: a browser with a pending second factor requests it from a phone. */
 export async function action({ context }: ActionFunctionArgs) {
   requireBrowser(context);
   const user = await getUser(context);

@@ -7,9 +7,9 @@ import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { requireBrowser, requirePhone, requireUser } from "../../session/user.ts";
 
 /**
- * `GET /api/v1/auth/qr-login/challenges/{id}?secret=`: the asking session's poll. The first one that finds it approved
- * consumes it, and its answer gives the browser a new session. HEAD only reads. A phone gets the asking device, to show
- * it before it answers.
+ * `GET /api/v1/auth/qr-login/challenges/{id}?secret=`: polled by the requesting session. The first poll after the
+ * approval consumes the challenge and gives the browser a new session. HEAD only reads. A phone gets the requesting
+ * device, to show it before its user decides.
  */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const key = { id: params.id ?? "", secret: new URL(request.url).searchParams.get("secret") ?? "" };
@@ -20,7 +20,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   }
   const claims = requireBrowser(context);
   const { status } = await requireChallenge(context, { kind: "qr", key, sessionId: claims.session_id });
-  // The session that asked has ended, so no second step can be required of it.
+  // The requesting session has ended, so no second step can be required of it.
   if (status === "consumed") return Response.json({ status });
   const user = await requireUser(context, request);
   if (status !== "approved" || request.method === "HEAD") return Response.json({ status });

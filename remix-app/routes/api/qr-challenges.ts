@@ -3,7 +3,9 @@ import { beginHandoff, challengeLink } from "../../qr-login/handoff.ts";
 import type { HandoffBegun } from "../../session/challenge-operations.ts";
 import { requireBrowser, requireUser } from "../../session/user.ts";
 
-/** `POST /api/v1/auth/qr-login/challenges`: a signed-in browser asks its account's phone for a fresh session. */
+/**
+ * `POST /api/v1/auth/qr-login/challenges`: a signed-in browser requests a fresh session from a phone of its account.
+ */
 export async function action({ request, context }: ActionFunctionArgs) {
   requireBrowser(context);
   const user = await requireUser(context, request);

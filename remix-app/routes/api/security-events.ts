@@ -3,7 +3,7 @@ import { listEvents } from "../../activity/list-events.ts";
 import { readPageQuery } from "../../http/list-page.ts";
 import { requireUser } from "../../session/user.ts";
 
-/** `GET /api/v1/users/me/security-events`: what happened to the account, newest first. */
+/** `GET /api/v1/users/me/security-events`: lists the account's security events, newest first. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const { requestId } = context;

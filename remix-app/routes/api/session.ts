@@ -3,7 +3,7 @@ import { problem } from "../../http/problem.ts";
 import type { SessionAnswer } from "../../session/account-operations.ts";
 import { getUser } from "../../session/user.ts";
 
-/** `GET /api/v1/auth/session`: who is signed in, also where a second step is still due. */
+/** `GET /api/v1/auth/session`: returns the signed-in user, even if a second step is still pending. */
 export async function loader({ context }: LoaderFunctionArgs) {
   const user = await getUser(context);
   if (!user) {

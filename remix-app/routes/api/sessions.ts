@@ -3,7 +3,7 @@ import { readPageQuery } from "../../http/list-page.ts";
 import { listSessions, type SessionList } from "../../session/account-sessions.ts";
 import { requireUser } from "../../session/user.ts";
 
-/** `GET /api/v1/users/me/sessions`: where the account is signed in. */
+/** `GET /api/v1/users/me/sessions`: lists where the account is signed in. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const { sessions, nextCursor } = await listSessions(context, { user, ...readPageQuery(request, context) });

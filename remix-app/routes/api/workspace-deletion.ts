@@ -7,7 +7,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 
-/** `DELETE /api/workspaces/{wsId}`: takes a full session, by cookie or Bearer, and never an app session. */
+/** `DELETE /api/workspaces/{wsId}`: requires a full session, by cookie or bearer token. Refuses app sessions. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requirePermission(context, {
     request,

@@ -11,13 +11,13 @@ import {
 
 export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
 
-/** `GET /api/v1/workspaces/{wsId}`; an app session may. */
+/** `GET /api/v1/workspaces/{wsId}`. Accepts app sessions. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const caller = await requireCaller(context, request);
   return Response.json(await readApiWorkspace(context, { caller, workspaceId: params.workspaceId }));
 }
 
-/** `PATCH /api/v1/workspaces/{wsId}`; an app session may. */
+/** `PATCH /api/v1/workspaces/{wsId}`. Accepts app sessions. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { workspaceId } = params;
   const caller = await requireCaller(context, request);

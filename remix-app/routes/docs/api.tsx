@@ -10,7 +10,7 @@ import { ReferencePage } from "../../ui/reference-page.tsx";
 
 export const meta = pageTitle("API reference");
 
-/** `GET /docs/api`: what there is to call, for anyone. */
+/** `GET /docs/api`: the public overview of the API. */
 export function loader({ context }: LoaderFunctionArgs) {
   return {
     areas: referenceAreas(),

@@ -18,7 +18,7 @@ const workspacesShown = 20;
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.tag ?? "API reference"} · API reference`);
 
-/** `GET /docs/api/{area}/{tag}`: the calls of one tag, for anyone. */
+/** `GET /docs/api/{area}/{tag}`: the public reference of the calls with one tag. */
 export async function loader({ params, context }: LoaderFunctionArgs) {
   const { area, tag: slug = "" } = params;
   if (!isArea(area)) throw problem("NOT_FOUND", { requestId: context.requestId });
@@ -35,7 +35,10 @@ export async function loader({ params, context }: LoaderFunctionArgs) {
   };
 }
 
-/** Who is signed in, with their first workspaces. The page is there for everyone, also where that cannot be read. */
+/**
+ * Returns the signed-in visitor with their first workspaces. The page is public, so it also works if they cannot be
+ * read.
+ */
 async function findVisitor(context: AppLoadContext): Promise<TryVisitor | null> {
   const user = await getUser(context).catch(() => null);
   if (!user?.mfa.satisfied) return null;

@@ -26,7 +26,7 @@ export const meta = pageTitle("Approve in the app");
 
 const cookie = cookies.approvalChallenge;
 
-/** For whom a phone can help; everybody else is sent where they belong. */
+/** Opens the step for people who can use a phone to complete it; redirects everyone else. */
 async function openApproval(context: AppLoadContext, request: Request) {
   const step = await openStep(context, { request });
   const { mfa } = step.user;
@@ -35,7 +35,7 @@ async function openApproval(context: AppLoadContext, request: Request) {
   return step;
 }
 
-/** Shows how the request stands that this browser waits for. However often it is loaded, nothing is bound. */
+/** Shows the state of the request that this browser waits for. Loading it never binds the approval. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openApproval(context, request);
   const shown = { email: shownAs(user), destination, codePath: detour("/mfa", destination) };

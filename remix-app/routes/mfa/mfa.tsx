@@ -30,7 +30,7 @@ import { OtherWays, SignOutForm } from "../../ui/other-ways.tsx";
 
 export const meta = pageTitle("Enter your code");
 
-/** For whom there is something to challenge; everybody else is sent where they belong. */
+/** Opens the step for people who have something to prove; redirects everyone else. */
 async function openChallenge(context: AppLoadContext, request: Request) {
   const step = await openStep(context, { request });
   const { mfa } = step.user;
@@ -65,7 +65,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   const state = await context.session.issuedState();
   if (state.status !== "alive" || state.facts.policy.satisfied) throw redirect(destination);
-  // The code was right and the sign-in itself is too old for the account: it has to be done again.
+  // The code was right, but the sign-in is too old for the account and must be repeated.
   await revokeSession(context);
   context.session.clear();
   throw redirect(detour("/login", destination));

@@ -18,7 +18,7 @@ import { RecoveryCodes } from "../../ui/recovery-codes.tsx";
 
 export const meta = pageTitle("Recovery codes");
 
-/** Codes recover authenticators: without one there is nothing that they could do. */
+/** Requires an authenticator: recovery codes replace authenticators, so without one they have no use. */
 async function requireEnrolledUser(context: AppLoadContext, request: Request) {
   const user = await requireFreshUser(context, request);
   if (!user.mfa.enrolled) throw redirect(securityPath);

@@ -19,7 +19,10 @@ import { ErrorSummary } from "../../ui/error-summary.tsx";
 
 export const meta = pageTitle("Confirm it’s you");
 
-/** Who proves by a mailed code that it is still them: people without an authenticator, whose code is asked for elsewhere. */
+/**
+ * Opens the step for people without an authenticator, who confirm their identity with an emailed code. Authenticator
+ * codes have their own page.
+ */
 async function openCodeStep(...of: Parameters<typeof openStepUp>) {
   const step = await openStepUp(...of);
   if (step.user.mfa.enrolled || !step.user.email) throw redirect(detour("/step-up", step.destination));

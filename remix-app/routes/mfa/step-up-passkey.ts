@@ -9,8 +9,9 @@ import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { getUser } from "../../session/user.ts";
 
 /**
- * `POST /step-up/passkey`: a fresh proof by a passkey of who is signed in, for `{ redirectTo }` and the cookie of a
- * session that takes the old one's place. Where an authenticator is enrolled, its code is what counts.
+ * `POST /step-up/passkey`: confirms the signed-in person's identity with a passkey. Returns `{ redirectTo }` and sets
+ * the cookie of a session that replaces the old one. Refused if an authenticator is enrolled, because its code is
+ * required.
  */
 export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId } = context;

@@ -13,7 +13,7 @@ import { ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { LeavePage } from "../../ui/leave-page.tsx";
 
-// OpenID Connect Core 1.0 section 3.1.2.1: clients may send people here by a form of theirs.
+// OpenID Connect Core 1.0 section 3.1.2.1: clients may send people here with a form of their own.
 export const handle: RouteHandle = { takesForeignForms: true };
 export const meta = pageTitle("Sign in to an app");
 
@@ -50,7 +50,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   throw redirect(new URL(authorizationPath(query, { resumed: false }), context.origin).href, 303);
 }
 
-/** Names the place that a redirect URI leads to. */
+/** Returns the display name of a redirect URI's target. */
 function placeOf(redirectUri: string): string {
   const url = URL.parse(redirectUri);
   return url?.host || "an app on this device";

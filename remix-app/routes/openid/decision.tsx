@@ -9,7 +9,7 @@ import { type Departure, LeavePage } from "../../ui/leave-page.tsx";
 export const handle: RouteHandle = { methods: ["POST"] };
 export const meta = pageTitle("Sign in to an app");
 
-/** Takes the decision of the authorization page. This address has the same query. */
+/** Records the decision made on the authorization page. This URL has the same query. */
 export async function action({ request, context }: ActionFunctionArgs): Promise<Departure> {
   const { search } = new URL(request.url);
   const ask = () => redirect(`/oauth/authorize${search}`, 303);
@@ -20,7 +20,7 @@ export async function action({ request, context }: ActionFunctionArgs): Promise<
   if (form.get("decision") === "cancel") return { address: denialAddress(opened, context), displayName };
   const decision = await prepareDecision(context, { request, opened });
   if ("location" in decision) return { address: decision.location, displayName };
-  // Another tab may have switched accounts since the page named one. prompt=none never shows the page.
+  // Another tab may have switched accounts since the page was rendered. prompt=none never shows the page.
   if (form.get("accountId") !== decision.user.id || decision.asked.prompt.has("none")) throw ask();
   return { address: await issueCode(context, { opened, decision, consents: true }), displayName };
 }

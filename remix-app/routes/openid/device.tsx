@@ -71,7 +71,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const typed = String(form.get("userCode") ?? "");
   const here = pathOf(typed);
   const decision = form.get("decision");
-  // The account that the page has named, even if another tab has switched since.
+  // Applies to the account named on the page, even if another tab has switched accounts since.
   if (form.get("accountId") !== user.id || (decision !== "approve" && decision !== "deny")) throw redirect(here, 303);
   if (decision === "approve" && !isFresh(user)) throw redirect(detour("/step-up", here), 303);
   const found = await findDeviceAuthorization(context, { user, typed });

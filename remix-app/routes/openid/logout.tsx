@@ -12,7 +12,7 @@ import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { SignedOutPage } from "../../ui/leave-page.tsx";
 
-// OpenID Connect RP-Initiated Logout 1.0 section 2: clients may send people here by a form of theirs.
+// OpenID Connect RP-Initiated Logout 1.0 section 2: clients may send people here with a form of their own.
 export const handle: RouteHandle = { takesForeignForms: true, target: false };
 export const meta = pageTitle("Sign out");
 

@@ -10,7 +10,7 @@ export function loader({ request, context }: LoaderFunctionArgs) {
   return answerClient(context, () => answerUserinfo(context, request));
 }
 
-/** `POST /oauth/userinfo`: the same, as OpenID Connect Core 1.0 section 5.3.1 has it. */
+/** `POST /oauth/userinfo`: the same, as OpenID Connect Core 1.0 section 5.3.1 requires. */
 export function action({ request, context }: ActionFunctionArgs) {
   return answerClient(context, () => answerUserinfo(context, request));
 }

@@ -44,7 +44,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return { access, currentSessionId: user.sessionId, selected: preselected(context, { access, user }), returnUrl };
 }
 
-/** Removes what is selected and confirms the rest. */
+/** Removes the selected ways to sign in and confirms the rest. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireAccessOwner(context, request);
   const form = await readForm(request, context, { maxFields: maxSelected });

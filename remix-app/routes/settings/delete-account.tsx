@@ -23,7 +23,7 @@ function unavailable(error: unknown, requestId: string): never {
   throw problem("UNAVAILABLE", { requestId });
 }
 
-/** What is typed to confirm: the email, where the account has one. */
+/** Returns the text to type as confirmation: the email, if the account has one. */
 const confirmationOf = ({ email }: { email: string }) => email || "delete my account";
 
 export async function loader({ request, context }: LoaderFunctionArgs) {

@@ -6,13 +6,13 @@ import { problem } from "../../http/problem.ts";
 import { requireFreshUser, requireUser } from "../../session/user.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
 
-/** Where a step-up comes back to: the download itself takes the button. */
+/** Reached when a step-up returns here. The download itself needs the button. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireUser(context, request);
   throw redirect("/settings/security#danger-zone");
 }
 
-/** Everything we hold about the signed-in account, as a file. */
+/** Downloads all data that we hold about the signed-in account. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request);
   await readForm(request, context);

@@ -5,7 +5,7 @@ import { startRegistration } from "../../passkeys/manage.ts";
 import { startRegistrationSchema } from "../../passkeys/payloads.ts";
 import { requireFreshUser } from "../../session/user.ts";
 
-/** `POST /settings/security/passkeys/options`: a challenge for the script that adds a passkey. */
+/** `POST /settings/security/passkeys/options`: returns a challenge for the script that adds a passkey. */
 export async function action({ request, context }: ActionFunctionArgs) {
   await requireFreshUser(context, request);
   const { requestId } = context;

@@ -5,7 +5,7 @@ import { finishRegistrationSchema } from "../../passkeys/payloads.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 
-/** `POST /settings/security/passkeys`: keeps the passkey that a browser made, for `{ redirectTo }`. */
+/** `POST /settings/security/passkeys`: stores a new passkey and returns `{ redirectTo }`. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const answer = await readJson(request, { schema: finishRegistrationSchema, requestId: context.requestId });

@@ -18,7 +18,7 @@ export const meta = pageTitle<typeof loader>(
   (data) => `${data?.exists === false ? "Set password" : "Change password"}`,
 );
 
-/** `/reset-password` leads here where the identity backend wants more than the new password. */
+/** `/reset-password` redirects here if the identity backend requires more than the new password. */
 const replacing = { replacesPassword: true };
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
@@ -26,13 +26,13 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return { email, exists: await hasPassword(context, id) };
 }
 
-/** Changes the password, or gives the account its first one. */
+/** Changes the password, or sets the account's first one. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request, replacing);
   const form = await readForm(request, context);
   const submission = parseWithZod(form, { schema: changePasswordSchema });
   const hideFields = ["password", "currentPassword"];
-  // What was asked for once is asked for until it is right.
+  // Keeps asking for the same proof until it is right.
   const asked = form.has("code") ? "code" : form.has("currentPassword") ? "currentPassword" : null;
   if (submission.status !== "success") {
     return data({ result: submission.reply({ hideFields }), ask: asked }, { status: 400 });
@@ -79,7 +79,7 @@ export default function ChangePasswordPage() {
             fields={fieldErrors({ currentPassword, password, code })}
           />
           <AccountForm id={form.id} noValidate data-once className="space-y-5">
-            {/* Password managers file the new password under this name. */}
+            {/* Password managers save the new password under this name. */}
             <input type="text" autoComplete="username" value={email} readOnly hidden />
             {answer?.ask === "currentPassword" ? (
               <PasswordField field={currentPassword} label="Current password" autoComplete="current-password" />

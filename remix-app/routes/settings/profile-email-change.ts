@@ -8,12 +8,12 @@ import { leaveNotice } from "../../settings/settings-notice.ts";
 
 const card = "/settings/profile#email";
 
-/** Where the way back from a sign-in leads. */
+/** Reached when a sign-in returns here. */
 export function loader() {
   return redirect(card);
 }
 
-/** Has the mails of a pending change sent again, or takes the change back. */
+/** Resends the emails of a pending change, or cancels it. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireUser(context, request);
   const what = z.enum(["resend", "cancel"]).safeParse((await readForm(request, context)).get("do"));

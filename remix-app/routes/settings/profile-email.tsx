@@ -22,7 +22,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return { current: user.email, typed: takeForm(context, { request, userId: user.id }) };
 }
 
-/** Asks both mailboxes; nothing changes before both have confirmed. */
+/** Asks both mailboxes to confirm. The email changes once both have. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request, { keepsForm: true });
   const submission = parseWithZod(await readForm(request, context), { schema: changeEmailSchema });

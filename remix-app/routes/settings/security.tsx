@@ -34,7 +34,7 @@ const eventsShown = 5;
 const sessionsShown = 20;
 const authenticatorsShown = 10;
 
-/** What each card shows comes from its own feature, all of it at once. */
+/** Loads the data of all cards in parallel; each card's feature provides its own. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const { searchParams } = new URL(request.url);
@@ -72,7 +72,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   };
 }
 
-/** How you sign in, the second step, where you are signed in, what happened, your data, and deletion last. */
+/** Shows sign-in methods, the second step, sessions, recent activity, data export and account deletion. */
 export default function SecurityPage() {
   const page = useLoaderData<typeof loader>();
   const { notice, authenticators, unconfirmed } = page;

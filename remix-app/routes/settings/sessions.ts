@@ -6,12 +6,12 @@ import { leaveNotice } from "../../settings/settings-notice.ts";
 
 const card = "/settings/security#sessions";
 
-/** Where the way back from a step-up leads. */
+/** Reached when a step-up returns here. */
 export function loader() {
   return redirect(card);
 }
 
-/** Signs out at one other place, or at all others. */
+/** Ends one other session, or all others. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const session = (await readForm(request, context)).get("session");

@@ -25,12 +25,12 @@ import { Notice } from "../../ui/notice.tsx";
 
 export const meta = pageTitle("Your accounts");
 
-/** The accounts of this browser, to choose from and to sign out of one by one. */
+/** Lists this browser's accounts, to switch to or sign out of individually. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   const { session } = context;
   const returnUrl = redirectTarget(searchParams.get("returnUrl"), { context, fallback: "" });
-  // Also where a cookie's session stands and nobody could say what its browser holds.
+  // Also if the cookie's session is valid but the browser's accounts could not be read.
   const unknown = !session.device && withoutDevice(context) === "unavailable";
   if (unknown || session.auth.status === "unavailable") throw accountProblem("unavailable", context);
   if (session.accounts.length === 0) throw redirect(detour("/login", returnUrl || "/"));
@@ -45,7 +45,7 @@ const actionSchema = z.object({
   currentRoute: z.string().optional(),
 });
 
-/** Enters an account, or signs out of one: of the active one where none is named. */
+/** Switches to an account or signs out of one. Without an id, signs out of the active one. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = actionSchema.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!form.success) throw problem("INVALID_REQUEST", context);

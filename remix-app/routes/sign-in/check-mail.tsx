@@ -53,8 +53,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
           options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
         })
       : await holdMailBack(context, attempt);
-  // That mail was sent to an address a moment ago is nothing to tell everyone: the answer stays the same, and so does
-  // what is counted.
+  // A recent email to this address must stay private, so the response and the counting of the attempt stay the same.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();

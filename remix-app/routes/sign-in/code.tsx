@@ -28,7 +28,7 @@ import { Notice } from "../../ui/notice.tsx";
 
 export const meta = pageTitle("Sign in with an emailed code");
 
-/** `/login/code`, and `/add-account/code` for people who stay signed in to another account. */
+/** Serves `/login/code`, and `/add-account/code` for people who stay signed in to another account. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   const returnUrl = redirectTarget(searchParams.get("returnUrl"), { context, fallback: "" });
@@ -46,10 +46,10 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   };
 }
 
-/** Takes the code, or the address to send one to. Another code goes to the address of the last one. */
+/** Accepts the code, or the email to send one to. A resent code goes to the same email. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context);
-  // The sign-in page's form posts here too. What was typed there must not come back in the answer.
+  // The sign-in page's form posts here too. The password typed there must not be echoed.
   form.delete("password");
   const returnUrl = redirectTarget(form.get("returnUrl"), { context, fallback: "" });
   const query = returnUrl ? new URLSearchParams({ returnUrl }) : new URLSearchParams();
@@ -74,7 +74,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const isOverridden = () => hasLoginOverride(context, email);
   const failure = await mailCode(context, { email, botChallenge: form.get(botChallengeField), isOverridden });
   if (!failure) throw here();
-  // The page shows the email masked to who has this browser now.
+  // The page masks the email, because another person may be using this browser now.
   const hideFields = view === "enter" ? ["email"] : [];
   const result = submission.reply({ formErrors: [failure.message], hideFields });
   return data({ view, result }, { status: failure.status });

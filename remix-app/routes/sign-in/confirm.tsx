@@ -34,7 +34,7 @@ export const handle: RouteHandle = { target: false };
 
 export const meta = pageTitle("Confirm");
 
-/** What the page says for each kind of link. `who` is the masked account. */
+/** The page's texts for each kind of link. `who` is the masked account. */
 const words: Record<MailedLink["type"], { title: string; lead: (who: string) => string; button: string }> = {
   signup: {
     title: "Confirm your email",
@@ -58,11 +58,11 @@ const words: Record<MailedLink["type"], { title: string; lead: (who: string) => 
   },
 };
 
-/** What the page shows: what the link would do, or what has become of it. */
+/** The page's state: what the link would do, or what happened to it. */
 interface View {
   /** `later`: the link cannot be looked up now, and `message` says why. */
   state: "ask" | "later" | "dead" | "half" | "changed";
-  /** As given, for a dead link whose kind is not one of ours. */
+  /** The type as given, for a dead link of an unknown kind. */
   type: string | null;
   link: MailedLink | null;
   /** The account that the link is for, masked; null if unknown. */
@@ -71,7 +71,7 @@ interface View {
   change: ShownEmailChange | null;
   /** The active account of this browser, if it is another one. */
   otherAccount: string | null;
-  /** Why it could not be done now, though it may be tried again. */
+  /** Why it failed for now, although a retry may succeed. */
   message: string | null;
 }
 
@@ -80,18 +80,18 @@ function view(state: View["state"], known: Partial<View> = {}): View {
   return { type: null, account: null, change: null, otherAccount: null, message: null, ...known, state, link };
 }
 
-/** Says what the link would do. It verifies nothing, so that a mail scanner's visit uses nothing up. */
+/** Shows what the link would do. Verifies nothing, so that a mail scanner's visit does not use the link up. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   const parsed = linkSchema.safeParse(Object.fromEntries(searchParams));
   const page = { mailboxUrl: context.env.MAILBOX_URL ?? null };
-  // The form posts without the query, so this is what its answer is shown with.
+  // The form posts without the query, so the response shows this view.
   if (!parsed.success) {
     const dead = view("dead", { type: searchParams.get("type") });
     return data({ ...page, ...dead }, { status: searchParams.size > 0 ? 400 : 200 });
   }
   const link = parsed.data;
-  // Counted as the use of a link is: a page that tells good links from others could be used to guess them.
+  // Counted like the use of a link, because a page that tells valid links from others could be used to guess them.
   const attempt = await guardAttempt(context, { action: "code" });
   if (!attempt.admitted) {
     return data({ ...page, ...view("later", { link, message: attempt.message }) }, { status: attempt.status });
@@ -103,7 +103,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     : data({ ...page, ...view("dead", { type: link.type }) }, { status: 410 });
 }
 
-/** Returns what a link is for, as the page may show it, or null if it was used or replaced. */
+/** Returns what a link does, in a form that the page may show, or null if the link was used or replaced. */
 async function lookUp(
   context: AppLoadContext,
   link: MailedLink,

@@ -31,7 +31,7 @@ async function openContinuation(context: AppLoadContext, request: Request) {
   };
 }
 
-/** Asks before it hands anybody over: an app's link alone signs nobody in there. */
+/** Asks before signing a person in to an app, so that following an app's link is not enough. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, here, destination } = await openContinuation(context, request);
   if (destination) context.allowFormTarget(destination.origin);
@@ -52,7 +52,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const { user, here, destination, state } = await openContinuation(context, request);
-  // The account that the page has named, whichever another tab has switched to since.
+  // Applies to the account named on the page, even if another tab has switched accounts since.
   if ((await readForm(request, context)).get("accountId") !== user.id) throw redirect(here, 303);
   if (!destination?.app.enabled) return data({ message: "This app can’t sign anyone in right now." }, { status: 404 });
   context.allowFormTarget(destination.origin);

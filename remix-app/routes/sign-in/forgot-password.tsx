@@ -40,7 +40,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
           ...attempt.challenge,
         })
       : await holdMailBack(context, attempt);
-  // A limit on one address is met by known addresses alone: the answer stays the same, and so does what is counted.
+  // Only registered emails can reach their own limit, so the response and the counting of the attempt stay the same.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();

@@ -31,14 +31,14 @@ import { LastUsed, WaysIn } from "../../ui/provider-buttons.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.added ? "Add an account" : "Sign in"}`);
 
-/** `/login`, and `/add-account`, which is the same page for who is signed in already and stays so. */
+/** Serves `/login`, and `/add-account` for people who stay signed in to another account. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   const { returnUrl, appName, dropped } = await readSignInTarget(context, searchParams);
   const adding = isAddAccount(request);
   if (!adding) {
     await redirectSignedIn(context, returnUrl || null);
-    // What has just happened to an account is told first.
+    // A notice about a deleted account is shown first.
     if (!searchParams.has("accountDeleted")) redirectToChooser(context, returnUrl);
   }
   allowProviderPages(context);
@@ -77,7 +77,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const error = attempt.overridden ? await signInUnderOverride(context, { email, password, tried }) : tried.error;
   await attempt.settle(outcomeOf(error));
   if (error?.code === "email_not_confirmed") {
-    // Said only to who knows the password.
+    // Only after the right password.
     rememberPassword(context, { email, own: true });
     writeCookie(context, cookies.pendingMail, { value: email });
     throw redirect(`/signup/check-mail?${new URLSearchParams({ unconfirmed: "", returnUrl: destination })}`);
@@ -107,7 +107,7 @@ export default function SignInPage() {
   } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-in", lastResult });
-  // Of the way over a provider; a form that was sent since has errors of its own.
+  // Errors from a provider sign-in. A form submitted since then has errors of its own.
   const oauthErrors = oauthFailure && !lastResult ? [oauthFailure] : undefined;
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
   const lead = [

@@ -19,7 +19,7 @@ import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 
-/** HEAD would end a visit as GET does, and no HEAD may change anything. */
+/** HEAD would complete the sign-in like GET, and HEAD must not change anything. */
 export const handle: RouteHandle = { methods: ["GET", "POST"], target: false };
 
 export const meta = pageTitle("Sign in");
@@ -29,12 +29,12 @@ type View =
   | { kind: "ask"; provider: string; email: string | null; visitor: string; code: string; state: string }
   | { kind: "failed"; text: string; goOn: string };
 
-/** Where the identity backend sends browsers back to from a provider. */
+/** Receives browsers that the identity backend sends back from a provider. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   return answer(context, { query: new URL(request.url).searchParams, agreed: false });
 }
 
-/** The word of somebody who is signed in that another account may be the active one. */
+/** Records a signed-in person's confirmation that another account may become the active one. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const { code, state } = Object.fromEntries(await readForm(request, context));
   return answer(context, {

@@ -11,12 +11,12 @@ const startSchema = z.object({
   returnUrl: z.string().optional(),
 });
 
-/** For who comes back to where a form led, as after a step-up: there is nothing to see here. */
+/** Reached when a browser returns to a form's URL, for example after a step-up. There is nothing to show here. */
 export async function loader({ context }: LoaderFunctionArgs) {
   throw redirect((await getUser(context)) ? linkedAccountsPath : "/login");
 }
 
-/** Begins a sign-in with a provider, or a link to it, and leads to its page. */
+/** Begins a sign-in with a provider, or a link to it, and redirects to the provider's page. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const provider = requireProvider(context, params.provider);
   const { intent, returnUrl } = startSchema.parse(Object.fromEntries(await readForm(request, context)));
@@ -27,7 +27,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   }
   const adding = intent === "add";
   const signedIn = adding ? null : await getUser(context);
-  // Who is at the sign-in page with a second step due may want to be somebody else.
+  // A person with a pending second step may want to sign in as someone else.
   const user = intent === "prove" || signedIn?.mfa.satisfied ? signedIn : null;
   const returnTo = redirectTarget(returnUrl, { context, fallback: "/" });
   throw redirect(await beginSignIn(context, { provider, returnTo, user, adding }), 303);

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 
-/** `GET /.well-known/passkey-endpoints` (W3C, Passkey Endpoints): where passkeys are made and looked after. */
+/** `GET /.well-known/passkey-endpoints` (W3C, Passkey Endpoints): returns where passkeys are created and managed. */
 export function loader({ context: { origin } }: LoaderFunctionArgs) {
   return Response.json({
     enroll: `${origin}/settings/security/passkeys/new`,

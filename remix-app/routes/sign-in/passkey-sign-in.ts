@@ -5,13 +5,16 @@ import { finishSignInSchema } from "../../passkeys/payloads.ts";
 import { finishSignIn } from "../../passkeys/sign-in.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 
-/** `POST /login/passkey`: a browser's answer to a challenge, for `{ redirectTo }` and the session's cookie. */
+/**
+ * `POST /login/passkey`: verifies a browser's answer to a challenge. Returns `{ redirectTo }` and sets the session
+ * cookie.
+ */
 export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId } = context;
   const { returnUrl, ...answer } = await readJson(request, { schema: finishSignInSchema, requestId });
   await finishSignIn(context, answer);
   const destination = redirectTarget(returnUrl, { context, fallback: "/" });
-  // A browser that is full leads elsewhere, which a script that asked for JSON is told as it is told everything.
+  // A browser with the maximum number of accounts is redirected elsewhere; the script gets that URL as JSON too.
   const next = await completeSignIn(context, { method: "passkey", destination }).catch((answer: unknown) => {
     if (answer instanceof Response && answer.headers.has("Location")) return answer;
     throw answer;

@@ -6,7 +6,7 @@ import { InlineScript } from "../../ui/inline-script.tsx";
 
 export const meta = pageTitle("Open this in the app");
 
-/** Where the link of a QR code leads in a browser: nowhere. Only the app can answer it. */
+/** The page behind a QR code's link in a browser. It leads nowhere, because only the app can answer the request. */
 export default function QrOpenPage() {
   const { name } = useBrand();
   return (

@@ -30,7 +30,7 @@ function destinationOf(request: Request, context: AppLoadContext): string {
   return redirectTarget(new URL(request.url).searchParams.get("returnUrl"), { context, fallback: "/" });
 }
 
-/** Shows how the challenge stands that this browser waits for. However often it is loaded, nothing is consumed. */
+/** Shows the state of the challenge that this browser waits for. Loading it never consumes the challenge. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const destination = destinationOf(request, context);
@@ -40,7 +40,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };
   const { status } = progress;
   if (progress.mintedSessionId === user.sessionId) {
-    // The response that gave the session to this browser was lost.
+    // The response that gave this browser the session was lost.
     clearCookie(context, cookie);
     throw redirect(destination);
   }

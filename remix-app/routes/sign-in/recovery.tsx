@@ -24,7 +24,7 @@ import { Notice } from "../../ui/notice.tsx";
 
 export const meta = pageTitle("Recover your account");
 
-/** Any other text is no link of ours, and is refused as one that is used. */
+/** Any other text is not one of our links, and is answered like a used one. */
 const token = z.string().max(200);
 const next = z.string().optional();
 const linkSchema = z.object({ token, next });
@@ -37,7 +37,7 @@ const codeSchema = z.object({
   next,
 });
 
-/** Shows what will happen. It consumes nothing, so that a mail scanner's visit burns nothing. */
+/** Shows what will happen. Consumes nothing, so that a mail scanner's visit does not use the link up. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   markRecoveryBrowser(context);
@@ -82,7 +82,7 @@ export default function AccountRecoveryPage() {
     defaultValue: { next: wanted },
   });
   const errors = dead && !lastResult ? [deadLink] : form.errors;
-  // The form posts without the query: after it, only what it carried knows.
+  // The form posts without the query, so the response can only show what the form sent.
   const nextField = next.initialValue ? <input type="hidden" name={next.name} value={next.initialValue} /> : null;
   return (
     <EntryPage

@@ -26,14 +26,14 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return { email, returnUrl, first: searchParams.has("first"), listed: mustReplacePassword };
 }
 
-/** Changes the password. The identity backend ends the account's other sessions with it. */
+/** Changes the password, upon which the identity backend ends the account's other sessions. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request, { replacesPassword: true });
   const submission = parseWithZod(await readForm(request, context), { schema: resetPasswordSchema });
   if (submission.status !== "success") {
     return data({ result: submission.reply({ hideFields: ["password"] }), review: null }, { status: 400 });
   }
-  // Who signs in with a provider alone may ask for the mail as well.
+  // People who sign in only with a provider may request the email as well.
   const first = !(await hasPassword(context, user.id));
   const outcome = await changePassword(context, { ...submission.value, user, first });
   if (outcome.status === "changed") {
@@ -43,7 +43,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     return data({ result, review: { access, selected, currentSessionId: user.sessionId } });
   }
   const { httpStatus, formErrors, fieldErrors, ask } = outcome;
-  // Only of sessions that no mail has made; that page can ask for more.
+  // Only for sessions that did not come from an email. That page can ask for more.
   if (ask) throw redirect("/settings/security/password");
   const result = submission.reply({
     hideFields: ["password"],
@@ -87,7 +87,7 @@ export default function ResetPasswordPage() {
         devices.
       </p>
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
-        {/* Password managers file the new password under this name. */}
+        {/* Password managers save the new password under this name. */}
         <input type="text" autoComplete="username" value={email} readOnly hidden />
         <NewPasswordField field={password} label="New password" />
         <Button className="w-full">Change password</Button>

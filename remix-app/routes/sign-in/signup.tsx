@@ -28,7 +28,7 @@ export const meta = pageTitle("Create an account");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const given = new URL(request.url).searchParams.get("returnUrl");
-  // Who adds an account is signed in, and stays so.
+  // A person who adds an account stays signed in.
   if (!isAddAccount(request)) await redirectSignedIn(context, given);
   const returnUrl = redirectTarget(given, { context, fallback: "" });
   allowProviderPages(context);
@@ -65,7 +65,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
         })
       : { data: { user: null, session: null }, ...(await holdMailBack(context, attempt)) };
   const own = await keepsPassword(context, { created: created.user, email, password });
-  // A mail that could not go out so soon stays counted, as it does for an address that gets none.
+  // An email that is rate-limited still counts as an attempt, as it does for an address that gets none.
   const known = error !== null && saysWhetherAccountExists(error.code);
   await attempt.settle(error && !known ? "void" : "succeeded");
   await whenDue();
@@ -81,7 +81,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     });
   }
   if (created.session) {
-    // Only where the backend confirms addresses unseen.
+    // Only if the backend confirms emails automatically.
     context.session.store({ ...created.session, expires_at: created.session.expires_at ?? 0 });
     throw await completeSignIn(context, { method: "sign_up", destination });
   }
@@ -90,7 +90,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   throw redirect(`/signup/check-mail?${new URLSearchParams({ returnUrl: destination })}`);
 }
 
-/** Failures that only a known address meets. The answer stays the one that every address gets. */
+/** Returns whether an error reveals that the email is registered. The response stays the same for every email. */
 function saysWhetherAccountExists(code: string | undefined): boolean {
   return code === "user_already_exists" || code === "email_exists" || code === "over_email_send_rate_limit";
 }

@@ -7,7 +7,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 const budgetsPerRead = 500;
 
-/** The workspace's budgets as a file, all that the member may see. */
+/** Downloads the workspace's budgets that the member may see. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const pages = eachPage(async (cursor) => {

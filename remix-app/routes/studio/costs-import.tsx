@@ -22,7 +22,7 @@ export const handle: RouteHandle = { maxBodyBytes: importBodyBytes };
 export const meta = pageTitle("Import costs");
 
 const permission = "use_ai_studio";
-/** A checkbox for each service. */
+/** Allows one checkbox per service. */
 const limits = { maxFields: 10_000, maxValueLength: mostPackedLength, files: true };
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {

@@ -6,7 +6,7 @@ import { ledgerColumns } from "../../studio/usage/ledger.tsx";
 import { listLedgerEntries } from "../../studio/usage/usage.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** The ledger of a range as a file, all of it. */
+/** Downloads the complete ledger of a range. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { from, to } = readFileRange(request, context);

@@ -7,7 +7,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 const keysPerRead = 500;
 
-/** The workspace's keys as a file, all of them; never a secret. */
+/** Downloads all of the workspace's keys, never their secrets. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "manage_ai_keys" });
   const pages = eachPage(async (cursor) => {

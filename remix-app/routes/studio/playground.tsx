@@ -58,7 +58,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   };
 }
 
-/** Where no script sends the form: the whole answer, with the page. Nothing of it is kept here. */
+/** Answers the form without JavaScript, with the complete answer in the page. Stores nothing. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { workspace } = await requirePermission(context, { request, params, permission });
   const form = await readForm(request, context, { maxValueLength: maxBodyBytes });

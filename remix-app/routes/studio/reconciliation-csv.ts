@@ -7,7 +7,7 @@ import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
 import { cellsOf } from "../../studio/costs/reconciliation.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** All lines of a month's reconciliation as a file. */
+/** Downloads all lines of a month's reconciliation. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { month } = readFileMonth(request, context);

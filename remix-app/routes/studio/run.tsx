@@ -19,14 +19,14 @@ export const meta = pageTitle("Run");
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const found = await readRun(context, { ...member, runId: params.runId ?? "" });
-  // Only members who may choose to keep content see it, or whether it is kept.
+  // Only members who may choose to store content see it, or whether it is stored.
   const content = workspace.permissions.includes("manage_ai_policy")
     ? await describeRunContent(context, { reader: member, runId: found.run.id })
     : null;
   return { workspace, ...found, content, now: new Date().toISOString() };
 }
 
-/** Shows what was said, and writes down that it was shown. */
+/** Shows a run's content and records that it was shown. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "manage_ai_policy" });
   await readForm(request, context);

@@ -5,7 +5,7 @@ import { overviewColumns, readWholeOverview } from "../../studio/usage/overview.
 import { readDimension } from "../../studio/usage/overview-metric.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** The overview's table as a file: each day for itself, and all there is of everything else. */
+/** Downloads the overview's tables: one row per day, and the complete list for every other dimension. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const by = readDimension(new URL(request.url));

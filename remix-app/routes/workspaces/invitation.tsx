@@ -17,7 +17,7 @@ export const meta = pageTitle("Invitation");
 
 const tokenSchema = z.string().regex(/^[A-Za-z0-9_-]{43}$/);
 
-/** Shows what an invitation offers. It accepts nothing, so that a mail scanner's visit joins nobody. */
+/** Shows what an invitation offers. Accepts nothing, so that a mail scanner's visit adds no member. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const token = tokenSchema.safeParse(new URL(request.url).searchParams.get("token"));

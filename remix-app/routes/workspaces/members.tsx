@@ -23,7 +23,7 @@ export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `Members · ${data?.workspace.name ?? "Workspace"}`);
 
-/** What of the address says which part of the lists is shown. */
+/** The query parameters that select the visible part of the lists. */
 const listParams = ["q", "cursor", "invitations"];
 const membersShown = 15;
 const invitationsShown = 10;

@@ -28,7 +28,7 @@ export const meta = pageTitle<typeof loader>(
 
 const namesShown = 20;
 
-/** A role that the caller may change. @throws Response 404 where there is none such in this workspace */
+/** Returns a role that the caller may change. @throws Response 404 if this workspace has no such role */
 async function requireRole(
   context: AppLoadContext,
   { request, params }: Pick<LoaderFunctionArgs, "request" | "params">,

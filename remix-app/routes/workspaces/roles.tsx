@@ -67,7 +67,7 @@ export default function RolesPage() {
       {workspace.permissions.includes("manage_members") ? (
         <Card title="New role" lead="Choose what people with this role can do.">
           <RoleForm
-            // A form of its own for each role that was made, with nothing in it.
+            // Resets the form after each role that is created.
             key={roles.length}
             intent="create"
             grantable={workspace.permissions}

@@ -4,32 +4,32 @@ import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { type MailParts, mailText } from "../../mail/mail-text.ts";
 import { formatUsd } from "../../ui/format-amount.ts";
 
-/** A threshold that a budget has crossed; the answer of `ai.sweep_budget_alerts`. Amounts are exact texts in USD. */
+/** A threshold that a budget has crossed, as returned by `ai.sweep_budget_alerts`. Amounts are exact strings in USD. */
 export interface BudgetAlert {
   scope: "workspace" | "app" | "key" | "member" | "label";
   subjectId: string;
-  /** Null where it is gone. */
+  /** Null if it was deleted. */
   subject: string | null;
   workspaceId: string;
   workspace: string;
-  /** The first day of the UTC month that it is about. */
+  /** The first day of the UTC month that the alert is about. */
   month: string;
   /** When the next month begins, RFC 3339. */
   endsAt: string;
   threshold: 50 | 80 | 100;
-  /** Whether calls can be refused: a label's budget refuses only calls of keys that carry the label. */
+  /** Whether requests can be refused: a label's budget refuses only requests of keys with the label. */
   enforced: boolean;
   limitUsd: string;
-  /** Not all is spent, but what is left is too little for calls: they are refused. Then the threshold is 100. */
+  /** The budget is not used up, but too little is left for requests, so they are refused. The threshold is then 100. */
   refusing: boolean;
-  /** This and the two below are null where the workspace hides what providers charge. */
+  /** This and the next two are null if the workspace hides provider costs. */
   spentUsd: string | null;
-  /** What calls under way may cost at most. */
+  /** The maximum cost of requests in progress. */
   reservedUsd: string | null;
   leftUsd: string | null;
 }
 
-/** Writes the email about it: which budget, what of it is used, what follows, and where to change it. */
+/** Writes the alert's email: which budget, how much is used, the consequence, and where to change it. */
 export function budgetAlertMail(
   alert: BudgetAlert,
   { origin }: Pick<MailSite, "origin" | "product">,

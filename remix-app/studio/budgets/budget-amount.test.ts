@@ -10,7 +10,7 @@ const read = (text: string) => {
 test.each([
   ["12.50", "12.5"],
   ["0", "0"],
-  // A float has no such number.
+  // A float cannot represent this number.
   ["123456789012.345", "123456789012.345"],
   ["0.000000000001", "0.000000000001"],
   ["0.0000000000001", null],
@@ -19,10 +19,10 @@ test.each([
   ["1000000000000", null],
   ["-1", null],
   ['"5"', null],
-])("a budget of %s is %s", (text, amount) => {
+])("a budget of %s is parsed as %s", (text, amount) => {
   expect(read(text)).toBe(amount);
 });
 
-test("other numbers of the body stay numbers", () => {
+test("other numbers in the body stay numbers", () => {
   expect(parseBudgets('{"requestsPerMinute": 5, "appBudgets": []}')).toEqual({ requestsPerMinute: 5, appBudgets: [] });
 });

@@ -8,7 +8,7 @@ import { searchWith } from "../range.ts";
 import { BudgetMeter } from "./budget-meter.tsx";
 import type { Budget, BudgetScope, BudgetSubject } from "./budgets.ts";
 
-/** Names a budget in the page's address. */
+/** Returns the key of a budget in the page's URL. */
 export function budgetKey(of: BudgetSubject): string {
   return of.scope === "label" ? `label.${of.label}` : `${of.scope}.${of.subjectId}`;
 }
@@ -18,15 +18,15 @@ export function subjectOf({ scope, subjectId, name }: Budget): BudgetSubject {
   return scope === "label" ? { scope, label: name ?? "" } : { scope, subjectId };
 }
 
-/** The key of the form that takes a label which is not listed. */
+/** The key of the form for a label that is not listed. */
 export const newLabelKey = "label.";
 
-/** A form that is open, with what was typed if it was refused. */
+/** An open form, with the typed values if it was rejected. */
 export interface OpenBudget {
   key: string;
   typed: string | null;
   error: string | null;
-  /** Of the form for a new label. */
+  /** For a new label's form. */
   label?: { typed: string; error: string | null; standingUsd: string | null };
 }
 
@@ -64,10 +64,10 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
 ];
 
 /**
- * Budgets by what they are of, each with its form where it is open.
- * @param props.whole whether these are all; of a part nobody can say what there is none of
+ * Lists budgets by subject, each with its form if it is open.
+ * @param props.whole whether these are all budgets; a part cannot say which kinds are missing
  * @param props.last whether this is the last page, which has the labels and the form to add one
- * @param props.cursor of the page that they are on, which changing one leads back to; empty for the first
+ * @param props.cursor of their page, to return to after a change; empty for the first page
  */
 export function BudgetList({
   budgets,
@@ -186,7 +186,7 @@ function NewLabelBudget({ open, cursor }: { open: OpenBudget | null; cursor: str
   );
 }
 
-/** @param props.page the address of the list's page, as a search */
+/** @param props.page the list page's query string */
 function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; open: OpenBudget; page: string }) {
   const { scope, subjectId, limitUsd, name, enforced } = budget;
   return (

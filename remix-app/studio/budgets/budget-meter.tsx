@@ -8,7 +8,7 @@ const fills = [
   { from: 0, look: "fill-accent" },
 ] as const;
 
-/** What a budget has used, as a bar and in words. */
+/** Shows a budget's usage as a bar and in words. */
 export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
   const { limitUsd, spentUsd, reservedUsd, remainingUsd, spentPercent, usedUp, enforced, warned } = budget;
   if (limitUsd === null) return <p className="text-muted">No budget.</p>;

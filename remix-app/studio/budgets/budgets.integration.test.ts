@@ -20,8 +20,8 @@ const set = ({ accessToken }: Person, body: object) =>
   send(path(), { method: "PATCH", headers: bearer(accessToken), body });
 const ofLabel = { scope: "label", label: "customer:9", monthlyBudgetUsd: 12.5, previousBudgetUsd: null };
 
-describe("budgets by API", () => {
-  test("are read by members, and strangers cannot find the workspace", async () => {
+describe("budgets in the API", () => {
+  test("can be read by members, and return 404 to strangers", async () => {
     expect(await read(member)).toMatchObject({
       status: 200,
       body: { costVisible: true, keysVisible: false, nextCursor: null },
@@ -43,7 +43,7 @@ describe("budgets by API", () => {
     expect((await set(admin, { ...ofLabel, monthlyBudgetUsd: null, previousBudgetUsd: 12.5 })).status).toBe(204);
   });
 
-  test("of members and labels take manage_ai_policy, and a member of the workspace", async () => {
+  test("of members and labels require manage_ai_policy, and the member must belong to the workspace", async () => {
     const ofMember = { scope: "member", subjectId: member.id, monthlyBudgetUsd: 1, previousBudgetUsd: null };
     expect((await set(member, ofMember)).status).toBe(403);
     expect((await set(member, ofLabel)).status).toBe(403);

@@ -13,7 +13,6 @@ import { budgetAmount } from "./budget-amount.ts";
 const budgetScope = z.enum(["workspace", "app", "key", "member", "label"]);
 export type BudgetScope = z.infer<typeof budgetScope>;
 
-/** The permission that changing a budget needs. */
 export const budgetPermissions: Record<BudgetScope, WorkspacePermission> = {
   workspace: "manage_ai_policy",
   app: "manage_ai_policy",
@@ -27,26 +26,28 @@ const budget = z.object({
   scope: budgetScope,
   subjectId: z.uuid(),
   name: z.string().nullable(),
-  /** Whether its subject can call still. */
+  /** Whether its subject can still make requests. */
   live: z.boolean(),
   /** Whether calls can be refused for it. A label's budget only warns unless a live key carries the label. */
   enforced: z.boolean(),
-  /** Null: no budget. */
+  /** Null without a budget. */
   limitUsd: amount,
   spentUsd: amount,
   reservedUsd: amount,
   remainingUsd: amount,
-  /** Whole percent of the limit, rounded down; a text, since it may be large. */
+  /** Percent of the limit, rounded down to an integer. A string, because it may be large. */
   spentPercent: z.string().regex(/^\d+$/).nullable(),
-  /** Calls are refused for it: all is spent, or what is left is too little for them. Never where spending is hidden. */
+  /**
+   * Whether requests are refused because the budget is used up or too little is left. Never true if spending is hidden.
+   */
   usedUp: z.boolean(),
   warned: z.object({ threshold: z.number(), at: z.string() }).nullable(),
 });
 
-/** A monthly budget, or something that could have one. Amounts are exact texts in USD, null where hidden. */
+/** A monthly budget, or a subject that could have one. Amounts are exact strings in USD, null if hidden. */
 export type Budget = z.infer<typeof budget>;
 
-/** A page of budgets as the API answers it. */
+/** A page of budgets, as returned by the API. */
 export const budgetPage = z.object({
   endsAt: z.string(),
   costVisible: z.boolean(),
@@ -75,10 +76,10 @@ const changed = z.union([
 const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 3 });
 
 /**
- * Returns a page of a workspace's budgets with what they have used this UTC month: ordered by scope, then labels by text and
- * others by creation of their subject, so that pages are stable. Budgets of keys need manage_ai_keys or
+ * Returns a page of a workspace's budgets with their usage in this UTC month. Ordered by scope, then labels by text and
+ * the others by creation of their subject, so that pages are stable. Budgets of keys need manage_ai_keys or
  * manage_ai_policy.
- * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 403 FORBIDDEN, 503 UNAVAILABLE
+ * @throws Response 400 INVALID_REQUEST for a cursor that is not ours, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function readBudgets(
   context: AppLoadContext,
@@ -93,7 +94,7 @@ export async function readBudgets(
   return { ...page, budgets, nextCursor };
 }
 
-/** The columns of the budgets' file; amounts have every digit. */
+/** The columns of the budgets' CSV file. Amounts are exact. */
 export const budgetColumns: readonly CsvColumn<Budget>[] = [
   { name: "scope", value: ({ scope }) => scope },
   { name: "name", value: ({ name }) => name },
@@ -114,7 +115,7 @@ const blank = (text: unknown) => (typeof text === "string" && text.trim() !== ""
 const standing = z.preprocess(blank, amount);
 
 const ofSubject = z.object({ scope: budgetScope.exclude(["label"]), subjectId: z.uuid() });
-/** The label itself; its id follows. */
+/** The label's text; its id is derived from it. */
 const ofLabel = z.object({ scope: z.literal("label"), label: z.string().trim() });
 
 const limits = z.strictObject({
@@ -128,24 +129,23 @@ export const budgetChange = z.discriminatedUnion("scope", [
   ofLabel.extend({ label: z.string().regex(labelPattern), ...limits.shape }).strict(),
 ]);
 
-/** What a form of one budget posts. */
+/** The fields of one budget's form. */
 export const budgetForm = z.intersection(
   z.discriminatedUnion("scope", [ofSubject, ofLabel]),
   z.object({
-    /** The limit that the form was made from; empty where there was none. */
+    /** The limit that the form was rendered with; empty if there was none. */
     readUsd: standing,
     intent: z.enum(["save", "remove"]),
     limitUsd: z.string().default(""),
   }),
 );
 
-/** @returns the exact amount that was typed, or null where it is none */
+/** @returns the exact amount, or null if the text is not one */
 export function readBudgetAmount(typed: string): string | null {
   const parsed = budgetAmount.safeParse(new JsonNumber(typed.trim().replace(/^\$\s*/, "")));
   return parsed.success ? parsed.data : null;
 }
 
-/** What a budget is of. */
 export type BudgetSubject = z.infer<typeof ofSubject> | z.infer<typeof ofLabel>;
 
 /**

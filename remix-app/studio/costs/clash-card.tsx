@@ -1,7 +1,10 @@
 import { Card } from "../../ui/card.tsx";
 import type { Clash } from "./provider-import-schema.ts";
 
-/** Records that differ only in how they spell the provider's name: which one counts, and what to do. Nothing without any. */
+/**
+ * Shows records that differ only in the spelling of the provider's name, which one counts and what to do. Renders
+ * nothing if there are none.
+ */
 export function ClashCard({ clashes }: { clashes: readonly Clash[] }) {
   if (clashes.length === 0) return null;
   return (
@@ -28,7 +31,7 @@ export function ClashCard({ clashes }: { clashes: readonly Clash[] }) {
   );
 }
 
-/** Spellings as a reader is to see them: both “OpenAI” and “openai”. */
+/** Formats the spellings for display: both “OpenAI” and “openai”. */
 function both(spellings: readonly string[]): string {
   const quoted = spellings.map((spelling) => `“${spelling}”`);
   return quoted.length === 2 ? `both ${quoted.join(" and ")}` : quoted.join(", ");

@@ -5,19 +5,19 @@ import { type MemberReader, readStudio } from "../studio-reader.ts";
 import { percentOf, subtractAmounts } from "./difference.ts";
 import { listedComparison } from "./provider-import-schema.ts";
 
-/** What was metered, null where the workspace hides what providers charge, and what was imported; exact texts. */
+/** The metered amount, null if the workspace hides provider costs, and the imported amount. Exact strings. */
 interface Amounts {
   meteredUsd: string | null;
   importedUsd: string;
 }
 
-/** The same with how they differ: imported less metered. */
+/** The amounts with their difference: imported minus metered. */
 export type ComparedCosts = Amounts & { differenceUsd: string | null; differencePercent: string | null };
 
 /**
- * What was metered and imported in a range, of a page of its providers by name, and of all of them together: null where
- * there are none. Those of which nothing is known are left out.
- * @throws Response 400, 403, 503 as {@link readStudio}
+ * Returns the metered and imported costs in a range for a page of its providers, ordered by name, and the total, which
+ * is null if there are no providers. Omits providers without data.
+ * @throws Response 400, 403, 503 like {@link readStudio}
  */
 export async function compareCosts(
   context: AppLoadContext,
@@ -48,7 +48,7 @@ export async function compareCosts(
   };
 }
 
-/** Amounts with how they differ, to the last digit; what is hidden has nothing to differ from. */
+/** Adds the exact difference to amounts. Hidden amounts have none. */
 export function withDifference({ meteredUsd, importedUsd }: Amounts): ComparedCosts {
   if (meteredUsd === null) return { meteredUsd, importedUsd, differenceUsd: null, differencePercent: null };
   const differenceUsd = subtractAmounts(importedUsd, meteredUsd);

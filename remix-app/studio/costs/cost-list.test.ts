@@ -37,7 +37,7 @@ const render = (changes: Partial<CostRecord> = {}) =>
     }),
   );
 
-test("an app whose name is written from right to left turns no date beside it around", () => {
+test("an app name in a right-to-left script does not reverse the date next to it", () => {
   expect(render()).toContain("<bdi>openai</bdi> · <bdi>ספר חשבונות</bdi> · <time");
 });
 
@@ -61,7 +61,7 @@ test("a converted amount shows what the provider billed, the rate and who entere
   expect(render({ import: { ...file, by: "operator", name: null } })).toContain("<bdi>the operator</bdi>");
 });
 
-test("the CSV file has the amounts before conversion, and the rates of their currencies alone", () => {
+test("the CSV file has the amounts before conversion, and only the rates of their currencies", () => {
   const original = [
     { currency: "EUR", amount: "10.5" },
     { currency: "USD", amount: "-1" },

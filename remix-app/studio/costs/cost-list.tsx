@@ -9,7 +9,7 @@ import { ratesInWords } from "./cost-import/import-words.ts";
 import { originalText } from "./import-files.ts";
 import type { CostRecord } from "./provider-import-schema.ts";
 
-/** Imported costs: what each record says, and whether it counts or something stands for it. */
+/** Lists imported cost records, and whether each counts or is replaced. */
 export function CostList({
   records,
   now,
@@ -18,7 +18,7 @@ export function CostList({
 }: {
   records: readonly CostRecord[];
   now: string;
-  /** Of the pages of imported files. */
+  /** The path of the pages of imported files. */
   imports: string;
   empty: ReactNode;
 }) {

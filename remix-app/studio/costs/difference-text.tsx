@@ -3,8 +3,8 @@ import { Usd } from "../../ui/money.tsx";
 import { formatPercent } from "./difference.ts";
 
 /**
- * A difference in dollars and percent, each to the last digit on hover and for assistive technology.
- * @param props.decimals of all amounts of its column
+ * Shows a difference in dollars and percent, each exact on hover and for assistive technology.
+ * @param props.decimals of all amounts in its column
  */
 export function DifferenceText({
   usd,

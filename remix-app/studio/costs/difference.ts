@@ -1,17 +1,17 @@
 import { add, type Decimal, formatDecimal, parseDecimal, roundHalfEven } from "#shared/decimal.ts";
 import { withMinus } from "../../ui/format-amount.ts";
 
-/** To how many decimals a percentage that does not end is told. */
+/** The number of decimals of a non-terminating percentage. */
 const percentDecimals = 12;
 
-/** `amount` less `base`, exactly. Both are exact decimal texts. */
+/** Returns `amount` minus `base`, exactly. Both are exact decimal strings. */
 export function subtractAmounts(amount: string, base: string): string {
   return formatDecimal(add(parseDecimal(amount), negated(parseDecimal(base))));
 }
 
 /**
- * A difference in percent of what it is a difference from, to 12 decimals with ties to the even digit.
- * @returns null where that is nothing
+ * Returns a difference as a percentage of its base, to 12 decimals with ties to even.
+ * @returns null if the base is zero
  */
 export function percentOf(difference: string, base: string): string | null {
   const [part, whole] = [parseDecimal(difference), parseDecimal(base)];
@@ -19,7 +19,7 @@ export function percentOf(difference: string, base: string): string | null {
   return formatDecimal(divide({ units: part.units * 100n, scale: part.scale }, whole));
 }
 
-/** A percentage as people read it, with its sign: one decimal, and two significant digits below one. */
+/** Formats a signed percentage for display: one decimal, and two significant digits below one. */
 export function formatPercent(percent: string): string {
   const value = Number(percent);
   if (value === 0) return "0%";
@@ -28,7 +28,8 @@ export function formatPercent(percent: string): string {
 }
 
 function divide(part: Decimal, whole: Decimal): Decimal {
-  // One part in 10^12 beyond what is asked for, and a last digit for whatever remains, so that ties are none but true ones.
+  // Calculates 12 more decimals than requested, plus a last digit for any remainder, so that only true ties count as
+  // ties.
   const scale = percentDecimals + 12;
   const [numerator, denominator] = [
     part.units * 10n ** BigInt(whole.scale + scale),

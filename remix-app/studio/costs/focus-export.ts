@@ -2,7 +2,9 @@ import { type CsvColumn, csvFile } from "../../http/csv.ts";
 import { monthWindow } from "./month.ts";
 import type { CostRecord, InvoiceShare } from "./provider-import-schema.ts";
 
-/** A charge of a FOCUS file (FinOps Open Cost and Usage Specification 1.2). Amounts are exact texts, times RFC 3339. */
+/**
+ * A charge in a FOCUS file (FinOps Open Cost and Usage Specification 1.2). Amounts are exact strings, times RFC 3339.
+ */
 interface FocusCharge {
   recordType: "imported_cost" | InvoiceShare["kind"];
   recordId: string;
@@ -13,7 +15,7 @@ interface FocusCharge {
   service: string | null;
   billedUsd: string;
   effectiveUsd: string;
-  /** The charge's days, half-open. */
+  /** The charge's days as a half-open interval. */
   from: string;
   to: string;
   category: "Usage" | "Purchase" | "Credit";
@@ -27,7 +29,7 @@ type CountedCost = Pick<
   "appId" | "appName" | "provider" | "accountId" | "externalRunId" | "service" | "amountUsd" | "occurredAt"
 >;
 
-/** A cost that the provider stated. What it was billed for is on the invoices: BilledCost is 0. */
+/** Returns the charge of an imported cost. The billed amount is on the invoices, so BilledCost is 0. */
 function chargeOfCost({ externalRunId, amountUsd, occurredAt, ...cost }: CountedCost): FocusCharge {
   const day = occurredAt.slice(0, 10);
   return {
@@ -44,7 +46,9 @@ function chargeOfCost({ externalRunId, amountUsd, occurredAt, ...cost }: Counted
   };
 }
 
-/** An invoice's share of the month. What it paid for is on the imported costs: EffectiveCost is 0. */
+/**
+ * Returns the charge of an invoice's share of the month. The costs are on the imported records, so EffectiveCost is 0.
+ */
 function chargeOfInvoice({ id, reference, kind, inMonth, provider, accountId, ...rest }: InvoiceShare): FocusCharge {
   const { appId, appName } = rest;
   return {
@@ -70,7 +74,7 @@ function daysOf(first: string, last: string): { from: string; to: string } {
   return { from: `${first}T00:00:00Z`, to: end.replace(".000", "") };
 }
 
-/** The mandatory columns of FOCUS 1.2, InvoiceId and SubAccountId, and ours, which begin with x_. */
+/** Returns the mandatory columns of FOCUS 1.2, InvoiceId and SubAccountId, and our own, which begin with x_. */
 function focusColumns(month: string): CsvColumn<FocusCharge>[] {
   const { from, to } = monthWindow(month);
   const [start, end] = [from.replace(".000", ""), to.replace(".000", "")];
@@ -107,8 +111,8 @@ function focusColumns(month: string): CsvColumn<FocusCharge>[] {
 }
 
 /**
- * Returns a month's costs and invoices that count as a FOCUS file. BilledCost adds up to what was invoiced and
- * EffectiveCost to what was imported, as on the reconciliation page.
+ * Writes the costs and invoices that count in a month as a FOCUS file. BilledCost adds up to the invoiced amount and
+ * EffectiveCost to the imported one, as on the reconciliation page.
  * @param options.costs of the month, page by page
  * @param options.invoices that have days in the month, page by page
  */

@@ -6,17 +6,17 @@ import { type ReconciledCell, stateWords } from "./reconciliation.ts";
 
 type Original = NonNullable<CostRecord["original"]>[number];
 
-/** An amount before conversion, as 10.5 EUR. */
+/** Formats an amount before conversion, such as 10.5 EUR. */
 export function originalText({ amount, currency }: Original): string {
   return `${amount} ${currency}`;
 }
 
-/** The rate of an amount's currency, as 1.08 USD/EUR; none for USD. */
+/** Returns an amount's rate, such as 1.08 USD/EUR, or none for USD. */
 function rateIn(rates: Record<string, string>) {
   return ({ currency }: Original) => (rates[currency] === undefined ? [] : [`${rates[currency]} USD/${currency}`]);
 }
 
-/** Columns of the files of imports; amounts are exact, times UTC. */
+/** The columns of import CSV files. Amounts are exact, times are UTC. */
 export const costColumns: readonly CsvColumn<CostRecord>[] = [
   { name: "external_run_id", value: (cost) => cost.externalRunId },
   { name: "granularity", value: (cost) => cost.granularity },

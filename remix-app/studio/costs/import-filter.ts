@@ -5,9 +5,9 @@ import type { ImportFilter } from "./provider-imports.ts";
 const month = /^(?!0000)\d{4}-(0[1-9]|1[0-2])$/;
 
 /**
- * Reads off an address to what imports are narrowed: `provider`, `account` or, for records that name none, `noAccount`,
- * and `month` where the list is of months.
- * @throws Response 400 INVALID_REQUEST for what no record can be of
+ * Reads the filters of an imports page from its URL: `provider`, `account` or, for records that name none, `noAccount`,
+ * and `month` for lists by month.
+ * @throws Response 400 INVALID_REQUEST for values that no record can have
  */
 export function readImportFilter(url: URL, { requestId }: { requestId: string }): ImportFilter & { month?: string } {
   const given = (name: string) => url.searchParams.get(name) || undefined;
@@ -26,7 +26,7 @@ export function readImportFilter(url: URL, { requestId }: { requestId: string })
   };
 }
 
-/** The search parameters that {@link readImportFilter} reads as this filter. */
+/** Returns the query parameters that {@link readImportFilter} reads as this filter. */
 export function writeImportFilter({ provider, accountId }: ImportFilter): Record<string, string> {
   return {
     ...(provider ? { provider } : {}),

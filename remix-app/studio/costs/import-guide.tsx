@@ -3,7 +3,7 @@ import { Snippet } from "../../ui/snippet.tsx";
 import { searchWith } from "../range.ts";
 import type { ImportFilter } from "./provider-imports.ts";
 
-/** How a workspace gets its providers' costs in here. */
+/** Explains how a workspace imports its providers' costs. */
 export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; workspaceId: string }) {
   return (
     <div className="space-y-4">
@@ -37,7 +37,7 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
   );
 }
 
-/** To what a list of imports is narrowed, and the way back to all of them. */
+/** Shows the filter of a list of imports, with a link that clears it. */
 export function ImportFilterNotice({ filter, of }: { filter: ImportFilter & { month?: string }; of: string }) {
   const { search } = useLocation();
   const { provider, accountId, month } = filter;

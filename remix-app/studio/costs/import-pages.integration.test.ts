@@ -57,7 +57,7 @@ const kept = (reference: string) =>
     [tenant.workspaceId, reference],
   );
 
-test("before anything is imported the pages say what they are for and how to begin", async () => {
+test("before the first import, the pages say what they are for and how to begin", async () => {
   const pages = await Promise.all(["costs", "invoices", "reconciliation"].map((page) => member.get(`${base}/${page}`)));
   expect(pages.map(({ status }) => status)).toEqual([200, 200, 200]);
   const [costs, invoices, reconciliation] = pages.map(({ words }) => words);
@@ -68,7 +68,7 @@ test("before anything is imported the pages say what they are for and how to beg
 });
 
 describe("an invoice", () => {
-  test("is reviewed to the last digit, recorded once, and its receipt is the same however often it is sent", async () => {
+  test("is reviewed exactly, recorded once, and repeated requests get the same receipt", async () => {
     const invoice = invoiceOf();
     const review = await enter(invoice, "review");
     expect(review.status).toBe(200);
@@ -82,7 +82,7 @@ describe("an invoice", () => {
     const [row] = await kept(invoice.reference);
     expect(row?.amount).toBe("30.000000000001");
     expect(recorded.location).toBe(`${base}/invoices/${row?.id}?recorded`);
-    // A reload, the page before sent again, and a review of what is recorded already.
+    // A reload, a resubmission of the previous page, and a review of an invoice that is already recorded.
     expect((await enter({ ...invoice, reviewedAt }, "record")).location).toBe(recorded.location);
     const later = "2026-02-03T00:00:00Z";
     expect((await enter({ ...invoice, reviewedAt: later }, "record")).location).toBe(recorded.location);
@@ -103,12 +103,12 @@ describe("an invoice", () => {
     expect(log).toEqual([{ action: "provider_invoice.recorded" }]);
   });
 
-  test("of many at once, each reviewed at another time, is one, and all get its receipt", async () => {
+  test("submitted concurrently with different review times is recorded once, and all requests get its receipt", async () => {
     const invoice = invoiceOf();
     const answers = await callAtOnce(async (nth) => {
       const entry = { ...invoice, reviewedAt: `2026-02-02T00:00:00.${String(nth).padStart(6, "0")}Z` };
       const answer = await enter(entry, "record");
-      // Where so many at once are too many to be let in, people try again, which must not matter.
+      // Requests refused because of the load are retried, which must not matter.
       return answer.status === 503 ? enter(entry, "record") : answer;
     });
     const [row, ...others] = await kept(invoice.reference);
@@ -117,7 +117,7 @@ describe("an invoice", () => {
     expect(new Set(receipts)).toEqual(new Set([`303 ${base}/invoices/${row?.id}?recorded`]));
   });
 
-  test("in another state of one that is recorded is explained, and nothing is recorded", async () => {
+  test("that differs from a recorded one is explained, and nothing is recorded", async () => {
     const invoice = invoiceOf();
     const reviewedAt = "2026-02-02T00:00:00Z";
     await enter({ ...invoice, reviewedAt }, "record");
@@ -134,11 +134,11 @@ describe("an invoice", () => {
       }
     }
     expect(await kept(invoice.reference)).toMatchObject([{ amount: "30.000000000001" }]);
-    // Another account's of that reference is another invoice.
+    // The same reference for another account is another invoice.
     expect((await enter({ ...invoice, accountId: "acct-2", reviewedAt }, "record")).status).toBe(303);
   });
 
-  test("is refused at its fields, with what was typed kept, and what is to come is not issued", async () => {
+  test("is rejected at its fields with the typed values kept, and cannot be issued in the future", async () => {
     const wrong = await enter({ ...invoiceOf(), amountUsd: "1,5", provider: "" }, "review");
     expect(wrong.status).toBe(400);
     expect(wrong.text).toMatch(/id="amountUsd-error"[^>]*>Enter the amount with a decimal point/);
@@ -150,7 +150,7 @@ describe("an invoice", () => {
     expect([early.status, early.text.includes('id="issuedOn-error"')]).toEqual([400, true]);
     const foreign = await enter(invoiceOf({ appId: randomUUID() }), "review");
     expect([foreign.status, foreign.text.includes('id="appId-error"')]).toEqual([400, true]);
-    // A review of the future or of no time at all is no review: the page shows its own.
+    // A review with a future or invalid time does not count: the page shows a review of its own.
     for (const reviewedAt of ["2126-01-01T00:00:00Z", "2026-01-31T23:59:59.999999Z", "now", ""]) {
       const invoice = invoiceOf();
       const again = await enter({ ...invoice, reviewedAt }, "record");
@@ -162,7 +162,7 @@ describe("an invoice", () => {
   });
 });
 
-test("costs show what stands for what, and the file has each record to the last digit", async () => {
+test("costs show which record replaces which, and the file has each record exactly", async () => {
   const records = [
     costOf({ externalRunId: "first", occurredAt: "2026-01-20T00:00:00Z" }),
     costOf({ externalRunId: "last", occurredAt: "2026-01-20T23:59:59.999999Z", amountUsd: 0.2 }),
@@ -206,7 +206,7 @@ test("costs show what stands for what, and the file has each record to the last 
   });
 });
 
-test("costs compare 50 providers at a time, beside a page of records, and add up all of them", async () => {
+test("costs compare 50 providers per page, next to a page of records, and add up all of them", async () => {
   const february = "?from=2026-02-01&to=2026-02-28";
   const records = Array.from({ length: 51 }, (_, n) =>
     costOf({
@@ -227,12 +227,12 @@ test("costs compare 50 providers at a time, beside a page of records, and add up
   const second = await member.get(linkOf(first.text, "More providers"));
   expect(compared(second.words).match(/p\d\d/g)).toEqual(["p50"]);
   expect(second.words).toContain("$51.00");
-  // Each of the two lists has a page of its own.
+  // Each of the two lists has its own paging.
   const older = await member.get(linkOf(second.text, "Older records"));
   expect(compared(older.words).match(/p\d\d/g)).toEqual(["p50"]);
   expect(linkOf(older.text, "Older records")).toBe("");
   expect((await member.get(`${base}/costs${february}&providers=odd`)).status).toBe(400);
-  // Their file has them all, and of one what the page shows of it.
+  // The complete comparison's file lists all of them; a single provider's lists what the page shows.
   const linked = linkOf(second.text, "Download CSV<span[^>]*> of the comparison");
   const lines = (await member.get(linked)).text.trim().split("\r\n");
   expect(lines[0]).toBe("provider,metered_usd,imported_usd,imported_less_metered_usd,imported_less_metered_percent");
@@ -241,7 +241,7 @@ test("costs compare 50 providers at a time, beside a page of records, and add up
   expect(one.text.trim().split("\r\n").slice(1)).toEqual(["p07,0,1,1,"]);
 });
 
-test("reconciliation says what is missing or differs, where to look, and has every digit in its file", async () => {
+test("reconciliation says what is missing or differs and where to look, and its file has exact amounts", async () => {
   const page = await member.get(`${base}/reconciliation?month=2026-01`);
   expect(page.words).toContain("January 2026");
   expect(page.words).toContain("Invoice differs Import the costs again");
@@ -260,7 +260,7 @@ test("reconciliation says what is missing or differs, where to look, and has eve
   expect((await member.get(`${base}/invoices.csv?month=2026-02`)).text.trim().split("\r\n")).toHaveLength(1);
 });
 
-test("they are for members with the studio's permission alone, and invoices of another workspace are none", async () => {
+test("the pages require only the studio's permission, and invoices of another workspace are not found", async () => {
   const [invoice] = await tenant.db.query<{ id: string }>(
     "select id from ai.external_provider_invoices where workspace_id = $1 limit 1",
     [tenant.workspaceId],

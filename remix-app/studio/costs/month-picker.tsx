@@ -6,10 +6,10 @@ import { Link } from "../../ui/link.tsx";
 import { pageParameters, searchWith } from "../range.ts";
 import { type AskedMonth, shiftMonth } from "./month.ts";
 
-/** How many months back the list goes; earlier ones are reached month by month. */
+/** The number of past months in the list. Earlier ones are reached month by month. */
 const monthsListed = 36;
 
-/** Chooses the month that a page is about. It is in the address; what else is there stays. */
+/** Lets a person choose the page's month. The month is in the URL; other parameters stay. */
 export function MonthPicker({ asked: { month, current, fault } }: { asked: AskedMonth }) {
   const { search } = useLocation();
   const listed = Array.from({ length: monthsListed }, (_, back) => shiftMonth(current, -back));
@@ -34,7 +34,7 @@ export function MonthPicker({ asked: { month, current, fault } }: { asked: Asked
           {kept.map(([name, value]) => (
             <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
           ))}
-          {/* A link to another month changes what is selected. */}
+          {/* Keyed, because a link to another month changes the selected option. */}
           <Select key={month} name="month" label="Month (UTC)" hideLabel defaultValue={month} className="max-sm:flex-1">
             {options.map((option) => (
               <option key={option} value={option}>

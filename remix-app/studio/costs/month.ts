@@ -1,17 +1,17 @@
 import { problem } from "../../http/problem.ts";
 
-/** A month of UTC that a page is about, as YYYY-MM. */
+/** The UTC month that a page is about, as YYYY-MM. */
 export interface AskedMonth {
   month: string;
   /** The month in progress. */
   current: string;
-  /** What is wrong with the month in the address; the last full month is shown instead. */
+  /** The error in the URL's month. The page then shows the last full month. */
   fault: string | null;
 }
 
 export const monthPattern = /^2\d{3}-(0[1-9]|1[0-2])$/;
 
-/** Reads `?month=YYYY-MM`. Without it, or with a fault, the last full month. */
+/** Reads `?month=YYYY-MM`. Returns the last full month if it is missing or invalid. */
 export function readMonth(url: URL, { now }: { now: Date }): AskedMonth {
   const current = now.toISOString().slice(0, 7);
   const asked = url.searchParams.get("month") ?? "";
@@ -21,7 +21,7 @@ export function readMonth(url: URL, { now }: { now: Date }): AskedMonth {
 }
 
 /**
- * Reads the month that the address of a file names.
+ * Reads the month in a file's URL.
  * @throws Response 400 INVALID_REQUEST for an invalid month, because a file would not show that another replaced it
  */
 export function readFileMonth(request: Request, { requestId }: { requestId: string }): AskedMonth {
@@ -30,13 +30,13 @@ export function readFileMonth(request: Request, { requestId }: { requestId: stri
   return asked;
 }
 
-/** Returns the month so many months later, or earlier for a negative number. */
+/** Returns the month that many months later, or earlier for a negative number. */
 export function shiftMonth(month: string, months: number): string {
   const [year = 0, number = 1] = month.split("-").map(Number);
   return new Date(Date.UTC(year, number - 1 + months)).toISOString().slice(0, 7);
 }
 
-/** Returns a month's time as RFC 3339, half-open. */
+/** Returns a month as a half-open interval of RFC 3339 times. */
 export function monthWindow(month: string): { from: string; to: string } {
   return { from: `${month}-01T00:00:00.000Z`, to: `${shiftMonth(month, 1)}-01T00:00:00.000Z` };
 }

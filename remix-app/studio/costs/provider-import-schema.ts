@@ -4,14 +4,13 @@ import { amountText } from "../../ui/format-amount.ts";
 const count = z.number().int();
 const window = { from: z.string(), to: z.string() };
 
-/** A cost file that was imported. */
 export const importedFile = z.object({
   id: z.uuid(),
   file: z.string(),
   format: z.string(),
-  /** The zone of the provider's days, which are stored at midnight UTC. */
+  /** The time zone of the provider's days, which are stored at midnight UTC. */
   timeZone: z.string(),
-  /** USD for one unit of each other currency, as `name` entered them. */
+  /** USD per unit of each other currency, as entered by `name`. */
   rates: z.record(z.string(), z.string()),
   by: z.enum(["person", "operator"]),
   /** Null for the operator's command and for deleted accounts. */
@@ -32,17 +31,20 @@ const costRecord = z.object({
   occurredAt: z.string(),
   observedAt: z.string(),
   recordedAt: z.string(),
-  /** How many observations have been written into it. */
+  /** The number of observations written into it. */
   revision: count,
-  /** Whether it counts in totals. A run does not when its account's day is known, nor a service when the day has a total. */
+  /**
+   * Whether it counts in totals. A run does not count if its account's day is known, nor does a service if the day has
+   * a total.
+   */
   counted: z.boolean(),
-  /** Which account day stands for one that does not count, by its externalRunId. */
+  /** The externalRunId of the account day that replaces a record that does not count. */
   replacedBy: z.string().nullable(),
   /** The runs, and a day total's services, that an account day replaces. */
   replaces: z.object({ records: count, amountUsd: amountText }).nullable(),
-  /** The amounts before conversion; null where all were USD. */
+  /** The amounts before conversion; null if all were USD. */
   original: z.array(z.object({ currency: z.string(), amount: amountText })).nullable(),
-  /** The file that it comes from; null for the API. */
+  /** The file it comes from; null for records sent through the API. */
   import: importedFile.nullable(),
 });
 export type CostRecord = z.output<typeof costRecord>;
@@ -54,7 +56,7 @@ export const listedCosts = z.object({
   records: z.array(costRecord),
 });
 
-/** The same without totals, as a file reads them. */
+/** The same without totals, for CSV files. */
 export const listedCostRecords = listedCosts.pick({ outcome: true, records: true });
 
 export const invoiceRecord = z.object({
@@ -64,7 +66,7 @@ export const invoiceRecord = z.object({
   provider: z.string(),
   accountId: z.string().nullable(),
   reference: z.string(),
-  /** The amount of a credit note is positive, and is subtracted. */
+  /** A credit note's amount is positive and is subtracted. */
   kind: z.enum(["invoice", "credit_note"]),
   /** The reference that this one corrects, and the one that corrects this one. A replaced invoice does not count. */
   replaces: z.string().nullable(),
@@ -79,7 +81,7 @@ export const invoiceRecord = z.object({
 
 export type InvoiceRecord = z.output<typeof invoiceRecord>;
 
-/** The share of a month, where the list is of one; negative for a credit note. */
+/** The share of a month, if the list is for one; negative for a credit note. */
 const invoiceShare = invoiceRecord.extend({
   inMonth: z.object({ amountUsd: amountText, firstDay: z.string(), lastDay: z.string() }),
 });
@@ -88,7 +90,7 @@ export type InvoiceShare = z.output<typeof invoiceShare>;
 export const listedInvoices = z.object({
   outcome: z.literal("listed"),
   totals: z.object({
-    /** Of those that count; for a month, the shares of its days. */
+    /** Only of those that count. For a month, the shares of its days. */
     amountUsd: amountText,
     records: count,
     replacedRecords: count,
@@ -96,32 +98,32 @@ export const listedInvoices = z.object({
   records: z.array(invoiceRecord),
 });
 
-/** The same of a month, without totals, as a file reads them. */
+/** The shares of a month without totals, for CSV files. */
 export const listedInvoiceShares = z.object({ outcome: z.literal("listed"), records: z.array(invoiceShare) });
 
 export const reconciledMonth = z.object({
   month: z.string(),
   provider: z.string(),
-  /** Null where the workspace hides what providers charge. */
+  /** Null if the workspace hides provider costs. */
   meteredUsd: amountText.nullable(),
   importedUsd: amountText,
   invoicedUsd: amountText,
   importedDifferenceUsd: amountText.nullable(),
   invoicedDifferenceUsd: amountText,
   runs: count,
-  /** Of those that count. */
+  /** Only of those that count. */
   importedRecords: count,
   invoices: count,
   accounts: z.array(
     z.object({
       accountId: z.string().nullable(),
-      /** Null, too, where not all runs of the provider's month name an account. */
+      /** Also null if some runs of the provider's month name no account. */
       meteredUsd: amountText.nullable(),
       importedUsd: amountText,
       invoicedUsd: amountText,
       importedDifferenceUsd: amountText.nullable(),
       invoicedDifferenceUsd: amountText,
-      /** Null where not all runs of the provider's month name an account. */
+      /** Null if some runs of the provider's month name no account. */
       runs: count.nullable(),
       importedRecords: count,
       invoices: count,
@@ -131,7 +133,7 @@ export const reconciledMonth = z.object({
 export type ReconciledMonth = z.output<typeof reconciledMonth>;
 
 const spelledTwice = { provider: z.string(), spellings: z.array(z.string()), accountId: z.string().nullable() };
-/** Records that differ only in the spelling of their provider's name; one of them counts. */
+/** Records that differ only in the spelling of their provider's name. One of them counts. */
 export const clash = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("cost"), ...spelledTwice, externalRunId: z.string() }),
   z.object({ kind: z.literal("invoice"), ...spelledTwice, reference: z.string() }),
@@ -159,7 +161,7 @@ export const listedComparison = z.object({
 
 const nextCursor = z.string().nullable();
 
-/** The same as the API answers them, page by page. */
+/** The same as returned by the API, page by page. */
 export const costPage = listedCosts.omit({ outcome: true }).extend({ nextCursor });
 export const invoicePage = listedInvoices.omit({ outcome: true }).extend({ nextCursor });
 export const reconciliationPage = listedReconciliation.omit({ outcome: true }).extend({ nextCursor });

@@ -45,10 +45,10 @@ async function importAll(records: object[]): Promise<void> {
   expect(outcomes).toEqual(records.map(() => "stored"));
 }
 
-describe("what a workspace reads of its imports", () => {
+describe("a workspace's view of its imports", () => {
   const range = "?from=2026-01-01&to=2026-03-01";
 
-  test("an account's day stands for its runs in totals, at both edges of the day, and the runs stay", async () => {
+  test("an account's day replaces its runs in totals, at both edges of the day, and the runs remain stored", async () => {
     await importAll([
       costOf({ externalRunId: "before", occurredAt: "2026-01-30T23:59:59.999999Z", amountUsd: 0.1 }),
       costOf({ externalRunId: "first", occurredAt: "2026-01-31T00:00:00Z", amountUsd: 10 }),
@@ -81,7 +81,7 @@ describe("what a workspace reads of its imports", () => {
       granularity: "run",
       revision: 1,
     });
-    // A range that begins within the day does not count its runs after all.
+    // In a range that begins within the day, its runs still do not count.
     const parts = await Promise.all(
       ["?from=2026-01-01&to=2026-01-31T12:00:00Z", "?from=2026-01-31T12:00:00Z&to=2026-03-01"].map((part) =>
         read(`/provider-costs${part}`),
@@ -90,7 +90,7 @@ describe("what a workspace reads of its imports", () => {
     expect(parts.map(({ body: part }) => part.totals.amountUsd)).toEqual([30.423456789012, 0.2]);
   });
 
-  test("pages hold each record once, with the totals of all", async () => {
+  test("pages contain each record once, with the totals of all", async () => {
     const seen: unknown[] = [];
     let cursor: string | null = "";
     while (cursor !== null) {
@@ -104,7 +104,7 @@ describe("what a workspace reads of its imports", () => {
     expect(seen).toHaveLength(8);
   });
 
-  test("invoices are entered by members for linked apps, kept once, and paged", async () => {
+  test("invoices are entered by members for linked apps, stored once, and paginated", async () => {
     const path = `/api/v1/workspaces/${tenant.workspaceId}/ai/provider-invoices`;
     const invoice = {
       appId: tenant.appId,
@@ -150,7 +150,7 @@ describe("what a workspace reads of its imports", () => {
     expect(second.body).toMatchObject({ records: [{ reference: "INV-7" }], nextCursor: null });
   });
 
-  test("reconciliation sets metered, imported and invoiced side by side, by month, provider and account", async () => {
+  test("reconciliation shows metered, imported and invoiced amounts by month, provider and account", async () => {
     const { status, body } = await read(`/reconciliation${range}`);
     expect(status).toBe(200);
     expect(body.records).toMatchObject([
@@ -175,7 +175,7 @@ describe("what a workspace reads of its imports", () => {
     expect([...first.body.records, ...rest.body.records]).toEqual(body.records);
   });
 
-  test("windows and cursors that are none are 400, in one shape", async () => {
+  test("invalid ranges and cursors return 400 in the same format", async () => {
     for (const query of [
       "?from=x",
       "?from=2026-01-02&to=2026-01-01",
@@ -191,11 +191,11 @@ describe("what a workspace reads of its imports", () => {
   });
 });
 
-describe("who reads it", () => {
+describe("access to imports", () => {
   const paths = ["/provider-costs", "/provider-invoices", "/reconciliation"];
   const membersOnly = ["/usage", "/credits"];
 
-  test("a member, and nobody of another workspace", async () => {
+  test("is granted to a member, and not to a stranger", async () => {
     for (const path of [...paths, ...membersOnly]) {
       expect((await read(path)).status).toBe(200);
       expect((await read(path, stranger.accessToken)).status).toBe(404);
@@ -203,7 +203,7 @@ describe("who reads it", () => {
     }
   });
 
-  test("a satellite's session with studio:read for a member, where app sessions are taken", async () => {
+  test("is granted to a satellite's session with studio:read on a member's behalf, on routes that accept app sessions", async () => {
     const [reading, other] = await Promise.all([
       createApp({ scopes: ["studio:read"] }),
       createApp({ scopes: ["workspaces:read"] }),
@@ -227,7 +227,7 @@ describe("who reads it", () => {
     expect(posted.status).toBe(401);
   });
 
-  test("not a member whose role carries no use_ai_studio", async () => {
+  test("is refused for a member whose role lacks use_ai_studio", async () => {
     const { db, workspaceId } = tenant;
     const guest = await createPerson();
     await join(db, { workspaceId, userId: guest.id, role: "viewer" });
@@ -236,7 +236,7 @@ describe("who reads it", () => {
 });
 
 describe("usage and credits", () => {
-  test("runs and deductions without one are each counted once", async () => {
+  test("runs and deductions without a run are each counted once", async () => {
     const own = await createAppTenant();
     const { db, workspaceId } = own;
     await db.query("update ai.keys set external_app_id = null where id = $1", [own.keyId]);

@@ -13,16 +13,16 @@ import {
   type ReconciledMonth,
 } from "./provider-import-schema.ts";
 
-/** What a member narrows imports to; an account of null is that of records which name none. */
+/** A member's filter on imports. An account of null selects records that name none. */
 export interface ImportFilter {
   provider?: string;
   accountId?: string | null;
 }
 
 /**
- * Imported costs of a range, the newest first, with totals of all of it, in which an account's day stands for the runs
- * that it covers. By default the last 30 days.
- * @throws Response 400, 403, 503 as {@link readStudio}
+ * Lists imported costs in a range, newest first, with totals of the whole range, in which an account's day replaces the
+ * runs that it covers. Defaults to the last 30 days.
+ * @throws Response 400, 403, 503 like {@link readStudio}
  */
 export async function listProviderCosts(
   context: AppLoadContext,
@@ -42,8 +42,8 @@ export async function listProviderCosts(
 }
 
 /**
- * A page of {@link listProviderCosts} without its totals, which would be reckoned anew for every page of a file.
- * @throws Response as {@link listProviderCosts}
+ * Returns a page of {@link listProviderCosts} without its totals, which would be recalculated for every page of a file.
+ * @throws Response like {@link listProviderCosts}
  */
 export async function listCostRecords(
   context: AppLoadContext,
@@ -71,12 +71,12 @@ function costArgs(
   };
 }
 
-/** Where a page of costs ends. */
+/** Returns the cursor after a cost record. */
 export const cursorOfCost = ({ occurredAt, id }: CostRecord) => writeCursor({ createdAt: occurredAt, id });
 
 /**
- * A workspace's invoices, the latest issued first, with the total of all of them.
- * @throws Response as {@link listProviderCosts}
+ * Lists a workspace's invoices, the most recently issued first, with the total of all of them.
+ * @throws Response like {@link listProviderCosts}
  */
 export async function listProviderInvoices(
   context: AppLoadContext,
@@ -99,13 +99,13 @@ export async function listProviderInvoices(
   return { ...page, ...pageOf(page.records, { limit, cursorOf: cursorOfInvoice }) };
 }
 
-/** Where a page of invoices ends. */
+/** Returns the cursor after an invoice. */
 export const cursorOfInvoice = ({ issuedOn, id }: InvoiceRecord) =>
   writeCursor({ createdAt: `${issuedOn}T00:00:00Z`, id });
 
 /**
  * Returns a page of the invoices that have days in a month, each with its share.
- * @throws Response as {@link listProviderCosts}
+ * @throws Response like {@link listProviderCosts}
  */
 export async function listInvoiceShares(
   context: AppLoadContext,
@@ -125,9 +125,9 @@ export async function listInvoiceShares(
 }
 
 /**
- * What was metered, imported and invoiced, side by side by month and provider, and within these by account. By default
- * the last twelve months, this one included.
- * @throws Response as {@link listProviderCosts}
+ * Compares metered, imported and invoiced costs by month and provider, and within these by account. Defaults to the
+ * last twelve months, including the current one.
+ * @throws Response like {@link listProviderCosts}
  */
 export async function reconcileCosts(
   context: AppLoadContext,

@@ -9,7 +9,7 @@ import { type Bill, type BillLine, billedModels, bills } from "../../../supabase
 import { listedReconciliation, type ReconciledMonth } from "./provider-import-schema.ts";
 import { cellsOf } from "./reconciliation.ts";
 
-/** The three providers: the question names the line that is answered with. A refused call is not on any bill. */
+/** Simulates the three providers. The prompt names the bill's line to answer with. A failed call is not on any bill. */
 const upstream = createServer(async (request, response) => {
   let text = "";
   for await (const piece of request) text += piece;
@@ -45,7 +45,7 @@ const upstream = createServer(async (request, response) => {
 let tenant: GatewayTenant;
 let gateway: InProcessGateway;
 let appId: string;
-/** By the provider's name of it. */
+/** By the provider's model name. */
 const modelIds = new Map<string, string>();
 /** Last month as YYYY-MM, UTC. */
 const month = new Date(Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth() - 1)).toISOString().slice(0, 7);
@@ -64,7 +64,7 @@ beforeAll(async () => {
     ]),
   );
   tenant = await createGatewayTenant();
-  // The pool's role owns what the service role may call.
+  // The pool's role owns the functions that the service role may call.
   const db = { ...tenant.db, asRole: <T>(_: string, work: () => Promise<T>) => work() };
   appId = (await registerApp(db, { kind: "external", workspaceId: tenant.workspaceId })).id;
   for (const model of billedModels) await addModel(model);
@@ -81,7 +81,7 @@ async function addModel(model: (typeof billedModels)[number]): Promise<void> {
   const { db, workspaceId } = tenant;
   const id = `${model.name}-${randomUUID()}`;
   modelIds.set(model.name, id);
-  // Enabled once it has prices: the doctor may look at the stack at any time.
+  // Enabled once it has prices, because the doctor may check the stack at any time.
   await db.query(
     "insert into ai.models (id, kind, display_name, owned_by, enabled) values ($1, 'chat', $1, 'test', false)",
     [id],
@@ -108,7 +108,7 @@ async function addModel(model: (typeof billedModels)[number]): Promise<void> {
   await db.query("update ai.models set enabled = true where id = $1", [id]);
 }
 
-/** Makes every call of the bills, and some that are refused, then moves them to the days of the month. */
+/** Makes every call on the bills and some that fail, then moves them to the days of the month. */
 async function callForAMonth(): Promise<void> {
   const client = gateway.clientOf(tenant.key);
   const calls = bills.flatMap(({ lines }) => lines.flatMap((line) => Array<BillLine>(line.calls).fill(line)));
@@ -178,7 +178,7 @@ const agreeing = (bill: Bill) => ({
 const byName = (one: { provider: string }, other: { provider: string }) => (one.provider < other.provider ? -1 : 1);
 
 describe("a month of three providers", () => {
-  test("agrees with the bills that were worked out by hand, on one line each", async () => {
+  test("agrees with bills calculated by hand, on one line each", async () => {
     for (const bill of bills) {
       for (const line of bill.lines) await importLine(bill, line, `${month}-28T12:00:00Z`);
       await tenant.db.query(
@@ -207,11 +207,11 @@ describe("a month of three providers", () => {
       ["perplexity", "all", "agrees"],
     ]);
     const openaiLine = lines.find(({ provider }) => provider === "openai");
-    // 111 calls of the bill, and a refused one that cost nothing.
+    // 111 calls on the bill, and a failed one that cost nothing.
     expect(openaiLine).toMatchObject({ runs: 112, accounts: [{ accountId: "acct-1", meteredUsd: "2.85", runs: 112 }] });
   });
 
-  test("agrees in the same way once its days are summed", async () => {
+  test("agrees in the same way once its days are rolled up", async () => {
     const before = await reconcile();
     await expect
       .poll(async () => {
@@ -224,7 +224,7 @@ describe("a month of three providers", () => {
     expect(await reconcile()).toEqual(before);
   });
 
-  test("differs by a cent where a line of a bill does", async () => {
+  test("differs by a cent if a bill's line does", async () => {
     const corrections = ["0.28", "0.038", "0.093"];
     const differences = ["0.01", "0.01", "-0.01"];
     for (const [n, bill] of bills.entries()) {

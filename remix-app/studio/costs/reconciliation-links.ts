@@ -7,9 +7,9 @@ const wantsCosts: readonly CellState[] = ["nothing_reported", "costs_missing", "
 const wantsInvoice: readonly CellState[] = ["nothing_reported", "invoice_missing", "invoice_differs"];
 
 /**
- * Returns where a line of a workspace's reconciliation leads: to its records, and to what its status asks for.
+ * Returns the links of a workspace's reconciliation line: to its records, and to the action that its status requires.
  * @param options.base of the studio's pages
- * @param options.only the account that all of a provider's line is of, if there is one
+ * @param options.only the account that a provider's whole line belongs to, if there is one
  */
 export function studioLinks(cell: ReconciledCell, { base, only }: { base: string; only: string | null }): CellLink[] {
   const { first, last } = daysOfMonth(cell.month);
@@ -17,9 +17,9 @@ export function studioLinks(cell: ReconciledCell, { base, only }: { base: string
 }
 
 /**
- * Returns the same for any book.
+ * Returns the links for any book.
  * @param options.base of its pages
- * @param options.ofCosts the month as the address of its costs has it
+ * @param options.ofCosts the month as the query of its costs page
  */
 export function recordLinks(
   cell: ReconciledCell,

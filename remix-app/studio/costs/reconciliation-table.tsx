@@ -8,13 +8,13 @@ import { linesOf, nextWords, type ReconciledCell, type ReconciledLine, rounds, s
 
 const tones = { good: "text-good", warn: "text-warn", neutral: "text-muted" } as const;
 
-/** Where a line leads, such as its costs. */
+/** A link of a line, for example to its costs. */
 export interface CellLink {
   label: string;
   to: string;
 }
 
-/** A month's metered, imported and invoiced cost by provider and account, with a status that says what to do. */
+/** Shows a month's metered, imported and invoiced costs by provider and account, with a status that says what to do. */
 export function ReconciliationTable({
   cells,
   linksOf,
@@ -22,7 +22,7 @@ export function ReconciliationTable({
   empty,
 }: {
   cells: readonly ReconciledCell[];
-  /** @param only the account that all of a provider's line is of, if there is one */
+  /** @param only the account that a provider's whole line belongs to, if there is one */
   linksOf: (cell: ReconciledCell, only: string | null) => readonly CellLink[];
   /** The page about a provider's month, if there is one. */
   providerTo?: (cell: ReconciledCell) => string;
@@ -96,7 +96,10 @@ function differenceDecimals(differences: readonly (string | null)[]): number {
   return columnDecimals(differences.filter((difference) => difference !== null && !rounds(difference)));
 }
 
-/** What rounds to nothing reads as nothing; the exact difference is on hover, for assistive technology and in the CSV. */
+/**
+ * Shows a difference that rounds to zero as zero. The exact difference is available on hover, to assistive technology
+ * and in the CSV.
+ */
 function Difference({ usd, percent, decimals }: { usd: string | null; percent: string | null; decimals: number }) {
   if (usd === null || !rounds(usd)) return <DifferenceText usd={usd} percent={percent} decimals={decimals} />;
   return (

@@ -19,7 +19,7 @@ const stateOf = (changes: Partial<ReconciledMonth> = {}, today = "2026-02-01") =
   cellsOf({ ...month, ...changes }, { today })[0]?.state;
 
 describe("the state of a month", () => {
-  test("agrees where all three are one amount, and matches where they round to it", () => {
+  test("agrees if all three amounts are equal, and matches if they are equal when rounded", () => {
     expect(stateOf()).toBe("agrees");
     for (const sign of ["", "-"]) {
       expect(stateOf({ invoicedDifferenceUsd: `${sign}0.000000000001` })).toBe("rounding");
@@ -30,12 +30,12 @@ describe("the state of a month", () => {
     }
   });
 
-  test("says what is missing by what there is, not by its amount", () => {
+  test("reports what is missing by existing records, not by their amounts", () => {
     expect(stateOf({ invoices: 0, invoicedUsd: "0", invoicedDifferenceUsd: "-10" })).toBe("invoice_missing");
     expect(stateOf({ importedRecords: 0, importedUsd: "0", invoicedDifferenceUsd: "10" })).toBe("costs_missing");
     expect(stateOf({ importedRecords: 0, invoices: 0 })).toBe("nothing_reported");
     expect(stateOf({ importedRecords: 0, invoices: 0, meteredUsd: null })).toBe("nothing_reported");
-    // Calls that cost nothing need no report.
+    // Free calls need no cost report.
     expect(stateOf({ importedRecords: 0, invoices: 0, meteredUsd: "0" })).toBe("agrees");
     // A month without charges has no invoice.
     const nothing = { importedUsd: "0", invoicedUsd: "0", meteredUsd: "0" };
@@ -45,18 +45,18 @@ describe("the state of a month", () => {
     expect(stateOf(uncharged)).toBe("metering_differs");
   });
 
-  test("has no metering to differ from where none is shown or nothing ran", () => {
+  test("has no metering difference if metering is hidden or nothing ran", () => {
     expect(stateOf({ meteredUsd: null, importedDifferenceUsd: null })).toBe("agrees");
     expect(stateOf({ meteredUsd: "0", importedDifferenceUsd: "10", runs: 0 })).toBe("agrees");
     expect(stateOf({ meteredUsd: "0", importedDifferenceUsd: "10", runs: 1 })).toBe("metering_differs");
   });
 
-  test("is open until its last day is over", () => {
+  test("is open until its last day has ended", () => {
     expect(stateOf({ invoices: 0 }, "2026-01-31")).toBe("open");
     expect(stateOf({ invoices: 0 }, "2026-02-01")).toBe("invoice_missing");
   });
 
-  test("is that of each account, too, whose metering is unknown where runs name none", () => {
+  test("is shown for each account too, with unknown metering if runs name none", () => {
     const unknown = { meteredUsd: null, importedDifferenceUsd: null, runs: null };
     const amounts = { ...unknown, invoicedUsd: "4", invoicedDifferenceUsd: "-1", importedRecords: 1, invoices: 1 };
     const cells = cellsOf(
@@ -76,12 +76,12 @@ describe("the state of a month", () => {
       [{ of: "one", id: "acct-1" }, "invoice_differs", null, false],
     ]);
     expect(cells[2]).toMatchObject({ invoicedDifferencePercent: "-20", importedDifferencePercent: null });
-    // Records without any account are the provider's line itself.
+    // Records without any account are the provider's own line.
     const alone = [{ accountId: null, ...amounts, importedUsd: "5" }];
     expect(cellsOf({ ...month, accounts: alone }, { today: "2026-03-01" })).toHaveLength(1);
   });
 
-  test("asks no account for an invoice of its own where one invoice covers several", () => {
+  test("does not ask for an account's own invoice if one invoice covers several accounts", () => {
     const unknown = { ...month, meteredUsd: null, importedDifferenceUsd: null, runs: null };
     const costs = {
       ...unknown,
@@ -106,7 +106,7 @@ describe("the state of a month", () => {
         { today: "2026-03-01" },
       ).map(({ state }) => state);
     const together = ["billed_together", "billed_together", "billed_together"];
-    // An invoice that names no account is of all of them; one that does may be the payer's.
+    // An invoice without an account covers all of them; one with an account may be the payer's.
     const short = { invoicedDifferenceUsd: "-2" };
     expect(statesOf(null)).toEqual(["agrees", ...together]);
     expect(statesOf("payer")).toEqual(["agrees", ...together]);
@@ -119,7 +119,7 @@ describe("the state of a month", () => {
     ]);
   });
 
-  test("compares an account with its own runs where they name it", () => {
+  test("compares an account with its own runs if they name it", () => {
     const account = { ...month, accountId: "acct-1" };
     const statesOf = (changes: Partial<ReconciledMonth["accounts"][number]>) =>
       cellsOf({ ...month, accounts: [{ ...account, ...changes }] }, { today: "2026-03-01" }).map(({ state }) => state);
@@ -129,7 +129,7 @@ describe("the state of a month", () => {
   });
 });
 
-test("a provider's only account is on the provider's line, unless it says something else", () => {
+test("a provider's only account is on the provider's line, unless its state differs", () => {
   const amounts = { ...month, runs: null, meteredUsd: null, importedDifferenceUsd: null };
   const linesWith = (...accounts: Partial<ReconciledMonth["accounts"][number]>[]) =>
     linesOf(

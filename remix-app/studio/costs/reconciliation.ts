@@ -1,7 +1,7 @@
 import { percentOf } from "./difference.ts";
 import type { ReconciledMonth } from "./provider-import-schema.ts";
 
-/** How the three amounts of a cell stand to each other. */
+/** The result of comparing a cell's three amounts. */
 export type CellState =
   | "open"
   | "nothing_reported"
@@ -13,12 +13,12 @@ export type CellState =
   | "rounding"
   | "agrees";
 
-/** A month of a provider, of all its accounts or of one; amounts are exact texts. */
+/** A provider's month, for all of its accounts or for one. Amounts are exact strings. */
 export interface ReconciledCell {
-  /** YYYY-MM, of UTC. */
+  /** YYYY-MM, in UTC. */
   month: string;
   provider: string;
-  /** `all`: the provider's line. Null: records that name no account. */
+  /** `all`: the provider's line. Null: records without an account. */
   account: { of: "all" } | { of: "one"; id: string | null };
   meteredUsd: string | null;
   importedUsd: string;
@@ -30,11 +30,11 @@ export interface ReconciledCell {
   importedRecords: number;
   invoices: number;
   state: CellState;
-  /** Whether it says what the provider's line says already. */
+  /** Whether it only repeats the provider's line. */
   repeats: boolean;
 }
 
-/** What a state is called, and what to do about it. */
+/** The display name of each state, and what to do about it. */
 export const stateWords: Record<CellState, { name: string; tone: "good" | "warn" | "neutral"; next: string }> = {
   open: {
     name: "Month in progress",
@@ -79,13 +79,15 @@ export const stateWords: Record<CellState, { name: string; tone: "good" | "warn"
   agrees: { name: "Agrees", tone: "good", next: "Nothing to do." },
 };
 
-/** What to do about a cell; where nothing was metered, what agrees. */
+/** Returns what to do about a cell; if nothing was metered, what agrees. */
 export function nextWords({ state, meteredUsd, invoicedUsd }: ReconciledCell): string {
   const unmetered = state === "agrees" && meteredUsd !== null && isZero(meteredUsd) && !isZero(invoicedUsd);
   return unmetered ? "The invoice matches imported costs; nothing was metered here." : stateWords[state].next;
 }
 
-/** A provider's month and its accounts, line by line. Accounts are listed where there is more to say than the line has. */
+/**
+ * Returns a provider's month and its accounts as lines. Accounts are listed only if they add to the provider's line.
+ */
 export function cellsOf(record: ReconciledMonth, { today }: { today: string }): ReconciledCell[] {
   const { month, provider, accounts } = record;
   const open = month >= today.slice(0, 7);
@@ -104,7 +106,7 @@ export function cellsOf(record: ReconciledMonth, { today }: { today: string }): 
     : [whole];
 }
 
-/** Whether an account's invoice, or the costs of an invoice, are on other accounts' lines. */
+/** Returns whether an account's invoice, or the costs of an invoice, are on other accounts' lines. */
 function isBilledTogether(
   { state, account }: Pick<ReconciledCell, "state" | "account">,
   { whole, accounts }: { whole: CellState; accounts: ReconciledMonth["accounts"] },
@@ -112,7 +114,7 @@ function isBilledTogether(
   if (state !== "costs_missing" && state !== "invoice_missing") return false;
   if (whole === "agrees" || whole === "rounding") return true;
   const isUnnamed = account.of === "one" && account.id === null;
-  // An invoice that names no account is of all that have none of their own.
+  // An invoice without an account covers all accounts that have none of their own.
   return isUnnamed
     ? state === "costs_missing" && accounts.some(({ importedRecords }) => importedRecords > 0)
     : state === "invoice_missing" && accounts.some(({ accountId, invoices }) => accountId === null && invoices > 0);
@@ -142,13 +144,13 @@ function stateOf(cell: Omit<Amounts, "open">): CellState {
   if (cell.importedRecords === 0) return "costs_missing";
   if (cell.invoices === 0 && !isZero(cell.importedUsd)) return "invoice_missing";
   if (!rounds(cell.invoicedDifferenceUsd)) return "invoice_differs";
-  // What is not metered here at all, or is hidden, has nothing to differ from.
+  // If nothing is metered here, or metering is hidden, there is no metering difference.
   const metered = cell.runs > 0 ? (cell.importedDifferenceUsd ?? "0") : "0";
   if (!rounds(metered)) return "metering_differs";
   return isZero(cell.invoicedDifferenceUsd) && isZero(metered) ? "agrees" : "rounding";
 }
 
-/** Whether an amount is less than half a cent, either way. */
+/** Returns whether an amount is less than half a cent in either direction. */
 export function rounds(amount: string): boolean {
   return Math.abs(Number(amount)) < 0.005;
 }
@@ -157,13 +159,13 @@ function isZero(amount: string): boolean {
   return /^-?0*(\.0*)?$/.test(amount);
 }
 
-/** A line of the table, and the account that all of it is of. */
+/** A table line, with the account that the whole line belongs to. */
 export interface ReconciledLine {
   cell: ReconciledCell;
   only: string | null;
 }
 
-/** Returns the lines of a page: a provider's only account that says the same as the provider is on the provider's line. */
+/** Returns the lines of a page. A provider's only account is merged into the provider's line if it only repeats it. */
 export function linesOf(cells: readonly ReconciledCell[]): ReconciledLine[] {
   const accountsOf = (provider: string) =>
     cells.filter((cell) => cell.provider === provider && cell.account.of === "one");

@@ -29,7 +29,7 @@ test("an email about low credits names the workspace, the exact balance, the thr
   );
 });
 
-test("an email about used up credits says what calls in progress hold, if anything", () => {
+test("an email about used up credits says what requests in progress hold, if anything", () => {
   const empty = { ...alert, level: "empty", reserved: "98", available: "1.00000001" } as const;
   const { subject, text } = creditAlertMail(empty, site);
   expect(subject).toBe("A workspace is out of credits");

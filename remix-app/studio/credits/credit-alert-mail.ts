@@ -2,10 +2,12 @@ import { quoted } from "../../mail/inert-text.ts";
 import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { type MailParts, mailText } from "../../mail/mail-text.ts";
 
-/** A balance that became low or empty; the answer of `ai.sweep_credit_alerts`. Amounts are exact texts in credits. */
+/**
+ * A balance that became low or empty, as returned by `ai.sweep_credit_alerts`. Amounts are exact strings in credits.
+ */
 export interface CreditAlert {
   accountId: string;
-  /** A member pays for their own calls in all workspaces whose plan says so. */
+  /** A member pays for their own requests in all workspaces with a plan that says so. */
   payer: "workspace" | "member";
   /** The workspace that pays, or one where the member pays. */
   workspaceId: string;
@@ -19,7 +21,7 @@ export interface CreditAlert {
   threshold: string;
 }
 
-/** Writes the email about a low or empty balance: what is left, what follows and what to do. */
+/** Writes the email about a low or empty balance: what is left, the consequence and what to do. */
 export function creditAlertMail(
   alert: CreditAlert,
   { origin, product }: Pick<MailSite, "origin" | "product">,

@@ -11,7 +11,7 @@ const scopes: Record<Budget["scope"], string> = {
   label: "Label",
 };
 
-/** The budgets nearest to their limit, each as a bar. */
+/** Shows the budgets nearest to their limit, each as a bar. */
 export function BudgetsCard({ budgets, base, now }: { budgets: readonly Budget[]; base: string; now: string }) {
   return (
     <Card

@@ -1,7 +1,7 @@
 import { Card } from "../../ui/card.tsx";
 import { Copyable } from "../../ui/code-block.tsx";
 
-/** Where programs call the gateway. */
+/** Shows the URL where programs call the gateway. */
 export function GatewayCard({ url }: { url: string }) {
   return (
     <Card title="Call the gateway" lead="Works with any OpenAI client.">

@@ -11,7 +11,7 @@ interface Step {
   title: string;
   done: boolean;
   text: ReactNode;
-  /** Leads on while it is the next step. */
+  /** The link to show while this is the next step. */
   action?: { to: string; label: string };
 }
 
@@ -23,8 +23,8 @@ const approvals: Record<KeySetup["approval"], { text: string; action?: string }>
 };
 
 /**
- * The way from an account to the first request, each step ticked by what the workspace has, and a link to the Playground.
- * @param props.setup null for members who do not manage keys: two of the steps are not theirs
+ * Shows the steps to the first request, each checked off by what the workspace has, and a link to the Playground.
+ * @param props.setup null for members who cannot manage keys, which two of the steps require
  */
 export function GetStarted({
   base,
@@ -101,7 +101,7 @@ function keySteps(base: string, { approval, hasKey }: KeySetup): Step[] {
   return [
     {
       title: "Get approval for API keys",
-      // Keys of an approval that was taken back exist still.
+      // Keys from before the approval was withdrawn still exist.
       done: approval === "approved",
       text,
       ...(action && { action: { to: `${keys}/approval`, label: action } }),

@@ -6,7 +6,7 @@ import { type Range, readRange } from "../range.ts";
 import type { MemberReader } from "../studio-reader.ts";
 import { daysEachOf, type Overview, readOverview, shownRows } from "../usage/overview.ts";
 
-/** How far a workspace is on the way to its first request, for members who manage its keys. */
+/** A workspace's progress towards its first request, for members who manage its keys. */
 export interface KeySetup {
   /** `none`: not requested yet, or withdrawn. */
   approval: "approved" | "requested" | "declined" | "none";
@@ -14,24 +14,24 @@ export interface KeySetup {
   hasKey: boolean;
 }
 
-/** What a workspace's Overview shows to members who may use the studio. */
+/** The data of a workspace's Overview for members who may use the studio. */
 export interface WorkspaceHome {
   /** The last 30 days. */
   range: Range;
   /** By model. */
   overview: Overview;
-  /** Those nearest to their limit. */
+  /** The budgets nearest to their limit. */
   budgets: Budget[];
-  /** Null for members who do not manage keys. */
+  /** Null for members who cannot manage keys. */
   setup: KeySetup | null;
-  /** Whether steps are left on the way to the first request. */
+  /** Whether steps remain before the first request. */
   beginning: boolean;
 }
 
 const budgetsRead = 50;
 const budgetsShown = 4;
 
-/** Reads what a workspace's Overview shows. @throws Response 403, 503 as readStudio */
+/** Reads the data of a workspace's Overview. @throws Response 403, 503 like readStudio */
 export async function readWorkspaceHome(
   context: AppLoadContext,
   { member, managesKeys, now }: { member: MemberReader; managesKeys: boolean; now: Date },

@@ -35,7 +35,7 @@ const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
   },
 };
 
-/** The fields of an invoice; what was typed stays. */
+/** Renders the fields of an invoice with the typed values. */
 export function InvoiceEntryForm({
   apps,
   typed,

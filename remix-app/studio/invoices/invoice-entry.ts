@@ -13,7 +13,7 @@ const day = z.string();
 export const comparison = z.object({
   firstDay: day,
   lastDay: day,
-  /** Null where the workspace hides what providers charge. */
+  /** Null if the workspace hides provider costs. */
   meteredUsd: amountText.nullable(),
   importedUsd: amountText,
   importedRecords: count,
@@ -30,8 +30,8 @@ const listedApps = z.object({
 export type LinkedApp = z.output<typeof listedApps>["apps"][number];
 
 /**
- * The apps whose invoices a workspace may have.
- * @throws Response 403, 503 as readStudio
+ * Lists the apps whose invoices a workspace can have.
+ * @throws Response 403, 503 like readStudio
  */
 export async function listLinkedApps(context: AppLoadContext, reader: MemberReader): Promise<LinkedApp[]> {
   const { apps } = await readStudio(context, { reader, name: "list_linked_apps", args: {}, schema: listedApps });
@@ -42,12 +42,12 @@ export const reviewed = z.object({
   outcome: z.literal("reviewed"),
   reviewedAt: z.string(),
   appName: z.string().nullable(),
-  /** One of the same key that is kept already, and by which fields it differs. */
+  /** A stored invoice with the same key, and the fields that differ. */
   kept: invoiceRecord.nullable(),
   differs: z.array(z.string()).nullable(),
   comparison: comparison.nullable(),
 });
-/** What a person enters under “Replaces” cannot be replaced. */
+/** The invoice entered under “Replaces” cannot be replaced. */
 export const unreplaceable = z.object({
   outcome: z.literal("cannot_replace"),
   param: z.enum(["replaces", "kind"]),
@@ -57,8 +57,8 @@ const unreviewed = z.object({ outcome: z.enum(["app_not_linked", "not_issued_yet
 export type InvoiceReview = z.output<typeof reviewed>;
 
 /**
- * What a member sees of an invoice before it is kept for good; writes nothing.
- * @throws Response 403, 503 as readStudio
+ * Returns what a member sees of an invoice before it is stored permanently. Writes nothing.
+ * @throws Response 403, 503 like readStudio
  */
 export async function reviewInvoice(
   context: AppLoadContext,
@@ -72,7 +72,7 @@ export async function reviewInvoice(
   });
 }
 
-/** Who recorded an invoice; a key says which app sent it, and no person. */
+/** Who recorded an invoice. For an app's key, this names the app but no person. */
 const recorder = z.object({ by: z.enum(["person", "app"]), name: z.string().nullable() });
 export type InvoiceRecorder = z.output<typeof recorder>;
 
@@ -87,7 +87,7 @@ const read = z.union([
 ]);
 
 /**
- * One invoice of the workspace, who recorded it, and how it compares.
+ * Returns one invoice of the workspace, who recorded it, and its comparison.
  * @throws Response 403, 404, 503
  */
 export async function requireInvoice(

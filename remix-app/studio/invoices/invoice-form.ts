@@ -3,7 +3,7 @@ import { JsonNumber } from "#shared/exact-json.ts";
 import { draftedInvoice } from "#shared/provider-records.ts";
 import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-words.ts";
 
-/** An invoice as a member typed it, before it was reviewed. Amounts are exact texts. */
+/** An invoice as a member typed it, before the review. Amounts are exact strings. */
 export type DraftedInvoice = z.output<typeof draftedInvoice>;
 
 const messages: Record<InvoiceField, string> = {
@@ -27,9 +27,9 @@ const missing: Partial<Record<InvoiceField, string>> = {
 const plainAmount = /^\$?\s?(\d+(?:\.\d+)?)$/;
 
 /**
- * Reads the form of an invoice. The amount is a decimal as people write it, and stays exact; commas, which mean thousands
- * to some and decimals to others, are refused.
- * @returns the draft, or one message a field
+ * Reads an invoice's form. The amount is parsed exactly as a decimal. Commas are rejected, because they separate
+ * thousands for some people and decimals for others.
+ * @returns the draft, or one message per field
  */
 export function readInvoiceForm(form: FormData): {
   typed: TypedInvoice;
@@ -49,7 +49,7 @@ export function readInvoiceForm(form: FormData): {
     const field = path[0] as InvoiceField;
     if (errors[field]) continue;
     errors[field] = typed[field] === "" ? (missing[field] ?? messages[field]) : messages[field];
-    // The order of the two days is a rule of its own.
+    // The order of the two days is checked separately.
     if (field === "periodEnd" && code === "custom") errors[field] = message;
   }
   return { typed, read: { errors } };

@@ -16,7 +16,7 @@ export function InvoiceList({
   empty,
 }: {
   records: readonly InvoiceRecord[];
-  /** Of the invoices' pages. */
+  /** The path of the invoice pages. */
   base: string;
   now: string;
   empty: ReactNode;

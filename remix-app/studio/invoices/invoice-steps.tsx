@@ -8,7 +8,7 @@ import { InvoiceComparison, OtherInvoicesNotice } from "./invoice-comparison.tsx
 import { blankInvoice, invoiceFacts, kindNames, type TypedInvoice } from "./invoice-words.ts";
 import type { InvoiceEntry } from "./record-invoice.ts";
 
-/** What will be recorded, to the last digit, how it compares, and that it is for good. */
+/** Shows what will be recorded exactly, how it compares, and that it is permanent. */
 export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { at: "review" }> }) {
   const { typed, draft, review } = entry;
   const { reviewedAt, appName, comparison } = review;
@@ -50,13 +50,13 @@ const names: Record<string, string> = {
   periodEnd: "the period’s last day",
 };
 
-/** Another state of the invoice is kept: both, and what can be done. */
+/** Shows that the invoice is already stored with other values: both versions, and what can be done. */
 export function InvoiceConflictCards({
   entry: { typed, draft, kept, differs },
   base,
 }: {
   entry: Extract<InvoiceEntry, { at: "conflict" }>;
-  /** Of the invoices' pages. */
+  /** The path of the invoice pages. */
   base: string;
 }) {
   const what = differs.map((field) => names[field] ?? field).join(", ");

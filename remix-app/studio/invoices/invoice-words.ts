@@ -3,10 +3,10 @@ import { exactUsd } from "../../ui/format-amount.ts";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import type { InvoiceRecorder } from "./invoice-entry.ts";
 
-/** Stands for the app in the platform's own records, which belong to no app. */
+/** The app id in the platform's own records, which belong to no app. */
 export const platformApp = "00000000-0000-0000-0000-000000000000";
 
-/** What an invoice says, term by term, to the last digit. */
+/** Returns an invoice's exact values, term by term. */
 export function invoiceFacts(
   invoice: Pick<
     InvoiceRecord,
@@ -37,7 +37,7 @@ export function invoiceFacts(
   ];
 }
 
-/** What an invoice says where nothing was entered. */
+/** An invoice's values if nothing was entered. */
 export const blankInvoice = {
   accountId: null,
   kind: "invoice",
@@ -48,24 +48,24 @@ export const blankInvoice = {
 
 export const kindNames: Record<InvoiceRecord["kind"], string> = { invoice: "Invoice", credit_note: "Credit note" };
 
-/** What an invoice adds to totals: exact text, negative for a credit note. */
+/** Returns what an invoice adds to totals as an exact string, negative for a credit note. */
 export function signedAmount({ kind, amountUsd }: Pick<InvoiceRecord, "kind" | "amountUsd">): string {
   return kind === "credit_note" && /[1-9]/.test(amountUsd) ? `-${amountUsd}` : amountUsd;
 }
 
-/** To the second; empty where there is none. */
+/** Formats a time to the second; empty if there is none. */
 export function momentInWords(at: string): string {
   return at && exactTimeText(at);
 }
 
-/** A missing start or end is that of the other's month. */
+/** If the start or end is missing, the other one's month is used. */
 export function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "periodStart" | "periodEnd">): string {
   if (periodStart && periodEnd) return `${dayText(periodStart)} to ${dayText(periodEnd)}`;
   if (periodStart) return `${dayText(periodStart)} to the end of that month`;
   return periodEnd ? `Start of the month to ${dayText(periodEnd)}` : "Month of issue";
 }
 
-/** The form of a correction, or of a credit note, for an invoice: what stays the same is filled in. */
+/** Returns the form of a correction or credit note for an invoice, with the unchanged values filled in. */
 export function followUpPath(
   base: string,
   { invoice, as }: { invoice: InvoiceRecord; as: "correction" | "credit_note" },
@@ -84,14 +84,14 @@ export function followUpPath(
   return `${base}/new?${new URLSearchParams(given)}`;
 }
 
-/** Who recorded it, as the workspace's log has it. */
+/** Returns who recorded an invoice, according to the workspace's log. */
 export function recorderWords(recorded: InvoiceRecorder | null): string {
   if (recorded === null) return "Unknown";
   const { by, name } = recorded;
   return by === "person" ? (name ?? "A deleted account") : `${name ?? "A deleted app"}, with its key`;
 }
 
-/** The fields of the form, in the order in which they are asked for. */
+/** The form's fields, in display order. */
 export const invoiceFields = [
   "appId",
   "provider",
@@ -106,6 +106,6 @@ export const invoiceFields = [
 ] as const;
 export type InvoiceField = (typeof invoiceFields)[number];
 
-/** What was typed, field by field. */
+/** The typed values, by field. */
 export type TypedInvoice = Record<InvoiceField, string>;
 export type InvoiceErrors = Partial<Record<InvoiceField, string>>;

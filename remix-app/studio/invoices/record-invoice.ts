@@ -9,18 +9,16 @@ import { type InvoiceReview, requireInvoice, reviewInvoice } from "./invoice-ent
 import { type DraftedInvoice, readInvoiceForm } from "./invoice-form.ts";
 import type { InvoiceErrors, TypedInvoice } from "./invoice-words.ts";
 
-/** The receipt of an invoice. */
 export const invoiceReceipt = z.object({ accepted: z.literal(true), reference: z.string() });
 
-/** What recording an invoice answers. */
 export const recordedInvoice = z.union([
   z.object({ outcome: z.enum(["stored", "unchanged"]), id: z.uuid() }),
   z.object({
     refused: z.literal("invoice_conflict"),
-    /** The kept one, and by which fields it differs. */
+    /** The stored invoice, and the fields that differ. */
     id: z.uuid(),
     differs: z.array(z.enum(["kind", "replaces", "amountUsd", "issuedOn", "periodStart", "periodEnd", "reviewedAt"])),
-    /** Says that another invoice already replaces the same one. */
+    /** Set if another invoice already replaces the same one. */
     message: z.string().optional(),
   }),
   z.object({
@@ -33,8 +31,8 @@ export const recordedInvoice = z.union([
 type Entry = StudioMember & { invoice: z.output<typeof enteredInvoice> };
 
 /**
- * Keeps an invoice that a member reviewed, for one of the workspace's apps, or says why not. The same one again is one
- * receipt.
+ * Stores an invoice that a member reviewed for one of the workspace's apps, or returns why not. Repeating it returns
+ * the same receipt.
  * @throws Response 503 UNAVAILABLE
  */
 function keepInvoice(context: AppLoadContext, { invoice: { appId, ...record }, ...member }: Entry) {
@@ -43,8 +41,8 @@ function keepInvoice(context: AppLoadContext, { invoice: { appId, ...record }, .
 }
 
 /**
- * As {@link keepInvoice}, for the API.
- * @throws Response 400 INVALID_REQUEST, 403 FORBIDDEN, 409 CONFLICT for another state of it, 503 UNAVAILABLE
+ * Like {@link keepInvoice}, for the API.
+ * @throws Response 400 INVALID_REQUEST, 403 FORBIDDEN, 409 CONFLICT if it is stored with other values, 503 UNAVAILABLE
  */
 export async function recordInvoice(context: AppLoadContext, entry: Entry): Promise<z.output<typeof invoiceReceipt>> {
   const answer = await keepInvoice(context, entry);
@@ -83,9 +81,9 @@ export type InvoiceEntry =
   | { at: "receipt"; id: string };
 
 /**
- * Takes a member's entry of an invoice one step on: `edit` shows the form again, `record` keeps what was reviewed, and
- * any other step reviews what was typed. What is kept already, review aside, is the same receipt: a double click, a
- * reload, and a second review of one invoice all end there.
+ * Advances a member's entry of an invoice by one step: `edit` shows the form again, `record` stores what was reviewed,
+ * and any other step reviews the typed values. An invoice that is already stored, apart from the review time, returns
+ * the same receipt after a double click, a reload or a second review.
  * @throws Response 403, 503
  */
 export async function enterInvoice(
@@ -145,7 +143,7 @@ async function record(context: AppLoadContext, entry: Entering & { reviewedAt: s
       if ("param" in answer && (answer.param === "replaces" || answer.param === "kind")) {
         return { at: "form", typed, errors: { [answer.param]: answer.message } };
       }
-      // An app that was unlinked meanwhile, or a review of another time than ours: what is wrong shows at the next review.
+      // The app was unlinked meanwhile, or the review's time is not ours. The next review shows the error.
       return review(context, entry);
   }
 }

@@ -6,7 +6,7 @@ import { Notice } from "../../ui/notice.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import type { ApprovalState } from "./approval.ts";
 
-/** Characters; also a check of the database. */
+/** The maximum number of characters, also checked by the database. */
 export const maxNoteLength = 500;
 
 /** Shows whether a workspace may create keys, and requests approval. Its forms post to the approval page. */

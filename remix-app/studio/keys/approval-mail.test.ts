@@ -16,7 +16,7 @@ describe("the email about a request for approval", () => {
     expect(approvalRequestMail(asked, site).text).not.toContain("For:");
   });
 
-  test("does not link what a member wrote", () => {
+  test("does not link URLs in the member's note", () => {
     const mail = approvalRequestMail(
       { ...asked, workspaceName: "https://evil.example/a", note: "see evil.example\nhttps://gatehouse.example/x" },
       site,
@@ -36,14 +36,14 @@ describe("the email about a request for approval", () => {
 });
 
 describe("the email about an answer", () => {
-  test("leads to the keys when approved", () => {
+  test("links to the keys if approved", () => {
     const { subject, text } = approvalAnswerMail(answered, site);
     expect(subject).toBe("Your workspace can create API keys");
     expect(text).toContain(`Create API key:\n${origin}/workspaces/w-1/ai/keys`);
     expect(text).not.toContain("Reason");
   });
 
-  test("gives the reason when declined", () => {
+  test("gives the reason if declined", () => {
     const { subject, text } = approvalAnswerMail({ ...answered, declineReason: "Which team?" }, site);
     expect(subject).toBe("Your request for API keys was declined");
     expect(text).toContain("Reason: Which team?");

@@ -27,12 +27,11 @@ const answer = z.union([
 
 const noteSchema = z
   .string()
-  // Forms send a line break as two characters, and their limits count one.
+  // Forms send a line break as two characters, but their limits count it as one.
   .transform((note) => note.replaceAll("\r\n", "\n").trim())
   .pipe(z.string().max(maxNoteLength, `Use at most ${maxNoteLength} characters`))
   .default("");
 
-/** The forms of the approval card. */
 export const approvalFormSchema = z.discriminatedUnion("intent", [
   z.object({ intent: z.literal("request"), note: noteSchema }),
   z.object({ intent: z.literal("withdraw"), requestedAt: z.iso.datetime({ offset: true }) }),

@@ -9,7 +9,7 @@ function read(fields: Record<string, string>) {
   return readKeyForm(form, readModelChoices(form).choices);
 }
 
-test("a name alone makes a key without limits", () => {
+test("a name alone creates a key without limits", () => {
   expect(read({ name: " Nightly ", requestsPerMinute: "", allowedAddresses: "  " })).toEqual({
     key: { name: "Nightly" },
   });
@@ -48,7 +48,7 @@ test("every field is read", () => {
 test.each([
   [100, "key"],
   [101, "errors"],
-])("of %d selected models the form makes: %s", (count, outcome) => {
+])("with %d selected models the form returns: %s", (count, outcome) => {
   const ids = Array.from({ length: count }, (_, n) => `m${n}`);
   const marks = Object.fromEntries(ids.map((id) => [modelField("allow", id), id]));
   expect(Object.keys(read({ name: "K", models: "selected", ...marks }))).toEqual([outcome]);
@@ -69,6 +69,6 @@ test.each([
   ["allowedAddresses", { name: "K", allowedAddresses: "example.com" }],
   ["environment", { name: "K", environment: "Prod" }],
   ["models", { name: "K", models: "selected" }],
-])("a bad %s is told at its field: %j", (field, fields) => {
+])("shows an error for an invalid %s next to its field: %j", (field, fields) => {
   expect(Object.keys((read(fields) as { errors: object }).errors)).toEqual([field]);
 });

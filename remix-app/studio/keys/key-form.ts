@@ -9,7 +9,7 @@ const amount = z.preprocess(blank, z.string().optional()).transform((text) => te
 const lines = z.preprocess(blank, z.string().optional()).transform((text) => text?.split(/[\s,]+/).filter(Boolean));
 const day = z.preprocess(blank, z.iso.date({ error: "Enter a day" }).optional());
 
-/** What the form of a new key posts: texts, which {@link newKeySchema} then judges. */
+/** The fields of a new key's form as strings, which {@link newKeySchema} then validates. */
 const form = z.object({
   name: z.string().default(""),
   environment: z.preprocess(blank, z.string().optional()),
@@ -45,7 +45,7 @@ export type KeyFormResult = { key: NewKey } | { errors: Record<string, string> }
 /**
  * Reads the form of a new key.
  * @param choices of the form's model picker
- * @returns the key asked for, or one message per field, by its name
+ * @returns the requested key, or one message per field, by name
  */
 export function readKeyForm(fields: FormData, choices: ModelChoices): KeyFormResult {
   const allowedModels = choices.mode === "selected" ? [...choices.allow] : undefined;

@@ -39,7 +39,7 @@ test("what was spent this month is next to its budget, exact on hover", () => {
   expect(show({ ...key, budget: null, spentThisMonthUsd: null })).toContain("not shown");
 });
 
-test("names that are written from right to left turn no figure beside them around", () => {
+test("names in a right-to-left script do not reverse the figures next to them", () => {
   const shown = show(key);
   expect(shown).toContain('<bdi class="text-muted">ייבוא</bdi>');
   expect(shown).toContain("<bdi>bound to ספר חשבונות</bdi> · ");

@@ -13,7 +13,7 @@ const states = { active: "Active", replaced: "Replaced", expired: "Expired", rev
 
 const modelsNamed = 3;
 
-/** Whether a key still opens anything. */
+/** Returns whether a key still works. */
 export function isLive({ state }: Pick<KeySummary, "state">): boolean {
   return state === "active" || state === "replaced";
 }
@@ -41,7 +41,7 @@ function modelWords(models: readonly string[]): string {
 export interface KeyListProps {
   keys: KeySummary[];
   mayRotate: boolean;
-  /** Of the list. */
+  /** The path of the list. */
   path: string;
   /** The query string of the list's current page. */
   page: string;
@@ -123,7 +123,7 @@ function Expiry({ data: { agent, expiresAt }, now }: { data: KeySummary; now: st
   return at ? <Moment at={at} now={now} /> : "never";
 }
 
-/** What was spent of the budget, if there is one; no amount where the workspace hides what providers charge. */
+/** Shows the spend against the budget, if there is one. Shows no amount if the workspace hides provider costs. */
 function KeySpend({ data: { spentThisMonthUsd, budget } }: { data: KeySummary }) {
   return budget ? (
     <>
@@ -144,7 +144,7 @@ export function KeyRevocation({
   id: string;
   name: string;
   isAgent: boolean;
-  /** Address of the list that it is on. */
+  /** The URL of the key's list. */
   here: string;
 }) {
   return (

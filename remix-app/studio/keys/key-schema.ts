@@ -9,13 +9,13 @@ import { budgetAmount } from "../budgets/budget-amount.ts";
 
 const perMinute = z.number().int().min(1).max(1_000_000_000);
 
-/** One address, or a network as CIDR with no bits set beside its prefix. */
+/** An IP address, or a CIDR network without bits set after its prefix. */
 const address = z.string().max(64).refine(isNetworkAddress, "must be an address or a network, such as 192.0.2.0/24");
 
-/** Later moments have no year of four digits, in UTC, which is how times are written. */
+/** Later times need a year of more than four digits in UTC, the format in which times are written. */
 const lastMoment = Date.parse("9999-12-31T23:59:59Z");
 
-/** The body that asks for a new key, as parseBudgets reads it. */
+/** The body that creates a key, as read by parseBudgets. */
 export const newKeySchema = z.strictObject({
   name: z.string().trim().min(1).max(100).refine(isReadable, "must be one line of characters that can be seen"),
   environment: z
@@ -36,20 +36,19 @@ export const newKeySchema = z.strictObject({
   tokensPerMinute: perMinute.nullish(),
   monthlyBudgetUsd: budgetAmount.nullish(),
   allowedAddresses: z.array(address).max(100).nullish(),
-  /** Calls with members or tools that the provider would not get are refused. */
+  /** Refuses requests with parameters or tools that the provider would not receive. */
   strict: z.boolean().nullish(),
-  /** The entity label of all its runs, whose budget can then refuse its calls. */
+  /** The entity label of all its runs, whose budget can then refuse its requests. */
   entityId: z.string().regex(labelPattern).nullish(),
 });
 
 export type NewKey = z.infer<typeof newKeySchema>;
 
-/** The body that asks for a rotation. */
 export const rotationSchema = z.strictObject({ overlapSeconds: z.number().int().min(0).max(86_400).default(0) });
 
 const moment = exactUtcText.nullable();
 
-/** A key as its managers see it; the answer of `ai.key_summary`. */
+/** A key as shown to its managers, as returned by `ai.key_summary`. */
 export const keySummary = z.object({
   id: z.uuid(),
   name: z.string(),
@@ -68,18 +67,20 @@ export const keySummary = z.object({
   entityId: z.string().nullable(),
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
-  /** Exact text, of this UTC month, with the keys that it replaced; null where provider cost is hidden. */
+  /**
+   * An exact string: the spend in this UTC month, including the keys that it replaced. Null if provider cost is hidden.
+   */
   spentThisMonthUsd: amountText.nullable(),
   /** The coding agent that renews it, and when its login ends; null once that has ended. */
   agent: z.object({ tool: agentTool, host: z.string(), endsAt: moment }).nullable(),
   externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),
-  /** Exact texts. */
+  /** Exact strings. */
   budget: z.object({ limitUsd: amountText, spentUsd: amountText.nullable() }).nullable(),
 });
 
 export type KeySummary = z.infer<typeof keySummary>;
 
-/** A page of keys, and whether the workspace may make more. */
+/** A page of keys, and whether the workspace may create more. */
 export const keyPage = z.object({
   approval: z.object({ approvedAt: exactUtcText }).nullable(),
   keys: z.array(keySummary),
@@ -87,13 +88,13 @@ export const keyPage = z.object({
 });
 export type KeyPage = z.output<typeof keyPage>;
 
-/** A new key, in the only answer that ever holds its secret. */
+/** A new key, in the only response that ever contains its secret. */
 export const issuedKey = z.object({ key: keySummary, secret: z.string() });
 export type IssuedKey = z.output<typeof issuedKey>;
 
 /**
- * Whether a text is one address, or a network in CIDR notation without bits after its prefix, as Postgres accepts it.
- * IPv4 in the spelling of an IPv6 socket (RFC 4291, 2.5.5.2) is none: callers have it as IPv4, and no key would match.
+ * Returns whether a text is an IP address, or a CIDR network without bits after its prefix, as accepted by Postgres.
+ * Rejects IPv4 addresses written as IPv6 (RFC 4291, 2.5.5.2): callers have them as IPv4, so no request would match.
  */
 export function isNetworkAddress(text: string): boolean {
   const [, address = "", prefix] = /^([^/]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text) ?? [];
@@ -103,11 +104,11 @@ export function isNetworkAddress(text: string): boolean {
   return length <= bits.length && !bits.slice(length).includes("1");
 }
 
-/** Returns an address's bits as digits, or null if a caller cannot have it. */
+/** Returns an address's bits as digits, or null if no caller can have it. */
 function bitsOf(address: string): string | null {
   if (isIPv4(address)) return digits(address.split(".").map(Number), 8);
   if (!isIPv6(address) || address.includes("%")) return null;
-  // URL writes each IPv6 address in one way (RFC 5952).
+  // URL normalizes IPv6 addresses (RFC 5952).
   const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
   const [head = "", tail] = canonical.split("::");
   const groups = (part: string) => part.split(":").filter(Boolean);

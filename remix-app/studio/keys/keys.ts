@@ -56,7 +56,7 @@ function refused(outcome: Refusal, { requestId }: AppLoadContext): Response {
   return problem(code, { requestId, detail });
 }
 
-/** An id that is none names no key. */
+/** A malformed id is answered like an unknown key. */
 function requireKeyId(keyId: string, context: AppLoadContext): void {
   if (!z.uuid().safeParse(keyId).success) throw refused("not_found", context);
 }
@@ -72,9 +72,9 @@ function readIssued(
 }
 
 /**
- * Makes a key. Its text is in the answer and nowhere else.
- * @returns the key, or the models of its list that are not in the catalogue; no key exists then
- * @throws Response 403 FORBIDDEN without permission or approval, 400 where the app is not linked, 409 above 200 keys
+ * Creates a key. Its secret is in the result and nowhere else.
+ * @returns the key, or the models on its list that are not in the catalogue, in which case no key is created
+ * @throws Response 403 FORBIDDEN without permission or approval, 400 if the app is not linked, 409 above 200 keys
  */
 export async function createKey(
   context: AppLoadContext,
@@ -88,9 +88,9 @@ export async function createKey(
 }
 
 /**
- * Puts a new key in the place of another, with every limit, binding and spent amount of it.
- * @param options.overlapSeconds how long the old one lives on, 0–86,400
- * @throws Response as {@link createKey}; 404 for another workspace's key, 409 for one that has ended
+ * Replaces a key with a new one that has the same limits, bindings and spend.
+ * @param options.overlapSeconds how long the old one remains valid, 0–86,400
+ * @throws Response like {@link createKey}; 404 for another workspace's key, 409 for a revoked or expired one
  */
 export async function rotateKey(
   context: AppLoadContext,
@@ -103,7 +103,7 @@ export async function rotateKey(
   return readIssued(answer, { context, text: made.text });
 }
 
-/** Ends a key at once. @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE */
+/** Revokes a key immediately. @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE */
 export async function revokeKey(
   context: AppLoadContext,
   { keyId, ...member }: StudioMember & { keyId: string },
@@ -129,8 +129,8 @@ export async function requireKey(
 }
 
 /**
- * A page of a workspace's keys, the newest first, and whether it may make more.
- * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 403 FORBIDDEN, 503 UNAVAILABLE
+ * Returns a page of a workspace's keys, newest first, and whether it may create more.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is not ours, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function listKeys(
   context: AppLoadContext,
@@ -144,7 +144,6 @@ export async function listKeys(
   return { approval: answer.approval, keys, nextCursor };
 }
 
-/** The columns of the keys' file. */
 export const keyColumns: CsvColumn<KeySummary>[] = [
   { name: "name", value: ({ name }) => name },
   { name: "prefix", value: ({ prefix }) => prefix },

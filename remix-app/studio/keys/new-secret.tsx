@@ -1,14 +1,14 @@
 import { Notice } from "../../ui/notice.tsx";
 import { Snippet } from "../../ui/snippet.tsx";
 
-/** A key's text, on the one page that ever shows it, with what to do next. */
+/** Shows a key's secret, on the only page that ever does, with what to do next. */
 export function NewSecret({
   secret,
   model,
   baseUrl,
 }: {
   secret: string;
-  /** One that the key can call. */
+  /** A model that the key can call. */
   model: string;
   baseUrl: string;
 }) {

@@ -2,10 +2,10 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { listPlaygroundModels } from "../playground/list-models.ts";
 import type { KeySummary } from "./key-schema.ts";
 
-/** Stands in the snippets where nobody could say which model there is. */
+/** The placeholder in snippets if no model is known. */
 const unknownModel = "MODEL_ID";
 
-/** A chat model that a new key can call, for the snippets beside it: what they say runs as it stands. */
+/** Returns a chat model that a new key can call, so that the snippets next to it work unchanged. */
 export async function sampleModel(
   context: AppLoadContext,
   { key, workspaceId, signal }: { key: Pick<KeySummary, "allowedModels">; workspaceId: string; signal: AbortSignal },

@@ -11,7 +11,7 @@ const model = (id: string, granted = true) => ({
 });
 const options = { models: [model("a/chat-1.5"), model("b", false), model("c")] };
 
-/** What a browser sends of a picker: its hidden fields, and the boxes that are ticked. */
+/** Returns what a browser sends from a picker: its hidden fields and the ticked boxes. */
 function sent(view: ReturnType<typeof pickerView>, changes: Record<string, string | null> = {}) {
   const form = new FormData();
   form.set("models", view.mode);
@@ -27,7 +27,7 @@ function sent(view: ReturnType<typeof pickerView>, changes: Record<string, strin
   return readModelChoices(form);
 }
 
-test("models are the catalogue's, and those of the list that have left it; what can be used comes first", () => {
+test("lists the catalogue's models and selected ones that have left it, usable models first", () => {
   const rows = modelRows(options, ["gone", "c", "gone"]);
   expect(rows.map(({ id, kind }) => [id, kind])).toEqual([
     ["a/chat-1.5", "chat"],
@@ -38,7 +38,7 @@ test("models are the catalogue's, and those of the list that have left it; what 
   for (const { id } of rows) expect(modelField("allow", id)).toMatch(/^[a-z][a-z0-9_]{0,63}$/);
 });
 
-test("a search looks in names and ids, and keeps the selection that it hides", () => {
+test("a search covers names and ids, and keeps selected models that it hides", () => {
   const rows = modelRows(options, []);
   const ids = (term: string) => pickerView(rows, { ...choicesOf({ allowed: null }), term }).rows.map(({ id }) => id);
   expect([ids("MODEL B"), ids("a/"), ids("none")]).toEqual([["b"], ["a/chat-1.5"], []]);
@@ -52,24 +52,27 @@ test.each([
   [modelsShown, [modelsShown]],
   [modelsShown + 1, [modelsShown, 1]],
   [2 * modelsShown + 1, [modelsShown, modelsShown, 1]],
-])("of %d models a page has 25, none is lost, and selecting one on each page selects all of them", (length, sizes) => {
-  const rows = modelRows({ models: Array.from({ length }, (_, n) => model(`m${n}`)) }, []);
-  const seen: string[][] = [];
-  let view = pickerView(rows, { ...choicesOf({ allowed: null }), mode: "selected" });
-  for (;;) {
-    const [first] = view.rows;
-    seen.push(view.rows.map(({ id }) => id));
-    const tick = { [first?.fields.allow ?? ""]: first?.id ?? "" };
-    const { choices, shows } = sent(view, { ...tick, intent: view.hasNext ? "next" : "save" });
-    expect(shows).toBe(view.hasNext);
-    const { hasNext } = view;
-    view = pickerView(rows, choices);
-    if (!hasNext) break;
-  }
-  expect(seen.map((page) => page.length)).toEqual(sizes);
-  expect(seen.flat()).toEqual(rows.map(({ id }) => id));
-  expect(view.allow).toEqual(seen.map(([first]) => first));
-});
+])(
+  "with %d models a page has 25, none is lost, and selecting one on each page selects all of them",
+  (length, sizes) => {
+    const rows = modelRows({ models: Array.from({ length }, (_, n) => model(`m${n}`)) }, []);
+    const seen: string[][] = [];
+    let view = pickerView(rows, { ...choicesOf({ allowed: null }), mode: "selected" });
+    for (;;) {
+      const [first] = view.rows;
+      seen.push(view.rows.map(({ id }) => id));
+      const tick = { [first?.fields.allow ?? ""]: first?.id ?? "" };
+      const { choices, shows } = sent(view, { ...tick, intent: view.hasNext ? "next" : "save" });
+      expect(shows).toBe(view.hasNext);
+      const { hasNext } = view;
+      view = pickerView(rows, choices);
+      if (!hasNext) break;
+    }
+    expect(seen.map((page) => page.length)).toEqual(sizes);
+    expect(seen.flat()).toEqual(rows.map(({ id }) => id));
+    expect(view.allow).toEqual(seen.map(([first]) => first));
+  },
+);
 
 test("a box that is cleared on another page stays cleared", () => {
   const rows = modelRows(options, ["a/chat-1.5", "c"]);

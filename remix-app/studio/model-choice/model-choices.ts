@@ -1,14 +1,14 @@
 import { maxTermLength } from "../../http/search-params.ts";
 import { type ModelMark, type ModelRow, modelField } from "./model-options.ts";
 
-/** The state of a form's model picker: the whole selection, and the page of the list that it shows. */
+/** The state of a form's model picker: the complete selection, and the visible page of the list. */
 export interface ModelChoices {
   mode: "all" | "selected";
   /** Selected ids on all pages. */
   allow: readonly string[];
   deny: readonly string[];
   term: string;
-  /** From 0. */
+  /** Zero-based. */
   page: number;
 }
 
@@ -16,14 +16,17 @@ export interface ModelChoices {
 export interface PickerView extends ModelChoices {
   rows: (ModelRow & { fields: Record<ModelMark, string> })[];
   hidden: { name: string; value: string }[];
-  /** Models that match the term. */
+  /** The number of models that match the search term. */
   count: number;
   /** Whether the list is longer than a page, so that searching helps. */
   searchable: boolean;
   hasNext: boolean;
 }
 
-/** Fields of a form with a picker: two lists of up to a hundred models, and what else the form has. */
+/**
+ * The maximum number of fields in a form with a picker: two lists of up to a hundred models, plus the form's other
+ * fields.
+ */
 export const pickerFields = 260;
 
 export const modelsShown = 25;
@@ -40,8 +43,8 @@ export function choicesOf({
 }
 
 /**
- * Reads a picker's fields. `shows` is whether the form was sent to search or turn a page: by a button of the picker, or
- * by Enter in its search field.
+ * Reads a picker's fields. `shows` tells whether the form was sent to search or change the page, by one of the picker's
+ * buttons or by Enter in its search field.
  */
 export function readModelChoices(form: FormData): { choices: ModelChoices; shows: boolean } {
   const text = (name: string) => String(form.get(name) ?? "").trim();
@@ -57,7 +60,7 @@ export function readModelChoices(form: FormData): { choices: ModelChoices; shows
   return { choices: { mode, allow: marked("allow"), deny: marked("deny"), term, page }, shows };
 }
 
-/** A page of the models that match a picker's term in name or id. */
+/** Returns a page of the models whose name or id matches the picker's search term. */
 export function pickerView(all: readonly ModelRow[], choices: ModelChoices): PickerView {
   const term = choices.term.toLowerCase();
   const found = all.filter(({ id, name }) => id.toLowerCase().includes(term) || name.toLowerCase().includes(term));

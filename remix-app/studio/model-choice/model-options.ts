@@ -13,7 +13,7 @@ const options = z.object({
       id: z.string(),
       name: z.string(),
       kind: z.enum(["chat", "embedding", "speech"]),
-      /** Whether the plan, or a grant to this workspace alone, allows it. */
+      /** Whether the plan, or a grant to this workspace only, allows it. */
       granted: z.boolean(),
       /** Whether the workspace's policy allows it. */
       permitted: z.boolean(),
@@ -21,7 +21,7 @@ const options = z.object({
   ),
 });
 
-/** What the lists of a workspace's policy and keys can choose from, and what its plan sets. */
+/** The models that the lists of a workspace's policy and keys can choose from, and the limits of its plan. */
 export type ModelOptions = Omit<z.infer<typeof options>, "outcome">;
 
 /** @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
@@ -63,7 +63,10 @@ export function modelRows({ models }: Pick<ModelOptions, "models">, named: reado
   return [...models, ...gone].toSorted((a, b) => Number(isFirst(b)) - Number(isFirst(a)));
 }
 
-/** Returns the form field of a model's mark. It has a hash of the id, since field names allow no dots or slashes. */
+/**
+ * Returns the form field for a model's mark. It contains a hash of the id, because field names allow no dots or
+ * slashes.
+ */
 export function modelField(mark: ModelMark, id: string): string {
   return `${mark}_${createHash("sha256").update(id).digest("hex").slice(0, 24)}`;
 }

@@ -7,7 +7,7 @@ import type { ModelRow } from "./model-options.ts";
 
 const kinds = { chat: "Text", embedding: "Embeddings", speech: "Speech" } as const;
 
-/** Says why a model cannot be called even if the list allows it. */
+/** Returns why a model cannot be called even if the list allows it. */
 function obstacle({ kind, granted, permitted }: ModelRow, plan: string | null, heedsPolicy: boolean): string | null {
   if (kind === null) return "No longer in the catalogue";
   if (!granted) return `Not granted by the plan${plan ? ` ${plan}` : ""}`;
@@ -15,8 +15,8 @@ function obstacle({ kind, granted, permitted }: ModelRow, plan: string | null, h
 }
 
 /**
- * Chooses models within a form, without scripts too: searching and turning pages send the form, which comes back with
- * everything that was typed and selected.
+ * Lets a person choose models within a form, also without JavaScript: searching and changing the page send the form,
+ * which returns with everything that was typed and selected.
  */
 export function ModelPicker({
   view,
@@ -30,12 +30,12 @@ export function ModelPicker({
   view: PickerView;
   plan: string | null;
   legend: string;
-  /** Of the two modes. */
+  /** The labels of the two modes. */
   words: Record<PickerView["mode"], string>;
   /** Whether models can also be denied, as in a policy. Keys only allow, and follow the policy. */
   denies?: boolean;
   error: string | undefined;
-  /** Where searching and paging send the form; by default where the form goes. */
+  /** Where searching and paging send the form. Defaults to the form's own target. */
   formAction?: string;
 }) {
   const { rows, hidden, term, page, count, searchable, hasNext } = view;
@@ -150,7 +150,7 @@ function Mark({
   field: string;
   id: string;
   marked: boolean;
-  /** Whether it counts only with “Only selected models”; otherwise it cannot be ticked. */
+  /** Whether the list applies only with “Only selected models”; otherwise its boxes are disabled. */
   selects?: boolean;
   children: ReactNode;
 }) {
@@ -172,7 +172,7 @@ function Mark({
   );
 }
 
-/** The button that Enter presses in a form with a picker, whose own buttons come before the form's. */
+/** Renders the button that Enter presses in a form with a picker, because the picker's own buttons come first. */
 export function DefaultSubmit({ children }: { children: string }) {
   return (
     <button type="submit" tabIndex={-1} aria-hidden="true" className="sr-only">

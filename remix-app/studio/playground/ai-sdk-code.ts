@@ -1,7 +1,7 @@
 import type { ChatBody, ChatMessage } from "./chat-message.ts";
 import { typescriptKey, typescriptLiteral } from "./literal.ts";
 
-/** A chat as code of the AI SDK, which has names of its own for what OpenAI's clients call otherwise. */
+/** Returns a chat request as code for the AI SDK, which names some parameters differently from OpenAI's clients. */
 export function aiSdkChat(body: ChatBody, baseUrl: string): string {
   const { model, messages, temperature, max_completion_tokens, tools = [], response_format: format } = body;
   const instructions = messages.flatMap((message) => (message.role === "system" ? [message.content] : []));
@@ -52,7 +52,7 @@ interface FunctionTool {
   parameters?: unknown;
 }
 
-/** What is no function is the gateway's own tool, or refused by it. */
+/** Anything but a function is a tool of the gateway itself, or rejected by it. */
 function functionOf(tool: unknown): FunctionTool[] {
   const named = (tool as { function?: Partial<FunctionTool> } | null)?.function;
   return typeof named?.name === "string" ? [{ ...named, name: named.name }] : [];

@@ -5,7 +5,7 @@ import type { RunFacts } from "./run-facts.ts";
 
 const counts = new Intl.NumberFormat("en");
 
-/** What an answer used and cost, and where the run stands. */
+/** Shows an answer's usage and cost, with a link to its run. */
 export function AnswerFacts({ facts, workspaceId }: { facts: RunFacts; workspaceId: string }) {
   const { runId, inputTokens, outputTokens, costUsd, billedCredits, latencyMs, firstTokenMs } = facts;
   return (
@@ -40,7 +40,7 @@ function durationOf(milliseconds: number): string {
 }
 
 /**
- * An answer that was to be JSON, and whether it is what was asked for.
+ * Shows an answer that had to be JSON, and whether it matches the request.
  * @param props.schemaValid the gateway's verdict; undefined if it has none, so only the JSON syntax is checked
  */
 export function StructuredAnswer({ text, schemaValid }: { text: string; schemaValid: boolean | undefined }) {

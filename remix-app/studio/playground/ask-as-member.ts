@@ -3,12 +3,12 @@ import { askGateway, headersForClient } from "../../gateway/ask-gateway.ts";
 import { problem } from "../../http/problem.ts";
 import { setApprovalProof } from "../../supabase/data-api.ts";
 
-/** What the playground asks of the gateway, and where. */
+/** The playground's calls and their gateway paths. */
 export const endpoints = { chat: "/chat/completions", speech: "/audio/speech", embeddings: "/embeddings" } as const;
 
 export type PlaygroundEndpoint = keyof typeof endpoints;
 
-/** By what its runs are told from others in reports. */
+/** Identifies its runs in reports. */
 const feature = "playground";
 
 type Asked = { workspaceId: string; signal: AbortSignal } & (
@@ -17,10 +17,10 @@ type Asked = { workspaceId: string; signal: AbortSignal } & (
 );
 
 /**
- * Asks the AI gateway in the name of the member whose request this is, by their own session, which never reaches the
- * browser; the gateway judges it again. What is asked is a run of the workspace as any other.
- * @returns the gateway's own word, refusals too, streams as they come
- * @throws Response 503 UNAVAILABLE where it was not reached
+ * Calls the AI gateway as the member who sent this request, with their own session, which never reaches the browser.
+ * The gateway authorizes the call itself. The call is a normal run of the workspace.
+ * @returns the gateway's own response, also if it refuses; streams are passed on
+ * @throws Response 503 UNAVAILABLE if it was not reached
  */
 export async function askAsMember(context: AppLoadContext, asked: Asked): Promise<Response> {
   const { requestId, session } = context;
@@ -35,7 +35,7 @@ export async function askAsMember(context: AppLoadContext, asked: Asked): Promis
   const { path, signal } = asked;
   const call = "body" in asked ? { method: "POST" as const, body: asked.body } : { method: "GET" as const };
   const answer = await askGateway(context, { ...call, path, headers, signal });
-  // What does not name our request is not of the gateway itself.
+  // A response without our request id did not come from the gateway itself.
   if (answer?.headers.get("x-request-id") !== requestId) {
     await answer?.body?.cancel();
     throw problem("UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });

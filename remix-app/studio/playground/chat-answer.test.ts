@@ -19,7 +19,7 @@ async function dataOf(chunks: Uint8Array[]): Promise<string[]> {
 }
 
 describe("events", () => {
-  test("are the same wherever the bytes are cut", async () => {
+  test("are the same however the bytes are split", async () => {
     const text =
       'data: {"a":"日本 😀"}\n\n: comment\r\nevent: x\r\ndata: one\r\ndata:two\r\n\r\n\n\ndata: [DONE]\n\ndata: cut';
     const bytes = new TextEncoder().encode(text);
@@ -34,7 +34,7 @@ describe("events", () => {
 });
 
 describe("an answer", () => {
-  test("is put together from its chunks, calls of tools and what it cost included", () => {
+  test("is assembled from its chunks, with tool calls and cost", () => {
     const { take, answer } = createChatAnswer();
     const chunks = [
       { choices: [{ delta: { role: "assistant", content: "" } }] },
@@ -64,7 +64,7 @@ describe("an answer", () => {
     });
   });
 
-  test("that came whole is read alike", () => {
+  test("that is not streamed is read the same way", () => {
     const message = { role: "assistant", content: null, refusal: "No.", tool_calls: null };
     const whole = JSON.stringify({ choices: [{ message, finish_reason: "stop" }], platform: { run_id: "r" } });
     expect(readWholeAnswer(whole)).toMatchObject({
@@ -75,7 +75,7 @@ describe("an answer", () => {
     expect(() => readWholeAnswer("{}")).toThrow();
   });
 
-  test("tells its facts in headers and as a run, too", () => {
+  test("has its facts also in headers and as a run", () => {
     const headers = { "x-platform-run-id": "r", "x-platform-input-tokens": "7", "x-platform-billed-credits": "0.5" };
     expect(factsOfHeaders(new Headers(headers))).toMatchObject({ runId: "r", inputTokens: 7, billedCredits: "0.5" });
     expect(factsOfRun({ id: "r", status: "running" })).toBeNull();

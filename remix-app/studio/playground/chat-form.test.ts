@@ -30,15 +30,15 @@ const asked: ChatMessage[] = [
   },
 ];
 
-describe("the form of the chat", () => {
-  test("says no more than it holds", () => {
+describe("the chat form", () => {
+  test("omits empty settings", () => {
     expect(read({ system: " ", temperature: "", tools: "", format: "text", schema })).toEqual({
       body: { model: "m", messages: [{ role: "user", content: "Hi" }] },
       added: [{ role: "user", content: "Hi" }],
     });
   });
 
-  test("becomes one request with its settings, the conversation in it", () => {
+  test("becomes one request with its settings and the conversation", () => {
     const tools = '[{"type":"function","function":{"name":"f"}}]';
     const earlier: ChatMessage[] = [
       { role: "user", content: "One" },
@@ -80,11 +80,11 @@ describe("the form of the chat", () => {
     [{ format: "json_schema", schema: "null" }, ["schema"]],
     [{ format: "text", schema: "nonsense" }, []],
     [{ model: "", prompt: " " }, ["model", "prompt"]],
-  ] as [Record<string, string>, string[]][])("%j is wrong in %j", ([fields, wrong]) => {
+  ] as [Record<string, string>, string[]][])("reports for %j errors in %j", ([fields, wrong]) => {
     expect(errorsOf(fields)).toEqual(wrong);
   });
 
-  test("wants a result for each call of a tool before it goes on", () => {
+  test("requires a result for each tool call before it continues", () => {
     expect(read({ result0: "sunny" }, asked)).toEqual({ errors: { result1: "Enter the tool’s result." } });
     expect(read({ result0: "sunny", result1: "dry" }, asked)).toMatchObject({
       added: [
@@ -105,8 +105,8 @@ describe("the form of the chat", () => {
   });
 });
 
-describe("the forms of one question", () => {
-  test("take what the gateway takes, and no more", () => {
+describe("the single-question forms", () => {
+  test("accept exactly what the gateway accepts", () => {
     const speech = (input: string) => readSpeechForm(formOf({ model: "m", voice: "v", format: "wav", input }));
     expect(speech("😀".repeat(maxSpeechCharacters))).toHaveProperty("body.response_format", "wav");
     expect(speech("x".repeat(maxSpeechCharacters + 1))).toHaveProperty("errors.input");

@@ -1,6 +1,6 @@
 import { type ChatBody, type ChatMessage, openToolCalls } from "./chat-message.ts";
 
-/** The fields of the playground's chat; results of tools are `result0`, `result1` … in the calls' order. */
+/** The fields of the playground's chat. Tool results are `result0`, `result1` … in the order of the calls. */
 export type ChatField =
   | "model"
   | "system"
@@ -14,11 +14,11 @@ export type ChatField =
 
 export type FieldErrors = Record<string, string>;
 
-/** Of an answer, as the gateway takes them. */
+/** Limits of an answer, as in the gateway. */
 export const outputTokens = { default: 2_048, max: 32_768 } as const;
 export const maxTemperature = 2;
 
-/** What the schema of an answer is called; providers ask for a name and make nothing of it. */
+/** The name of an answer's schema. Providers require a name but do not use it. */
 const schemaName = "answer";
 
 type Settings = Omit<ChatBody, "messages" | "stream">;
@@ -40,8 +40,8 @@ export function readChatForm(
 }
 
 /**
- * What the form asks for at this moment, to be shown as code: what cannot be read is left out. Where nothing is typed it
- * is the last question again, or a greeting.
+ * Returns the request in the form's current state, to be shown as code. Omits unreadable fields. If nothing is typed,
+ * uses the last question again, or a greeting.
  */
 export function draftChat(form: FormData, conversation: readonly ChatMessage[]): ChatBody {
   const { model, ...rest } = readSettings(form, {});
@@ -127,7 +127,7 @@ function parseJson(text: string): { value?: unknown; fault?: string } {
   }
 }
 
-/** NaN where it is no number. */
+/** @returns NaN if it is not a number */
 function readNumber(form: FormData, name: ChatField): number | undefined {
   const text = textOf(form, name).trim();
   return text === "" ? undefined : Number(text);
@@ -135,6 +135,6 @@ function readNumber(form: FormData, name: ChatField): number | undefined {
 
 function textOf(form: FormData, name: string): string {
   const value = form.get(name);
-  // Forms are sent with CRLF, and read from the page with LF.
+  // Forms send CRLF, while the page's own values have LF.
   return typeof value === "string" ? value.replaceAll("\r\n", "\n") : "";
 }

@@ -1,7 +1,10 @@
 import { mergeDelta, wholeMessage } from "#shared/chat-delta.ts";
 import { factsOfPlatform, parseAnswer, type RunFacts } from "./run-facts.ts";
 
-/** A call of one of the caller's own functions, as models make it; `arguments` is whatever text the model wrote. */
+/**
+ * A model's call of one of the caller's own functions. `arguments` is the text that the model wrote, which may not be
+ * valid.
+ */
 export interface ToolCall {
   id: string;
   type: "function";
@@ -15,13 +18,13 @@ export type AssistantMessage = {
   tool_calls?: ToolCall[];
 };
 
-/** What has been said so far, in OpenAI's shape; the system prompt is a setting and stands apart. */
+/** A message so far, in OpenAI's format. The system prompt is a setting and is kept separately. */
 export type ChatMessage =
   | { role: "user"; content: string }
   | AssistantMessage
   | { role: "tool"; tool_call_id: string; content: string };
 
-/** The body of a chat completion as the playground asks for it. */
+/** The body of a chat completion as sent by the playground. */
 export interface ChatBody {
   model: string;
   messages: ({ role: "system"; content: string } | ChatMessage)[];
@@ -34,7 +37,7 @@ export interface ChatBody {
     | { type: "json_schema"; json_schema: { name: string; schema: Record<string, unknown>; strict: boolean } };
 }
 
-/** The calls that wait for a result before the conversation can go on. */
+/** Returns the tool calls that need a result before the conversation can continue. */
 export function openToolCalls(conversation: readonly ChatMessage[]): readonly ToolCall[] {
   const last = conversation.at(-1);
   return last?.role === "assistant" ? (last.tool_calls ?? []) : [];
@@ -44,9 +47,9 @@ export function openToolCalls(conversation: readonly ChatMessage[]): readonly To
 export interface Entry {
   message: ChatMessage;
   facts?: RunFacts | undefined;
-  /** That the answer was to be JSON. */
+  /** Whether the answer had to be JSON. */
   structured?: boolean | undefined;
-  /** Why the answer is not all that it might be. */
+  /** Why the answer may be incomplete. */
   note?: string | undefined;
 }
 
@@ -55,7 +58,7 @@ const finishes: Record<string, string> = {
   content_filter: "Ended by the provider’s content filter.",
 };
 
-/** An answer that has ended well, as a part of the conversation. */
+/** Returns a completed answer as an entry of the conversation. */
 export function answerEntry({ message, facts, finish }: ChatAnswer, body: ChatBody): Entry {
   return {
     message,
@@ -65,17 +68,17 @@ export function answerEntry({ message, facts, finish }: ChatAnswer, body: ChatBo
   };
 }
 
-/** An answer as far as it has come. */
+/** An answer as far as it has been received. */
 export interface ChatAnswer {
   message: AssistantMessage;
-  /** Of a whole answer alone. */
+  /** Only set for a complete answer. */
   facts?: RunFacts;
   finish?: string;
-  /** What the gateway said instead of going on. */
+  /** The gateway's error, if it stopped early. */
   error?: unknown;
 }
 
-/** Puts an answer together from the chunks of its stream. Unknown things in them are passed over. */
+/** Assembles an answer from the chunks of its stream. Ignores unknown fields. */
 export function createChatAnswer(): { take: (data: string) => void; answer: () => ChatAnswer } {
   const merged: Record<string, unknown> = {};
   let facts: RunFacts | undefined;
@@ -103,7 +106,7 @@ export function createChatAnswer(): { take: (data: string) => void; answer: () =
   };
 }
 
-/** Reads a whole answer as the events of its stream. @throws Error if it is not a completion */
+/** Reads a non-streamed answer as the events of a stream. @throws Error if it is not a completion */
 export function readWholeAnswer(text: string): ChatAnswer {
   const { choices, platform } = parseAnswer(text);
   const [{ message, finish_reason }] = choices;

@@ -12,21 +12,21 @@ import { chatCode } from "./request-code.ts";
 import { useChat } from "./use-chat.ts";
 import { formOf, typedIn, usePanelForm } from "./use-panel-form.ts";
 
-/** Of longer answers the beginning is read out; all of it stands in the conversation. */
+/** Only the beginning of longer answers is announced to screen readers; the whole text is in the conversation. */
 const heardCharacters = 600;
 
 export interface PanelProps<Answered> {
   workspaceId: string;
   gatewayUrl: string;
-  /** Those of the panel's kind; at least one. */
+  /** Models of the panel's kind; at least one. */
   models: readonly PlaygroundModel[];
-  /** What the form was answered with, where no script sent it. */
+  /** The result of the form, if it was posted without JavaScript. */
   answered: Answered | undefined;
 }
 
 /**
- * A conversation with a model. Without its script the form is posted, and the whole answer comes with the page; with it
- * answers come as they are written.
+ * Renders a conversation with a model. Without JavaScript the form is posted and the page contains the whole answer.
+ * With it, answers are streamed.
  */
 export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<ChatAnswered>) {
   const chat = useChat(workspaceId, { entries: answered?.entries ?? [], failure: answered?.failure ?? null });
@@ -62,7 +62,7 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
     const answer = await chat.send({ ...read.body, stream: true }, read.added);
     setHeard(answer ? wordsFor(answer) : "There is no answer.");
     if (answer) return setTyped(withoutResults);
-    // What was typed stays, unless something else has been typed since.
+    // Restores the typed text, unless something else has been typed since.
     const restored = fieldOf(form.current, "prompt");
     if (restored?.value === "") restored.value = String(fields.get("prompt") ?? "");
     setTyped((now) => ({ ...typedIn(fields), ...now, prompt: restored?.value ?? "" }));
@@ -118,12 +118,12 @@ function fieldOf(form: HTMLFormElement | null, name: string): HTMLTextAreaElemen
   return form?.querySelector(`textarea[name=${name}]`) ?? null;
 }
 
-/** Those of one round are not those of the next. */
+/** Drops the results of one round, because the next round has its own. */
 function withoutResults(typed: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(typed).filter(([name]) => !name.startsWith("result")));
 }
 
-/** An answer for those who hear it: once, when it is whole. */
+/** Returns a completed answer for screen readers, announced once. */
 function wordsFor({ message, note }: Entry): string {
   const calls = message.role === "assistant" ? (message.tool_calls ?? []) : [];
   const asked = calls.map(({ function: { name } }) => `The model calls ${name} and waits for its result.`);

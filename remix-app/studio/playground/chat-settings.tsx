@@ -13,7 +13,6 @@ interface ChatSettingsProps {
   errors: FieldErrors;
 }
 
-/** What an answer depends on beside what is said. */
 export function ChatSettings({ models, typed, errors }: ChatSettingsProps) {
   return (
     <fieldset className="min-w-0 space-y-4">
@@ -83,7 +82,7 @@ const schemaExample = `{
   "additionalProperties": false
 }`;
 
-/** What is seldom needed, behind its name. It opens where there is reason to, and closes for the reader alone. */
+/** Hides rarely needed settings. Opens if there is a reason, and closes only when the person closes it. */
 function Disclosure({ label, open, children }: { label: string; open: boolean; children: ReactNode }) {
   const [shown, setShown] = useState(open);
   useEffect(() => {

@@ -2,21 +2,21 @@ import { type ReactNode, useEffect, useRef } from "react";
 import { AnswerFacts, StructuredAnswer } from "./answer-facts.tsx";
 import type { AssistantMessage, ChatMessage, Entry } from "./chat-message.ts";
 
-/** Closer to its end than this, the conversation follows what comes. */
+/** Within this distance of its end, the conversation scrolls along with new text. */
 const nearEndPx = 48;
 
 interface ConversationProps {
   entries: readonly Entry[];
-  /** What has come of the answer under way. */
+  /** The part of the current answer received so far. */
   coming: AssistantMessage | null;
   workspaceId: string;
 }
 
-/** What has been said, as text and nothing else. It scrolls by itself, so that what is below stays where it is. */
+/** Shows the conversation as plain text. It has its own scrolling, so that the content below does not move. */
 export function Conversation({ entries, coming, workspaceId }: ConversationProps) {
   const region = useRef<HTMLElement>(null);
   const follows = useRef(true);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: whatever is added moves the end
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each addition moves the end
   useEffect(() => {
     if (follows.current && region.current) region.current.scrollTop = region.current.scrollHeight;
   }, [entries, coming]);
@@ -93,7 +93,7 @@ function Words({ message }: { message: ChatMessage }) {
   );
 }
 
-/** JSON as people read it; what is none, as it came. */
+/** Indents JSON, and returns any other text unchanged. */
 function indented(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);

@@ -1,7 +1,7 @@
 import type { Embedded } from "./form-answer.ts";
 import { factsOfPlatform, parseAnswer } from "./run-facts.ts";
 
-/** Reads an answer with embeddings. @throws Error for what is none */
+/** Reads an answer with embeddings. @throws Error if it is not one */
 export function readEmbedded(text: string, texts: string[]): Embedded {
   const { data, platform } = parseAnswer(text);
   const vectors = data.map(({ embedding }: { embedding: number[] }) => embedding);
@@ -9,7 +9,7 @@ export function readEmbedded(text: string, texts: string[]): Embedded {
   return { texts, vectors, facts: factsOfPlatform(platform) };
 }
 
-/** How alike two texts are by their vectors, from -1 to 1. */
+/** Returns the similarity of two texts' vectors, from -1 to 1. */
 export function cosine(one: readonly number[], other: readonly number[]): number {
   let product = 0;
   let oneSquared = 0;

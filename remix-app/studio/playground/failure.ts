@@ -1,8 +1,8 @@
-/** Why there is no answer, for people. */
+/** Why a request failed, for display. */
 export interface Failure {
   /** What happened, and what to do. */
   sentence: string;
-  /** To quote; absent where nobody was reached. */
+  /** To quote; absent if no server was reached. */
   requestId?: string | undefined;
 }
 
@@ -42,7 +42,7 @@ const sentences: Record<string, string | ((told: Told) => string)> = {
   AUTH_UNAVAILABLE: (told) => `Your sign-in can’t be checked right now. Try again ${when(told)}.`,
 };
 
-/** What the gateway or our own server said, in a sentence. */
+/** Returns one sentence for an error of the gateway or our own server. */
 export function failureOf(told: Told): Failure {
   const { code = "" } = told;
   const known = Object.hasOwn(sentences, code) ? sentences[code] : undefined;
@@ -50,7 +50,6 @@ export function failureOf(told: Told): Failure {
   return { sentence, requestId: told.requestId };
 }
 
-/** Reads an answer that is none, whichever of our two servers gave it. */
 export async function readFailure(response: Response): Promise<Failure> {
   const body = await response.json().catch(() => null);
   return failureOf({
@@ -61,12 +60,12 @@ export async function readFailure(response: Response): Promise<Failure> {
   });
 }
 
-/** An error event in the middle of a stream. */
+/** Returns the failure for an error event within a stream. */
 export function failureInStream(error: unknown): Failure {
   return failureOf({ status: 200, ...toldIn(error) });
 }
 
-/** Nobody answered at all. */
+/** No server answered. */
 export const unreached: Failure = {
   sentence: "The server couldn’t be reached. Check your connection, then try again.",
 };

@@ -9,16 +9,16 @@ interface Answered {
   failure: Failure | null;
 }
 
-/** What a posted form of the chat is answered with: all that was said, its own part included. */
+/** The result of a posted chat form: the whole conversation, including its own message. */
 export interface ChatAnswered extends Answered {
   kind: "chat";
   entries: Entry[];
 }
 
 export interface Spoken {
-  /** Of the browser's memory, or the sound itself as a data URL. */
+  /** An object URL, or the audio itself as a data URL. */
   src: string;
-  /** Where the sound as it came is another than what plays. */
+  /** Set if the original audio differs from what plays. */
   download?: string;
   format: "wav" | "pcm";
   facts: RunFacts;

@@ -30,7 +30,10 @@ const listed = z.object({
  */
 export type PlaygroundModel = z.infer<typeof listed>["data"][number];
 
-/** The models that a member may use in a workspace, in the gateway's order; null where the gateway could not tell. */
+/**
+ * Returns the models that a member can use in a workspace, in the gateway's order, or null if the gateway did not
+ * answer.
+ */
 export async function listPlaygroundModels(
   context: AppLoadContext,
   { workspaceId, signal }: { workspaceId: string; signal: AbortSignal },

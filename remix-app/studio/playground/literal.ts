@@ -1,7 +1,7 @@
 const identifier = /^[A-Za-z_$][\w$]*$/;
 const lineWidth = 80;
 
-/** A JSON value as Python writes it. JSON's escapes in strings are Python's too. */
+/** Formats a JSON value as Python. JSON's string escapes are valid in Python too. */
 export function pythonLiteral(value: unknown, indent = 0): string {
   if (value === null) return "None";
   if (value === true) return "True";
@@ -9,14 +9,13 @@ export function pythonLiteral(value: unknown, indent = 0): string {
   return compose(value, { indent, step: 4, write: pythonLiteral, key: (name) => JSON.stringify(name) });
 }
 
-/** A JSON value as TypeScript writes it. */
 export function typescriptLiteral(value: unknown, indent = 0): string {
   return compose(value, { indent, step: 2, write: typescriptLiteral, key: typescriptKey });
 }
 
-/** The name of a member as TypeScript writes it. */
+/** Formats a property name as TypeScript. */
 export function typescriptKey(name: string): string {
-  // Written plainly, it would be the object's prototype.
+  // Without quotes and brackets, it would set the object's prototype.
   if (name === "__proto__") return '["__proto__"]';
   return identifier.test(name) ? name : JSON.stringify(name);
 }

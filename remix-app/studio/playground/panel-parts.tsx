@@ -9,7 +9,7 @@ import type { Failure } from "./failure.ts";
 import type { PlaygroundModel } from "./list-models.ts";
 import type { CodeSample } from "./request-code.ts";
 
-/** Which of a panel's models is asked. The chosen one stays a choice where a search left it out. */
+/** Selects one of a panel's models. The chosen one stays selectable even if a search excludes it. */
 export function ModelSelect({ models, chosen }: { models: readonly PlaygroundModel[]; chosen: string | undefined }) {
   return (
     <Select name="model" label="Model" defaultValue={chosen}>
@@ -23,7 +23,7 @@ export function ModelSelect({ models, chosen }: { models: readonly PlaygroundMod
   );
 }
 
-/** The present request as code to take away, one language open at a time. */
+/** Shows the current request as code, one language at a time. */
 export function CodeSamples({ samples }: { samples: readonly CodeSample[] }) {
   return (
     <section aria-labelledby="playground-code" className="rounded-card border border-line bg-surface p-4 sm:p-5">
@@ -48,7 +48,7 @@ export function CodeSamples({ samples }: { samples: readonly CodeSample[] }) {
   );
 }
 
-/** Why the answer is missing, and what to quote. */
+/** Shows why the answer is missing, and the request id to quote. */
 export function FailureNotice({ failure }: { failure: Failure | null }) {
   if (!failure) return null;
   return (
@@ -66,12 +66,12 @@ export function FailureNotice({ failure }: { failure: Failure | null }) {
   );
 }
 
-/** The errors of a panel's form. Each attempt moves the focus to them. */
+/** Shows the errors of a panel's form. Each attempt moves the focus to them. */
 export function FormErrors({ errors, attempts }: { errors: FieldErrors; attempts: number }) {
   return <ErrorSummary key={attempts} id="playground-error" fields={errors} />;
 }
 
-/** Sends, and stops what is under way. The button that was pressed stays, so that the focus does. */
+/** Sends, or stops the current request. The pressed button stays, so that it keeps the focus. */
 export function SendBar({ label, busy, stop }: { label: string; busy: boolean; stop: () => void }) {
   return (
     <>
@@ -84,7 +84,7 @@ export function SendBar({ label, busy, stop }: { label: string; busy: boolean; s
           variant="secondary"
           aria-keyshortcuts="Escape"
           onClick={({ currentTarget }) => {
-            // This button goes, and the focus with it.
+            // This button is removed, so the focus has to move.
             currentTarget.form?.querySelector<HTMLButtonElement>("button[aria-disabled]")?.focus();
             stop();
           }}
@@ -98,13 +98,13 @@ export function SendBar({ label, busy, stop }: { label: string; busy: boolean; s
 }
 
 interface ComposerProps {
-  /** The calls that wait for results. */
+  /** The calls that need results. */
   calls: readonly ToolCall[];
   typed: Record<string, string>;
   errors: FieldErrors;
 }
 
-/** What comes next: a message, or the results of the tools that the model has called. */
+/** Renders the next input: a message, or the results of the tools that the model called. */
 export function Composer({ calls, typed, errors }: ComposerProps) {
   if (calls.length === 0) {
     return <TextArea name="prompt" label="Message" defaultValue={typed.prompt} error={errors.prompt} />;

@@ -71,7 +71,7 @@ function ask({
   });
 }
 
-/** Of a form of the page. */
+/** Form fields of the page. */
 const settings = { model: "demo-chat", format: "text" };
 
 const chat = (content: string, more: object = {}) => ({
@@ -85,8 +85,8 @@ const codeOf = async (response: Response) => {
   return [response.status, body.code ?? body.error?.code];
 };
 
-describe("the playground's way to the gateway", () => {
-  test("is the member's own: a run of the workspace, metered and billed, told from others by its feature", async () => {
+describe("the playground's gateway route", () => {
+  test("acts as the member: a metered and billed run of the workspace, marked by its feature", async () => {
     const requestId = randomUUID();
     const other = await createGatewayTenant();
     const headers = {
@@ -114,7 +114,7 @@ describe("the playground's way to the gateway", () => {
     await other.close();
   });
 
-  test("streams the gateway's bytes, as they come", async () => {
+  test("streams the gateway's bytes as they arrive", async () => {
     const body = { ...chat("Grüße, 日本 😀 [[words=100]]"), model: "demo-paced", stream: true };
     const straight = await fetch(`${ai}/v1/chat/completions`, {
       method: "POST",
@@ -136,16 +136,16 @@ describe("the playground's way to the gateway", () => {
     const content = (text: string) =>
       text.replace(/event: response\.completed\ndata: .*\n/, "").replaceAll(/"created":\d+/g, '"created":0');
     expect(content(arrivals.map(({ text }) => text).join(""))).toBe(content(await straight.text()));
-    // A hundred words at 20 ms: those in the middle were not kept for the end, however many a busy machine reads at once.
+    // A hundred words at 20 ms. The stream was not buffered, even if a busy machine reads several chunks together.
     const [first, last] = [arrivals[0], arrivals.at(-1)];
     expect((last?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThan(1_000);
     expect(arrivals.length).toBeGreaterThan(10);
   });
 
-  test("takes the provider's call along when the page leaves, and what was used is metered", async () => {
+  test("cancels the provider's call when the page is left, and meters the usage", async () => {
     const requestId = randomUUID();
     const leaving = new AbortController();
-    const body = { ...chat("go on"), model: "demo-paced", stream: true };
+    const body = { ...chat("continue"), model: "demo-paced", stream: true };
     const response = await ask({ body, headers: { "x-request-id": requestId }, signal: leaving.signal });
     const reader = response.body?.getReader();
     for (let read = 0; read < 5; read += 1) await reader?.read();
@@ -158,7 +158,7 @@ describe("the playground's way to the gateway", () => {
     expect(charged).toBe(run.billed_credits);
   });
 
-  test("leads to speech and embeddings too, and nowhere else", async () => {
+  test("serves speech and embeddings too, and nothing else", async () => {
     const speech = await ask({ endpoint: "speech", body: { input: "Hello" } });
     expect([speech.status, speech.headers.get("content-type")]).toEqual([200, "audio/wav"]);
     expect(speech.headers.get("x-platform-run-id")).toMatch(/^[0-9a-f-]{36}$/);
@@ -176,7 +176,7 @@ describe("the playground's way to the gateway", () => {
     expect([get.status, get.headers.get("allow")]).toEqual([405, "POST"]);
   });
 
-  test("passes the gateway's own refusals on, with the request's id", async () => {
+  test("passes on the gateway's own refusals with the request's id", async () => {
     const requestId = randomUUID();
     const headers = { "x-request-id": requestId };
     const refused = await ask({ headers, body: chat("x", { model: "no-such-model" }) });
@@ -192,7 +192,7 @@ describe("the playground's way to the gateway", () => {
     ]);
   });
 
-  test("says what is used up, and when to come again", async () => {
+  test("says which limit is reached, and when to retry", async () => {
     const poor = await createGatewayTenant({ credits: "0.00000001" });
     await poor.db.query(
       `insert into public.workspace_members (workspace_id, user_id, role_id)
@@ -210,7 +210,7 @@ describe("the playground's way to the gateway", () => {
     await poor.close();
   });
 
-  test("takes bodies of 64 KiB, and not a byte more", async () => {
+  test("accepts bodies of 64 KiB, and not one byte more", async () => {
     const bodyOf = (bytes: number) => {
       const frame = JSON.stringify(chat(""));
       return JSON.stringify(chat("x".repeat(bytes - frame.length)));
@@ -220,8 +220,8 @@ describe("the playground's way to the gateway", () => {
   });
 });
 
-describe("who may not", () => {
-  test("other sites, in whatever form", async () => {
+describe("access is refused for", () => {
+  test("other sites, with any content type", async () => {
     const requestId = randomUUID();
     const crossing: Record<string, string>[] = [
       { "sec-fetch-site": "cross-site", origin: "https://evil.test" },
@@ -237,7 +237,7 @@ describe("who may not", () => {
     expect(await tenant.db.query("select from ai.runs where request_id = $1", [requestId])).toEqual([]);
   });
 
-  test("nobody, strangers, and members whose role lacks use_ai_studio", async () => {
+  test("anonymous callers, strangers, and members whose role lacks use_ai_studio", async () => {
     expect(await codeOf(await ask({ cookie: "" }))).toEqual([401, "UNAUTHENTICATED"]);
     await tenant.db.query(
       "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, 'reader', '{}')",
@@ -251,7 +251,7 @@ describe("who may not", () => {
     await other.close();
   });
 
-  test("the page of another account, from which this browser has switched since", async () => {
+  test("a page of another account, which this browser has since switched from", async () => {
     const requestId = randomUUID();
     const call = { "x-request-id": requestId, "x-page-account": randomUUID() };
     expect(await codeOf(await ask({ headers: call }))).toEqual([409, "CONFLICT"]);
@@ -272,7 +272,7 @@ describe("who may not", () => {
     expect((await member.post(page, ofAnother)).status).toBe(409);
   });
 
-  test("members who owe a second factor", async () => {
+  test("members with a pending second factor", async () => {
     const owing = await signedInMember({ before: requireMfa });
     expect(await codeOf(await ask({ cookie: owing.cookie() }))).toEqual([403, "MFA_REQUIRED"]);
     const page = await owing.get(`/workspaces/${tenant.workspaceId}/ai/playground`);
@@ -280,10 +280,10 @@ describe("who may not", () => {
   });
 });
 
-describe("the page without scripts", () => {
+describe("the page without JavaScript", () => {
   const page = (kind = "chat") => `/workspaces/${tenant.workspaceId}/ai/playground?kind=${kind}`;
 
-  test("holds neither token nor key, and offers what the workspace may use", async () => {
+  test("contains neither token nor key, and offers the models that the workspace can use", async () => {
     const { status, text } = await member.get(page("speech"));
     expect(status).toBe(200);
     expect(text).toContain("demo-speech");
@@ -292,7 +292,7 @@ describe("the page without scripts", () => {
     expect(text).not.toMatch(/sb_secret_|ttr_ai_/);
   });
 
-  test("answers a form whole, goes on with what was said, and keeps what was typed where it fails", async () => {
+  test("answers a form with the whole answer, continues the conversation, and keeps typed values on failure", async () => {
     const tools = JSON.stringify([{ type: "function", function: { name: "weather" } }]);
     const first = await member.post(page(), { ...settings, tools, prompt: 'call weather with {"city":"Rome"}' });
     expect(first.words).toContain("Calls weather");
@@ -314,7 +314,7 @@ describe("the page without scripts", () => {
     expect([wrong.status, wrong.words]).toEqual([400, expect.stringContaining("Enter a temperature from 0 to 2")]);
   });
 
-  test("speaks within the page, as long as that is short", async () => {
+  test("plays short speech within the page", async () => {
     const fields = { model: "demo-speech", voice: "Puck", format: "wav" };
     const { text } = await member.post(page("speech"), { ...fields, input: "Hello" });
     expect(text).toMatch(/<audio[^>]*src="data:audio\/wav;base64,UklGR/);

@@ -115,7 +115,7 @@ function codeOf(samples: CodeSample[], label: string): string {
 
 let modules = 0;
 
-/** Runs a snippet of TypeScript as it stands, but for where its file goes. */
+/** Runs a TypeScript snippet unchanged, apart from its output path. */
 async function run(code: string): Promise<unknown> {
   modules += 1;
   const file = path.join(folder, `snippet-${modules}.mjs`);
@@ -134,7 +134,7 @@ async function run(code: string): Promise<unknown> {
   return received[0]?.body;
 }
 
-/** What a shell makes of a curl line: the data, byte for byte. */
+/** Returns the data of a curl command as a shell passes it on, byte for byte. */
 function dataOfCurl(code: string): unknown {
   const script = `curl() { while [ $# -gt 0 ]; do [ "$1" = -d ] && printf %s "$2"; shift; done; }\n${code}`;
   const { stdout, status } = spawnSync("sh", ["-c", script], { encoding: "utf8" });
@@ -142,7 +142,7 @@ function dataOfCurl(code: string): unknown {
   return JSON.parse(stdout);
 }
 
-/** Reads a literal of Python's that has no more than JSON has. */
+/** Parses a Python literal limited to JSON's types. */
 function readPython(code: string): unknown {
   const words: Record<string, string> = { True: "true", False: "false", None: "null" };
   const json = code
@@ -151,12 +151,12 @@ function readPython(code: string): unknown {
   return JSON.parse(json);
 }
 
-/** What a literal of TypeScript's stands for. */
+/** Evaluates a TypeScript literal. */
 function readTypescript(code: string): unknown {
   return JSON.parse(runInNewContext(`JSON.stringify((${code}))`));
 }
 
-/** The keyword arguments of the one call in a snippet of Python. */
+/** Returns the keyword arguments of the only call in a Python snippet. */
 function argumentsOfPython(code: string): Record<string, unknown> {
   const [, call = ""] = /create\(\n([\s\S]*?)^\)/m.exec(code) ?? [];
   const starts = [...call.matchAll(/^ {4}(\w+)=/gm)];
@@ -173,19 +173,19 @@ function argumentsOfPython(code: string): Record<string, unknown> {
 }
 
 describe.each(bodies)("%s as code", (_, body) => {
-  test("of curl sends that very body", () => {
+  test("for curl sends exactly that body", () => {
     expect(dataOfCurl(codeOf(chatCode(body, baseUrl), "curl"))).toEqual(body);
   });
 
-  test("of Python sends that very body", () => {
+  test("for Python sends exactly that body", () => {
     expect(argumentsOfPython(codeOf(chatCode(body, baseUrl), "Python"))).toEqual(body);
   });
 
-  test("of TypeScript sends that very body", async () => {
+  test("for TypeScript sends exactly that body", async () => {
     expect(await run(codeOf(chatCode(body, baseUrl), "TypeScript"))).toEqual(body);
   });
 
-  test("of the AI SDK sends that body, by the SDK's names for the same", async () => {
+  test("for the AI SDK sends that body under the SDK's parameter names", async () => {
     const sent = (await run(codeOf(chatCode(body, baseUrl), "AI SDK"))) as Record<string, unknown>;
     const { max_tokens, tool_choice, stream_options: __, ...rest } = sent;
     expect(tool_choice ?? "auto").toBe("auto");
@@ -197,7 +197,7 @@ describe("speech and embeddings as code", () => {
   const speech = { model: "demo-speech", input: hostile, voice: "Kore", response_format: "wav" } as const;
   const embeddings = { model: "demo-embedding", input: ["one", hostile] };
 
-  test("send those very bodies", async () => {
+  test("send exactly those bodies", async () => {
     for (const [body, samples] of [
       [speech, speechCode(speech, baseUrl)],
       [embeddings, embeddingsCode(embeddings, baseUrl)],
@@ -212,7 +212,7 @@ describe("speech and embeddings as code", () => {
 });
 
 describe("a literal", () => {
-  test("is the value that it stands for, whatever the value", () => {
+  test("is read back as its value, for any value", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (given) => {
         const value = JSON.parse(JSON.stringify(given));
@@ -222,7 +222,7 @@ describe("a literal", () => {
     );
   });
 
-  test("of a member called __proto__ is a member", () => {
+  test("keeps a member named __proto__ as a member", () => {
     const value = JSON.parse('{"__proto__": {"a": 1}}');
     expect(JSON.stringify(readTypescript(typescriptLiteral(value)))).toBe(JSON.stringify(value));
   });

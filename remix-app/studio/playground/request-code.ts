@@ -19,7 +19,9 @@ export interface EmbeddingsBody {
   input: string[];
 }
 
-/** A chat as code of four kinds; each takes the key from the environment and sends the very body. */
+/**
+ * Returns a chat request as code in four variants. Each reads the key from the environment and sends exactly this body.
+ */
 export function chatCode(body: ChatBody, baseUrl: string): CodeSample[] {
   const call = "client.chat.completions.create";
   const python = body.stream
@@ -44,7 +46,6 @@ console.log(answer.choices[0].message.content);`;
   ];
 }
 
-/** Speech as code. */
 export function speechCode(body: SpeechBody, baseUrl: string): CodeSample[] {
   const call = "client.audio.speech.create";
   const file = `speech.${body.response_format}`;
@@ -64,7 +65,7 @@ await writeFile("${file}", new Uint8Array(await speech.arrayBuffer()));`,
   ];
 }
 
-/** Embeddings as code. The `openai` clients ask for base64 by themselves, and answer numbers all the same. */
+/** Returns an embeddings request as code. The `openai` clients request base64 by default, but still return numbers. */
 export function embeddingsCode(body: EmbeddingsBody, baseUrl: string): CodeSample[] {
   const call = "client.embeddings.create";
   return [

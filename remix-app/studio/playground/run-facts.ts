@@ -1,21 +1,21 @@
 import { formatDecimal, parseDecimal } from "#shared/decimal.ts";
 import { readDecimalText } from "#shared/usd-amount.ts";
 
-/** What is told of a run beside its answer: for show alone, the run's page has the last word. */
+/** Facts about a run next to its answer. For display only; the run's page is authoritative. */
 export interface RunFacts {
   runId?: string | undefined;
   inputTokens?: number | undefined;
   outputTokens?: number | undefined;
-  /** Exact decimal texts. */
+  /** Exact decimal strings. */
   costUsd?: string | undefined;
   billedCredits?: string | undefined;
   latencyMs?: number | undefined;
   firstTokenMs?: number | undefined;
-  /** Whether a structured answer keeps to its schema; absent where nobody can tell. */
+  /** Whether a structured answer matches its schema; absent if unknown. */
   schemaValid?: boolean | undefined;
 }
 
-/** JSON.parse with the source text of primitives, which the compiler's library and older browsers do not know yet. */
+/** JSON.parse with the source text of primitives, which TypeScript's library and older browsers lack. */
 const parse = JSON.parse as (
   text: string,
   reviver: (key: string, value: unknown, context?: { source?: string }) => unknown,
@@ -23,8 +23,7 @@ const parse = JSON.parse as (
 const amounts = new Set(["provider_cost_usd", "billed_credits", "costUsd", "billedCredits"]);
 
 /**
- * Parses an answer in which a run's amounts become texts with the digits they were written with, which a float would
- * not keep.
+ * Parses an answer with a run's amounts as strings, which keep digits that a float would lose.
  * @throws SyntaxError
  */
 export function parseAnswer(text: string): ReturnType<typeof JSON.parse> {
@@ -33,7 +32,7 @@ export function parseAnswer(text: string): ReturnType<typeof JSON.parse> {
   );
 }
 
-/** Of the `platform` of an answer that {@link parseAnswer} read. */
+/** Returns the facts in the `platform` field of an answer that {@link parseAnswer} read. */
 export function factsOfPlatform(platform: unknown): RunFacts {
   const { run_id, usage, provider_cost_usd, billed_credits, latency_ms, schema_valid } = recordOf(platform);
   const { input_tokens, output_tokens } = recordOf(usage);
@@ -48,7 +47,6 @@ export function factsOfPlatform(platform: unknown): RunFacts {
   };
 }
 
-/** Of an answer that says it in headers. */
 export function factsOfHeaders(headers: Headers): RunFacts {
   const value = (name: string) => headers.get(`x-platform-${name}`) ?? undefined;
   return {
@@ -61,7 +59,7 @@ export function factsOfHeaders(headers: Headers): RunFacts {
   };
 }
 
-/** Of a run as the API shows it and {@link parseAnswer} read it, once it has ended; null while it runs. */
+/** Returns the facts of a completed run from the API, as read by {@link parseAnswer}, or null while it is running. */
 export function factsOfRun(run: unknown): RunFacts | null {
   const { id, status, inputTokens, outputTokens, costUsd, billedCredits, latencyMs } = recordOf(run);
   if (typeof id !== "string" || status === "running") return null;
@@ -84,7 +82,7 @@ function numberOf(value: unknown): number | undefined {
   return typeof number === "number" && Number.isFinite(number) ? number : undefined;
 }
 
-/** The same number without an exponent or needless zeros. */
+/** Formats a number without an exponent or unneeded zeros. */
 function decimalOf(value: unknown): string | undefined {
   const exact = typeof value === "string" || typeof value === "number" ? readDecimalText(String(value)) : null;
   return exact === null ? undefined : formatDecimal(parseDecimal(exact));

@@ -43,7 +43,7 @@ const facts = z.object({
   firstTokenMs: count,
   schemaValid: z.boolean().optional(),
 });
-/** A conversation as the form carries it: the browser's own, shown to nobody else. */
+/** The conversation carried in the form. It belongs to the browser and is shown only there. */
 const carried = z
   .string()
   .transform((text, { addIssue }) => {
@@ -65,7 +65,7 @@ const carried = z
     ),
   );
 
-/** Answers a posted form of the playground, where no script has sent it: with the whole answer, or with what is wrong. */
+/** Answers a playground form posted without JavaScript, with the whole answer or the errors. */
 export async function answerForm(context: AppLoadContext, posted: PostedForm): Promise<FormAnswer> {
   const { kind, form } = posted;
   const { conversation: _, ...typed } = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
@@ -73,7 +73,7 @@ export async function answerForm(context: AppLoadContext, posted: PostedForm): P
   if (kind === "speech") return { kind, ...known, ...(await speak(context, posted)) };
   if (kind === "embeddings") return { kind, ...known, ...(await embed(context, posted)) };
   const said = await chat(context, posted);
-  // The conversation holds it by now, so it isn’t sent again.
+  // The conversation now contains the message, so it is not sent again.
   return { kind, ...known, ...(said.failure || said.errors ? {} : { typed: withoutSaid(typed) }), ...said };
 }
 
@@ -150,7 +150,9 @@ function withoutSaid(typed: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(typed).filter(([name]) => name !== "prompt" && !name.startsWith("result")));
 }
 
-/** For how many days a workspace keeps what is said in its runs; null if it keeps nothing or the setting cannot be read. */
+/**
+ * Returns for how many days a workspace stores run content, or null if it stores none or the setting cannot be read.
+ */
 export async function keptDays(
   context: AppLoadContext,
   member: { userId: string; workspaceId: string },

@@ -1,13 +1,12 @@
 import type { FieldErrors } from "./chat-form.ts";
 import type { EmbeddingsBody, SpeechBody } from "./request-code.ts";
 
-/** As the gateway takes them. */
+/** The gateway's limit. */
 export const maxSpeechCharacters = 10_000;
-/** About a minute: what a page without scripts can carry in itself. */
+/** About a minute: as much as a page without JavaScript can embed. */
 export const maxPlainSpeechCharacters = 1_000;
 export const maxEmbeddedTexts = 20;
 
-/** Reads the form for speech. */
 export function readSpeechForm(
   form: FormData,
   { maxCharacters = maxSpeechCharacters } = {},
@@ -22,7 +21,7 @@ export function readSpeechForm(
   return Object.keys(errors).length > 0 ? { errors } : { body: draftSpeech(form) };
 }
 
-/** What the form asks for at this moment, to be shown as code. */
+/** Returns the request in the form's current state, to be shown as code. */
 export function draftSpeech(form: FormData): SpeechBody {
   return {
     model: textOf(form, "model"),
@@ -32,7 +31,7 @@ export function draftSpeech(form: FormData): SpeechBody {
   };
 }
 
-/** Reads the form for embeddings: one text a line. */
+/** Reads the embeddings form: one text per line. */
 export function readEmbeddingsForm(form: FormData): { body: EmbeddingsBody } | { errors: FieldErrors } {
   const texts = linesOf(form);
   const errors: FieldErrors = {
@@ -43,7 +42,7 @@ export function readEmbeddingsForm(form: FormData): { body: EmbeddingsBody } | {
   return Object.keys(errors).length > 0 ? { errors } : { body: draftEmbeddings(form) };
 }
 
-/** As {@link draftSpeech}. */
+/** Like {@link draftSpeech}. */
 export function draftEmbeddings(form: FormData): EmbeddingsBody {
   const texts = linesOf(form);
   return { model: textOf(form, "model"), input: texts.length > 0 ? texts : ["Hello"] };

@@ -12,7 +12,7 @@ import { draftSpeech, maxPlainSpeechCharacters, maxSpeechCharacters, readSpeechF
 import { formOf, usePanelForm } from "./use-panel-form.ts";
 import { useSingle } from "./use-single.ts";
 
-/** Text to be spoken, and a player. */
+/** Renders a form for text to speak, and a player. */
 export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<SpeechAnswered>) {
   const { answer, failure, waiting, send, stop } = useSingle<Spoken>(
     `/api/v1/workspaces/${workspaceId}/ai/playground/speech`,
@@ -93,7 +93,7 @@ function Player({ spoken, workspaceId }: { spoken: Spoken; workspaceId: string }
   return (
     <section aria-label="Sound" className="space-y-3 rounded-card border border-line bg-surface p-4">
       {playable ? (
-        // biome-ignore lint/a11y/useMediaCaption: its words stand in the field above
+        // biome-ignore lint/a11y/useMediaCaption: its words are in the field above
         <audio controls src={src} aria-label="Text spoken" className="block w-full" />
       ) : (
         <p className="text-muted">Browsers can’t play raw audio. Download it instead.</p>
@@ -124,7 +124,10 @@ const sampleRate = 24_000;
 const bytesPerSample = 2;
 const headerBytes = 44;
 
-/** The header that makes raw samples a WAV file, which browsers play (RIFF, "Multimedia Programming Interface" 1.0). */
+/**
+ * Returns the header that makes raw samples a WAV file, which browsers can play (RIFF, "Multimedia Programming
+ * Interface" 1.0).
+ */
 function wavHeader(sampleBytes: number): Uint8Array<ArrayBuffer> {
   const header = new DataView(new ArrayBuffer(headerBytes));
   const text = (at: number, letters: string) => {

@@ -3,7 +3,7 @@ import { type ChatAnswer, type ChatBody, createChatAnswer } from "./chat-message
 import { type Failure, failureInStream, readFailure, unreached } from "./failure.ts";
 import { factsOfRun, parseAnswer, type RunFacts } from "./run-facts.ts";
 
-/** How a streamed answer ended, with what had come of it by then. */
+/** How a streamed answer ended, with what had arrived by then. */
 export interface StreamedChat {
   answer: ChatAnswer;
   failure?: Failure | undefined;
@@ -15,8 +15,8 @@ const settleTries = 10;
 const settleWaitMs = 400;
 
 /**
- * Asks for an answer by our own server and reads it as it comes.
- * @param options.onProgress is told that there is more, and how to look at it
+ * Requests an answer through our own server and reads it as it arrives.
+ * @param options.onProgress is called when more has arrived, with a function that returns the answer so far
  */
 export async function streamChat(options: {
   url: string;
@@ -46,11 +46,11 @@ export async function streamChat(options: {
   const { facts, error, ...rest } = answer();
   if (error) return { answer: rest, failure: { requestId, ...failureInStream(error) }, stopped: false };
   if (!facts) return { answer: rest, failure: { sentence: cutOff, requestId }, stopped: false };
-  // As it was here, so that the first token comes within the whole; the run's page has the gateway's own times.
+  // Measured here, so that the time to the first token is within the total. The run's page has the gateway's own times.
   return { answer: { ...rest, facts: { ...facts, firstTokenMs, latencyMs: elapsedMs() } }, stopped: false };
 }
 
-/** Posts to our own server as its pages do, and says whose page this is. */
+/** Posts to our own server as its pages do, and names the page's account. */
 export function postJson(
   url: string,
   { body, requestId, signal }: { body: object; requestId: string; signal: AbortSignal },
@@ -62,8 +62,8 @@ export function postJson(
 }
 
 /**
- * Fetches from our own server. A session that needs its second step reloads the page, which leads into the challenge and
- * back to the page.
+ * Fetches from our own server. If the session needs its second step, reloads the page, which redirects to the challenge
+ * and back.
  */
 async function ask(url: string, init: RequestInit = {}): Promise<Response> {
   const response = await fetch(url, init);
@@ -79,8 +79,8 @@ async function ask(url: string, init: RequestInit = {}): Promise<Response> {
 }
 
 /**
- * What a run came to that ended without telling so itself, by its request.
- * @returns null where it is not to be had in good time
+ * Finds the facts of a run that ended without reporting them, by its request id.
+ * @returns null if they are not available in time
  */
 export async function findRunFacts(workspaceId: string, requestId: string): Promise<RunFacts | null> {
   for (let tries = 0; tries < settleTries; tries += 1) {
@@ -107,7 +107,7 @@ function hasBegun({ message }: ChatAnswer): boolean {
 
 const lineBreaks = /\r\n|\n|\r/;
 
-/** Reads server-sent events (WHATWG HTML, 9.2.6) as they come: the data of each, until the stream ends. */
+/** Reads server-sent events (WHATWG HTML, 9.2.6) as they arrive. Yields the data of each until the stream ends. */
 export async function* eventData(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const reader = stream.pipeThrough(new TextDecoderStream() as TransformStream<Uint8Array, string>).getReader();
   let rest = "";
@@ -115,7 +115,7 @@ export async function* eventData(stream: ReadableStream<Uint8Array>): AsyncGener
   try {
     for (let read = await reader.read(); !read.done; read = await reader.read()) {
       const held = rest + read.value;
-      // A carriage return at the end may be half of a line break.
+      // A trailing carriage return may be half of a line break.
       const whole = held.endsWith("\r") ? held.slice(0, -1) : held;
       const lines = whole.split(lineBreaks);
       rest = (lines.pop() ?? "") + held.slice(whole.length);

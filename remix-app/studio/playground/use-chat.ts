@@ -3,13 +3,13 @@ import { type AssistantMessage, answerEntry, type ChatBody, type ChatMessage, ty
 import type { Failure } from "./failure.ts";
 import { findRunFacts, type StreamedChat, streamChat } from "./stream-chat.ts";
 
-/** A conversation in this browser, and nowhere else. */
+/** A conversation stored only in this browser. */
 export interface Chat {
   entries: readonly Entry[];
-  /** What has come of the answer under way; null where none is. */
+  /** The part of the current answer received so far, or null if there is none. */
   coming: AssistantMessage | null;
   failure: Failure | null;
-  /** @returns the answer as far as it came; null where nothing did, and then nothing was said */
+  /** @returns the answer as far as it arrived, or null if nothing did; then the conversation is unchanged */
   send: (body: ChatBody, added: readonly ChatMessage[]) => Promise<Entry | null>;
   stop: () => void;
   clear: () => void;
@@ -17,7 +17,7 @@ export interface Chat {
 
 const nothing: AssistantMessage = { role: "assistant", content: null };
 
-/** @param initial what was said before this script ran */
+/** @param initial the conversation before this script ran */
 export function useChat(workspaceId: string, initial: { entries: readonly Entry[]; failure: Failure | null }): Chat {
   const [entries, setEntries] = useState(initial.entries);
   const [coming, setComing] = useState<AssistantMessage | null>(null);
@@ -53,7 +53,7 @@ export function useChat(workspaceId: string, initial: { entries: readonly Entry[
     return entry;
   }
 
-  /** A stopped run tells its cost to nobody: it is asked for once it is settled. */
+  /** A stopped run reports no cost in its stream, so it is fetched once the run is settled. */
   async function tellWhatItCost(requestId: string, entry: Entry): Promise<void> {
     const facts = await findRunFacts(workspaceId, requestId);
     if (facts) setEntries((now) => now.map((each) => (each === entry ? { ...entry, facts } : each)));
@@ -77,7 +77,7 @@ export function useChat(workspaceId: string, initial: { entries: readonly Entry[
 
 const stoppedAtOnce = "Stopped before the first token. What the provider had already done is listed under Runs.";
 
-/** Calls of tools that have not come whole are nobody's to answer. */
+/** Incomplete tool calls are dropped, because they cannot be answered. */
 function entryOf({ answer, failure, stopped }: StreamedChat, body: ChatBody): Entry | null {
   if (!stopped && !failure) return answerEntry(answer, body);
   const { content, refusal } = answer.message;
@@ -86,7 +86,7 @@ function entryOf({ answer, failure, stopped }: StreamedChat, body: ChatBody): En
   return { message, note: stopped ? "Stopped. What you received is metered." : "The answer was cut off here." };
 }
 
-/** Many events come between two pictures; one is painted. */
+/** Several events may arrive between two frames, so only one render is scheduled. */
 function paintedOnce(): (paint: () => void) => void {
   let waiting = false;
   return (paint) => {

@@ -1,10 +1,10 @@
 import { type FormEvent, type KeyboardEvent, useEffect, useState } from "react";
 import type { FieldErrors } from "./chat-form.ts";
 
-/** What a panel's form holds and what is wrong with it, and its keys: Ctrl+Enter sends, Escape stops. */
+/** Manages a panel's form: its values, its errors and its shortcuts. Ctrl+Enter sends, Escape stops. */
 export function usePanelForm(options: {
   initial: { typed: Record<string, string>; errors: FieldErrors };
-  /** An answer is under way. */
+  /** A request is in progress. */
   busy: boolean;
   stop: () => void;
 }) {
@@ -24,7 +24,7 @@ export function usePanelForm(options: {
     typed,
     setTyped,
     errors,
-    /** Counts attempts, so that each takes the focus to what is wrong anew. */
+    /** Counts attempts, so that each one moves the focus to the errors again. */
     attempts,
     tell(found: FieldErrors) {
       setErrors(found);
@@ -37,12 +37,12 @@ export function usePanelForm(options: {
   };
 }
 
-/** What stands in a form's fields, by their names; of several of one name the last. */
+/** Returns a form's values by field name. Of several fields with one name, the last counts. */
 export function typedIn(form: FormData): Record<string, string> {
   return Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
 }
 
-/** {@link typedIn} the other way round. */
+/** The inverse of {@link typedIn}. */
 export function formOf(typed: Record<string, string>): FormData {
   const form = new FormData();
   for (const [name, value] of Object.entries(typed)) form.set(name, value);

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "react";
 import { type Failure, readFailure, unreached } from "./failure.ts";
 import { postJson } from "./stream-chat.ts";
 
-/** One question and its one answer, which comes whole. */
+/** A single request and its non-streamed answer. */
 export interface Single<Answer> {
   answer: Answer | null;
   failure: Failure | null;
@@ -15,8 +15,8 @@ export interface Single<Answer> {
 const stopped: Failure = { sentence: "Stopped. What the provider had already done is listed under Runs." };
 
 /**
- * Asks one question at a time of an address of ours. An answer under way is given up when its panel goes.
- * @param initial what a form that was posted without a script has brought
+ * Sends one request at a time to a URL of ours. Aborts the current one when its panel is removed.
+ * @param initial the result of a form posted without JavaScript
  */
 export function useSingle<Answer>(
   url: string,

@@ -36,8 +36,8 @@ const ask = (key?: string) =>
     body: JSON.stringify({ model: "demo-chat", messages: [{ role: "user", content: "Hello" }] }),
   });
 
-describe("a workspace's AI policy by API", () => {
-  test("is read by who uses the studio and changed by who manages it; a stranger learns of no workspace", async () => {
+describe("a workspace's AI policy API", () => {
+  test("lets studio users read and managers change the policy, and returns 404 to strangers", async () => {
     expect(await read(member)).toMatchObject({ status: 200, body: { contentCapture: false, budget: null } });
     expect(await change(member, { contentCapture: true })).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
     expect((await read(stranger)).status).toBe(404);
@@ -52,11 +52,11 @@ describe("a workspace's AI policy by API", () => {
     ["no request a minute", { requestsPerMinute: 0 }],
     ["a budget below nothing", { monthlyBudgetUsd: -1 }],
     ["a text for a switch", { contentCapture: "true" }],
-  ])("refuses %s", async (_, body) => {
+  ])("rejects %s", async (_, body) => {
     expect(await change(admin, body)).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
   });
 
-  test.each(["allowedModels", "deniedModels"])("refuses %s with an unknown model, by name", async (param) => {
+  test.each(["allowedModels", "deniedModels"])("rejects %s with an unknown model, by name", async (param) => {
     const answer = await change(admin, { [param]: ["demo-chat", "DEMO-CHAT"] });
     expect(answer).toMatchObject({
       status: 400,
@@ -65,7 +65,7 @@ describe("a workspace's AI policy by API", () => {
     expect(await read(admin)).toMatchObject({ body: { allowedModels: null, deniedModels: [] } });
   });
 
-  test("keeps a retention of 1 and of 365 days", async () => {
+  test("stores a retention of 1 and of 365 days", async () => {
     for (const contentRetentionDays of [1, 365]) {
       expect(await change(admin, { contentRetentionDays })).toMatchObject({
         status: 200,
@@ -74,7 +74,7 @@ describe("a workspace's AI policy by API", () => {
     }
   });
 
-  test("turns content capture on for the next call, whose answer can then be replayed", async () => {
+  test("turns content capture on for the next request, whose answer can then be replayed", async () => {
     expect((await change(admin, { contentCapture: true })).status).toBe(200);
     const key = crypto.randomUUID();
     const first = await ask(key);
@@ -84,7 +84,7 @@ describe("a workspace's AI policy by API", () => {
     expect((await change(admin, { contentCapture: false })).status).toBe(200);
   });
 
-  test("stops the next call at a budget of nothing, and lets calls on once it was removed", async () => {
+  test("refuses the next request at a budget of zero, and allows requests again once it is removed", async () => {
     expect(await change(admin, { monthlyBudgetUsd: 0 })).toMatchObject({ body: { budget: { limitUsd: 0 } } });
     const stopped = await ask();
     expect([stopped.status, (await stopped.json()).error.code]).toEqual([402, "budget_exceeded"]);
@@ -92,7 +92,7 @@ describe("a workspace's AI policy by API", () => {
     expect((await ask()).status).toBe(200);
   });
 
-  test("counts what the month has cost so far in a budget that is new", async () => {
+  test("counts this month's earlier cost in a new budget", async () => {
     await expect
       .poll(async () => {
         const { body } = await change(admin, { monthlyBudgetUsd: 100 });
@@ -103,7 +103,7 @@ describe("a workspace's AI policy by API", () => {
       .toBeGreaterThan(0);
   });
 
-  test("holds for a model that is denied", async () => {
+  test("applies to a denied model", async () => {
     await change(admin, { deniedModels: ["demo-chat"] });
     expect((await ask()).status).toBe(404);
     await change(admin, { deniedModels: [] });

@@ -11,7 +11,7 @@ const perMinute = z.number().int().min(1).max(1_000_000_000);
 const monthlyBudgetUsd = budgetAmount.nullable();
 const models = z.array(z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/)).max(100);
 
-/** A change of a workspace's AI policy: only what it names changes, null lifts a limit. */
+/** A change of a workspace's AI policy. Only the given fields change; null removes a limit. */
 export const policyChange = z
   .strictObject({
     allowedModels: models.nullable(),
@@ -28,7 +28,7 @@ export const policyChange = z
   .refine((change) => Object.keys(change).length > 0, "names nothing to change");
 
 const budget = { limitUsd: amountText, spentUsd: amountText.nullable() };
-/** A workspace's rules for its AI. Amounts are exact texts in USD, spent in the current UTC month, null where hidden. */
+/** A workspace's AI policy. Amounts are exact strings in USD, spent in the current UTC month, null if hidden. */
 export const aiPolicy = z.object({
   allowedModels: z.array(z.string()).nullable(),
   deniedModels: z.array(z.string()),
@@ -69,8 +69,8 @@ export async function changeAiPolicy(
 }
 
 /**
- * As {@link changeAiPolicy}, unless somebody has changed the policy since the member read it.
- * @param options.readAt the `updatedAt` of what they read
+ * Like {@link changeAiPolicy}, unless the policy has changed since the member read it.
+ * @param options.readAt the `updatedAt` of the policy they read
  * @returns the current policy, saved now or changed by someone else; or the models that are not in the catalogue
  */
 export async function changeReadPolicy(

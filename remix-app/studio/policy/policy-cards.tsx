@@ -9,7 +9,7 @@ import { DefaultSubmit, ModelPicker } from "../model-choice/model-picker.tsx";
 import type { PolicyFields } from "./policy-form.ts";
 import { tokenLimitHint } from "./policy-words.ts";
 
-/** The form of a workspace's policy, a card for each concern. */
+/** Renders the policy's form, one card per concern. */
 export function PolicyCards({
   action,
   frame,
@@ -18,13 +18,13 @@ export function PolicyCards({
   errors,
   readAt,
 }: {
-  /** Where the form is sent. */
+  /** The form's target. */
   action: string;
   frame: Omit<ModelOptions, "models">;
   models: PickerView;
   fields: Omit<PolicyFields, "choices">;
   errors: Record<string, string>;
-  /** When the policy that the form was made from was changed last. */
+  /** When the policy that the form shows was last changed. */
   readAt: string | null;
 }) {
   const plan = (limit: number | null) =>
@@ -52,7 +52,7 @@ export function PolicyCards({
           error={errors.models}
           formAction={`${action}#models`}
         />
-        <p className="mt-3 text-muted">Models you deny are refused, whichever option you choose.</p>
+        <p className="mt-3 text-muted">Models you deny are refused with either option.</p>
       </Card>
       <Card
         title="Rates"

@@ -22,12 +22,12 @@ function read(changes: Record<string, string> = {}) {
   return readPolicyForm(form);
 }
 
-test("the form of a policy, sent as it is, asks for that policy; a box that is not ticked is off", () => {
+test("submitting the policy's form unchanged requests the same policy, and an unticked box is off", () => {
   expect(read({ providerCostVisible: "on" }).rules).toEqual(rules);
   expect(read({ contentCapture: "on" }).rules).toMatchObject({ contentCapture: true, providerCostVisible: false });
 });
 
-test("marks make the lists, and an empty limit lifts it", () => {
+test("the marks form the lists, and an empty limit removes it", () => {
   expect(
     read({
       models: "selected",
@@ -40,7 +40,7 @@ test("marks make the lists, and an empty limit lifts it", () => {
   expect(read({ [modelField("allow", "b")]: "b" }).rules).toMatchObject({ allowedModels: null });
 });
 
-test("searching saves nothing that was typed", () => {
+test("searching does not save typed values", () => {
   const { rules, errors, fields } = read({ intent: "search", modelTerm: "chat", requestsPerMinute: "none" });
   expect([rules, errors, fields.requestsPerMinute, fields.choices.term]).toEqual([null, {}, "none", "chat"]);
 });
@@ -54,7 +54,7 @@ test.each([
   ["contentRetentionDays", { contentRetentionDays: "0" }],
   ["contentRetentionDays", { contentRetentionDays: "366" }],
   ["contentRetentionDays", { contentRetentionDays: "" }],
-])("a bad %s is told at its field, and what was typed stays: %j", (field, changes) => {
+])("an invalid %s is reported at its field, and the typed value stays: %j", (field, changes) => {
   const { errors, fields } = read(changes);
   expect(Object.keys(errors ?? {})).toEqual([field]);
   const { models: mode = "all", ...texts } = changes as Record<string, string>;
@@ -64,11 +64,11 @@ test.each([
 test.each([
   { requestsPerMinute: "1", contentRetentionDays: "1" },
   { requestsPerMinute: "1000000000", contentRetentionDays: "365" },
-])("the edges are taken: %j", (changes) => {
+])("the boundaries are accepted: %j", (changes) => {
   expect(read(changes).errors).toBeNull();
 });
 
-test("what is wrong is told in the order of the page", () => {
+test("errors are listed in the order of the page", () => {
   const { errors } = read({ contentRetentionDays: "0", models: "selected", requestsPerMinute: "x" });
   expect(Object.keys(errors ?? {})).toEqual(["models", "requestsPerMinute", "contentRetentionDays"]);
 });

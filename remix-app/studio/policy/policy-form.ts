@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { choicesOf, type ModelChoices, readModelChoices } from "../model-choice/model-choices.ts";
 import { type AiPolicy, policyChange } from "./ai-policy.ts";
 
-/** What the form of the policy shows: texts as they were typed, or those of the policy as it stands. */
+/** The values of the policy's form: as typed, or from the current policy. */
 export interface PolicyFields {
   choices: ModelChoices;
   requestsPerMinute: string;
@@ -12,7 +12,7 @@ export interface PolicyFields {
   providerCostVisible: boolean;
 }
 
-/** The part of a policy that its form changes. Budgets have forms of their own. */
+/** The part of a policy that its form changes. Budgets have their own forms. */
 export type PolicyRules = Pick<
   AiPolicy,
   | "allowedModels"
@@ -24,7 +24,7 @@ export type PolicyRules = Pick<
   | "providerCostVisible"
 >;
 
-/** The form of a policy as it stands. */
+/** Returns the form's values for the current policy. */
 export function policyFields(policy: PolicyRules): PolicyFields {
   return {
     choices: choicesOf({ allowed: policy.allowedModels, denied: policy.deniedModels }),
@@ -50,9 +50,9 @@ export type PolicyFormResult = { fields: PolicyFields } & (
 );
 
 /**
- * Reads the form of a policy.
- * @returns what was typed, and either the rules to save or one message per field; neither if the form was sent to show
- * other models
+ * Reads the policy's form.
+ * @returns the typed values, and either the policy to save or one message per field; neither if the form was sent to
+ * show other models
  */
 export function readPolicyForm(form: FormData): PolicyFormResult {
   const text = (name: string) => String(form.get(name) ?? "").trim();
@@ -78,7 +78,7 @@ export function readPolicyForm(form: FormData): PolicyFormResult {
   const parsed = policyChange.safeParse(asked);
   const nothing = asked.allowedModels?.length === 0;
   const errors = {
-    // The first field of the page, so the first line above it.
+    // The first field of the page, so its error comes first in the summary.
     ...(nothing ? { models: "Select at least one model, or choose all models in your plan" } : {}),
     ...(parsed.success ? {} : faultsOf(parsed.error.issues)),
   };
@@ -86,7 +86,7 @@ export function readPolicyForm(form: FormData): PolicyFormResult {
   return { fields, rules: { ...asked, contentRetentionDays: Number(asked.contentRetentionDays) }, errors: null };
 }
 
-/** Digits alone: an exponent or a fraction is a slip here. */
+/** Accepts only digits, because an exponent or a fraction is a typing error here. */
 function numberOf(text: string): number | null {
   if (text === "") return null;
   return /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;

@@ -1,10 +1,10 @@
 import type { PolicyRules } from "./policy-form.ts";
 
-/** What a token limit counts, of a workspace or a key. */
+/** Explains what a token limit of a workspace or key counts. */
 export const tokenLimitHint =
   "Counts input and output tokens. A request in progress counts its input and max_completion_tokens, or 500 if not set. A finished request counts the tokens it used.";
 
-/** A policy in words, a line each: what people without the right to change it read, and what two of them differ in. */
+/** Describes a policy, one line per setting, for people who cannot change it and for comparing two versions. */
 export function policyWords(rules: PolicyRules): { label: string; text: string }[] {
   const { allowedModels, deniedModels, requestsPerMinute, tokensPerMinute } = rules;
   return [
@@ -29,7 +29,7 @@ function rate(limit: number | null): string {
   return limit === null ? "As the plan allows" : limit.toLocaleString("en");
 }
 
-/** Where two policies differ: what each says. */
+/** Returns the differing settings of two policies, in words. */
 export function policyDifferences(
   theirs: PolicyRules,
   yours: PolicyRules,

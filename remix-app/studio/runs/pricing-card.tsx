@@ -9,7 +9,9 @@ import type { RunDetail } from "./runs.ts";
 
 type Line = PricingLine & { key: string };
 
-/** Shows how a run was priced: each class of tokens, the provider's cost, the credits, and why nothing was billed. */
+/**
+ * Shows how a run was priced: each class of tokens, the provider's cost, the credits, and why requests were not billed.
+ */
 export function PricingCard({ detail: { pricing, ledger } }: { detail: RunDetail }) {
   const { calls, costUsd, markup, billedCredits, unmeteredCredits, reservedCredits } = pricing;
   const lines = pricing.lines.map((line, index) => ({ ...line, key: String(index) }));

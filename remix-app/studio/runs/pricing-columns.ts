@@ -7,7 +7,7 @@ import type { RunSummary } from "./run-schema.ts";
 
 type Value = string | number | null;
 
-/** Each run is priced once, however many columns ask. */
+/** Caches each run's pricing for all columns. */
 const priced = new WeakMap<RunSummary, RunPricing>();
 
 function pricingFor(run: RunSummary): RunPricing {
@@ -23,7 +23,7 @@ function countOf(lines: readonly PricingLine[]): Value {
   return lines.reduce((total, { count }) => total + (count ?? 0), 0);
 }
 
-/** The unit price of all lines; empty where calls had several. */
+/** Returns the unit price of all lines, or empty if calls had different ones. */
 function priceOf(lines: readonly PricingLine[]): Value {
   const [price, ...others] = new Set(lines.map(({ unitPriceUsd }) => unitPriceUsd));
   return others.length === 0 ? (price ?? null) : null;
@@ -37,7 +37,7 @@ function amountOf(lines: readonly PricingLine[]): Value {
 
 const column = (name: string, value: CsvColumn<RunSummary>["value"]): CsvColumn<RunSummary> => ({ name, value });
 
-/** How each run of a file was priced. The columns that end in `_amount_usd` add up to `cost_usd`. */
+/** The pricing columns of a runs file. Columns that end in `_amount_usd` add up to `cost_usd`. */
 export const pricingColumns: readonly CsvColumn<RunSummary>[] = [
   ...priceItems.flatMap((item) => [
     column(`${item}_charged`, (run) => countOf(linesOf(run, item))),

@@ -45,7 +45,7 @@ const charged = z.object({
   stated_cost_usd: amount.optional(),
 });
 
-/** The answer of `ai.run_pricing_facts`. Everything from `markup` on is absent where provider cost is hidden. */
+/** The result of `ai.run_pricing_facts`. Everything from `markup` on is absent if provider cost is hidden. */
 export const pricingFacts = z.object({
   cacheWrite1hTokens: count,
   exempt: z.boolean(),
@@ -71,7 +71,7 @@ export const pricingFacts = z.object({
 
 export type PricingFacts = z.infer<typeof pricingFacts>;
 
-/** Why a run's credits are not simply its tokens at list prices. */
+/** Reasons why a run's credits differ from its tokens at list prices. */
 export const pricingNotes = [
   "running",
   "not_called",
@@ -90,16 +90,16 @@ export const pricingNotes = [
 export type PricingNote = (typeof pricingNotes)[number];
 
 /**
- * A line of a run's cost. `stated_cost` is a provider's own price of a call, `not_itemised` what the stored counts do not
- * explain, and `rounding` the difference to the 12 decimals that are booked.
+ * A line of a run's cost. `stated_cost` is a provider's own price for a call, `not_itemised` is the part that the
+ * stored counts do not explain, and `rounding` is the difference to the 12 decimals that are booked.
  */
 export const pricingLine = z.object({
-  /** The number of the call in a run with several. */
+  /** The call's number in a run with several calls. */
   call: count.nullable(),
   item: z.enum([...priceItems, "stated_cost", "not_itemised", "rounding"]),
   /** Tokens, or requests with a fee; null for amounts that have no count. */
   count: count.nullable(),
-  /** Whose price applies, where the item has none of its own. */
+  /** The item whose price applies, if this one has no price of its own. */
   pricedAs: z.enum(priceItems).nullable(),
   /** Per million tokens, or per request with a fee. */
   unitPriceUsd: amount.nullable(),
@@ -114,7 +114,7 @@ export const pricingCall = z.object({
   route: count,
   provider: z.string(),
   model: z.string(),
-  /** As the provider's answer names it; null for the default tier. */
+  /** As named in the provider's response; null for the default tier. */
   serviceTier: z.string().nullable(),
   minInputTokens: count,
   multiplier: amount,
@@ -122,7 +122,7 @@ export const pricingCall = z.object({
 
 export type PricingCall = z.infer<typeof pricingCall>;
 
-/** How a run was priced. Where provider cost is hidden, calls, prices, amounts, costUsd, markup and creditsPerUsd are null. */
+/** A run's pricing. If provider cost is hidden, calls, prices, amounts, costUsd, markup and creditsPerUsd are null. */
 export const runPricing = z.object({
   lines: z.array(pricingLine),
   calls: z.array(pricingCall).nullable(),

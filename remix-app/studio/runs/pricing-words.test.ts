@@ -32,7 +32,7 @@ test.each([
   );
 });
 
-test("a running run has no formula, and neither does one whose provider cost is hidden", () => {
+test("a running run has no formula, and neither does one with a hidden provider cost", () => {
   expect(creditsFormula({ ...pricing, notes: ["running"] })).toBeNull();
   expect(creditsFormula({ ...pricing, costUsd: null, markup: null })).toBeNull();
 });

@@ -1,7 +1,6 @@
 import { exactUsd, formatCount } from "../../ui/format-amount.ts";
 import type { PricingCall, PricingLine, PricingNote, RunPricing } from "./pricing-schema.ts";
 
-/** What a line of a run's cost is called. */
 export const itemWords = {
   input: "Text input",
   cached_input: "Cached input",
@@ -17,7 +16,7 @@ export const itemWords = {
   rounding: "Rounding to 12 decimals",
 } as const satisfies Record<PricingLine["item"], string>;
 
-/** A unit price in words: "$2.50 per million", and whose price it is where the item has none. */
+/** Formats a unit price: "$2.50 per million", and the item whose price applies if this one has none. */
 export function unitPriceWords({ item, unitPriceUsd, pricedAs }: PricingLine): string {
   if (unitPriceUsd === null) return "–";
   const per = `${exactUsd(unitPriceUsd)} ${item === "request_fee" ? "each" : "per million"}`;
@@ -42,12 +41,14 @@ const noteWords = {
   repeats_free: "The call had an idempotency key. Repeating it makes no provider call and costs nothing.",
 } as const satisfies Record<PricingNote, string>;
 
-/** The notes of a run in sentences. */
 export function pricingNoteWords({ notes }: RunPricing): string[] {
   return notes.map((note) => noteWords[note]);
 }
 
-/** Says which price list applied to a call: "Prices of openai, gpt-5 (route 1), tier priority (×1.75), from 200,000 input tokens". */
+/**
+ * Describes the price list that applied to a call: "Prices of openai, gpt-5 (route 1), tier priority (×1.75), from
+ * 200,000 input tokens".
+ */
 export function priceListWords({
   provider,
   model,
@@ -64,10 +65,10 @@ export function priceListWords({
   ].join(", ");
 }
 
-/** Shows how dollars became credits: "$0.0028 × 10,000 × 1.2 = 33.6 credits"; null where provider cost is hidden. */
+/** Shows how dollars became credits: "$0.0028 × 10,000 × 1.2 = 33.6 credits". Null if provider cost is hidden. */
 export function creditsFormula({ costUsd, markup, billedCredits, unmeteredCredits, notes }: RunPricing): string | null {
   if (costUsd === null || markup === null || notes.includes("running")) return null;
-  // A swept run without a cost shows its reservation as unmetered, which its cost does not explain.
+  // A swept run without a cost shows its reservation as unmetered, which is not derived from its cost.
   const credits = notes.includes("exempt") && costUsd !== "0" ? unmeteredCredits : billedCredits;
   return `${exactUsd(costUsd)} × 10,000 × ${markup} = ${credits} credits`;
 }

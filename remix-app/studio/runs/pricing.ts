@@ -13,8 +13,8 @@ type Explained = { lines: PricingLine[]; calls: PricingCall[]; amount: Decimal }
 const zero: Decimal = { units: 0n, scale: 0 };
 
 /**
- * Explains a run's cost with the function that settlement uses. The lines always add up to the booked cost: what the
- * stored counts do not explain has its own line.
+ * Explains a run's cost with the function that settlement uses. The lines always add up to the booked cost: the part
+ * that the stored counts do not explain has its own line.
  */
 export function pricingOf(run: RunSummary): RunPricing {
   const { priced, costUsd, billedCredits, unmeteredCredits } = run;
@@ -40,7 +40,7 @@ function explain(run: RunSummary, cost: Decimal): Explained {
   return { ...found, lines: [...found.lines, amountLine(item, rest)] };
 }
 
-/** The lines of a run's calls, as far as its stored counts explain its cost. */
+/** Returns the lines of a run's calls, as far as the stored counts explain its cost. */
 function explainedPart(run: RunSummary, cost: Decimal): Explained {
   const { routes, route, attempts } = run.priced;
   const separate = attempts.flatMap((attempt) =>
@@ -67,13 +67,13 @@ function explainedPart(run: RunSummary, cost: Decimal): Explained {
   return itemise(routes, [{ call: stated, price: priceCall(routes, stated) }]);
 }
 
-/** Whether a call's route has a price for it, or its cost was stated. The gateway makes no other calls. */
+/** Returns whether a call's route has a price for it, or its cost was stated. The gateway makes no other calls. */
 function isPriceable(routes: readonly Route[], call: ChargedCall): boolean {
   const route = routeOf(routes, call);
   return isStated(route, call) || tierPrices(route, call.servedTier).prices.length > 0;
 }
 
-/** The combined counts of several calls can reach a tier that none of them was charged at. */
+/** The combined counts of several calls can reach a tier that no single call was charged at. */
 function pricesOfTiers(routes: readonly Route[], call: ChargedCall): CallPrice[] {
   const route = routeOf(routes, call);
   const { prices, multiplier } = tierPrices(route, call.servedTier);
@@ -117,7 +117,6 @@ function amountLine(item: PricingLine["item"], amount: Decimal): PricingLine {
   return { call: null, item, count: null, pricedAs: null, unitPriceUsd: null, amountUsd: formatDecimal(amount) };
 }
 
-/** What was used, without prices. */
 function unpriced(usage: TokenCounts): PricingLine[] {
   return usageItems(usage).map(({ item, count }) => {
     return { call: null, item, count, pricedAs: null, unitPriceUsd: null, amountUsd: null };
@@ -173,7 +172,7 @@ function notesOf({ status, usageSource, priced }: RunSummary, explained: Explain
   return (Object.keys(notes) as PricingNote[]).filter((note) => notes[note]);
 }
 
-/** Requests that the provider may charge for and that no count of the run includes. */
+/** Returns requests that the provider may charge for but that no count of the run includes. */
 function uncountedAttempts(attempts: readonly Attempt[], isUnknown: boolean): Attempt[] {
   const asked = attempts.filter(({ failure }) => failure !== "skipped");
   return asked.filter(

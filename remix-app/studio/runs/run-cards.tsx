@@ -8,7 +8,7 @@ import { attemptResult, runFacts } from "./run-facts.ts";
 import type { RunAttempt, RunSummary } from "./run-schema.ts";
 import type { RunDetail } from "./runs.ts";
 
-/** What a run was, cost and used. */
+/** Shows a run's facts, cost and usage. */
 export function RunFactsCard(props: { detail: RunDetail; more?: readonly [string, string][]; children?: ReactNode }) {
   const { detail, more = [], children } = props;
   return (
@@ -42,7 +42,7 @@ export function SimilarRuns({ run, runsPath }: { run: RunSummary; runsPath: stri
   );
 }
 
-/** The requests of a run to providers. Nothing where provider cost is hidden. */
+/** Shows a run's requests to providers. Renders nothing if provider cost is hidden. */
 export function AttemptsCard({ detail: { run, attempts } }: { detail: RunDetail }) {
   if (attempts === null) return null;
   return (
@@ -93,7 +93,6 @@ function Result({ attempt }: { attempt: RunAttempt }) {
   );
 }
 
-/** What a run did, in order. */
 export function StepsCard({ detail: { run, steps } }: { detail: RunDetail }) {
   return (
     <Card title="Steps" lead="What the request did, in order.">

@@ -6,7 +6,7 @@ import { PostForm } from "../../ui/post-form.tsx";
 import type { KeptContentFacts, OpenedContent } from "./runs.ts";
 import type { Said } from "./said.ts";
 
-/** Beyond either a text is folded. */
+/** Longer texts are collapsed. */
 const foldedFromCharacters = 1_200;
 const foldedFromLines = 16;
 const previewCharacters = 400;
@@ -21,14 +21,14 @@ const parts = [
   },
 ] as const;
 
-/** A run's prompts and answers, shown on request. Each view is recorded. */
+/** Shows a run's prompts and answers on request. Each view is recorded. */
 export function RunContentCard({
   kept,
   opened,
   now,
 }: {
   kept: KeptContentFacts;
-  /** Null: asked for, and deleted by now. */
+  /** Null if the content was requested but has been deleted. */
   opened: OpenedContent | null | undefined;
   now: string;
 }) {

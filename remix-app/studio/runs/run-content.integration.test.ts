@@ -52,8 +52,8 @@ const readings = () =>
     [tenant.workspaceId],
   );
 
-describe("what was said in a run", () => {
-  test("is shown as text to whoever may choose that it is kept, once they ask, and that is written down", async () => {
+describe("a run's content", () => {
+  test("is shown as text on request to members who manage content capture, and each view is recorded", async () => {
     const page = await owner.get(runPath);
     expect(page.words).toContain("This workspace keeps prompts and answers. These are deleted");
     expect(page.text).not.toContain("said ");
@@ -68,7 +68,7 @@ describe("what was said in a run", () => {
     expect(activity.words).toContain(`viewed the prompts and answers of the run ${runId}`);
   });
 
-  test("is neither shown nor hinted at to others, nor in any list, file or answer of the API", async () => {
+  test("is neither shown nor hinted at to other members, nor in any list, file or API response", async () => {
     const page = await member.get(runPath);
     expect(page.status).toBe(200);
     expect(page.words).not.toContain("Prompts and answers");
@@ -86,7 +86,7 @@ describe("what was said in a run", () => {
     }
   });
 
-  test("is out of sight as soon as capture is off", async () => {
+  test("is hidden as soon as capture is turned off", async () => {
     await setPolicy(false, 30);
     expect((await owner.get(runPath)).words).not.toContain("Prompts and answers");
     const late = await owner.post(runPath, { step: "open" });

@@ -31,12 +31,12 @@ test.for<[string, object, object]>([
     { credentialSource: "session", keyId: null, keyName: null, memberName: null },
     { "Called with": "Session of a signed-in member", Member: "Deleted account", App: undefined },
   ],
-])("facts say that %s made the call", ([, changes, facts]) => {
+])("facts show that the call was made with %s", ([, changes, facts]) => {
   const { "Called with": calledWith, App, Member, "Key created by": creator } = factsOf(changes);
   expect({ "Called with": calledWith, App, Member, "Key created by": creator }).toEqual(facts);
 });
 
-test("facts have the HTTP status, absolute times with their zone, and marks in words", () => {
+test("run facts show the HTTP status, absolute times with their zone, and flags in words", () => {
   expect(factsOf({ httpStatus: 504, marks: ["unpriced_tier"], entityId: "order-7" })).toMatchObject({
     "HTTP status": "504",
     Started: "1 Mar 2026, 12:00:00 UTC",

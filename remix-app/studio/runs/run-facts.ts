@@ -18,7 +18,7 @@ const notes = {
   unpriced_tier: "The provider served a service tier that has no price here, so the default prices were charged.",
 } as const satisfies Record<RunSummary["marks"][number], string>;
 
-/** The facts of a run with their labels; those that are unknown or hidden are left out. */
+/** Returns a run's facts with their labels, without unknown or hidden ones. */
 export function runFacts({ run, provider }: RunDetail): [string, string][] {
   const facts: [string, string | number | null | undefined][] = [
     ["Status", capitalised(run.errorCode ? `${run.status} (${run.errorCode})` : run.status)],
@@ -71,7 +71,7 @@ const failures = {
   skipped: "skipped: in cooldown after failures",
 } as const satisfies Record<NonNullable<RunAttempt["failure"]>, string>;
 
-/** The result of a request to a provider in plain words: "401 – key rejected". */
+/** Describes the result of a request to a provider: "401 – key rejected". */
 export function attemptResult({ status, failure }: Pick<RunAttempt, "status" | "failure">): string {
   const words = failure === null ? "answered" : failures[failure];
   return status === null ? `${words.charAt(0).toUpperCase()}${words.slice(1)}` : `${status} – ${words}`;

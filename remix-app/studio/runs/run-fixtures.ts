@@ -27,7 +27,7 @@ const randomTier = fc
 
 type Route = RunSummary["priced"]["routes"][number];
 
-/** Two routes with any prices, tiers, thresholds and multipliers. */
+/** Two routes with random prices, tiers, thresholds and multipliers. */
 export const randomRoutes: fc.Arbitrary<Route[]> = fc
   .array(
     fc.record({
@@ -68,7 +68,7 @@ const randomUsage = fc
   })
   .map((usage) => JSON.parse(JSON.stringify(usage)) as TokenCounts);
 
-/** One to four calls with any usage, at any route and tier. */
+/** One to four calls with random usage, on any route and tier. */
 export const randomCalls: fc.Arbitrary<ChargedCall[]> = fc
   .array(
     fc.record({
@@ -81,7 +81,7 @@ export const randomCalls: fc.Arbitrary<ChargedCall[]> = fc
   )
   .map((calls) => JSON.parse(JSON.stringify(calls)) as ChargedCall[]);
 
-/** A succeeded run of some calls as `ai.run_summary` answers it. */
+/** Returns a succeeded run of some calls, as returned by `ai.run_summary`. */
 export function pricedRun({
   routes,
   calls,

@@ -5,7 +5,7 @@ import { Moment } from "../../ui/moment.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
 import type { RunSummary } from "./run-schema.ts";
 
-/** Runs as a table, and as cards of the columns that matter where the screen is small. */
+/** Lists runs as a table, and on small screens as cards with the most important columns. */
 export function RunList(props: {
   runs: RunSummary[];
   runsPath: string;

@@ -39,7 +39,7 @@ afterAll(async () => {
 type Line = { item: string; count: number; unitPriceUsd: number; amountUsd: number };
 type ApiRun = Record<string, unknown> & { id: string; pricing: { lines: Line[] } & Record<string, unknown> };
 
-/** The raw text of the members with a name, so that no digit passes through a float. */
+/** Returns the raw text of all members with a name, so that no digit is lost in a float. */
 const textsOf = (json: string, name: string) =>
   [...json.matchAll(new RegExp(`"${name}":(-?[\\d.]+)`, "g"))].map(([, digits]) => digits ?? "");
 const sum = (amounts: readonly string[]) =>
@@ -50,7 +50,7 @@ function rowsOf(csv: string): Record<string, string>[] {
   return lines.map((line) => Object.fromEntries(line.split(",").map((value, index) => [names[index], value])));
 }
 
-test("page, API, list, CSV and ledger show the same price to the last digit", async () => {
+test("page, API, list, CSV and ledger show exactly the same price", async () => {
   const { text } = await browser.get(`/api/v1${pages}/${run.id}`);
   const api = JSON.parse(text) as ApiRun;
   expect(sum(textsOf(text, "amountUsd"))).toBe(run.cost);
@@ -88,7 +88,7 @@ describe("runs are filtered", () => {
     return status === 200 ? (JSON.parse(text) as { runs: ApiRun[] }).runs.map(({ id }) => id) : status;
   };
 
-  test("by key, provider and entity label on the API, the page and the file alike, and can be cleared", async () => {
+  test("by key, provider and entity label in the API, on the page and in the file, and the filters can be cleared", async () => {
     for (const search of [`keyId=${tenant.keyId}`, "provider=demo", "entityId=order-7"]) {
       expect(await found(search), search).toEqual([run.id]);
       const page = await browser.get(`${pages}?${search}`);
@@ -110,7 +110,7 @@ describe("runs are filtered", () => {
     "provider=absent",
     "keyId=no-id",
     "entityId=a%20b",
-  ])("by %s is refused with 400 everywhere", async (search) => {
+  ])("by %s answers 400 on every surface", async (search) => {
     const name = search.split("=")[0] ?? "";
     expect(await found(search)).toBe(400);
     for (const path of [`${pages}?${search}`, `${pages}.csv?${search}`, `/api/v1${pages}?${search}`]) {

@@ -5,7 +5,7 @@ const read = (search: string) =>
   readRunQuery(new URL(`https://a.test/runs${search}`), { requestId: "r", now: new Date("2026-03-31T12:00:00Z") });
 
 describe("readRunQuery", () => {
-  it("is all runs of all time without anything", () => {
+  it("defaults to all runs of all time", () => {
     expect(read("?status=&model=")).toEqual({ filter: {}, range: null, asked: {}, cursor: undefined });
   });
 
@@ -13,7 +13,7 @@ describe("readRunQuery", () => {
   const id = "0199c5b8-0000-7000-8000-000000000000";
 
   it.each(["model=m", "feature=f", "status=failed", `keyId=${id}`, `appId=${id}`])(
-    "is the last 30 days with %s, and all time where that is chosen",
+    "defaults to the last 30 days with %s, and to all time if that is chosen",
     (asked) => {
       expect(read(`?${asked}`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
       expect(read(`?${asked}&requestId=r`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
@@ -22,12 +22,15 @@ describe("readRunQuery", () => {
     },
   );
 
-  it.each(["?requestId=r", "?requestId=r&range=all", "?range=all", "?unknown=x"])("is all time with %s", (search) => {
-    const { range, filter } = read(search);
-    expect([range, filter.from, filter.to]).toEqual([null, undefined, undefined]);
-  });
+  it.each(["?requestId=r", "?requestId=r&range=all", "?range=all", "?unknown=x"])(
+    "defaults to all time with %s",
+    (search) => {
+      const { range, filter } = read(search);
+      expect([range, filter.from, filter.to]).toEqual([null, undefined, undefined]);
+    },
+  );
 
-  it("takes days as whole ones, and presets as every page does", () => {
+  it("includes whole days, and accepts the same presets as every page", () => {
     const day = { from: "2026-03-01T00:00:00.000Z", to: "2026-03-02T00:00:00.000Z" };
     expect(read("?from=2026-03-01&to=2026-03-01&model=m")).toMatchObject({
       filter: { model: "m", ...day },

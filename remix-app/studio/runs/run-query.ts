@@ -4,20 +4,20 @@ import { allTime, type Range, readRange } from "../range.ts";
 import { pricingColumns } from "./pricing-columns.ts";
 import { type RunFilter, type RunSummary, runFilter } from "./run-schema.ts";
 
-/** Which runs a page or file is about. */
+/** The runs that a page or file shows. */
 export interface RunQuery {
   filter: RunFilter;
   /** Null for all time. */
   range: Range | null;
-  /** What was asked for beside the range, as the address has it. */
+  /** The parameters apart from the range, as in the URL. */
   asked: Record<string, string>;
   cursor: string | undefined;
 }
 
 /**
- * Reads which runs are asked for off an address: the filters, and a range as readRange has it. Without one it is all
- * time, and with a filter the last 30 days: what is rare would be looked for among all runs ever. A request's id is
- * found at once. `range=all` is all time in any case.
+ * Reads the filters and the range of runs from a URL, see readRange. The range defaults to all time, or with a filter
+ * to the last 30 days, because a rare value would otherwise be searched for among all runs. A request id uses an index
+ * and searches all time. `range=all` always means all time.
  * @throws Response 400 INVALID_REQUEST
  */
 export function readRunQuery(url: URL, { requestId, now }: { requestId: string; now: Date }): RunQuery {
@@ -35,7 +35,7 @@ export function readRunQuery(url: URL, { requestId, now }: { requestId: string; 
   return { filter: { ...filter.data, ...window }, range, asked, cursor };
 }
 
-/** The columns of a file of runs; amounts have every digit. */
+/** The columns of a runs file. Amounts are exact. */
 export const runColumns: readonly CsvColumn<RunSummary>[] = [
   { name: "id", value: (run) => run.id },
   { name: "request_id", value: (run) => run.requestId },

@@ -8,7 +8,7 @@ import { pricingFacts, runPricing } from "./pricing-schema.ts";
 
 const count = z.number().int();
 
-/** A run as its workspace's members see it. */
+/** A run as shown to its workspace's members. */
 const runFacts = z.object({
   id: z.uuid(),
   requestId: z.string(),
@@ -23,12 +23,12 @@ const runFacts = z.object({
   keyName: z.string().nullable(),
   appId: z.uuid().nullable(),
   appName: z.string().nullable(),
-  /** Who made the call; for a key, who created it. */
+  /** The member who made the request; for a key, its creator. */
   memberId: z.uuid().nullable(),
   memberName: z.string().nullable(),
-  /** Who made the call; null for keys. */
+  /** The member who made the request; null for keys. */
   userId: z.uuid().nullable(),
-  /** Null where the workspace hides what providers charge. */
+  /** Null if the workspace hides provider costs. */
   provider: z.string().nullable(),
   streamed: z.boolean(),
   status: z.enum(["running", "succeeded", "failed", "cancelled"]),
@@ -54,15 +54,15 @@ const runFacts = z.object({
   latencyMs: count.nullable(),
 });
 
-/** A run with the facts that explain its price; the answer of `ai.run_summary`. */
+/** A run with the facts that explain its price, as returned by `ai.run_summary`. */
 export const runSummary = runFacts.extend({ priced: pricingFacts });
 
 export type RunSummary = z.infer<typeof runSummary>;
 
-/** A run as the API answers it. */
+/** A run as returned by the API. */
 const runBody = runFacts.extend({ pricing: runPricing });
 
-/** One step of a run: what kind, how it went, how long it took; never what was said. */
+/** One step of a run: its kind, result and duration, without content. */
 export const runStep = z.object({
   step: count,
   type: z.enum(["model", "tool", "retry"]),
@@ -71,9 +71,9 @@ export const runStep = z.object({
   latencyMs: count,
 });
 
-/** A request to a provider. A failure of `skipped` was not sent: the route was cooling down after failures. */
+/** A request to a provider. `skipped` means that it was not sent, because the route was cooling down after failures. */
 export const runAttempt = z.object({
-  /** The position of the route among the model's routes. */
+  /** The route's position among the model's routes. */
   route: count,
   provider: z.string(),
   /** The provider's name for the model. */
@@ -81,29 +81,32 @@ export const runAttempt = z.object({
   status: count.nullable(),
   failure: z.enum(attemptFailures).nullable(),
   upstreamRequestId: z.string().nullable(),
-  /** The provider may charge for it although its answer was not used. */
+  /** Whether the provider may charge for it although its answer was not used. */
   mayHaveCharged: z.boolean(),
   latencyMs: count,
 });
 
 export type RunAttempt = z.infer<typeof runAttempt>;
 
-/** What the route that answered charged when the run began, from a number of input tokens on. In USD per million tokens. */
+/**
+ * The prices of the route that answered, as of the run's start, from a number of input tokens on. In USD per million
+ * tokens.
+ */
 export const runUnitPrice = z.object({ minInputTokens: count, inputUsd: amount, outputUsd: amount });
 
 export type RunUnitPrice = z.infer<typeof runUnitPrice>;
 
-/** What a run changed in the ledger: its usage, and an adjustment where its actual counts arrived after an estimate. */
+/** A run's change to the ledger: its usage, or an adjustment if its actual counts arrived after an estimate. */
 export const runLedgerEntry = z.object({
   kind: z.enum(["usage", "adjustment"]),
-  /** Charged; negative where credits were returned. */
+  /** The charge; negative if credits were returned. */
   credits: amount,
   createdAt: exactUtcText,
 });
 
-/** A page of runs, as the API answers it. */
+/** A page of runs, as returned by the API. */
 export const runPage = z.object({ runs: z.array(runBody), nextCursor: z.string().nullable() });
-/** One run, as the API answers it. attempts and unitPrices are null where the workspace hides what providers charge. */
+/** One run, as returned by the API. attempts and unitPrices are null if the workspace hides provider costs. */
 export const runWithSteps = runBody.extend({
   steps: z.array(runStep),
   attempts: z.array(runAttempt).nullable(),
@@ -113,14 +116,14 @@ export const runWithSteps = runBody.extend({
 
 const day = z.iso.date().refine((text) => !text.startsWith("0000"));
 const moment = z.union([offsetTime, day.transform((text) => `${text}T00:00:00Z`)]);
-/** A name that the database can hold. */
+/** A name that the database can store. */
 const name = z
   .string()
   .min(1)
   .max(128)
   .refine((text) => !text.includes("\0"));
 
-/** Which runs are asked for, by query. Ranges are half-open. */
+/** The filters of runs in a query. Ranges are half-open. */
 export const runFilter = z.object({
   from: moment.optional(),
   to: moment.optional(),
@@ -135,7 +138,6 @@ export const runFilter = z.object({
   requestId: z.string().regex(labelPattern).optional(),
 });
 
-/** How a page of runs is asked for. */
 export const runQuery = runFilter.extend(pageQuery.shape);
 
 export type RunFilter = z.infer<typeof runFilter>;

@@ -33,7 +33,7 @@ const route = z.object({
   tier_multipliers: z.record(z.string(), z.number()).optional(),
 });
 
-/** The answer of `ai.run_detail`, with the unit prices of the route that answered. */
+/** The result of `ai.run_detail`, with the unit prices of the route that answered. */
 export const runDetail = z
   .object({
     run: runSummary,
@@ -49,7 +49,7 @@ export const runDetail = z
     unitPrices: answeredBy && unitPricesOf(answeredBy, detail.run.servedTier ?? undefined),
   }));
 
-/** A run with all that is shown of it; attempts, provider and unitPrices are null where provider cost is hidden. */
+/** A run with all of its displayed details. attempts, provider and unitPrices are null if provider cost is hidden. */
 export type RunDetail = z.output<typeof runDetail>;
 
 function unitPricesOf(tariff: Tariff, servedTier: string | undefined): RunUnitPrice[] {
@@ -82,12 +82,12 @@ const unknownWords = {
   provider: "provider: This provider doesn’t exist, or this workspace doesn’t show providers.",
 } as const;
 
-/** How many runs a page looks at for a filter that has no index. */
+/** The maximum number of runs that a page scans for a filter without an index. */
 const scanLimit = 10_000;
 
 /**
- * Returns a page of a workspace's runs, newest first. With a filter that few runs match, a page may be short or empty and
- * still have a next one: it looked at {@link scanLimit} runs.
+ * Returns a page of a workspace's runs, newest first. With a filter that few runs match, a page may be short or empty
+ * and still have a next one, because it scanned {@link scanLimit} runs.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor or an unknown filter value, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function listRuns(
@@ -117,7 +117,7 @@ const filters = z.union([
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
 
-/** Values to filter a workspace's runs by, at most 100 of each; providers is null where the workspace hides them. */
+/** Values to filter a workspace's runs by, at most 100 of each. providers is null if the workspace hides them. */
 export type RunFilterOptions = Omit<Extract<z.infer<typeof filters>, { outcome: "listed" }>, "outcome">;
 
 /**
@@ -132,8 +132,8 @@ export async function listRunFilters(context: AppLoadContext, member: StudioMemb
 }
 
 /**
- * One run with its steps and requests to providers.
- * @throws Response 404 NOT_FOUND for one of another workspace too, 403 FORBIDDEN, 503 UNAVAILABLE
+ * Returns one run with its steps and requests to providers.
+ * @throws Response 404 NOT_FOUND also for another workspace's run, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function readRun(
   context: AppLoadContext,
@@ -149,13 +149,13 @@ export async function readRun(
   return detail;
 }
 
-/** One run for an API's answer. */
+/** Formats one run for an API response. */
 export function runDetailBody({ run, steps, attempts, unitPrices, ledger }: RunDetail): object {
   const entries = ledger.map((entry) => ({ ...entry, credits: jsonNumber(entry.credits) }));
   return { ...runBody(run), steps, attempts, unitPrices: exactAmounts(unitPrices), ledger: entries };
 }
 
-/** A run for an API's answer: amounts are JSON numbers with their exact digits. */
+/** Formats a run for an API response. Amounts are JSON numbers with their exact digits. */
 export function runBody(run: RunSummary): object {
   const { priced: _, ...facts } = run;
   return { ...(exactAmounts(facts) as object), pricing: pricingBody(pricingOf(run)) };
@@ -183,13 +183,14 @@ const opened = z.object({
   answer: z.string().nullable(),
 });
 
-/** What a run keeps of its prompts and answers. */
+/** The stored prompts and answers of a run. */
 export type OpenedContent = { deletedFrom: string } & Record<keyof KeptContent, Said[]>;
 
 /**
- * Whether what was said in a run is kept, and until when; not a word of it. For those who may choose that it is kept.
- * @returns null where nothing is kept, or by now no more
- * @throws Response 403, 503 as readStudio
+ * Returns whether a run's content is stored and until when, but none of it. For members who may choose to store
+ * content.
+ * @returns null if nothing is stored, or not any more
+ * @throws Response 403, 503 like readStudio
  */
 export async function describeRunContent(
   context: AppLoadContext,
@@ -205,9 +206,9 @@ export async function describeRunContent(
 }
 
 /**
- * Reads a run's prompts and answers. The reading is written into the workspace's log, which its owners see.
- * @returns null as {@link describeRunContent}
- * @throws Response 403, 503 as readStudio
+ * Reads a run's prompts and answers. Records the access in the workspace's log, which its owners can see.
+ * @returns null like {@link describeRunContent}
+ * @throws Response 403, 503 like readStudio
  */
 export async function openRunContent(
   context: AppLoadContext,

@@ -6,8 +6,8 @@ const asked = (prompt: unknown) => readSaid({ ...nothing, prompt: JSON.stringify
 const answered = (answer: unknown) => readSaid({ ...nothing, answer: JSON.stringify(answer) }).answer;
 const briefly = (texts: ReturnType<typeof asked>) => texts.map(({ who, text }) => [who, text]);
 
-describe("what was said", () => {
-  test("in a chat is read message by message", () => {
+describe("a run's content", () => {
+  test("from a chat is read message by message", () => {
     const call = { id: "1", type: "function", function: { name: "weather", arguments: '{"city":"Oslo"}' } };
     const texts = asked({
       model: "demo-chat",
@@ -44,7 +44,7 @@ describe("what was said", () => {
     ]);
   });
 
-  test("in a response, an older call, an embedding and speech is read as well", () => {
+  test("from a response, a legacy completion, an embedding and speech is read too", () => {
     const input = [
       { role: "user", content: [{ type: "input_text", text: "Hello" }] },
       { type: "function_call", name: "weather", arguments: "{}" },
@@ -74,7 +74,7 @@ describe("what was said", () => {
     expect(briefly(answered({ data: [{ embedding: [0.1] }] }))).toEqual([["answer", "1 embedding"]]);
   });
 
-  test("to tools and by them is read call by call", () => {
+  test("with tool calls and their results is read call by call", () => {
     const tools = JSON.stringify([{ name: "calculator", arguments: '{"expression":"6*7"}', result: "42" }]);
     expect(briefly(readSaid({ ...nothing, tools }).tools)).toEqual([
       ["call of calculator", '{\n  "expression": "6*7"\n}'],
@@ -82,7 +82,7 @@ describe("what was said", () => {
     ]);
   });
 
-  test("is shown as it stands where it is nothing that we know", () => {
+  test("in an unknown format is shown unchanged", () => {
     expect(readSaid({ prompt: "not JSON <script>", tools: "[", answer: null })).toEqual({
       prompt: [{ who: "request", text: "not JSON <script>", code: true, leftOut: 0 }],
       tools: [{ who: "tools", text: "[", code: true, leftOut: 0 }],
@@ -95,7 +95,7 @@ describe("what was said", () => {
     expect(readSaid({ ...nothing, prompt: deep }).prompt[0]?.text.length).toBe(mostCharacters);
   });
 
-  test("is cut where it is too long for a page, and says by how much", () => {
+  test("is truncated if it is too long for a page, with the number of characters left out", () => {
     const of = (length: number) => asked({ prompt: "x".repeat(length) })[0];
     expect(of(mostCharacters)).toMatchObject({ leftOut: 0 });
     expect(of(mostCharacters + 1)).toMatchObject({ leftOut: 1 });

@@ -1,31 +1,31 @@
 import { z } from "zod";
 
-/** One thing that was said in a run, as plain text. */
+/** One text of a run's content, as plain text. */
 export interface Said {
-  /** Who said it, or what it is. */
+  /** The author, or the kind of text. */
   who: string;
   text: string;
-  /** Data rather than words: shown in type of one width. */
+  /** Whether it is data rather than prose, and shown in a monospaced font. */
   code: boolean;
-  /** How many characters of it are left out, because it is too long for a page. */
+  /** The number of characters left out because the text is too long for a page. */
   leftOut: number;
 }
 
-/** A run's content as it is kept: texts of JSON, each null where it was not. */
+/** A run's stored content as JSON text, each part null if it was not stored. */
 export interface KeptContent {
   prompt: string | null;
   tools: string | null;
   answer: string | null;
 }
 
-/** What a page shows of one text at most, and how many texts. */
+/** The limits of a page: characters per text, and number of texts. */
 export const mostCharacters = 100_000;
 export const mostTexts = 500;
 
 const loose = z.looseObject({});
 type Loose = z.output<typeof loose>;
 
-/** What was asked, which tools were called on the way, and what was answered; whatever is no JSON that we know, as it stands. */
+/** Returns the prompt, the tool calls and the answer. Text that is not in a known JSON format is returned unchanged. */
 export function readSaid({ prompt, tools, answer }: KeptContent): Record<keyof KeptContent, Said[]> {
   return {
     prompt: read(prompt, { otherwise: "request", of: promptTexts }),
@@ -70,7 +70,6 @@ function toolTexts(value: unknown): Said[] {
   });
 }
 
-/** A message of a chat. */
 function messageTexts(value: unknown): Said[] {
   const { role, name, content, refusal, tool_calls } = objectOf(value);
   const who = typeof name === "string" ? `${nameOf(role)} (${name})` : nameOf(role);
@@ -84,7 +83,7 @@ function messageTexts(value: unknown): Said[] {
   ];
 }
 
-/** An item of the responses' API, or a text of a list of them. */
+/** Returns the texts of an item of the responses API, or of a plain string in a list of items. */
 function itemTexts(value: unknown): Said[] {
   if (typeof value === "string") return [words("input", value)];
   const { type, role, name, content, arguments: given, output, summary } = objectOf(value);
@@ -106,7 +105,7 @@ function contentTexts(who: string, content: unknown): Said[] {
   });
 }
 
-/** Where an image comes from; of one that stands in the request itself, its kind. */
+/** Returns an image's source; for one embedded in the request, its type. */
 function sourceOf(url: unknown): string {
   const text = textOf(url);
   return text.startsWith("data:") ? `${/^data:([^;,]{0,100})/.exec(text)?.[1]}, in the request` : text;
@@ -117,7 +116,7 @@ function words(who: string, text: string): Said {
   return { who, text: leftOut > 0 ? text.slice(0, mostCharacters) : text, code: false, leftOut };
 }
 
-/** JSON with a line for each member; anything else as it stands. */
+/** Formats JSON with one line per member, and returns anything else unchanged. */
 function data(who: string, text: string): Said {
   const value = parse(text);
   return { ...words(who, typeof value === "object" ? (pretty(value) ?? text) : text), code: true };
@@ -127,7 +126,7 @@ function pretty(value: unknown): string | undefined {
   try {
     return JSON.stringify(value, null, 2);
   } catch {
-    // Nested deeper than the stack.
+    // The nesting is deeper than the stack allows.
     return undefined;
   }
 }

@@ -33,7 +33,7 @@ afterAll(async () => {
   await close();
 });
 
-/** Settled runs of today and the six days before, of amounts with many digits. */
+/** Inserts settled runs of today and the six days before, with amounts of many digits. */
 async function insertRuns(): Promise<void> {
   await db.query(
     `insert into ai.runs (
@@ -68,7 +68,7 @@ const columns: Record<OverviewDimension, string> = {
 };
 const members = { key: "keyId", app: "appId", member: "memberId" } as const;
 
-/** The truth: the runs themselves. */
+/** Sums the runs themselves, as the reference. */
 async function ofRuns(by: OverviewDimension): Promise<Figures> {
   const rows = await db.query<{ key: string; cost: string; credits: string; requests: string }>(
     `select ${columns[by]} as key, trim_scale(sum(cost_usd))::text as cost, trim_scale(sum(billed_credits))::text as credits,
@@ -104,7 +104,7 @@ async function ofFile(by: OverviewDimension): Promise<{ figures: Figures; names:
 async function ofApi(by: OverviewDimension): Promise<Figures> {
   const from = new Date(Date.now() - 6 * 86_400_000).toISOString().slice(0, 10);
   const { text } = await browser.get(`/api/v1${at(`/usage?from=${from}&groupBy=${by}&limit=100`)}`);
-  // Numbers as they are written.
+  // Parses numbers as written.
   const exact = (_: string, value: unknown, { source }: { source?: string } = {}) =>
     typeof value === "number" ? source : value;
   const { rows } = JSON.parse(text, exact) as { rows: Record<string, string | null>[] };
@@ -117,7 +117,7 @@ async function ofApi(by: OverviewDimension): Promise<Figures> {
   );
 }
 
-/** The cells of each row of the page's tables, as assistive technology reads them: amounts exact. */
+/** Returns the cells of each row of the page's tables, as read by assistive technology, with exact amounts. */
 async function ofPage(by: OverviewDimension): Promise<string[][]> {
   const { text } = await browser.get(at(`?range=7d&by=${by}`));
   const shown = text.replaceAll(/<span aria-hidden="true" class="amount"[^>]*>[^<]*<\/span>/g, "");
@@ -148,11 +148,11 @@ async function expectEqualFigures(): Promise<void> {
   }
 }
 
-test("page, file, API and runs have the same figures to the last digit: live, summed, and changed since", async () => {
+test("page, file, API and runs have exactly the same figures: live, rolled up, and changed since", async () => {
   await expectEqualFigures();
   await db.query("select ai.roll_up_usage(1000)");
   await expectEqualFigures();
-  // A call of a sealed day that is settled late, and a run that is gone.
+  // A run of a sealed day that is settled late, and a deleted run.
   const begun = await begin(db, chatCall(tenant, { entity_id: "late" }));
   const [late] = await db.query<Begun>(
     `update ai.runs set created_at = created_at - interval '48 hours' where id = $1

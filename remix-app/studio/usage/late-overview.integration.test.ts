@@ -31,7 +31,7 @@ afterAll(async () => {
   await close();
 });
 
-test("a page whose figures are still being read is answered whole, once they are there", async () => {
+test("a page waits for slow figures and is then sent complete", async () => {
   await web.trouble({ holds: reading });
   let answered = false;
   const answer = browser.get(page).finally(() => {
@@ -48,7 +48,7 @@ test("a page whose figures are still being read is answered whole, once they are
   expect(text).toMatch(/<\/html>(<!--\/?\$-->)*$/);
 });
 
-test("where they cannot be read, nothing of the page is answered but that it is so", async () => {
+test("a page whose figures cannot be read is answered with only an error", async () => {
   await web.trouble({ unreachable: reading });
   const before = web.output().length;
   const { status, text, words } = await browser.get(page);
@@ -57,7 +57,7 @@ test("where they cannot be read, nothing of the page is answered but that it is 
   expect(words).not.toContain("Usage");
   expect(text.match(/<body/g)).toHaveLength(1);
   expect((await browser.get(`${page}.data`)).status).toBe(503);
-  // Once for each, by what failed; a refusal is nobody's error.
+  // One log line each, naming the function that failed. Refusals are not errors.
   expect(
     web
       .output()

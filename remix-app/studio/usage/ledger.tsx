@@ -14,12 +14,11 @@ const kinds: Record<LedgerEntry["kind"], string> = {
   refund: "Refund",
 };
 
-/** What an entry is called; whatever takes credits away without a run is a deduction. */
+/** Returns the name of an entry. Every entry that takes credits without a run is a deduction. */
 function entryName({ kind, amount, runId }: LedgerEntry): string {
   return runId === null && amount.startsWith("-") ? "Deduction" : kinds[kind];
 }
 
-/** The columns of the ledger's file. */
 export const ledgerColumns: readonly CsvColumn<LedgerEntry>[] = [
   { name: "time", value: ({ createdAt }) => createdAt },
   { name: "kind", value: ({ kind }) => kind },
@@ -30,7 +29,7 @@ export const ledgerColumns: readonly CsvColumn<LedgerEntry>[] = [
   { name: "description", value: ({ description }) => description },
 ];
 
-/** Every change of the balance in a range, the newest first, each with the run that it paid for. */
+/** Lists every change of the balance in a range, newest first, each with the run that it paid for. */
 export function Ledger({ entries, workspaceId, now }: { entries: LedgerEntry[]; workspaceId: string; now: string }) {
   const amountDecimals = columnDecimals(entries.map(({ amount }) => amount));
   const balanceDecimals = columnDecimals(entries.map(({ balanceAfter }) => balanceAfter));
@@ -73,7 +72,7 @@ export function Ledger({ entries, workspaceId, now }: { entries: LedgerEntry[]; 
   );
 }
 
-/** What was used and added in a range, each credit counted once. */
+/** Shows what was used and added in a range, counting each credit once. */
 export function CreditTotals({ totals, payer }: { totals: Totals; payer: "workspace" | "member" }) {
   const lines = [
     {

@@ -23,7 +23,7 @@ test("has each day of the range, the largest model first, all others last", () =
   expect(days[7]).toEqual({ day: "2026-03-08", amounts: ["0", "1", "0"] });
 });
 
-test("has a column for each week, the last one cut by the range", () => {
+test("has a column for each week, the last one cut off by the range", () => {
   const { names, days } = modelDays(
     { series: [used(7, "small", "1")], rows, daysEach: 7 },
     { range, metric: "tokens" },

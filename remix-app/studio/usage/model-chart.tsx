@@ -7,13 +7,13 @@ import { Credits, Usd } from "../../ui/money.tsx";
 import type { Overview, UsageOfModel } from "./overview.ts";
 import { type Metric, metricViews } from "./overview-metric.ts";
 
-/** What adds up over models; latency does not. */
+/** Metrics that can be added up over models; latency cannot. */
 export type AdditiveMetric = Exclude<Metric, "latency">;
 
 const others = "Other models";
 const dayMs = 86_400_000;
 
-/** The exact amount, or a count as text. */
+/** Returns the exact amount, or a count as a string. */
 const amountOf: Record<AdditiveMetric, (usage: UsageOfModel) => string> = {
   spend: ({ amountUsd }) => amountUsd ?? "0",
   credits: ({ billedCredits }) => billedCredits,
@@ -22,10 +22,10 @@ const amountOf: Record<AdditiveMetric, (usage: UsageOfModel) => string> = {
   failed: ({ failed }) => String(failed),
 };
 
-/** A column of the chart and a row of the table. */
+/** A column of the chart, and a row of its table. */
 type Day = { day: string; amounts: string[] };
 
-/** What each model used each day: a stacked chart, and its figures as a table. */
+/** Shows each model's daily usage as a stacked chart, with its figures as a table. */
 export function ModelChart({
   overview,
   range,
@@ -35,7 +35,7 @@ export function ModelChart({
   overview: Overview & { series: UsageOfModel[] };
   range: { from: string; to: string };
   metric: AdditiveMetric;
-  /** False where the page leads to one that has the figures. */
+  /** False if the page links to one with the figures. */
   table?: boolean;
 }) {
   const { label, mark, whole } = metricViews[metric];
@@ -94,7 +94,7 @@ function textOf(amount: string, metric: AdditiveMetric): string {
   return metric === "credits" ? `${formatCredits(amount)} credits` : `${formatCount(Number(amount))} ${metric}`;
 }
 
-/** Each day of the range, or each few, with one amount a series; the largest model first. */
+/** Returns each day or period of the range with one amount per series, the largest model first. */
 export function modelDays(
   { series, rows, daysEach }: Pick<Overview, "rows" | "daysEach"> & { series: UsageOfModel[] },
   { range, metric }: { range: { from: string; to: string }; metric: AdditiveMetric },

@@ -2,18 +2,18 @@ import { z } from "zod";
 import { formatCount, formatCredits, formatMs, formatShortCount, formatUsd } from "../../ui/format-amount.ts";
 import type { UsageSums } from "./overview.ts";
 
-/** What the overview's chart can show. */
+/** The metrics that the overview's chart can show. */
 const metrics = ["spend", "credits", "requests", "tokens", "failed", "latency"] as const;
 export type Metric = (typeof metrics)[number];
 const metricSchema = z.enum(metrics);
 
 export interface MetricView {
   label: string;
-  /** As large as it is drawn. */
+  /** The value that is drawn. */
   value: (sums: UsageSums) => number;
   text: (sums: UsageSums) => string;
   mark: (value: number) => string;
-  /** Counts have no halves. */
+  /** Whether the metric has only whole values, such as counts. */
   whole: boolean;
 }
 
@@ -68,12 +68,12 @@ function shortAmount(value: number): string {
   return value >= 1 || value === 0 ? formatShortCount(value) : String(Number(value.toPrecision(2)));
 }
 
-/** The metrics to choose from: what providers charge only where the workspace shows it. */
+/** Returns the available metrics. Spend is included only if the workspace shows provider costs. */
 export function metricsShown({ costVisible }: { costVisible: boolean }): Metric[] {
   return metrics.filter((metric) => costVisible || metric !== "spend");
 }
 
-/** Reads the metric off an address's parameters; the first that is shown without one. */
+/** Reads the metric from query parameters. Defaults to the first one available. */
 export function readMetric(parameters: URLSearchParams, { costVisible }: { costVisible: boolean }): Metric {
   const shown = metricsShown({ costVisible });
   const asked = metricSchema.safeParse(parameters.get("show"));
@@ -83,13 +83,13 @@ export function readMetric(parameters: URLSearchParams, { costVisible }: { costV
 /** The change of a figure since the previous range. */
 export interface Change {
   direction: "up" | "down" | "same";
-  /** Without a sign, such as "12%"; "new" where there was nothing before. */
+  /** Without a sign, such as "12%"; "new" if there was nothing before. */
   text: string;
 }
 
 /**
- * Compares two figures of adjacent ranges.
- * @returns null where either is unknown, or both are nothing
+ * Compares the figures of two adjacent ranges.
+ * @returns null if either is unknown, or both are zero
  */
 export function changeOf(now: number | string | null, before: number | string | null): Change | null {
   if (now === null || before === null) return null;
@@ -103,7 +103,7 @@ export function changeOf(now: number | string | null, before: number | string | 
   return { direction, text: `${percent.toFixed(percent < 9.95 ? 1 : 0)}%` };
 }
 
-/** What the overview can be by, one at a time. */
+/** The dimensions of the overview, one at a time. */
 export const overviewDimensions = ["day", "model", "feature", "key", "app", "member", "label"] as const;
 export type OverviewDimension = (typeof overviewDimensions)[number];
 
@@ -117,12 +117,12 @@ export const dimensionLabels: Record<OverviewDimension, string> = {
   label: "Label",
 };
 
-/** The labels of a day beyond the 10,000 most expensive. */
+/** Stands for a day's labels beyond the 10,000 most expensive. */
 export const otherLabels = "*";
 
 const asked = z.enum(overviewDimensions).catch("day");
 
-/** Reads the dimension off an address; days without one. */
+/** Reads the dimension from a URL. Defaults to days. */
 export function readDimension(url: URL): OverviewDimension {
   return asked.parse(url.searchParams.get("by"));
 }

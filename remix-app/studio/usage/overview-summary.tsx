@@ -10,7 +10,7 @@ import { ModelChart } from "./model-chart.tsx";
 import type { Overview } from "./overview.ts";
 import { changeOf, type Metric, metricViews, type OverviewDimension } from "./overview-metric.ts";
 
-/** The four figures of the range, against the previous one. */
+/** Shows the range's four main figures, compared to the previous range. */
 export function OverviewFigures({ overview: { totals, previous } }: { overview: Overview }) {
   const tokens = totals.inputTokens + totals.outputTokens;
   const failedShare = totals.requests > 0 ? (totals.failed / totals.requests) * 100 : 0;
@@ -62,7 +62,7 @@ function latencyNote({ latencyP50Ms, firstTokenP50Ms }: Overview["totals"]): Rea
   return <span title="Within the width of a bucket, 19%">{`p50 ${formatMs(latencyP50Ms)}${firstToken}`}</span>;
 }
 
-/** The chart of one metric: columns over days, stacked by model, bars of everything else. */
+/** Shows the chart of one metric: columns for days, stacked by model; bars for every other dimension. */
 export function OverviewChart({
   overview,
   range,
@@ -78,7 +78,7 @@ export function OverviewChart({
   if (series && metric !== "latency")
     return <ModelChart overview={{ ...overview, series }} range={range} metric={metric} />;
   const { label, value, text, mark, whole } = metricViews[metric];
-  // A row of days is named by how many days its first one is into the range.
+  // A days row is identified by how many days after the range's start it begins.
   const previousDay = ({ key }: { key: string }) =>
     by === "day" ? dayText(dayAfter(range.previous.from, Number(key))) : "previous range";
   const drawn = rows.map((row) => ({

@@ -8,15 +8,15 @@ import { type Range, rangeDays } from "../range.ts";
 import type { Overview, OverviewRow } from "./overview.ts";
 import { changeOf, dimensionLabels, type OverviewDimension, otherLabels } from "./overview-metric.ts";
 
-/** How the list of runs names its filter, if otherwise. */
+/** The filter names of the list of runs, if they differ. */
 const filters: Partial<Record<OverviewDimension, string>> = { app: "appId", member: "memberId", label: "entityId" };
 
-/** Days that are listed, in 100 KB of HTML with a chart of 92. */
+/** The number of listed days that fits in 100 KB of HTML with a chart of 92 days. */
 const listedDays = 40;
 
 const ms = (value: number | null) => (value === null ? "–" : formatMs(value));
 
-/** The figures of the chart, row by row, each with the runs behind it. */
+/** Shows the chart's figures row by row, each linked to its runs. */
 export function OverviewTable({
   overview: { totals, rows: all, leftOut: unread, daysEach },
   by,
@@ -79,7 +79,7 @@ export function OverviewTable({
             cell: (row) => <RunsLink row={row} by={by} days={days} daysEach={daysEach} runsPath={runsPath} />,
           },
           ...(costVisible ? [spend] : []),
-          // A day has nothing to do with the one that happens to be in its place in the previous range.
+          // A day is unrelated to the day in the same position of the previous range.
           ...(by === "day" ? [] : [change]),
           credits,
           ...(otherwise && by === "day" ? [other] : []),
@@ -110,7 +110,7 @@ export function OverviewTable({
   );
 }
 
-/** A row's name, which leads to its runs where the list of runs can tell them apart. */
+/** Shows a row's name, with a link to its runs if the list of runs can filter by it. */
 function RunsLink({
   row,
   by,
@@ -136,7 +136,7 @@ function RunsLink({
   );
 }
 
-/** The last of so many days. */
+/** Returns the last of that many days. */
 function lastOf(day: string, days: number): string {
   return days === 1 ? day : new Date(Date.parse(day) + (days - 1) * 86_400_000).toISOString().slice(0, 10);
 }

@@ -39,7 +39,7 @@ afterAll(async () => {
 
 const at = (page: string) => `/workspaces/${tenant.workspaceId}/ai${page}`;
 
-/** A file's lines by their columns' names. */
+/** Parses a file into lines by column name. */
 async function linesOf(page: string): Promise<Record<string, string>[]> {
   const { text } = await member.browser.get(at(page));
   const [head = "", ...lines] = text.trimEnd().split("\r\n");
@@ -47,7 +47,7 @@ async function linesOf(page: string): Promise<Record<string, string>[]> {
   return lines.map((line) => Object.fromEntries(line.split(",").map((value, index) => [names[index], value])));
 }
 
-test("the Overview leads members who do not manage keys to the Playground, and to no page that refuses them", async () => {
+test("the Overview links members who cannot manage keys to the Playground, and to no page that refuses them", async () => {
   const overview = `/workspaces/${tenant.workspaceId}`;
   const page = await member.browser.get(overview);
   expect(page.status).toBe(200);
@@ -58,11 +58,11 @@ test("the Overview leads members who do not manage keys to the Playground, and t
   expect((await stranger.browser.get(overview)).status).toBe(404);
 });
 
-test("a workspace without a call is told how to begin; others see none of it", async () => {
+test("a workspace without requests says how to begin, and other people see none of it", async () => {
   const page = await member.browser.get(at(""));
   expect(page.words).toContain("No requests yet");
   expect(page.text).toContain(at("/playground"));
-  // Keys are for those who may manage them.
+  // Keys require the permission to manage them.
   expect(page.text).not.toContain(at("/keys"));
   expect((await member.browser.get(at("/keys"))).status).toBe(403);
   const [role] = await db.query(
@@ -88,7 +88,7 @@ test("a workspace without a call is told how to begin; others see none of it", a
   }
 });
 
-describe("with calls", () => {
+describe("with requests", () => {
   beforeAll(async () => {
     run = await begin(db, chatCall(tenant));
     const failed = await begin(db, chatCall(tenant));
@@ -100,7 +100,7 @@ describe("with calls", () => {
     );
   });
 
-  test("the file of days is the ledger, to the last digit", async () => {
+  test("the file of days equals the ledger exactly", async () => {
     const today = (await linesOf("/usage.csv?range=7d"))[0];
     const [books] = await db.query(
       `select
@@ -119,7 +119,7 @@ describe("with calls", () => {
   });
 
   test.each(["model", "feature", "key", "app", "member", "label"])(
-    "by %s page and file have the same rows",
+    "by %s the page and the file have the same rows",
     async (by) => {
       const lines = await linesOf(`/usage.csv?by=${by}`);
       expect(lines).toHaveLength(1);
@@ -129,7 +129,7 @@ describe("with calls", () => {
     },
   );
 
-  test("runs are filed as they are filtered", async () => {
+  test("the runs file has the filters of the page", async () => {
     expect((await linesOf("/runs.csv?range=7d")).map(({ status }) => status).sort()).toEqual(["failed", "succeeded"]);
     const succeeded = await linesOf("/runs.csv?status=succeeded");
     expect(succeeded.map(({ id }) => id)).toEqual([run.run_id]);
@@ -139,20 +139,20 @@ describe("with calls", () => {
     expect((await member.browser.get(at("/runs.csv?status=odd"))).status).toBe(400);
   });
 
-  test("a range that is none is said at its field, what was typed stays, and the default is shown", async () => {
+  test("an invalid range is reported at its field, the typed dates stay, and the default is shown", async () => {
     const page = await member.browser.get(at("?from=2026-02-02&to=2026-02-01"));
     expect([page.status, page.words.includes("The first day can’t be after the last.")]).toEqual([400, true]);
     expect(page.text).toContain('value="2026-02-02"');
   });
 
-  test.each(["", "/credits", "/costs", "/runs"])("the page %j refuses an unknown range", async (path) => {
+  test.each(["", "/credits", "/costs", "/runs"])("the page %j rejects an unknown range", async (path) => {
     const page = await member.browser.get(at(`${path}?range=fortnight`));
     expect(page.status).toBe(400);
     expect(page.words).toContain("This range isn’t available. Shown instead:");
     expect((await member.browser.get(at(`${path}?range=90d`))).status).toBe(200);
   });
 
-  test("each file's name carries its days", async () => {
+  test("each file's name contains its days", async () => {
     const days = "from=2026-03-01&to=2026-03-31";
     const named = [
       [`/usage.csv?by=member&${days}`, "usage-by-member-2026-03-01-2026-03-31.csv"],
@@ -170,7 +170,7 @@ describe("with calls", () => {
     }
   });
 
-  test("no address makes the database stumble", async () => {
+  test("no URL causes a database error", async () => {
     const position = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
     const bare = `createdAt":"0000-01-01T00:00:00Z","id":"${run.run_id}"`;
     const early = Buffer.from(`{"${bare}}`).toString("base64url");
@@ -224,7 +224,7 @@ describe("with calls", () => {
     }
   });
 
-  test("what providers charge is shown nowhere where the workspace hides it", async () => {
+  test("provider costs appear nowhere if the workspace hides them", async () => {
     const setVisible = (visible: boolean) =>
       db.query(
         `insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, $2)
@@ -241,7 +241,7 @@ describe("with calls", () => {
     await setVisible(true);
   });
 
-  test("a file holds as many lines as its limit, and is refused for one more", async () => {
+  test("a file may have as many lines as its limit, and is refused with one more", async () => {
     const second = await begin(db, chatCall(tenant, { feature: "summary" }));
     await settle(db, [outcome(second)]);
     const context = await openContext(readStack());
@@ -257,7 +257,7 @@ describe("with calls", () => {
     });
   });
 
-  test("by label a page has 50 rows in 100 KB, the file all of them", async () => {
+  test("by label a page has 50 rows within 100 KB, and the file has all of them", async () => {
     await db.query(
       `insert into ai.runs (
          id, created_at, workspace_id, credential_source, execution_mode, feature, request_id, model_id, entity_id, routes,

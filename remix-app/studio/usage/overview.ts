@@ -13,12 +13,12 @@ const sums = z.object({
   failed: count,
   inputTokens: count,
   outputTokens: count,
-  /** Null where the workspace hides what providers charge. */
+  /** Null if the workspace hides provider costs. */
   amountUsd: amountText.nullable(),
   billedCredits: amountText,
   unmeteredCredits: amountText,
   averageLatencyMs: count.nullable(),
-  /** Quantiles are off by 19% at most: a bucket's width. */
+  /** Quantiles are accurate to 19 %, the width of a bucket. */
   latencyP50Ms: count.nullable(),
   latencyP95Ms: count.nullable(),
   firstTokenP50Ms: count.nullable(),
@@ -35,7 +35,7 @@ const listed = z.object({
     z.object({ key: z.string(), name: z.string().nullable(), now: sums.nullable(), before: sums.nullable() }),
   ),
   leftOut: count,
-  /** By model, of each day or few days: the six largest, and all others together (null). */
+  /** By model, for each day or few days: the six largest, and all others together (null). */
   series: z
     .array(
       z.object({
@@ -52,7 +52,7 @@ const listed = z.object({
   deductions: z.record(z.string(), amountText),
 });
 
-/** One row: what it is about, its figures now and in the previous range, and credits deducted without a run. */
+/** One row: its key, its figures now and in the previous range, and credits deducted without a run. */
 export interface OverviewRow {
   key: string;
   label: string;
@@ -66,16 +66,16 @@ export type UsageOfModel = NonNullable<z.infer<typeof listed>["series"]>[number]
 export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deductions"> & {
   /** Newest first for days, otherwise most expensive first. */
   rows: OverviewRow[];
-  /** How many days a row of days stands for. */
+  /** How many days a days row covers. */
   daysEach: number;
 };
 
-/** The most rows of a page, in 100 KB of HTML; days have as many as their range. */
+/** Returns the maximum number of rows of a page, which fit in 100 KB of HTML. Days have as many as their range. */
 export function shownRows(by: OverviewDimension): number {
   return by === "day" ? 100 : 50;
 }
 
-/** The most rows of a file. */
+/** The maximum number of rows in a file. */
 const fileRows = 10_000;
 
 const dayMs = 24 * 60 * 60 * 1000;
@@ -102,9 +102,9 @@ export function daysEachOf({ from, to }: { from: string; to: string }, by: Overv
 }
 
 /**
- * A workspace's usage of a range by one dimension, beside the previous range; credits deducted without a run stand
- * beside what runs were billed, each once (docs/costs.md, Usage and credits).
- * @throws Response 403, 503 as readStudio
+ * Returns a workspace's usage in a range by one dimension, compared to the previous range. Credits deducted without a
+ * run are shown separately from what runs were billed, each counted once (docs/costs.md, Usage and credits).
+ * @throws Response 403, 503 like readStudio
  */
 export async function readOverview(
   context: AppLoadContext,
@@ -144,8 +144,8 @@ export async function readOverview(
 }
 
 /**
- * All rows of a range, each day for itself; never a part of them.
- * @throws Response 400 INVALID_REQUEST for more than the limit; 403, 503 as readStudio
+ * Returns all rows of a range with one row per day, never a part of them.
+ * @throws Response 400 INVALID_REQUEST above the limit; 403, 503 like readStudio
  */
 export async function readWholeOverview(
   context: AppLoadContext,
@@ -162,7 +162,7 @@ function labelOf(key: string, by: OverviewDimension): string {
   return by === "label" && key === otherLabels ? "Other labels" : key;
 }
 
-/** Each day of the range, or each few, whether or not anything happened; what only the longer previous range has is none. */
+/** Returns every day or period of the range, even without usage. Drops days that only the longer previous range has. */
 function daysOf({
   rows,
   deductions,
@@ -185,7 +185,7 @@ function daysOf({
   }).reverse();
 }
 
-/** The columns of the overview's file; amounts have every digit. */
+/** The columns of the overview's CSV file. Amounts are exact. */
 export function overviewColumns(by: OverviewDimension): CsvColumn<OverviewRow>[] {
   const ofSums = (name: string, value: (sums: UsageSums) => string | number | null): CsvColumn<OverviewRow>[] => [
     { name, value: (row) => value(row.now) },

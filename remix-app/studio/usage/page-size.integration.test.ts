@@ -11,7 +11,7 @@ let tenant: Tenant;
 let person: Person;
 let browser: SignedInBrowser;
 
-/** Runs on each of 200 days, of seven models with long names, and a deduction without a run on each. */
+/** Runs on each of 200 days, with seven models with long names, and a deduction without a run on each day. */
 beforeAll(async () => {
   tenant = await createTenant(db, { credits: "1000000000" });
   person = await createPerson();
@@ -67,7 +67,7 @@ test("the workspace's Overview stays under 60 KB", async () => {
   expect(Buffer.byteLength(text)).toBeLessThan(60 * 1024);
 });
 
-test("days that the table leaves out are counted, and in the chart and the file", async () => {
+test("days left out of the table are counted, and are in the chart and the file", async () => {
   const page = await browser.get(`/workspaces/${tenant.workspaceId}/ai?range=90d`);
   expect(page.words).toContain("50 more are in the chart above");
   const file = await browser.get(`/workspaces/${tenant.workspaceId}/ai/usage.csv?range=90d`);

@@ -22,10 +22,10 @@ afterAll(async () => {
   await close();
 });
 
-/** Every part of it as long as the database takes one, so that nobody's cursor is longer than the one after it. */
+/** Every part has the maximum length in the database, so that the cursor after it is as long as a cursor can be. */
 const longest = { model: "m".repeat(128), feature: "f".repeat(128), provider: "p".repeat(32) };
 
-/** A settled run of this moment. */
+/** Inserts a settled run at the current time. */
 async function addRun({ model, feature, provider, label }: typeof longest & { label?: string }): Promise<void> {
   const routes = [
     { position: 1, provider, model: "m", prices: [{ min_input_tokens: 0, input: "0.1", output: "0.1" }] },
@@ -46,7 +46,7 @@ async function addRun({ model, feature, provider, label }: typeof longest & { la
   await settle(db, [outcome(begun)]);
 }
 
-test("usage leads from page to page by every cursor that it answers, the longest too", async () => {
+test("usage is paginated with every returned cursor, including the longest", async () => {
   await addRun(longest);
   await addRun({ ...longest, model: `${longest.model.slice(1)}z` });
   const usage = async (cursor?: string) => {
@@ -63,7 +63,7 @@ test("usage leads from page to page by every cursor that it answers, the longest
   expect([second.rows.map(({ model }) => model.at(-1)), second.nextCursor]).toEqual([["z"], null]);
 });
 
-test("usage by label can be grouped by day too, but by nothing else", async () => {
+test("usage by label can also be grouped by day, but by nothing else", async () => {
   await addRun({ ...longest, label: "customer-1" });
   const usage = async (groupBy: string, cursor = "") => {
     const search = new URLSearchParams({ groupBy, limit: "1", ...(cursor && { cursor }) });
@@ -75,7 +75,7 @@ test("usage by label can be grouped by day too, but by nothing else", async () =
   const second = await usage("label", first.body.nextCursor);
   expect(second.body).toMatchObject({ rows: [{ label: "customer-1", requests: 1 }], nextCursor: null });
   expect((await usage("day,label")).body.rows).toMatchObject([{ label: null, day: expect.any(String) }]);
-  // A cursor of other dimensions has another length.
+  // A cursor for other dimensions has another length.
   expect((await usage("day", first.body.nextCursor)).status).toBe(400);
   expect(await usage("label,model")).toMatchObject({
     status: 400,
@@ -83,7 +83,7 @@ test("usage by label can be grouped by day too, but by nothing else", async () =
   });
 });
 
-test(`a cursor of ${maxCursorLength} characters is looked at, and a longer one is not`, async () => {
+test(`a cursor of ${maxCursorLength} characters is parsed, and a longer one is rejected`, async () => {
   const detailOf = async (cursor: string) => {
     const { status, text } = await browser.get(`/api/v1/workspaces/${tenant.workspaceId}/ai/usage?cursor=${cursor}`);
     return [status, JSON.parse(text).detail];

@@ -5,7 +5,7 @@ import { amountText } from "../../ui/format-amount.ts";
 import { type WindowQuery, windowQuery } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
 
-/** What usage can be grouped by. A key is its lineage: rotated keys are one. */
+/** The dimensions that usage can be grouped by. A key includes the keys that it replaced by rotation. */
 export const usageDimensions = [
   "day",
   "model",
@@ -19,10 +19,10 @@ export const usageDimensions = [
 ] as const;
 export type UsageDimension = (typeof usageDimensions)[number];
 
-/** Sums by label are kept by day alone: there may be a million labels a day. */
+/** Sums by label are stored only by day, because there may be a million labels per day. */
 const besideLabel: readonly UsageDimension[] = ["label", "day"];
 
-/** How usage is asked for; `groupBy` names dimensions, with commas between. */
+/** The query parameters of usage. `groupBy` takes dimensions separated by commas. */
 export const usageQuery = windowQuery.extend({
   groupBy: z
     .string()
@@ -38,7 +38,7 @@ const sums = {
   failed: count,
   inputTokens: count,
   outputTokens: count,
-  /** Null where the workspace hides what providers charge. */
+  /** Null if the workspace hides provider costs. */
   amountUsd: amountText.nullable(),
   billedCredits: amountText,
   unmeteredCredits: amountText,
@@ -73,7 +73,7 @@ const listedUsage = z.object({
 });
 const nextCursor = z.string().nullable();
 
-/** Usage as the API answers it. */
+/** Usage, as returned by the API. */
 export const usagePage = z.object({
   ...usageWindow,
   currency: z.literal("USD"),
@@ -84,9 +84,9 @@ export const usagePage = z.object({
 });
 
 /**
- * A workspace's usage of a range, grouped, with totals of all of it; credits deducted without a run stand beside what
- * runs were billed. By default the last 30 days.
- * @throws Response 400, 403, 503 as readStudio
+ * Returns a workspace's usage in a range, grouped, with totals of the whole range. Credits deducted without a run are
+ * shown separately from what runs were billed. Defaults to the last 30 days.
+ * @throws Response 400, 403, 503 like readStudio
  */
 export async function readUsage(
   context: AppLoadContext,
@@ -152,17 +152,17 @@ const listedCredits = listedEntries.extend({
   }),
 });
 
-/** Credits as the API answers them. */
+/** Credits, as returned by the API. */
 export const creditsPage = listedCredits.omit({ outcome: true }).extend({ workspaceId: z.uuid(), nextCursor });
 
-/** One change of a balance. Amounts are exact texts. */
+/** One change of a balance. Amounts are exact strings. */
 export type LedgerEntry = z.infer<typeof listedEntries>["entries"][number];
 export type CreditTotals = z.infer<typeof listedCredits>["totals"];
 
 /**
- * Returns balances, a page of the ledger of a range, and what was used in it. In a free workspace the member's own balance
- * is shown, with this workspace's runs and what was deducted without one.
- * @throws Response 400, 403, 503 as readStudio
+ * Returns balances, a page of a range's ledger, and the usage in the range. In a free workspace these are the member's
+ * own balance, this workspace's runs and deductions without a run.
+ * @throws Response 400, 403, 503 like readStudio
  */
 export async function readCredits(
   context: AppLoadContext,
@@ -180,8 +180,9 @@ export async function readCredits(
 }
 
 /**
- * Returns a page of {@link readCredits}' entries alone: a file needs no totals, which each of its pages would add up again.
- * @throws Response 400, 403, 503 as readStudio
+ * Returns only the entries of a page of {@link readCredits}: a file needs no totals, and each of its pages would
+ * recalculate them.
+ * @throws Response 400, 403, 503 like readStudio
  */
 export async function listLedgerEntries(
   context: AppLoadContext,

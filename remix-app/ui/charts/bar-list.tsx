@@ -1,16 +1,16 @@
 import { Swatch } from "./column-chart.tsx";
 
 export interface ChartBar {
-  /** Of its own; two may have one name. */
+  /** A unique key, because two bars may have the same name. */
   key: string;
   label: string;
   value: number;
-  /** Its value as people read it. */
+  /** The value, formatted for display. */
   text: string;
   previous?: { value: number; text: string } | null;
 }
 
-/** The largest of what is not in time, as bars with their names, drawn by the server as ColumnChart is. */
+/** Shows the largest values of a dimension other than time as labelled bars, drawn by the server like ColumnChart. */
 export function BarList({ label, bars, most = 10 }: { label: string; bars: readonly ChartBar[]; most?: number }) {
   const shown = bars.slice(0, most);
   const largest = Math.max(...shown.flatMap((bar) => [bar.value, bar.previous?.value ?? 0]), Number.MIN_VALUE);

@@ -1,32 +1,32 @@
 import { Fragment, type ReactNode } from "react";
 
 export interface ChartColumn {
-  /** What it stands for, such as a day. */
+  /** The column's label, such as a day. */
   label: string;
   value: number;
-  /** Its value as people read it, exact enough to be quoted. */
+  /** The value, formatted for display and exact enough to be quoted. */
   text: string;
-  /** What the previous range has in its place, where the chart compares. */
+  /** The corresponding value of the previous range, if the chart compares. */
   previous?: { label: string; value: number; text: string } | null;
 }
 
 export interface ColumnChartProps {
-  /** What is shown, for assistive technology: the table beneath has the same figures. */
+  /** The chart's title for assistive technology. The table below it has the same figures. */
   label: string;
   columns: readonly ChartColumn[];
-  /** Of a mark of the axis. */
+  /** Formats an axis label. */
   formatMark: (value: number) => string;
-  /** Values are counts, which have no halves. */
+  /** Whether values are counts, which are whole. */
   whole?: boolean;
 }
 
-/** The inner units of the drawing, which is stretched to its place. */
+/** The drawing's inner units. It is stretched to fit its place. */
 const heightUnits = 1_000;
 const slot = 10;
 
 /**
- * Columns over time, drawn by the server: it needs no script, and nothing moves when the page comes alive. Without
- * attributes of style, which the pages' policy forbids; how columns look is `chart-columns` in styles.css.
+ * Draws columns over time on the server, so that it needs no JavaScript and nothing moves during hydration. Uses no
+ * style attributes, which the pages' policy forbids; the columns' look is `chart-columns` in styles.css.
  */
 export function ColumnChart({ label, columns, formatMark, whole = false }: ColumnChartProps) {
   const largest = Math.max(0, ...columns.flatMap((c) => [c.value, c.previous?.value ?? 0]));
@@ -69,7 +69,7 @@ export function ColumnChart({ label, columns, formatMark, whole = false }: Colum
   );
 }
 
-/** The previous range as a line of steps over the columns. */
+/** Draws the previous range as a stepped line over the columns. */
 function PreviousLine({ depths }: { depths: readonly (number | null | undefined)[] }) {
   const steps = depths
     .map((depth, index) => {
@@ -86,13 +86,13 @@ function PreviousLine({ depths }: { depths: readonly (number | null | undefined)
 }
 
 export interface StackedColumn {
-  /** What it stands for, such as a day. */
+  /** The column's label, such as a day. */
   label: string;
-  /** From the ground up, as the series are listed. */
+  /** From the bottom up, in the order of the series. */
   parts: readonly { value: number; text: string }[];
 }
 
-/** Tells series apart by hue and by lightness; the last is for all others. */
+/** Distinguishes series by hue and lightness. The last is for all others. */
 const looks = [
   "fill-series-1",
   "fill-series-2",
@@ -104,8 +104,8 @@ const looks = [
 ] as const;
 
 /**
- * Columns over time that are stacked of at most seven series, drawn as {@link ColumnChart}.
- * @param props.series their names, as each column's parts
+ * Draws stacked columns over time with at most seven series, like {@link ColumnChart}.
+ * @param props.series their names, in the order of each column's parts
  */
 export function StackedColumnChart({
   label,
@@ -149,7 +149,7 @@ export function StackedColumnChart({
   );
 }
 
-/** The axis with its marks, and the names of the first column, one in the middle and the last. */
+/** Draws the axis with its marks, and the labels of the first, a middle and the last column. */
 function ChartFrame({
   label,
   marks,
@@ -209,7 +209,7 @@ function depthBelow(top: number): (value: number) => number {
 
 const insetOf = (columns: number) => (columns > 120 ? 1 : 2);
 
-/** The outline of a column, or of a part of one, down to where it begins. */
+/** Returns the outline of a column, or of a part of one, down to its base. */
 function bar({
   left,
   width,
@@ -233,9 +233,9 @@ export function Swatch({ look, label }: { look: string; label: string }) {
 const steps = [1, 2, 2.5, 5, 10];
 
 /**
- * The marks of an axis from zero up to a round number that nothing exceeds.
- * @param largest of what is drawn, at least 0
- * @param options.whole for counts: no mark between two whole numbers
+ * Returns an axis's marks from zero up to a round number that no value exceeds.
+ * @param largest of the drawn values, at least 0
+ * @param options.whole for counts: no marks between whole numbers
  */
 export function axisMarks(largest: number, { intervals = 4, whole = false } = {}): number[] {
   const least = largest === 0 || (whole && largest < intervals) ? intervals : largest;
@@ -246,7 +246,7 @@ export function axisMarks(largest: number, { intervals = 4, whole = false } = {}
   return Array.from({ length: intervals + 1 }, (_, index) => Number((step * index).toPrecision(12)));
 }
 
-/** Which of so many things in a row get a label: the first, the last, and some between them at even distances. */
+/** Returns the positions that get a label: the first, the last, and some evenly spaced between them. */
 export function labelledIndexes(length: number, most = 5): number[] {
   if (length <= most) return Array.from({ length }, (_, index) => index);
   return Array.from({ length: most }, (_, index) => Math.round((index * (length - 1)) / (most - 1)));

@@ -9,7 +9,7 @@ describe("axisMarks", () => {
     [0.0042, [0, 0.002, 0.004, 0.006, 0.008]],
     [0, [0, 1, 2, 3, 4]],
     [1_234_567, [0, 500_000, 1_000_000, 1_500_000, 2_000_000]],
-  ])("goes past %s in round steps", (largest, marks) => {
+  ])("goes beyond %s in round steps", (largest, marks) => {
     expect(axisMarks(largest)).toEqual(marks);
   });
 
@@ -18,7 +18,7 @@ describe("axisMarks", () => {
     expect(axisMarks(10, { whole: true }).every(Number.isInteger)).toBe(true);
   });
 
-  it("covers what is drawn, and not much more than twice of it", () => {
+  it("covers the largest value, and not much more than twice of it", () => {
     fc.assert(
       fc.property(fc.double({ min: 1e-12, max: 1e15, noNaN: true }), (largest) => {
         const last = axisMarks(largest).at(-1) ?? 0;
@@ -30,7 +30,7 @@ describe("axisMarks", () => {
 });
 
 describe("labelledIndexes", () => {
-  it("is the first, the last, and some between", () => {
+  it("returns the first, the last, and some between", () => {
     expect(labelledIndexes(30)).toEqual([0, 7, 15, 22, 29]);
     expect(labelledIndexes(3)).toEqual([0, 1, 2]);
     expect(labelledIndexes(0)).toEqual([]);

@@ -6,16 +6,19 @@ import { benchPlan } from "./tenants.ts";
 const settleTimeoutMs = 60_000;
 const pollMs = 50;
 
-/** What is written of the bench's runs, and how many workspaces have books that do not agree to the last digit. */
+/** What the database recorded of the bench's runs, and how many workspaces have books that disagree in any digit. */
 export type Books = {
   runs: number;
-  /** Still running, failed, or with counts other than the provider stated. */
+  /** Runs that are still running, failed, or have token counts that differ from the provider's. */
   wrong: number;
-  /** Ledger, balance, runs and usage report say different amounts, or something is still reserved. */
+  /** Workspaces whose ledger, balance, runs and usage report disagree, or that still have credits reserved. */
   unbalanced: number;
 };
 
-/** Waits until nothing is held for a run, as each of the bench's holds something. @throws Error where some stay open */
+/**
+ * Waits until no credits are reserved: each of the bench's runs reserves some.
+ * @throws Error if some are still reserved after a minute
+ */
 export async function untilSettled(client: pg.Client): Promise<void> {
   const deadline = performance.now() + settleTimeoutMs;
   for (;;) {
@@ -30,7 +33,7 @@ export async function untilSettled(client: pg.Client): Promise<void> {
   }
 }
 
-/** Compares what the ledger, the balances, the runs and the usage report of each of the bench's workspaces say. */
+/** Compares the ledger, balance, runs and usage report of each of the bench's workspaces. */
 export async function readBooks(client: pg.Client, ownerId: string): Promise<Books> {
   const { rows } = await client.query<Record<keyof Books, string>>(booksSql, [
     benchPlan,

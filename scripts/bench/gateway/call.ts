@@ -1,10 +1,9 @@
 import { z } from "zod";
 
-/** What a load process is told to ask: one call, by each of the credentials in turn. */
+/** What a load process calls: one request, sent with each of the credentials in turn. */
 export const callSchema = z.object({
   url: z.url(),
   headers: z.record(z.string(), z.string()),
-  /** Values of the Authorization header. */
   authorizations: z.array(z.string()).min(1),
 });
 
@@ -15,10 +14,13 @@ const messages = [
   { role: "user", content: "What does a gatehouse guard?" },
 ];
 
-/** The body of each call that asks for a whole answer. */
+/** The body of each non-streaming call. */
 export const wholeBody: string = JSON.stringify({ model: "demo-chat", messages, max_tokens: 64 });
 
-/** The body of a call that asks for a stream. @param name by which the upstream remembers it */
+/**
+ * Returns the body of a streaming call.
+ * @param name identifies the stream in the upstream's records
+ */
 export function streamBody(name: string): string {
   return JSON.stringify({
     model: "demo-chat",

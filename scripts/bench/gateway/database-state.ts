@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 
-/** Files of 16 MB each: as much as Postgres keeps by default (max_wal_size). */
+/** Number of 16 MB files: as much as Postgres keeps by default (max_wal_size). */
 const logFiles = 64;
 const vacuumLimitMs = 10_000;
 const pollMs = 100;
 
-/** What the bench does to the database beyond its load; printed with the results. */
+/** What the bench does to the database apart from its load; printed with the results. */
 export const databasePreparation: string =
   "The bench prepares the database: 1 GB of write-ahead log is written before the rounds, and a checkpoint runs before " +
   "each latency and stream measurement.";
 
 /**
- * Fills the write-ahead log of a new database with files to reuse, as a database in use has them.
+ * Fills the write-ahead log of a new database with reusable files, as in a database that has been in use.
  * @param superuser may switch to the next file
  */
 export async function makeLogFiles(superuser: pg.Client): Promise<void> {
@@ -25,7 +25,7 @@ export async function makeLogFiles(superuser: pg.Client): Promise<void> {
 }
 
 /**
- * Waits for running vacuums and writes all changed pages, so that a measurement does not pay for the load before it.
+ * Waits for running vacuums and writes all dirty pages, so that a measurement doesn't pay for the previous load.
  * @param superuser may request a checkpoint, and sees autovacuum workers
  */
 export async function clearBacklog(superuser: pg.Client): Promise<void> {

@@ -43,7 +43,7 @@ function rowOf(id: string, given: GatewayMeasurements = measured) {
   return { goal: goalText(row), figure: figureText(row), verdict: verdictOf(row) };
 }
 
-test("goals are ratios of the same round", () => {
+test("compares targets within the same round", () => {
   expect(rowOf("rate-16")).toEqual({ goal: "≥ 1.20 ×", figure: "1.20 ×", verdict: "met" });
   expect(rowOf("p99-16")).toEqual({ goal: "≤ 1 ×", figure: "1.00 ×", verdict: "met" });
   expect(rowOf("cpu-16")).toEqual({ goal: "≥ 1.20 ×", figure: "1.20 ×", verdict: "met" });
@@ -51,34 +51,34 @@ test("goals are ratios of the same round", () => {
   expect(rowOf("p99-64").verdict).toBe("missed");
 });
 
-test("a load that does not count is left out with its round", () => {
+test("leaves out a load that does not count, with its round", () => {
   expect(rowOf("rate-64")).toEqual({ goal: "≥ 1.40 ×", figure: "1.40 ×", verdict: "met" });
   expect(rowOf("cpu-64").figure).toBe("1.00 ×");
 });
 
-test("added time is compared after the upstream alone is subtracted", () => {
+test("compares added time after subtracting the upstream's own", () => {
   expect(rowOf("added-p50")).toEqual({ goal: "≤ 3 ×", figure: "3.00 (2.00–3.50) ×", verdict: "met" });
   expect(rowOf("first-token")).toEqual({ goal: "≤ 0.33 ×", figure: "0.33 ×", verdict: "met" });
 });
 
-test("a round whose upstream was slower than the gateway does not count", () => {
+test("does not count a round whose upstream was slower than the gateway", () => {
   const slow = { ...measured, latency: { ...measured.latency, bare: [latency(9), latency(3), latency(1)] } };
   expect(rowOf("added-p50", slow).figure).toBe("2.00 (2.00–3.50) ×");
 });
 
-test("a peer that did not run leaves its goals unmeasured", () => {
+test("leaves the goals of a peer that did not run unmeasured", () => {
   const alone = { ...measured, throughput: { 16: { gatehouse: [load(9, 9, [1, 1])] } }, streams: {} };
   for (const id of ["rate-16", "p99-16", "cpu-16", "litellm-16", "first-token", "identical"])
     expect(rowOf(id, alone).verdict).toBe("not measured");
 });
 
-test("each differing stream and each unbalanced workspace misses its goal", () => {
+test("misses the goal if a stream differs or a workspace is unbalanced", () => {
   expect(rowOf("identical")).toMatchObject({ figure: "1", verdict: "missed" });
   expect(rowOf("unbalanced")).toMatchObject({ figure: "1", verdict: "missed" });
   expect(rowOf("wrong-counts")).toMatchObject({ figure: "0", verdict: "met" });
 });
 
-test("the table of targets has a column for each that ran", () => {
+test("has a column in the table of targets for each target that ran", () => {
   const [head, , rate] = targetTable(measured, { perSecond: 200 }).split("\n");
   expect(
     head

@@ -69,7 +69,7 @@ export function gatewayRows(measured: GatewayMeasurements): Row[] {
   ];
 }
 
-/** Returns the figures behind the ratios: one line a target, medians of the rounds with the lowest and the highest. */
+/** Returns the figures behind the ratios: one line per target, with the median, lowest and highest of the rounds. */
 export function targetTable(measured: GatewayMeasurements, { perSecond }: { perSecond: number }): string {
   const { latency, firstToken, rate, tail, gatewayCpu, postgresCpu } = figuresOf(measured);
   const columns: [string, Figure, number][] = [
@@ -97,7 +97,7 @@ function ratios(ours: readonly number[], theirs: readonly number[]): number[] {
   return known(ours.map((figure, round) => figure / (theirs[round] ?? Number.NaN)));
 }
 
-/** Subtracts the upstream alone of the same round. A round in which that was slower says nothing. */
+/** Subtracts the upstream's own figure of the same round. A round in which the upstream was slower doesn't count. */
 function addedTo(bare: readonly number[], figures: readonly number[]): number[] {
   return figures.map((figure, round) => {
     const upstream = bare[round] ?? Number.NaN;

@@ -28,7 +28,7 @@ type GatewayOptions = {
 };
 
 /**
- * Measures the gateway in rounds, on a stack whose provider is left out: the upstream takes its place.
+ * Measures the gateway in rounds, on a stack that runs without its provider: the upstream replaces it.
  * @param options.complain receives what is left out, and why
  * @throws Error if commits are not durable, or if the functions restart under the load
  */

@@ -17,7 +17,7 @@ afterAll(() => upstream.stop());
 
 const answered = async () => (await readUpstream(upstream)).answered;
 
-test("an open loop asks as often as it should, and counts what came after its warm-up", async () => {
+test("an open loop sends requests at its rate and counts those after the warm-up", async () => {
   const before = await answered();
   const load = await runOpenLoop({ call, perSecond: 100, warmUpMs: 100, durationMs: 300 }, signal);
   expect((await answered()) - before).toBe(40);
@@ -26,14 +26,14 @@ test("an open loop asks as often as it should, and counts what came after its wa
   expect(Math.min(...load.latenciesMs)).toBeGreaterThan(0);
 });
 
-test("an open loop tells of refusals, and takes them for no answers", async () => {
+test("an open loop reports refused requests as failures, not as answers", async () => {
   const wrong = { ...call, url: `${upstream.url}/elsewhere` };
   const load = await runOpenLoop({ call: wrong, perSecond: 100, warmUpMs: 0, durationMs: 50 }, signal);
   expect(load).toMatchObject({ failed: 5, latenciesMs: [] });
   expect(load.firstFailure).toContain("404");
 });
 
-test("a closed loop counts no more than was answered", async () => {
+test("a closed loop counts no more requests than were answered", async () => {
   const before = await answered();
   const load = await runClosedLoop({ call, connections: 2, warmUpMs: 100, durationMs: 300 }, signal);
   expect(load.failed).toBe(0);
@@ -42,7 +42,7 @@ test("a closed loop counts no more than was answered", async () => {
   expect(load.answeredInAll).toBeLessThanOrEqual((await answered()) - before);
 });
 
-test("a closed loop's failures are those of its measured time, and took for ever", async () => {
+test("a closed loop counts failures in its measured time only, with infinite latency", async () => {
   const wrong = { ...call, url: `${upstream.url}/elsewhere` };
   const load = await runClosedLoop({ call: wrong, connections: 1, warmUpMs: 200, durationMs: 200 }, signal);
   expect(load).toMatchObject({ answered: 0, answeredInAll: 0, perSecond: 0 });
@@ -50,7 +50,7 @@ test("a closed loop's failures are those of its measured time, and took for ever
   expect(load.quantilesMs).toContain(Number.POSITIVE_INFINITY);
 });
 
-test("streams are whole, and hash as the upstream sent them", async () => {
+test("receives whole streams whose hashes match what the upstream sent", async () => {
   const names = ["stream-0", "stream-1"];
   const { streams } = await runStreams({ call, names, staggerMs: 5 }, signal);
   const sent = (await readUpstream(upstream)).streams;

@@ -8,17 +8,17 @@ const folder = path.resolve(import.meta.dirname, "../processes");
 
 const closedLoop = z.object({
   perSecond: z.number(),
-  /** JSON has no infinity: null is that of a request that failed. */
+  /** JSON has no infinity: null stands for a failed request. */
   quantilesMs: z.array(
     z
       .number()
       .nullable()
       .transform((ms) => ms ?? Number.POSITIVE_INFINITY),
   ),
-  /** In the measured time, as what failed. */
+  /** Within the measured time, as is `failed`. */
   answered: z.number(),
   failed: z.number(),
-  /** In the warm-up and after the end, too: what CPU time was spent on. */
+  /** Includes the warm-up and answers after the end: everything that CPU time was spent on. */
   answeredInAll: z.number(),
 });
 const openLoop = z.object({
@@ -54,7 +54,6 @@ export async function runOpenLoop(config: Span & { perSecond: number }, signal: 
   return openLoop.parse(await run("open-loop.ts", config, signal));
 }
 
-/** Opens concurrent streams. */
 export async function runStreams(
   config: { call: Call; names: string[]; staggerMs: number },
   signal: AbortSignal,
@@ -62,7 +61,10 @@ export async function runStreams(
   return streamLoad.parse(await run("streams.ts", config, signal));
 }
 
-/** Runs one of our load processes. @throws Error with its last words where it fails */
+/**
+ * Runs one of our load processes.
+ * @throws Error with the end of its error output if it fails
+ */
 async function run(file: string, config: object, signal: AbortSignal): Promise<unknown> {
   const child = spawn(process.execPath, [path.join(folder, file)], { stdio: ["pipe", "pipe", "pipe"], signal });
   const exited = new Promise<number | null>((resolve, reject) => {

@@ -1,10 +1,10 @@
 import type { Books } from "./books.ts";
 import type { TargetName } from "./targets.ts";
 
-/** One target at a fixed rate. */
+/** One target under load at a fixed rate. */
 export type LatencySample = { quantilesMs: number[]; sentLateMs: number; failed: number };
 
-/** One target with a number of connections; CPU time a request, of the gateway and of Postgres. */
+/** One target under load from a number of connections. CPU time is per request, of the gateway and of Postgres. */
 export type ThroughputSample = {
   perSecond: number;
   quantilesMs: number[];
@@ -13,22 +13,21 @@ export type ThroughputSample = {
   postgresCpuMs: number | undefined;
 };
 
-/** One target with concurrent streams. */
+/** One target under load from concurrent streams. */
 export type StreamSample = { firstMs: number[]; streams: number; identical: number };
 
 export type ByTarget<T> = Partial<Record<TargetName, T[]>>;
 
-/** All samples, one a round. */
+/** All samples, one per round. */
 export type GatewayMeasurements = {
   latency: ByTarget<LatencySample>;
-  /** By connections. */
+  /** Keyed by the number of connections. */
   throughput: Record<number, ByTarget<ThroughputSample>>;
   streams: ByTarget<StreamSample>;
   /** Checked after the last round. */
   books?: Books;
 };
 
-/** Adds a sample of a target. */
 export function addSample<T>(samples: ByTarget<T>, { target, sample }: { target: TargetName; sample: T }): void {
   samples[target] = [...(samples[target] ?? []), sample];
 }

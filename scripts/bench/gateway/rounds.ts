@@ -28,13 +28,13 @@ export type RoundContext = {
   complain: (text: string) => void;
 };
 
-/** A closed loop with more failures does not count. */
+/** A closed loop with a higher share of failures does not count. */
 const mostFailedShare = 0.01;
 
-/** Returns the targets that carry a fixed rate. Two workers of LiteLLM do not reach 200 requests a second. */
+/** Returns the targets that can keep up with a fixed rate. Two LiteLLM workers do not reach 200 requests per second. */
 const paced = (targets: readonly Target[]) => targets.filter(({ name }) => name !== "litellm");
 
-/** Returns how many steps the rounds have with so many targets, LiteLLM among them or not. */
+/** Returns how many steps the rounds have with this many targets, with or without LiteLLM. */
 export function countSteps(plan: Plan, { targets, litellm }: { targets: number; litellm: boolean }): number {
   const steady = targets - (litellm ? 1 : 0);
   return targets - 1 + plan.rounds * (2 * steady + plan.closedLoop.connections.length * targets);
@@ -60,7 +60,7 @@ export async function warmUpTargets({ plan, targets, client, signal, begin }: Ro
   await untilSettled(client);
 }
 
-/** Runs one round: every measurement of every target, in turns. */
+/** Runs one round: takes every measurement of every target, in turns. */
 export async function runRound(context: RoundContext, into: GatewayMeasurements, round: number): Promise<void> {
   const { plan, targets, client, begin } = context;
   const announce = (what: string, { name }: Target) => begin(`round ${round}: ${what}, ${targetLabels[name]}`);
@@ -84,8 +84,8 @@ export async function runRound(context: RoundContext, into: GatewayMeasurements,
 }
 
 /**
- * Finishes what the load before left to the database, then runs a short load of the target's own: after a checkpoint
- * Postgres logs each page whole at its first change.
+ * Finishes the database work left by the previous load, then runs a short load on this target: after a checkpoint,
+ * Postgres logs each page in full the first time it changes.
  */
 async function prepareForLatency({ plan, client, superuser, signal }: RoundContext, { call }: Target): Promise<void> {
   await clearBacklog(superuser);
@@ -118,7 +118,7 @@ async function measureThroughput(
   const { warmUpMs, closedLoop } = plan;
   const durationMs = name === "bare" ? closedLoop.upstreamMs : closedLoop.durationMs;
   const load = await runClosedLoop({ call, connections, warmUpMs, durationMs }, signal);
-  // Settlements after the last answer belong to the calls.
+  // Settlements after the last answer still belong to these calls.
   await untilSettled(client);
   const after = read();
   const { perSecond, quantilesMs, failed, answered, answeredInAll } = load;

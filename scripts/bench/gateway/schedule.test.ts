@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createSchedule } from "./schedule.ts";
 
-test("each request comes due at its time, and once", () => {
+test("makes each request due at its time, exactly once", () => {
   const { count, dueMs, takeDue } = createSchedule({ perSecond: 200, durationMs: 25 });
   expect(count).toBe(5);
   expect([0, 1, 4].map(dueMs)).toEqual([0, 5, 20]);
@@ -11,7 +11,7 @@ test("each request comes due at its time, and once", () => {
   expect(takeDue(5)).toEqual([]);
 });
 
-test("what a stall has held up leaves at once when it is over, still due when it was", () => {
+test("sends requests delayed by a stall at once and keeps their original due time", () => {
   const { dueMs, takeDue } = createSchedule({ perSecond: 200, durationMs: 1_000 });
   takeDue(0);
   const late = takeDue(50);

@@ -1,15 +1,16 @@
-/** When each request of a fixed rate is due, whatever became of those before it. */
+/** When each request of a fixed rate is due, regardless of the requests before it. */
 export type Schedule = {
   count: number;
   /** Milliseconds after the start. */
   dueMs: (index: number) => number;
-  /** Those that have come due by then and were not taken yet, each once, in order. */
+  /** Returns the requests that are due by then and haven't been taken yet, each once, in order. */
   takeDue: (elapsedMs: number) => number[];
 };
 
 /**
- * Plans an open loop: requests leave at their time, not when an earlier answer comes, and a latency counts from the time
- * a request was due. So a server that stalls is charged for all that would have come meanwhile (coordinated omission).
+ * Plans an open loop: requests leave on schedule, not when an earlier answer arrives, and latency counts from the time
+ * a request was due. A stalling server is therefore charged for every request delayed by the stall (coordinated
+ * omission).
  */
 export function createSchedule({ perSecond, durationMs }: { perSecond: number; durationMs: number }): Schedule {
   const everyMs = 1_000 / perSecond;

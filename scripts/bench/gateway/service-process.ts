@@ -6,20 +6,20 @@ import { freePort } from "../../local-stack/ports.ts";
 const host = "127.0.0.1";
 const stopTimeoutMs = 3_000;
 
-/** A server of the bench's own. */
+/** A server process started by the bench. */
 export type ServiceProcess = {
   url: string;
   pid: number;
-  /** Sends the process a message and waits for its answer, where it knows such. */
+  /** Sends the process a message and waits for its answer. Only some servers answer messages. */
   ask: (message: string) => Promise<unknown>;
   stop: () => Promise<void>;
 };
 
 /**
  * Starts a program that listens on loopback, and waits until it answers.
- * @param options.command Node if absent
- * @param options.args its arguments, for a port
- * @param options.port a free one if absent
+ * @param options.command defaults to Node
+ * @param options.args returns the arguments for a port
+ * @param options.port defaults to a free port
  * @throws Error with the end of its error output if it does not answer in time
  */
 export async function startServer(options: {

@@ -14,10 +14,12 @@ export const targetLabels: Record<TargetName, string> = {
   bare: "upstream alone",
 };
 
-/** A server that answers chats. */
+/** A server that answers chat requests. */
 export type Target = { name: TargetName; pid: number; call: Call };
 
-/** Returns our functions, called directly: hosted Supabase's relay in front of them is not ours to measure. */
+/**
+ * Returns our functions, called directly: the relay that hosted Supabase puts in front of them isn't ours to measure.
+ */
 export function ourTarget(stack: Stack, keys: readonly string[]): Target {
   const functions = stack.services.find(({ name }) => name === "functions");
   if (!functions) throw new Error("The stack runs without its functions.");
@@ -26,7 +28,7 @@ export function ourTarget(stack: Stack, keys: readonly string[]): Target {
   return { name: "gatehouse", pid: functions.pid, call };
 }
 
-/** Returns a target that has no tenants: every call carries the same key. */
+/** Returns a target without tenants: every call carries the same key. */
 export function otherTarget(
   name: Exclude<TargetName, "gatehouse">,
   { url, pid, upstream }: { url: string; pid: number; upstream: string },

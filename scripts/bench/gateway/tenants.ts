@@ -3,19 +3,19 @@ import type pg from "pg";
 import { createAiKey } from "#shared/ai-key.ts";
 import type { Stack } from "../../test/stack.ts";
 
-/** The plan of the bench's workspaces: it has limits, so that each call counts against them, and none is ever reached. */
+/** The plan of the bench's workspaces. Its limits are checked on every call but are too high to be reached. */
 export const benchPlan = "bench";
 
 const credits = "1000000000";
 const requestsPerMinute = 100_000_000;
 const tokensPerMinute = 1_000_000_000_000;
 
-/** Workspaces of one owner, with one key each. */
+/** Workspaces of one owner, each with one key. */
 export type Tenants = { ownerId: string; keys: string[] };
 
 /**
- * Creates `count` workspaces. Each has a balance, a policy that names its models, a key, and request and token limits
- * for key and workspace, so that a call is checked in full.
+ * Creates `count` workspaces. Each has a balance, a policy that lists its models, a key, and request and token limits
+ * on both key and workspace, so that each call goes through every check.
  */
 export async function createTenants(
   client: pg.Client,
@@ -62,7 +62,7 @@ export async function createTenants(
     ],
   );
   await client.query("commit");
-  // Empty tables are left out: Postgres would plan for empty ones until it analyzes them again.
+  // Skips empty tables: once analyzed, Postgres would plan for an empty table until the next analyze.
   await client.query(
     "analyze public.workspaces, ai.plans, ai.workspace_policies, ai.credit_accounts, ai.credit_ledger, ai.keys",
   );

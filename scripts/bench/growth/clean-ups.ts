@@ -1,6 +1,6 @@
 import type pg from "pg";
 
-/** A clean-up of the schedule, with rows for it that have expired. */
+/** A scheduled clean-up, with the SQL that expires rows for it. */
 export type CleanUp = { what: string; expire: string; call: string };
 
 export const cleanUps: readonly CleanUp[] = [
@@ -30,7 +30,7 @@ export const cleanUps: readonly CleanUp[] = [
   },
 ];
 
-/** Expires rows, calls a clean-up until nothing is left, and returns its longest call in ms. */
+/** Expires rows, calls a clean-up until nothing is left, and returns the duration of its longest call in ms. */
 export async function timeCleanUp(
   client: pg.Client,
   { cleanUp: { expire, call }, rows }: { cleanUp: CleanUp; rows: number },

@@ -2,10 +2,10 @@ import type pg from "pg";
 import { insertRuns } from "../../load/insert-runs.ts";
 import { createLoadTenant, type LoadTenant } from "../../load/load-tenant.ts";
 
-/** How much there is of each thing; a list is measured against the one that it grows with. */
+/** How many rows there are of each kind. Each list is measured against the kind it grows with. */
 export type Size = { runs: number; accounts: number };
 
-/** The workspace and its owner that are measured, and a key and an app that no run is of. */
+/** The workspace and owner that are measured, with a key and an app that have no runs. */
 export type GrowthTenant = LoadTenant & { idleKeyId: string; idleAppId: string };
 
 const days = 365;
@@ -16,7 +16,7 @@ const domain = "growth.test";
 type Progress = { show: (what: string) => void; signal: AbortSignal };
 
 /**
- * Brings a database to a size: rows, monthly partitions, sums of days, statistics.
+ * Grows a database to a size: rows, monthly partitions, daily totals, statistics.
  * @throws the signal's reason once it has aborted; the next call continues
  */
 export async function grow(
@@ -34,7 +34,7 @@ export async function grow(
 }
 
 /**
- * Adds the rows that are missing up to a size, batch by batch. One workspace has nine of ten runs; each account has one.
+ * Adds the rows missing for a size, in batches. One workspace has nine of ten runs; each account has one.
  * @throws the signal's reason once it has aborted
  */
 export async function fill(
@@ -74,7 +74,7 @@ async function count(client: pg.Client, sql: string, values: unknown[] = []): Pr
 const countAccounts = `select count(*)::integer as count from auth.users where email like '%@${domain}'`;
 const countRuns = "select count(*)::integer as count from ai.runs where workspace_id = $1";
 
-/** Runs of the past belong into months of their own, as they would have got them. */
+/** Past runs belong in monthly partitions, as they would have been created at the time. */
 async function createPastPartitions(client: pg.Client): Promise<void> {
   await client.query(`
     set timezone = 'UTC';
@@ -95,7 +95,7 @@ async function createPastPartitions(client: pg.Client): Promise<void> {
     reset timezone`);
 }
 
-/** Returns what is measured; creates it in an empty database. */
+/** Returns the tenant that is measured; creates it in an empty database. */
 export async function growthTenant(client: pg.Client): Promise<GrowthTenant> {
   const { rows } = await client.query<GrowthTenant>(readTenant);
   if (rows[0]) return rows[0];
@@ -122,7 +122,7 @@ const readTenant = `
   join private.apps a on a.name = 'growth-idle'
   where w.name = 'Load'`;
 
-// As the identity backend writes it; triggers make profile, workspace and roles.
+// Inserts users the way the identity backend does; triggers create the profile, workspace and roles.
 const insertUsers = `
   insert into auth.users (
     id, instance_id, aud, role, email, email_confirmed_at, raw_app_meta_data, raw_user_meta_data, created_at, updated_at

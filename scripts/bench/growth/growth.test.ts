@@ -10,7 +10,7 @@ test.each([
   expect(judgeGrowth({ bound, tookMs: [10, ms] })).toEqual({ ratio: ms / 10, verdict });
 });
 
-test("does not judge what is linear by design, nor two milliseconds", () => {
+test("does not judge operations that are linear by design or differences of two milliseconds", () => {
   expect(judgeGrowth({ bound: { linear: "reads a window" }, tookMs: [1, 100] }).verdict).toBe("");
   expect(judgeGrowth({ bound: "constant", tookMs: [0.5, 2.5] }).verdict).toBe("met");
   expect(judgeGrowth({ bound: "constant", tookMs: [0.5, 2.6] }).verdict).toBe("missed");

@@ -7,27 +7,27 @@ import { timeOperation } from "./measure.ts";
 import { type Bound, operations } from "./operations.ts";
 import type { PageTimes } from "./pages.ts";
 
-/** What 1 × is; the other sizes are multiples of it. */
+/** The size that 1 × stands for; the other sizes are multiples of it. */
 const smallest: Size = { runs: 20_000, accounts: 2_000 };
 const expiredRows = 100;
 
-/** An operation at each size: its time in ms, and bytes where it is a page. */
+/** An operation at each size: its time in ms, and the number of bytes if it is a page. */
 export type GrowthRow = { what: string; bound: Bound; tookMs: number[]; bytes: number[] };
 export type GrowthMeasurements = { factors: readonly number[]; rows: GrowthRow[] };
 
 type Given = {
   client: pg.Client;
   factors: readonly number[];
-  /** What an earlier run has measured already, of the same database. */
+  /** What an earlier run has already measured on the same database. */
   measured: GrowthMeasurements;
   save: (measured: GrowthMeasurements) => Promise<void>;
   progress: Progress;
   signal: AbortSignal;
-  /** Reads pages and API of the tenant's owner. */
+  /** Times the pages and API calls of the tenant's owner. */
   timePages: (tenant: GrowthTenant) => Promise<PageTimes>;
 };
 
-/** Grows the database from one size to the next and measures each operation at every size that was not measured yet. */
+/** Grows the database from one size to the next and measures each operation at every size not yet measured. */
 export async function measureGrowth(given: Given): Promise<GrowthMeasurements> {
   const { client, factors, measured, save, progress, signal, timePages } = given;
   let all = measured;
@@ -63,7 +63,7 @@ const most = { constant: 1.5, logarithmic: 3 } as const;
 /** Below this, a ratio says more about the machine than about the operation. */
 const noiseMs = 2;
 
-/** Returns how many times as long an operation took at the largest size, and whether its bound allows that. */
+/** Returns how many times longer an operation took at the largest size, and whether its bound allows that. */
 export function judgeGrowth({ bound, tookMs }: Pick<GrowthRow, "bound" | "tookMs">): {
   ratio: number;
   verdict: string;
@@ -74,7 +74,6 @@ export function judgeGrowth({ bound, tookMs }: Pick<GrowthRow, "bound" | "tookMs
   return { ratio, verdict: ratio <= most[bound] || last - first <= noiseMs ? "met" : "missed" };
 }
 
-/** Returns the table of operations, sizes, ratios and bounds. */
 export function growthTable({ factors, rows }: GrowthMeasurements): string {
   const lines = rows.map((row) => {
     const { ratio, verdict } = judgeGrowth(row);

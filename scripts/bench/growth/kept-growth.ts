@@ -5,14 +5,14 @@ import type { GrowthMeasurements } from "./growth.ts";
 const dataDir = path.resolve(".local/bench-growth");
 const file = path.join(dataDir, "growth.json");
 
-/** The database of the growth bench, which outlives a run that was stopped, with what has been measured on it. */
+/** The growth bench's database, which is kept when a run is stopped, together with what has been measured on it. */
 export type KeptGrowth = {
   dataDir: string;
   measured: GrowthMeasurements;
   save: (measured: GrowthMeasurements) => Promise<void>;
 };
 
-/** Opens the database of an unfinished run, or an empty one where the last run measured all of the sizes. */
+/** Opens the database of an unfinished run, or an empty one if the last run measured every size. */
 export async function openGrowth(factors: readonly number[]): Promise<KeptGrowth> {
   const measured = await readMeasured();
   if (factors.some((factor) => !measured.factors.includes(factor))) return open(measured);

@@ -2,13 +2,13 @@ import type pg from "pg";
 import { median } from "../statistics.ts";
 import type { Operation } from "./operations.ts";
 
-/** PL/pgSQL may keep one plan for all arguments after five executions. */
+/** After five executions, PL/pgSQL may switch to one plan for all arguments. */
 const executionsBefore = 6;
 const readings = 15;
-/** Enough for a median of what is slow. */
+/** Enough time to get a median for slow operations. */
 const patienceMs = 2_000;
 
-/** Returns the median time of an operation in ms, on a connection that has executed it six times. */
+/** Returns the median time of an operation in ms, on a connection that has already executed it six times. */
 export async function timeOperation(client: pg.Client, { sql, values }: Operation): Promise<number> {
   for (let execution = 0; execution < executionsBefore; execution += 1) await client.query(sql, values);
   const tookMs: number[] = [];
@@ -21,7 +21,7 @@ export async function timeOperation(client: pg.Client, { sql, values }: Operatio
   return median(tookMs);
 }
 
-/** Returns how many rows an operation reads in its transaction, once it has been executed six times. */
+/** Returns how many rows an operation reads in its transaction, after six executions. */
 export async function countRowsRead(client: pg.Client, { sql, values }: Operation): Promise<number> {
   for (let execution = 0; execution < executionsBefore; execution += 1) await client.query(sql, values);
   const before = await rowsRead(client);

@@ -17,8 +17,8 @@ const warmUpMs = 2_000;
 type Written = { name: string; kilobytes: number; indexKilobytes: number; rows: number; updates: number; hot: number };
 
 /**
- * Makes calls of one workspace through the gateway, and returns what they leave: p50 before and after, sizes of the tables
- * that calls write, and how many of their updates were HOT.
+ * Sends the calls of one workspace through the gateway. Returns p50 before and after, the sizes of the tables that
+ * calls write to, and how many of their updates were HOT.
  */
 export async function measureOneWorkspace(options: {
   stack: Stack;
@@ -30,7 +30,7 @@ export async function measureOneWorkspace(options: {
   const { stack, client, plan, progress, signal } = options;
   const { count, readings } = plan.calls;
   const tenant = await createLoadTenant(client);
-  // Each call counts against limits that none reaches, and is paid from the balance, as an app's would not be.
+  // Each call counts against limits that are never reached and is paid from the balance; calls by an app would not be.
   await client.query(
     "update ai.plans set requests_per_minute = 100000000, tokens_per_minute = 1000000000000 where id = 'team'",
   );
@@ -62,7 +62,7 @@ export async function measureOneWorkspace(options: {
   const perSecond = answered / ((performance.now() - begun) / 1_000);
   progress.begin("calls: p50 after");
   const p50After = await p50();
-  // Backends report their counts at most once a second.
+  // Backends report their statistics at most once a second.
   await sleep(2_000);
   const after = await written(client);
   return [

@@ -1,9 +1,9 @@
 import type { GrowthTenant } from "./data.ts";
 
-/** How an operation may grow from one size to one a hundred times as large. */
+/** How much slower an operation may get when the data grows a hundredfold. */
 export type Bound = "constant" | "logarithmic" | { linear: string };
 
-/** One read of the database as pages and API make it. */
+/** A database read, as made by a page or the API. */
 export type Operation = { what: string; sql: string; values: unknown[]; bound: Bound };
 
 const hour = 3_600_000;
@@ -11,7 +11,7 @@ const ago = (hours: number) => new Date(Date.now() - hours * hour).toISOString()
 const absent = "00000000-0000-4000-8000-000000000000";
 
 const days = { linear: "reads the sums of each day, and the runs of today and of days that the window cuts" };
-/** Like the studio's page: whole days up to today, compared with as many before. */
+/** Matches the studio's page: whole days up to today, compared with the same number of days before. */
 const overviewSql = `
   select ai.read_overview(
     $1, $2, e.until - $3::integer * interval '24 hours', e.until, e.until - 2 * $3::integer * interval '24 hours',
@@ -19,7 +19,7 @@ const overviewSql = `
   )
   from (select date_trunc('day', now(), 'UTC') + interval '24 hours' as until) e`;
 
-/** The operations that are measured at each size. */
+/** Returns the operations that are measured at each size. */
 export function operations(tenant: GrowthTenant): Operation[] {
   const { workspaceId, ownerId } = tenant;
   const member = [ownerId, workspaceId];

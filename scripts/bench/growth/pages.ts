@@ -4,14 +4,14 @@ import { median } from "../statistics.ts";
 import type { GrowthTenant } from "./data.ts";
 import type { Bound } from "./operations.ts";
 
-/** Times of pages and calls in ms, with the bytes of their answers. */
+/** Times of pages and calls in ms, with the size of their answers in bytes. */
 export type PageTimes = { what: string; bound: Bound; ms: number; bytes: number }[];
 
 const warmUp = 5;
 const readings = 15;
 const days = { linear: "reads the runs of today and the sums of each day" } as const;
 
-/** Reads pages of the workspace's owner and calls the gateway, each to the last byte. */
+/** Reads the workspace owner's pages and calls the gateway, each to the last byte. */
 export async function timePages(
   stack: Stack,
   { client, tenant, webUrl, cookie }: { client: pg.Client; tenant: GrowthTenant; webUrl: string; cookie: string },
@@ -49,7 +49,7 @@ export async function timePages(
   return times;
 }
 
-/** Adds models of the growth bench to those of the demo until the demo user's plan has so many; takes the others away. */
+/** Adds models of the growth bench to the demo's until the demo user's plan has this many; removes any beyond that. */
 async function haveModels(client: pg.Client, models: number): Promise<void> {
   for (const table of ["ai.model_grants", "ai.model_prices", "ai.model_routes"]) {
     await client.query(`delete from ${table} where model_id like 'growth-model-%'`);

@@ -7,7 +7,7 @@ import { markdownTable } from "../report/tables.ts";
 import { type GrowthTenant, growthTenant } from "./data.ts";
 import { operations } from "./operations.ts";
 
-/** PL/pgSQL may keep one plan for all arguments after five executions. */
+/** After five executions, PL/pgSQL may switch to one plan for all arguments. */
 const executionsBefore = 6;
 
 type Statement = { what: string; sql: string; values: () => unknown[] };
@@ -34,7 +34,7 @@ const planNode: z.ZodType<PlanNode> = z.object({
 });
 const explained = z.object({ "Query Text": z.string(), Plan: planNode });
 
-/** The cost of a statement's sixth execution in a connection, and the plans of its seventh. */
+/** The cost of a statement's sixth execution on a connection, and the plans of its seventh. */
 type StatementPlans = { what: string; ms: number; plans: z.infer<typeof explained>[] };
 
 /**

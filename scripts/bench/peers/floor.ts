@@ -5,7 +5,7 @@ import { type ServiceProcess, startServer } from "../gateway/service-process.ts"
 
 const program = path.resolve(import.meta.dirname, "../processes/floor.ts");
 
-/** Starts the floor: a forwarder in our Deno that commits one row before it calls the upstream. */
+/** Starts the floor: a forwarder in the functions' Deno runtime that commits one row before it calls the upstream. */
 export async function startFloor(
   client: pg.Client,
   { upstream, databaseUrl }: { upstream: string; databaseUrl: string },

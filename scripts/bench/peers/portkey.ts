@@ -11,7 +11,7 @@ const installTimeoutMs = 120_000;
 const directory = path.resolve(`.local/peers/portkey-${version}`);
 const program = path.join(directory, "node_modules/@portkey-ai/gateway/build/start-server.js");
 
-/** The package that npm installs. Without these overrides Portkey's streams fail. */
+/** The package for npm to install. Portkey's streams fail without these overrides. */
 const manifest = {
   name: "gatehouse-bench-peer",
   private: true,
@@ -21,7 +21,10 @@ const manifest = {
 
 export const portkeyLabel: string = `Portkey ${version}`;
 
-/** Installs Portkey's gateway below `.local/` if it is missing, and starts it. @throws Error if either fails */
+/**
+ * Installs Portkey's gateway below `.local/` if it is missing, and starts it.
+ * @throws Error if the installation or the start fails
+ */
 export async function startPortkey(signal: AbortSignal): Promise<ServiceProcess> {
   if (!existsSync(program)) await install(signal);
   return startServer({

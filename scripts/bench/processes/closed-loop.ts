@@ -4,14 +4,16 @@ import { z } from "zod";
 import { callSchema, wholeBody } from "../gateway/call.ts";
 import { quantilesOf } from "../statistics.ts";
 
-/** Keeps so many connections busy, by autocannon; told how on standard input. The warm-up does not count. */
+/** Keeps connections busy with autocannon. Reads its configuration from standard input. The warm-up does not count. */
 const config = z
   .object({ call: callSchema, connections: z.number(), warmUpMs: z.number(), durationMs: z.number() })
   .parse(JSON.parse(await text(process.stdin)));
 const { call, connections, warmUpMs, durationMs } = config;
-/** Credentials that one connection takes turns with. */
+/** How many credentials one connection alternates between. */
 const mostEach = 100;
-/** Coprime with any count of credentials that is not a multiple of it, so that each connection goes its own way. */
+/**
+ * Coprime with any number of credentials that isn't a multiple of it, so that each connection follows its own order.
+ */
 const stride = 7_919;
 
 const latenciesMs: number[] = [];

@@ -5,8 +5,8 @@ import { pipeline } from "node:stream/promises";
 import pg from "pg";
 
 /**
- * Forwards each call to UPSTREAM after it has committed one row. A gateway in this runtime that records a call before it
- * costs money cannot do less.
+ * Commits one row, then forwards the call to UPSTREAM. This is the least that a gateway in this runtime can do if it
+ * records each call before it costs money.
  */
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 8 });
 const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
@@ -26,6 +26,6 @@ async function forward(incoming: IncomingMessage, outgoing: ServerResponse): Pro
 
 createServer((incoming, outgoing) => {
   if (incoming.method !== "POST") outgoing.end();
-  // A client that leaves ends its own call only.
+  // A client that disconnects ends only its own call.
   else forward(incoming, outgoing).catch(() => outgoing.destroy());
 }).listen(Number(process.env.PORT), "127.0.0.1");

@@ -1,8 +1,8 @@
 import { parentPort, workerData } from "node:worker_threads";
 
 /**
- * Beats each so many milliseconds, in a thread that does nothing else: it waits by the system's own clock, to within a
- * tenth of a millisecond, where a timer of an event loop is up to one and a half late.
+ * Ticks at a fixed interval, in a thread that does nothing else. Waiting on the system clock is accurate to a tenth of
+ * a millisecond; an event loop's timer can be one and a half late.
  */
 const { everyMs, beats, startsAt } = workerData as { everyMs: number; beats: number; startsAt: bigint };
 const never = new Int32Array(new SharedArrayBuffer(4));

@@ -6,8 +6,9 @@ import { callSchema, wholeBody } from "../gateway/call.ts";
 import { createSchedule } from "../gateway/schedule.ts";
 
 /**
- * Asks at a fixed rate, whatever comes back and when; told how on standard input. Answers that are due in the warm-up do
- * not count. A request whose connection is busy opens another: none waits for the one before.
+ * Sends requests at a fixed rate, independently of the answers. Reads its configuration from standard input. Answers to
+ * requests that are due in the warm-up do not count. If a connection is busy, the request opens another and doesn't
+ * wait.
  */
 const config = z
   .object({ call: callSchema, perSecond: z.number(), warmUpMs: z.number(), durationMs: z.number() })

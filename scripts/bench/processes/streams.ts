@@ -62,9 +62,9 @@ function open(name: string, index: number): Promise<Seen> {
 }
 
 /**
- * How long after the one before a stream begins: from half to one and a half of `staggerMs`, by its place alone, so that
- * it is the same for whoever is asked. Begun at one distance, all would have their chunks due in the same moment for as
- * long as they last, since that distance is a multiple of the chunks' own; callers know nothing of each other.
+ * Returns the delay between one stream and the next: half to one and a half times `staggerMs`, derived from the index
+ * alone so that every target gets the same delays. With equal delays, all chunks would be due at the same moment,
+ * because the delay is a multiple of the interval between chunks. Real callers aren't synchronized.
  */
 function waitMs(index: number): number {
   return staggerMs * (0.5 + createHash("sha256").update(`${index}`).digest().readUInt32BE() / 2 ** 32);

@@ -1,6 +1,6 @@
 /**
- * Loaded into a web server ahead of itself: notes each call that it makes of the backend, and hands over what it has
- * noted when its parent asks.
+ * Preloaded into a web server: records each call to the backend, and sends its records to the parent process on
+ * request.
  */
 const calls: { method: string; path: string; beganMs: number; endedMs: number }[] = [];
 const ask = globalThis.fetch;

@@ -15,8 +15,8 @@ import {
 import { createRequestReader, type WireRequest } from "../upstream/request-reader.ts";
 
 /**
- * The model provider of the bench, on PORT: OpenAI's chat completions, each answer the same, streams at an even pace.
- * Speaks HTTP by itself, to cost as little as it can beside what is measured. `GET /calls` counts what it has seen.
+ * The bench's model provider, on PORT: OpenAI's chat completions with identical answers and evenly paced streams.
+ * Implements HTTP itself to take as little CPU time as possible from what is measured. `GET /calls` returns its counts.
  */
 const host = "127.0.0.1";
 
@@ -43,8 +43,8 @@ function answer(socket: Socket, { method, path, body }: WireRequest): void {
 }
 
 /**
- * Writes a stream at its pace; what it is remembered by is the last message. Each chunk is due by when the stream began:
- * intervals of one length, which Node keeps in one list, would soon all be due at once.
+ * Writes a stream at its pace and records it under the text of the last message. Each chunk's due time is computed from
+ * the stream's start: Node keeps equal intervals in one list, so chunks of all streams would soon be due together.
  */
 function writeStream(socket: Socket, { messages, stream_options }: z.infer<typeof streamRequest>): void {
   const record = { sha256: "", chunks: 0, end: "open" as "open" | "whole" | "cancelled" };

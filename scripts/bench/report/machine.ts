@@ -34,7 +34,7 @@ export function describeMachine(): Machine {
   };
 }
 
-/** Returns one sentence on when, where and of what the figures were taken. */
+/** Returns one sentence that says when, where and on which versions the figures were taken. */
 export function machineText(machine: Machine): string {
   const { takenAt, commit, changed, cpus, memoryGb, kernel, loadBefore, versions } = machine;
   const [postgres = ""] = /^\S+/.exec(versions.postgres ?? "") ?? [];

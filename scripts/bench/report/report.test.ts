@@ -20,7 +20,7 @@ describe("a verdict", () => {
     expect(verdictOf(row({ goal: { atLeast: 2.01 } }))).toBe("missed");
   });
 
-  test("is never that an unmeasured goal is met", () => {
+  test("does not count an unmeasured goal as met", () => {
     expect(verdictOf(row({ goal: { atMost: 1 }, samples: [] }))).toBe("not measured");
     expect(verdictOf(row({ goal: { atLeast: 1 }, samples: [Number.NaN] }))).toBe("not measured");
     expect(verdictOf(row({}))).toBe("");
@@ -33,7 +33,7 @@ describe("a verdict", () => {
   });
 });
 
-test("figures show their spread, goals their sign, both their unit", () => {
+test("shows the spread of figures, the sign of goals, and the unit of both", () => {
   expect(figureText(row({}))).toBe("2.0 (1.0–3.0) ms");
   expect(figureText(row({ samples: [4] }))).toBe("4.0 ms");
   expect(figureText(row({ samples: [] }))).toBe("—");
@@ -42,7 +42,7 @@ test("figures show their spread, goals their sign, both their unit", () => {
   expect(goalText(row({ goal: { atLeast: 1.2 }, unit: "×" }))).toBe("≥ 1.2 ×");
 });
 
-test("the table of goals is Markdown in columns, without verdicts for a quick run", () => {
+test("prints the goals as a Markdown table, without verdicts for a quick run", () => {
   const rows = [row({ what: "added, median", goal: { atMost: 8 } }), row({ what: "memory", goal: { atMost: 1 } })];
   expect(goalTable(rows, { judged: true }).split("\n")).toEqual([
     "| what          | goal   | measured         |        |",
@@ -53,13 +53,13 @@ test("the table of goals is Markdown in columns, without verdicts for a quick ru
   expect(goalTable(rows, { judged: false })).not.toMatch(/met|missed/);
 });
 
-test("tables are written between a document's markers only", () => {
+test("replaces only what is between a document's markers", () => {
   const document = "a\n<!-- bench -->\n\nold\n\n<!-- /bench -->\nb\n";
   expect(replaceMarked(document, "new")).toBe("a\n<!-- bench -->\n\nnew\n\n<!-- /bench -->\nb\n");
   expect(() => replaceMarked("a\n", "new")).toThrow("<!-- bench -->");
 });
 
-test("a machine counts as busy when more than half of its cores are in use", () => {
+test("counts a machine as busy when more than half of its cores are in use", () => {
   expect(busyWarning({ loadBefore: 1 }, 2)).toEqual([]);
   expect(busyWarning({ loadBefore: 1.1 }, 2)).toEqual([expect.stringContaining("load 1.1 on 2 cores")]);
 });

@@ -5,12 +5,12 @@ export type Row = {
   /** Stable across runs. */
   id: string;
   what: string;
-  /** Absent if a figure only explains another. */
+  /** Absent if the figure only explains another. */
   goal?: { atMost: number } | { atLeast: number };
   unit: string;
   digits: number;
   samples: readonly number[];
-  /** What the figure consists of, or why there is none. */
+  /** What the figure consists of, or why it is missing. */
   note?: string;
 };
 
@@ -23,7 +23,6 @@ export function verdictOf({ goal, samples }: Row): "met" | "missed" | "not measu
   return met ? "met" : "missed";
 }
 
-/** Returns the goal as text, or "". */
 export function goalText({ goal, unit, digits }: Row): string {
   if (!goal) return "";
   const [sign, value] = "atMost" in goal ? ["≤", goal.atMost] : ["≥", goal.atLeast];

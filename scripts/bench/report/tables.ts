@@ -8,7 +8,10 @@ export function markdownTable(head: readonly string[], lines: readonly (readonly
   return [render(head), render(widths.map((width) => "-".repeat(width))), ...lines.map(render)].join("\n");
 }
 
-/** Returns the table of goals. @param options.judged whether the run was long enough for verdicts */
+/**
+ * Returns the table of goals.
+ * @param options.judged whether the run was long enough for verdicts
+ */
 export function goalTable(rows: readonly Row[], { judged }: { judged: boolean }): string {
   const lines = rows.map((row) => [row.what, goalText(row), figureText(row), judged ? verdictOf(row) : "not judged"]);
   return markdownTable(["what", "goal", "measured", ""], lines);
@@ -17,7 +20,7 @@ export function goalTable(rows: readonly Row[], { judged }: { judged: boolean })
 const begin = "<!-- bench -->";
 const end = "<!-- /bench -->";
 
-/** Replaces what is between the bench's markers in a document. @throws Error if it has none */
+/** Replaces the text between the bench's markers in a document. @throws Error if it has no markers */
 export function replaceMarked(document: string, text: string): string {
   const [from, to] = [document.indexOf(begin), document.indexOf(end)];
   if (from < 0 || to < from) throw new Error(`The document has no ${begin} … ${end} to write between.`);

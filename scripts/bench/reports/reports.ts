@@ -12,22 +12,22 @@ import type { Readings } from "../web/readings.ts";
 export type ReportMeasurements = {
   runs: number;
   days: number;
-  /** `GET /v1/usage`, to the last byte. */
+  /** `GET /v1/usage`, read to the last byte. */
   usage: { tookMs: number[]; rows: number; bytes: number };
-  /** The studio's overview, as a page, to the last byte; or why it could not be read. */
+  /** The studio's overview page, read to the last byte, or why it couldn't be read. */
   overview: Readings | { missing: string };
 };
 
 const usageAnswer = z.object({ rows: z.array(z.unknown()) });
 
-/** Fills a workspace with a year of runs, and reads what is said of them. */
+/** Fills a workspace with a year of runs and times the reports on them. */
 export async function measureReports(options: {
   stack: Stack;
   client: pg.Client;
   plan: Plan;
   progress: Progress;
   signal: AbortSignal;
-  /** Reads a page of the demo user, who owns the workspace. */
+  /** Reads a page as the demo user, who owns the workspace. */
   readPage: (path: string, readings: number) => Promise<Readings>;
 }): Promise<ReportMeasurements> {
   const { stack, client, progress, signal, readPage } = options;
@@ -72,7 +72,7 @@ async function readUsage(
   return { tookMs, rows: usageAnswer.parse(JSON.parse(text)).rows.length, bytes: text.length };
 }
 
-/** What the reports say, beside their goals. */
+/** Returns the report figures with their goals. */
 export function reportRows({ runs, days, usage, overview }: ReportMeasurements): Row[] {
   const over = `${runs.toLocaleString("en")} runs of ${days} days`;
   const row = { unit: "ms", digits: 0, goal: { atMost: 300 } };

@@ -1,7 +1,7 @@
-/** What every answer of the upstream says it has used: the books are checked against it. */
+/** The usage in every answer of the upstream; the books are checked against it. */
 export const statedUsage = { input: 31, output: 17 } as const;
 
-/** A stream's content chunks, and the time between two. */
+/** A stream's content chunks, and the time between two of them. */
 export const pacedChunks = 100;
 export const paceMs = 20;
 
@@ -15,13 +15,13 @@ const usage = {
 const named = { id: "chatcmpl-bench", created: 1_767_225_600, model: "bench" };
 const text = "A gatehouse guards the way in: it asks who comes, and writes down what they take.";
 
-/** A response with a body of known length. */
+/** Returns a response with a body of known length. */
 export function wholeResponse(body: string, contentType = "application/json"): Buffer {
   const head = `HTTP/1.1 200 OK\r\ncontent-type: ${contentType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`;
   return Buffer.from(head + body);
 }
 
-/** The answer to each chat that asks for no stream. */
+/** The answer to each non-streaming chat request. */
 export const chatResponse: Buffer = wholeResponse(
   JSON.stringify({
     ...named,
@@ -39,7 +39,7 @@ export const streamHead: Buffer = Buffer.from(
 );
 export const streamEnd: Buffer = Buffer.from("0\r\n\r\n");
 
-/** One part of a chunked body (RFC 9112, 7.1). */
+/** Returns one chunk of a chunked body (RFC 9112, 7.1). */
 export function bodyChunk(event: string): string {
   return `${Buffer.byteLength(event).toString(16)}\r\n${event}\r\n`;
 }
@@ -49,10 +49,10 @@ export function contentEvent(nanoseconds: bigint): string {
   return choiceEvent({ content: `${String(nanoseconds).padStart(18, "0")} ` }, null);
 }
 
-/** Returns whether an event carries such content. */
+/** Returns whether an event is one of `contentEvent`. */
 export const isContent = (event: string): boolean => /"content": ?"\d{18} "/.test(event);
 
-/** What closes a stream. */
+/** Returns the events that end a stream. */
 export function closingEvents(includeUsage: boolean): string[] {
   const last = choiceEvent({}, "stop");
   const counts = `data: ${JSON.stringify({ ...named, object: "chat.completion.chunk", choices: [], usage })}\n\n`;

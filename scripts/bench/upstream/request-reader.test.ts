@@ -4,7 +4,7 @@ import { createRequestReader } from "./request-reader.ts";
 const post = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
 const get = "GET /calls HTTP/1.1\r\nHost: x\r\n\r\n";
 
-test("requests come out whole, however their bytes arrive", () => {
+test("emits whole requests however their bytes arrive", () => {
   const bytes = Buffer.from(post + get + post);
   for (const size of [1, 7, 40, bytes.length]) {
     const read: string[] = [];
@@ -14,7 +14,7 @@ test("requests come out whole, however their bytes arrive", () => {
   }
 });
 
-test("a body in chunks is refused rather than misread", () => {
+test("refuses a chunked body rather than misreading it", () => {
   const push = createRequestReader(() => {});
   expect(() => push(Buffer.from("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"))).toThrow("chunks");
 });

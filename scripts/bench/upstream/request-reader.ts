@@ -1,13 +1,13 @@
-/** A request as the upstream needs it. */
+/** The parts of a request that the upstream needs. */
 export type WireRequest = { method: string; path: string; body: Buffer };
 
 const empty: Buffer = Buffer.alloc(0);
 const headEnd = Buffer.from("\r\n\r\n");
 
 /**
- * Reads HTTP/1.1 requests of one connection (RFC 9112), as far as our own load sends them: bodies have a length.
- * @returns takes bytes as they come
- * @throws Error from what it returns at a body in chunks, which nobody here sends
+ * Reads the HTTP/1.1 requests of one connection (RFC 9112). Supports only what our own load sends: bodies with a
+ * length.
+ * @returns a function that takes bytes as they arrive, and throws an Error for a chunked body
  */
 export function createRequestReader(onRequest: (request: WireRequest) => void): (bytes: Buffer) => void {
   let pending = empty;

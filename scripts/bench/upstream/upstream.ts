@@ -14,12 +14,12 @@ const calls = z.object({
 
 export type UpstreamCalls = z.infer<typeof calls>;
 
-/** Starts the bench's model provider at the port where the stack's own would be. */
+/** Starts the bench's model provider on the port that the stack's own would use. */
 export function startUpstream(port: number): Promise<ServiceProcess> {
   return startServer({ args: () => [program], port });
 }
 
-/** What the upstream has seen so far. */
+/** Returns the calls and streams the upstream has seen so far. */
 export async function readUpstream({ url }: { url: string }): Promise<UpstreamCalls> {
   return calls.parse(await (await fetch(`${url}/calls`)).json());
 }

@@ -12,10 +12,10 @@ import { startTracedWeb, type TracedWeb } from "./traced-web.ts";
 
 type Given = { stack: Stack; stackFile: string; plan: Plan; progress: Progress; signal: AbortSignal };
 
-/** What tests know of a browser's session. */
+/** The test helpers that keep a browser session. */
 type Sessions = typeof import("../../test/keep-session.ts");
 
-/** Measures pages on a web server of the bench's own. */
+/** Measures pages on the bench's own web server. */
 export async function measureWebPages(given: Given & { client: pg.Client }): Promise<PageMeasurements> {
   const { stack, client, plan, progress } = given;
   progress.begin("pages");
@@ -24,7 +24,7 @@ export async function measureWebPages(given: Given & { client: pg.Client }): Pro
   );
 }
 
-/** Measures reports, and the studio's overview of the same runs as their workspace's owner sees it. */
+/** Measures reports, and the studio's overview of the same runs as seen by the workspace's owner. */
 export async function measureWebReports(given: Given & { client: pg.Client }): Promise<ReportMeasurements> {
   const { stack } = given;
   const demo = stack.users.find(({ role }) => role === "user");
@@ -38,7 +38,7 @@ export async function measureWebReports(given: Given & { client: pg.Client }): P
   });
 }
 
-/** Measures how operations grow, and pages as the owner of the largest workspace sees them. */
+/** Measures how operations grow, and the pages of the largest workspace as seen by its owner. */
 export async function measureWebGrowth(
   given: Given & { client: pg.Client; kept: KeptGrowth },
 ): Promise<GrowthMeasurements> {

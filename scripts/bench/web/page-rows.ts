@@ -3,7 +3,7 @@ import { median, quantile, spread } from "../statistics.ts";
 import type { PageMeasurements } from "./pages.ts";
 import { type Readings, roundsOf } from "./readings.ts";
 
-/** What the pages say, beside their goals. */
+/** Returns the page figures with their goals. */
 export function pageRows({ pages, session, switches, refreshes, signInScriptBytes }: PageMeasurements): Row[] {
   const most = (key: "identityCalls" | "dataCalls" | "navigations") => Math.max(...switches.map((made) => made[key]));
   const count = { unit: "", digits: 0 };
@@ -59,7 +59,7 @@ export function pageRows({ pages, session, switches, refreshes, signInScriptByte
       id: "refreshes",
       what: `${refreshes.requests} requests with one expired token: refreshes`,
       goal: { atMost: 1 },
-      // One whose requests were not all answered saved its refreshes in the wrong place.
+      // If some requests were not answered, the count of refreshes means nothing.
       samples: refreshes.answered === refreshes.requests && refreshes.calls > 0 ? [refreshes.calls] : [],
       note: `${refreshes.answered} of them answered as signed in`,
     },

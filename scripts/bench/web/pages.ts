@@ -11,7 +11,7 @@ import { type Readings, timeReads } from "./readings.ts";
 import { busyMs, isRefresh, type TracedWeb, toIdentity } from "./traced-web.ts";
 
 export type PageMeasurements = {
-  /** Signed-in pages, by a name that stays. */
+  /** Signed-in pages, identified by a stable name. */
   pages: { id: string; name: string; readings: Readings }[];
   session: Readings;
   switches: { identityCalls: number; dataCalls: number; tookMs: number; ownMs: number; navigations: number }[];
@@ -22,14 +22,14 @@ export type PageMeasurements = {
 const password = "correct horse battery staple";
 const expiredRequests = 20;
 const switches = 6;
-/** What the studio's overview shows. */
+/** The runs and days that the studio's overview shows. */
 const shown = { runs: 2_000, days: 30 };
 const withoutStorage = { auth: { persistSession: false, autoRefreshToken: false } };
 
-/** What people wait for on our pages, and what we ask of the backend for it. */
+/** Measures how long pages take and how many backend calls they make. */
 export async function measurePages(options: {
   stack: Stack;
-  /** As the database's owner. */
+  /** Connected as the database's owner. */
   client: pg.Client;
   web: TracedWeb;
   readings: Plan["pages"];
@@ -71,7 +71,7 @@ async function createPerson({ supabase }: Stack): Promise<Person> {
   return { id: data.user.id, email, password };
 }
 
-/** Signs in at the identity backend itself. @returns what a browser's cookie holds of it */
+/** Signs in directly at the identity backend. @returns the session that a browser's cookie holds */
 export async function signIn({ supabase }: Stack, { email, password }: Pick<Person, "email" | "password">) {
   const { auth } = createClient(supabase.url, supabase.publishableKey, withoutStorage);
   const { data, error } = await auth.signInWithPassword({ email, password });
@@ -96,14 +96,16 @@ async function countSwitches(
     const calls = await takeCalls();
     const identityCalls = calls.filter(toIdentity).length;
     const dataCalls = calls.length - identityCalls;
-    // And back, by the form that the menu has.
+    // Switches back through the menu's form.
     const navigations = await navigationsOf(browser, { accountId: bob.id });
     made.push({ identityCalls, dataCalls, tookMs, ownMs: tookMs - busyMs(calls), navigations });
   }
   return made;
 }
 
-/** Switches by the form that a page has, as far as a page. @returns how many addresses the browser is sent to */
+/**
+ * Switches accounts through a page's form and follows redirects. @returns the number of redirects until a page loads
+ */
 async function navigationsOf(browser: Browser, form: { accountId: string }): Promise<number> {
   const most = 5;
   let answer = await browser.post("/accounts", form);
@@ -126,7 +128,7 @@ async function countRefreshes({ url, takeCalls }: TracedWeb, cookie: string): Pr
   };
 }
 
-/** Bytes of all scripts of a page, in it and beside it, each gzipped. */
+/** Returns the gzipped size in bytes of all inline and external scripts of a page. */
 async function weighScripts(url: string, page: string): Promise<number> {
   const html = await (await fetch(new URL(page, url))).text();
   const scripts = [...html.matchAll(/<script[^>]*>([^<]+)<\/script>/g)].map(([, text = ""]) => text);

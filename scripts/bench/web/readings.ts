@@ -4,9 +4,9 @@ import { median } from "../statistics.ts";
 import { busyMs, type TracedWeb, toIdentity } from "./traced-web.ts";
 
 /**
- * Readings of one page. `ownMs` is what is left of each without the time in which the backend was waited for; `cpuMs`
- * the CPU time of the web server's process for one reading, work done while the backend was waited for included, by
- * rounds; empty where the system does not tell.
+ * Readings of one page. `ownMs` is each reading's time without the time spent waiting for the backend. `cpuMs` is the
+ * web server's CPU time per reading, including work done while waiting, one value per round; empty if the system
+ * doesn't report it.
  */
 export type Readings = {
   ownMs: number[];
@@ -18,17 +18,16 @@ export type Readings = {
 
 const rounds = 3;
 
-/** What each round of readings brought. */
 export function roundsOf(readings: readonly number[]): number[][] {
   const inRound = Math.ceil(readings.length / rounds);
   return Array.from({ length: rounds }, (_, round) => readings.slice(round * inRound, (round + 1) * inRound));
 }
 
 /**
- * Reads a page again and again on one connection, to the last byte, once warm.
- * @param given.warmUp readings before those that count: V8 compiles meanwhile, on threads of the same process
- * @returns with the times the most calls of the identity backend that one reading made, and the usual ones of the Data API
- * @throws Error where it is not answered with 200
+ * Reads a page repeatedly on one connection, to the last byte, after a warm-up.
+ * @param given.warmUp uncounted readings; V8 compiles meanwhile, on threads of the same process
+ * @returns the times, the most identity backend calls of any reading, and the median number of Data API calls
+ * @throws Error if an answer isn't 200
  */
 export async function timeReads(
   web: Pick<TracedWeb, "url" | "pid" | "takeCalls">,
@@ -59,7 +58,7 @@ export async function timeReads(
   } finally {
     agent.destroy();
   }
-  // Now and then the server's own upkeep falls into a reading.
+  // A median, because the server's own upkeep occasionally falls into a reading.
   return { ...seen, dataCalls: median(dataCalls) };
 }
 

@@ -9,16 +9,19 @@ const server = path.resolve(import.meta.dirname, "../../../remix-app/server.ts")
 
 const calls = z.array(z.object({ method: z.string(), path: z.string(), beganMs: z.number(), endedMs: z.number() }));
 
-/** A call of the backend, in milliseconds of the web server's own clock. */
+/** A call to the backend, in milliseconds of the web server's own clock. */
 export type BackendCall = z.infer<typeof calls>[number];
 
-/** A web server of the bench's own on the stack's project, in production mode, that tells of its backend calls. */
+/** A web server for the bench on the stack's project, in production mode, that reports its backend calls. */
 export type TracedWeb = Pick<ServiceProcess, "url" | "pid" | "stop"> & {
-  /** The calls since the last time it was asked. */
+  /** Returns the calls since the last time this was called. */
   takeCalls: () => Promise<BackendCall[]>;
 };
 
-/** @param vault by which it opens what the stack's own server keeps of browsers */
+/**
+ * Starts a web server that reports its backend calls.
+ * @param vault variables with the keys to what the stack's own server stores about browsers
+ */
 export async function startTracedWeb({ supabase }: Stack, vault: Record<string, string>): Promise<TracedWeb> {
   const web = await startServer({
     args: () => ["--import", tracer, server],
@@ -44,7 +47,7 @@ export async function startTracedWeb({ supabase }: Stack, vault: Record<string, 
   };
 }
 
-/** Milliseconds in which at least one of the calls was under way. */
+/** Returns the milliseconds during which at least one of the calls was running. */
 export function busyMs(made: readonly BackendCall[]): number {
   let total = 0;
   let until = Number.NEGATIVE_INFINITY;

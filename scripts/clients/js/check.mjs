@@ -1,10 +1,10 @@
 export const model = process.env.CLIENT_MODEL;
-/** The demo model calls a tool when the prompt says so, and then answers with what the tool returned. */
+/** The demo model calls a tool when the prompt says so, and then replies with what the tool returned. */
 export const sumQuestion = 'What is 17 + 25? Please call add with {"a":17,"b":25}';
 
 /**
- * Runs one check and reports it as a line of JSON on standard output. A failure does not stop the next check.
- * @param {"plain" | "stream" | "tools" | "structured"} feature that it shows
+ * Runs one check and reports it as a line of JSON on standard output. A failed check does not stop the next one.
+ * @param {"plain" | "stream" | "tools" | "structured"} feature the feature that the check covers
  * @param {string} name
  * @param {() => Promise<void>} run throws when the check fails
  */

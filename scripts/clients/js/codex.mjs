@@ -11,7 +11,7 @@ const root = mkdtempSync(path.resolve("codex-"));
 const sandboxed = ["--sandbox", "workspace-write"];
 const bypassed = ["--dangerously-bypass-approvals-and-sandbox"];
 
-/** Makes a fresh home and a folder to work in. Nothing but the gateway can be reached from it. */
+/** Creates a fresh home and working directory from which only the gateway can be reached. */
 function createSession(name, settings = {}) {
   const home = path.join(root, name, "home");
   const folder = path.join(root, name, "work");
@@ -37,7 +37,7 @@ function createSession(name, settings = {}) {
 
   return {
     read: () => readFileSync(file, "utf8"),
-    /** Where the kernel offers no sandbox, Codex runs no command in one. */
+    /** If the kernel has no sandbox support, Codex runs no command in a sandbox. */
     async edit(prompt, changed) {
       for (const access of [sandboxed, bypassed]) {
         const answer = await exec(prompt, { access });
@@ -66,7 +66,7 @@ await check("structured", "answers by a schema", async () => {
 
 const greets = (name) => (text) => text === `hello ${name}\n`;
 
-/** The features of the model that Codex has as its default, for the gateway's model. */
+/** Returns Codex's description of its default model, applied to the gateway's model. */
 function defaultModelCatalog() {
   const home = path.join(root, "catalog");
   mkdirSync(home);
@@ -91,7 +91,7 @@ await check("tools", "edits a file by a command", async () => {
 
 await check(
   "tools",
-  "edits a file with the features of its default model, and goes on with the conversation",
+  "edits a file with the features of its default model, and continues the conversation",
   async () => {
     const session = createSession("default", defaultModelCatalog());
     const patch = "*** Begin Patch\n*** Update File: greeting.txt\n@@\n-hello\n+hello patch\n*** End Patch";

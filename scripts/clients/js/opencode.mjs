@@ -19,7 +19,7 @@ writeFileSync(
 );
 writeFileSync(path.join(project, "secret.txt"), "The secret word is heron.\n");
 
-/** Runs the command line client in a project of its own. As an argument it would quote the prompt. */
+/** Runs the command-line client in its own project. As an argument, the client would quote the prompt. */
 function opencode(prompt, ...args) {
   const { status, stdout, stderr } = spawnSync(
     path.resolve("node_modules/opencode-linux-x64-baseline/bin/opencode"),

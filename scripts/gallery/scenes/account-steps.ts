@@ -1,6 +1,6 @@
 import { arrive, press, type Scene, whose } from "../state.ts";
 
-/** An authenticator of the browser's own, that answers at once. */
+/** Adds a passkey with the browser's virtual authenticator, which answers immediately. */
 export async function addPasskey({ page }: Scene): Promise<void> {
   const cdp = await page.context().newCDPSession(page);
   await cdp.send("WebAuthn.enable");
@@ -19,7 +19,7 @@ export async function addPasskey({ page }: Scene): Promise<void> {
   await page.waitForURL((url) => url.hash === "#passkeys");
 }
 
-/** Links a provider's account. */
+/** Links a provider account. */
 export async function link({ page, world }: Scene): Promise<void> {
   await page.goto("/settings/security");
   await press(page, "Link Google account");
@@ -28,20 +28,20 @@ export async function link({ page, world }: Scene): Promise<void> {
   await page.waitForURL((url) => url.origin === world.base);
 }
 
-/** Everything that the security page can list. */
+/** Adds everything that the security page can list. */
 export async function fillSecurityPage(scene: Scene): Promise<void> {
   const person = whose(scene);
   await addPasskey(scene);
   await link(scene);
   await Promise.all([1, 2].map(() => scene.world.signIn(person)));
-  // As a proxy's headers would say it.
+  // As if taken from a proxy's headers.
   await scene.world.query("update public.security_events set place = 'Porto, Portugal' where user_id = $1", [
     person.id,
   ]);
   await scene.page.reload();
 }
 
-/** Links a provider's account and adds a passkey, as a direct call of the identity backend does. */
+/** Links a provider account and adds a passkey by direct calls of the identity backend. */
 export async function addDirectly(scene: Scene): Promise<void> {
   const { id } = whose(scene);
   const { query } = scene.world;
@@ -60,7 +60,7 @@ export async function addDirectly(scene: Scene): Promise<void> {
   await scene.page.reload();
 }
 
-/** Signs in to the satellite, and lets an app use AI in their own workspace. */
+/** Signs in to the satellite, and lets an app use AI in the account's own workspace. */
 export async function connectApps(scene: Scene): Promise<void> {
   const { page, world } = scene;
   await page.goto(`${world.satellite}/sign-in`);

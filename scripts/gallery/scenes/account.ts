@@ -13,7 +13,7 @@ import {
   link,
 } from "./account-steps.ts";
 
-/** The settings and the start page of somebody who is signed in. */
+/** The settings and the start page of a signed-in account. */
 export const accountStates = statesOf("Account", [
   ["Start", "home", "user", "/"],
   ["Start, a new account", "home", "guest", "/"],

@@ -2,12 +2,12 @@ import { shiftMonth } from "../../../remix-app/studio/costs/month.ts";
 import { arrive, press, refuse, type Scene, statesOf } from "../state.ts";
 import type { World } from "../world.ts";
 
-/** Before the runs that the other pages are shown with. */
+/** Before the runs shown on the other pages. */
 const month = shiftMonth(new Date().toISOString().slice(0, 7), -3);
 const filled = new WeakMap<World, Promise<void>>();
 const account = "proj_fRzv81xK2m";
 
-/** The address of a page of the books, once they hold a month of three providers. */
+/** Returns the address of a books page, after adding a month of three providers. */
 const ofBooks =
   (path: string) =>
   async ({ world }: Scene): Promise<string> => {
@@ -25,7 +25,7 @@ async function fillBooks({ query, busy, people }: World): Promise<void> {
     return (await query<{ id: string }>(sql, [name, people.user.id]))[0]?.id ?? "";
   };
   const [harbour, meridian] = [await workspaceOf("Harbour Analytics"), await workspaceOf("Meridian Translations")];
-  /** Adds a run on each day of the month from one to another. */
+  /** Adds a run on each day of a range within the month. */
   const meter = (
     provider: string,
     costs: { workspace: string; account: string; usd: string; days: [number, number] },
@@ -129,7 +129,7 @@ async function importCosts(scene: Scene, provider: string): Promise<void> {
   await press(page, "Import costs");
 }
 
-/** Fills in an invoice of its own, and leads to its review. */
+/** Fills in a new invoice and opens its review. */
 async function reviewInvoice({ page }: Scene, changes: Record<string, string> = {}): Promise<string> {
   const reference = `INV-${crypto.randomUUID().slice(0, 8)}`;
   const typed = { provider: "mistral", accountId: "org-4", reference, amountUsd: "1204.5", ...changes };
@@ -183,7 +183,7 @@ export const bookStates = statesOf("Console", [
     },
   ],
   ["Invoices of the platform", "admin/books-invoices", "admin", ofBooks("/invoices")],
-  ["Invoices of the platform, none", "admin/books-invoices", "admin", "/admin/books/invoices?provider=nobody"],
+  ["Invoices of the platform, none", "admin/books-invoices", "admin", "/admin/books/invoices?provider=unknown"],
   ["Enter an invoice of the platform", "admin/books-invoices-new", "admin", "/admin/books/invoices/new"],
   [
     "Enter an invoice of the platform, refused",

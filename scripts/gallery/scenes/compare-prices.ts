@@ -1,6 +1,6 @@
 import { press, type Scene } from "../state.ts";
 
-/** Compares prices of the demo models with two files. */
+/** Compares the demo models' prices with two files. */
 export async function comparePrices({ page }: Scene): Promise<void> {
   const liteLlm = {
     "demo-chat": {

@@ -6,7 +6,7 @@ const ofMember = (path: string) => (scene: Scene) => {
   return `/admin/users/${id}${path}`;
 };
 
-/** The address of a step of an override for somebody new. */
+/** Returns the address of an override's step for a new account. */
 const ofOverride =
   (step: string) =>
   async ({ world }: Scene) => {
@@ -16,7 +16,7 @@ const ofOverride =
     return step === "" ? `/admin/recovery?${email}` : `/admin/recovery/${id}/${step}?${email}`;
   };
 
-/** The address of a page about a workspace that has requested approval. */
+/** Returns the address of a page about a workspace that has requested approval. */
 const ofRequest =
   (at: (workspaceId: string) => string) =>
   async ({ world }: Scene) => {
@@ -30,7 +30,7 @@ const ofRequest =
     return at(workspace);
   };
 
-/** The address of a page about a blocked address. */
+/** Returns the address of a page about a blocked address. */
 const ofBlock =
   (at: (blockId: string) => string) =>
   async ({ world }: Scene) => {
@@ -45,7 +45,7 @@ const ofBlock =
 export const consoleStates = statesOf("Console", [
   ["Accounts", "admin/accounts", "admin", "/admin"],
   ["Users, found", "admin/accounts", "admin", "/admin?q=northern-lights.example"],
-  ["Users, none found", "admin/accounts", "admin", "/admin?q=nobody-of-that-name"],
+  ["Users, none found", "admin/accounts", "admin", "/admin?q=no-such-user"],
   ["An account", "admin/user", "admin", ofMember("")],
   ["An account, the admin's own", "admin/user", "admin", ({ world }) => `/admin/users/${world.people.admin.id}`],
   ["Require MFA", "admin/user-mfa", "admin", ofMember("/mfa/require")],
@@ -201,7 +201,7 @@ export const consoleStates = statesOf("Console", [
     "/admin/models/price?model=demo-chat&provider=demo&tier=0",
     async (scene) => {
       const { page } = scene;
-      // Two prices cannot begin in the same minute.
+      // Two prices cannot start in the same minute.
       const minute = new Date(Date.UTC(2090, 0, 1) + Math.floor(Math.random() * 1_000_000) * 60_000);
       await page.getByLabel("Valid from (UTC)").fill(minute.toISOString().slice(0, 16));
       await confirm(scene, { text: "demo-chat", button: "Add a price" });
@@ -247,5 +247,5 @@ export const consoleStates = statesOf("Console", [
   ["A run of any workspace", "admin/run", "admin", ({ world }) => `/admin/runs/${world.retriedRunId}`],
   ["A run that no provider answered", "admin/run", "admin", ({ world }) => `/admin/runs/${world.failedRunId}`],
   ["Audit log", "admin/audit", "admin", "/admin/audit"],
-  ["Audit log, filtered to none", "admin/audit", "admin", "/admin/audit?target=nobody@nowhere.example"],
+  ["Audit log, filtered to none", "admin/audit", "admin", "/admin/audit?target=unknown@nowhere.example"],
 ]);

@@ -101,7 +101,7 @@ const ours: readonly [name: string, module: string, mail: Pick<Mail, "subject" |
   ],
 ];
 
-/** What the identity backend puts into its templates. */
+/** Example values for the identity backend's templates. */
 const values = {
   SiteURL: site.origin,
   TokenHash: "5b8e0d1f",
@@ -114,7 +114,7 @@ const backend = Object.values(backendEmails({ name: site.product, accent: site.a
     stateOf(subject, { route: `supabase/templates/${file}.html`, html: renderTemplate(html, values, quoteHtml) }),
 );
 
-/** Every email, opened in a browser. */
+/** Every email, displayed in a browser. */
 export const emailStates: readonly State[] = [
   ...backend,
   ...ours.map(([name, module, mail, sender = site]) =>
@@ -127,10 +127,10 @@ function stateOf(name: string, { route, html }: { route: string; html: string })
     area: "Emails",
     name,
     route,
-    visitor: "nobody",
+    visitor: "anonymous",
     at: () => "/healthz",
     async act({ page }) {
-      // Without the policy of our pages, as email clients have none of it.
+      // Without our pages' Content Security Policy, which email clients do not apply.
       await page.goto("about:blank");
       await page.setContent(html);
     },

@@ -1,6 +1,6 @@
 import { arrive, press, type Scene, statesOf } from "../state.ts";
 
-/** A second account in this browser, and a third whose session is dead. */
+/** Adds a second account to this browser, and a third whose session has ended. */
 async function addAccounts({ page, world }: Scene): Promise<void> {
   for (const name of ["Nadia Lind", "Jun Park"]) {
     const account = await world.createAccount(name, name.toLowerCase().replace(" ", "."));
@@ -21,7 +21,7 @@ async function registerApp({ world }: Scene, enabled: boolean): Promise<string> 
   return `/continue?${new URLSearchParams({ returnUrl: `${origin}/pages/7`, state: "s" })}`;
 }
 
-/** Signed in: which of several accounts, and on to an app. */
+/** Pages after a sign-in: choosing between several accounts, and continuing to an app. */
 export const enteredStates = statesOf("Sign in", [
   [
     "Accounts of this browser",

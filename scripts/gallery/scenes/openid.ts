@@ -4,7 +4,7 @@ import { arrive, press, type Scene, statesOf } from "../state.ts";
 const callback = "https://charts.example/callback";
 const signedOut = "https://charts.example/signed-out";
 
-/** A client with a name of its own and what a request of it needs. */
+/** Registers a client with a unique name, and what a request of it needs. */
 function registerClient({ world }: Scene) {
   return world.createOpenidClient({
     displayName: "Field charts",
@@ -29,18 +29,18 @@ async function logoutOf(scene: Scene): Promise<string> {
   return `/oauth/logout?${new URLSearchParams({ client_id: id, post_logout_redirect_uri: signedOut })}`;
 }
 
-/** The client's site answers without a page, so that ours stays. */
+/** Makes the client's site answer without a page, so that ours stays open. */
 async function stay({ page }: Scene): Promise<void> {
   await page.route("https://charts.example/**", (route) => route.fulfill({ status: 204 }));
 }
 
-/** Signing in at an OpenID client, and out of it. */
+/** Signing in to an OpenID client, and out of it. */
 export const openidStates = statesOf("Sign in", [
   ["Sign in to an OpenID client", "openid/authorize", "guest", (scene) => authorizationOf(scene)],
   [
     "Sign-in page for an OpenID client",
     "sign-in/login",
-    "nobody",
+    "anonymous",
     async (scene) => detour("/login", await authorizationOf(scene, { login_hint: "lea.brandt@example.test" })),
   ],
   [
@@ -84,7 +84,7 @@ export const openidStates = statesOf("Sign in", [
   ],
   ["Sign-out for an OpenID client", "openid/logout", "guest", logoutOf],
   ["Sign-out link that is not valid", "openid/logout", "guest", "/oauth/logout?id_token_hint=x", 400],
-  ["Signed out", "openid/logout", "nobody", "/oauth/logout"],
+  ["Signed out", "openid/logout", "anonymous", "/oauth/logout"],
   [
     "Signed out for an OpenID client",
     "openid/logout-confirm",

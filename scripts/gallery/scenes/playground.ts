@@ -15,7 +15,7 @@ const weather = JSON.stringify([
   { type: "function", function: { name: "weather", parameters: { type: "object", properties: { city: {} } } } },
 ]);
 
-/** Models tried by hand, before and after they answer. */
+/** The playground's pages, before and after a model answers. */
 export const playgroundStates = statesOf("Playground", [
   ["Chat", "studio/playground", "user", kind("chat")],
   ["Chat, nothing typed", "studio/playground", "user", kind("chat"), ({ page }) => refuse(page, "Send")],

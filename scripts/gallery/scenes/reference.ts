@@ -9,11 +9,11 @@ const first =
     return href ?? "";
   };
 
-/** The API reference, and what is refused with a page. */
+/** The API reference, including its error pages. */
 export const referenceStates = statesOf("API reference", [
-  ["Overview", "docs/api", "nobody", "/docs/api"],
-  ["Calls of the platform", "docs/tag", "nobody", first("platform")],
-  ["Calls of the gateway", "docs/tag", "nobody", first("gateway")],
+  ["Overview", "docs/api", "anonymous", "/docs/api"],
+  ["Calls of the platform", "docs/tag", "anonymous", first("platform")],
+  ["Calls of the gateway", "docs/tag", "anonymous", first("gateway")],
   [
     "A call, tried",
     "docs/tag",
@@ -28,16 +28,16 @@ export const referenceStates = statesOf("API reference", [
   ],
 ]);
 
-/** Pages for what cannot be shown. */
+/** Error pages. */
 export const refusalStates = statesOf("Refusals", [
-  ["Not found", "not-found", "nobody", "/nowhere", 404],
+  ["Not found", "not-found", "anonymous", "/nowhere", 404],
   ["Not allowed", "studio/keys", "member", ({ world }) => `/workspaces/${world.busy}/ai/keys`, 403],
   ["Not allowed, the console", "admin/accounts", "user", "/admin", 403],
   ["Another's workspace", "workspaces/workspace", "guest", ({ world }) => `/workspaces/${world.busy}`, 404],
   [
     "From another site",
     "not-found",
-    "nobody",
+    "anonymous",
     "/login",
     async ({ page }) => {
       const action = new URL("/login", page.url()).href;
@@ -56,7 +56,7 @@ export const refusalStates = statesOf("Refusals", [
   [
     "Something went wrong on our side",
     "home",
-    "nobody",
+    "anonymous",
     async ({ page, world }) => {
       const { base, cookie } = await world.outposts.misled();
       await page.context().addCookies(cookiesOf(cookie, base));

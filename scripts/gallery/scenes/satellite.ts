@@ -1,6 +1,6 @@
 import { press, refuse, type Scene, statesOf, whose } from "../state.ts";
 
-/** Signs in to the satellite with the platform's account. */
+/** Signs in to the satellite with the platform account. */
 async function enter({ page, world }: Scene): Promise<void> {
   await page.goto(`${world.satellite}/sign-in`);
   await page
@@ -17,9 +17,9 @@ async function ofWorkspace(scene: Scene): Promise<string> {
 
 const home = ({ world }: Scene) => world.satellite;
 
-/** An app of our own on an origin of its own. */
+/** Our own app on a separate origin. */
 export const satelliteStates = statesOf("Satellite", [
-  ["Start, signed out", "satellite/home", "nobody", home],
+  ["Start, signed out", "satellite/home", "anonymous", home],
   [
     "Start",
     "satellite/home",
@@ -52,16 +52,16 @@ export const satelliteStates = statesOf("Satellite", [
     },
   ],
   [
-    "A link that somebody else made",
+    "A link that another account made",
     "satellite/verify-token",
-    "nobody",
+    "anonymous",
     async ({ world }) => world.handOver(await world.createAccount("Nadia Lind", "nadia.lind")),
   ],
   [
-    "A link that is over",
+    "A link that was already used",
     "satellite/verify-token",
-    "nobody",
+    "anonymous",
     async ({ world }) => world.useUp(await world.createAccount("Nadia Lind", "nadia.lind")),
   ],
-  ["A link without a token", "satellite/verify-token", "nobody", ({ world }) => `${world.satellite}/verify-token`],
+  ["A link without a token", "satellite/verify-token", "anonymous", ({ world }) => `${world.satellite}/verify-token`],
 ]);

@@ -14,7 +14,10 @@ async function setUp({ page }: Scene): Promise<string> {
   return ((await page.getByText(/^([A-Z2-7]{4} ?)+$/).textContent()) ?? "").replaceAll(" ", "");
 }
 
-/** An account of which the second step is done here, with one app more than it needs. @returns the other app's id */
+/**
+ * Signs in with the second step done, and with the other named authenticator apps added.
+ * @returns the id of the other app, or of the only one
+ */
 async function enterWithApps(scene: Scene, ...names: string[]): Promise<string> {
   const { page, world } = scene;
   const account = await world.createAccount();
@@ -29,13 +32,13 @@ async function enterWithApps(scene: Scene, ...names: string[]): Promise<string> 
   return (other ?? phone)?.factorId ?? "";
 }
 
-/** A browser that signed in long ago, so that what protects the account asks for more. */
+/** Uses a browser that signed in long ago, so that security settings ask for a new confirmation. */
 async function comeLate({ page, world }: Scene): Promise<void> {
   const earlier = await world.signedInLongAgo(await world.createAccount(), { secondsAgo: 700 });
   await page.context().addCookies(cookiesOf(earlier.cookie(), world.base));
 }
 
-/** Asks the phone, which rejects it. */
+/** Sends a request to the phone, which rejects it. */
 async function beRejected(scene: Scene): Promise<void> {
   await press(scene.page, "Show QR code");
   await scene.page.getByText("Waiting for your phone").waitFor();
@@ -45,7 +48,7 @@ async function beRejected(scene: Scene): Promise<void> {
   await scene.page.getByText("The request was rejected").waitFor();
 }
 
-/** What comes between a password and the account, and what comes before a change of what protects it. */
+/** The steps between a password and the account, and the confirmation before a security change. */
 export const secondStepStates = statesOf("Second step", [
   ["Code", "mfa/mfa", "owing", "/mfa"],
   ["Code, refused", "mfa/mfa", "owing", "/mfa", enterWrongCode],
@@ -108,7 +111,7 @@ export const secondStepStates = statesOf("Second step", [
   [
     "New recovery codes",
     "mfa/recovery-codes",
-    "nobody",
+    "anonymous",
     async (scene) => {
       await enterWithApps(scene);
       return "/mfa/recovery-codes";
@@ -117,19 +120,19 @@ export const secondStepStates = statesOf("Second step", [
   [
     "Remove an app",
     "mfa/remove",
-    "nobody",
+    "anonymous",
     async (scene) => `/mfa/remove?${new URLSearchParams({ factorId: await enterWithApps(scene, "Old tablet") })}`,
   ],
   [
     "Remove the last app",
     "mfa/remove",
-    "nobody",
+    "anonymous",
     async (scene) => `/mfa/remove?${new URLSearchParams({ factorId: await enterWithApps(scene) })}`,
   ],
   [
     "Confirm it’s you",
     "mfa/step-up",
-    "nobody",
+    "anonymous",
     async (scene) => {
       await comeLate(scene);
       return `/step-up?${security}`;
@@ -138,7 +141,7 @@ export const secondStepStates = statesOf("Second step", [
   [
     "Confirm it’s you, refused",
     "mfa/step-up",
-    "nobody",
+    "anonymous",
     async (scene) => {
       await comeLate(scene);
       return `/step-up?${security}`;
@@ -151,7 +154,7 @@ export const secondStepStates = statesOf("Second step", [
   [
     "Confirm by an emailed code",
     "mfa/step-up-code",
-    "nobody",
+    "anonymous",
     async (scene) => {
       await comeLate(scene);
       return `/step-up/code?${security}`;
@@ -160,7 +163,7 @@ export const secondStepStates = statesOf("Second step", [
   [
     "Confirm by an emailed code, asked for",
     "mfa/step-up-code",
-    "nobody",
+    "anonymous",
     async (scene) => {
       await comeLate(scene);
       return `/step-up/code?${security}`;
@@ -182,5 +185,5 @@ export const secondStepStates = statesOf("Second step", [
     },
   ],
   ["Phone, rejected", "sign-in/qr", "guest", "/qr", beRejected],
-  ["Phone, its link in a browser", "sign-in/qr-open", "nobody", "/qr/open"],
+  ["Phone, its link in a browser", "sign-in/qr-open", "anonymous", "/qr/open"],
 ]);

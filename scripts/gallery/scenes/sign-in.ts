@@ -11,7 +11,9 @@ async function signInWrongly(scene: Scene): Promise<void> {
   await refuse(scene.page, "Sign in");
 }
 
-/** Ten wrong passwords from one address are one too few for the page to refuse the next at once. */
+/**
+ * Uses up the attempts of an address. Ten wrong passwords are one too few for the page to refuse the next immediately.
+ */
 async function useUpAttempts(scene: Scene): Promise<void> {
   const { page, world } = scene;
   const email = `somebody.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`;
@@ -30,7 +32,7 @@ async function signUp({ page }: Scene): Promise<string> {
   return email;
 }
 
-/** Asks for the mail that resets a password, and opens its link. */
+/** Requests a password reset email and opens its link. */
 async function openResetLink({ page, world }: Scene): Promise<void> {
   const { email } = await world.createAccount();
   await page.getByLabel("Email").fill(email);
@@ -38,7 +40,7 @@ async function openResetLink({ page, world }: Scene): Promise<void> {
   await page.goto(await world.confirmationLink(email));
 }
 
-/** Asks for a sign-in code. */
+/** Requests a sign-in code. */
 async function askForCode({ page, world }: Scene): Promise<void> {
   const { email } = await world.createAccount("Nadia Lind", "nadia.lind");
   await page.getByLabel("Email").fill(email);
@@ -46,7 +48,7 @@ async function askForCode({ page, world }: Scene): Promise<void> {
   await arrive(page, "Check your email");
 }
 
-/** The reset link of somebody else, as the backend stores it for a mail. */
+/** Creates another account's reset link, as the backend stores it for an email. */
 async function linkOfAnother({ world }: Scene): Promise<string> {
   const { id, email } = await world.createAccount("Nadia Lind", "nadia.lind");
   const hash = crypto.randomUUID();
@@ -58,7 +60,7 @@ async function linkOfAnother({ world }: Scene): Promise<string> {
   return `/auth/confirm?token_hash=${hash}&type=recovery`;
 }
 
-/** A page of somebody whose session began with a password that is easy to guess. */
+/** Returns a page for an account whose session began with a weak password. */
 async function mustReplacePassword(scene: Scene): Promise<string> {
   await scene.world.query(
     `insert into private.password_replacements (session_id, user_id)
@@ -74,7 +76,7 @@ async function chooseNewPassword(scene: Scene): Promise<void> {
   await arrive(scene.page, "Choose a new password");
 }
 
-/** Signs in with a provider's account of somebody else, while this browser is signed in. */
+/** Signs in with another person's provider account while this browser is signed in. */
 async function comeBackAsAnother({ page, world }: Scene): Promise<void> {
   const person = await world.createAccount();
   await press(page, "Continue with Google");
@@ -91,26 +93,26 @@ async function confirmAs(scene: Scene): Promise<void> {
   await page.goto(await world.confirmationLink(await signUp(scene)));
 }
 
-/** From a mailbox to the account: the pages before anybody is signed in. */
+/** The pages before sign-in, from the first form to the emailed link. */
 export const signInStates = statesOf("Sign in", [
-  ["Sign in", "sign-in/login", "nobody", "/login"],
-  ["Sign in, refused", "sign-in/login", "nobody", "/login", signInWrongly],
-  ["Sign in, nothing typed", "sign-in/login", "nobody", "/login", ({ page }) => refuse(page, "Sign in")],
-  ["Sign in, too many attempts", "sign-in/login", "nobody", "/login", useUpAttempts],
+  ["Sign in", "sign-in/login", "anonymous", "/login"],
+  ["Sign in, refused", "sign-in/login", "anonymous", "/login", signInWrongly],
+  ["Sign in, empty form", "sign-in/login", "anonymous", "/login", ({ page }) => refuse(page, "Sign in")],
+  ["Sign in, too many attempts", "sign-in/login", "anonymous", "/login", useUpAttempts],
   [
     "Sign in, for an app",
     "sign-in/login",
-    "nobody",
+    "anonymous",
     ({ world }) => `/login?${new URLSearchParams({ returnUrl: world.satellite })}`,
   ],
-  ["Sign in, from a page of strangers", "sign-in/login", "nobody", "/login?returnUrl=https%3A%2F%2Fevil.example"],
-  ["Sign in, back from a provider", "sign-in/login", "nobody", "/login?oauth=cancelled&provider=google"],
-  ["Sign in, after an account was deleted", "sign-in/login", "nobody", "/login?accountDeleted"],
-  ["Sign in, signed out here alone", "sign-in/login", "nobody", "/login?signedOutHereOnly"],
+  ["Sign in, from another site", "sign-in/login", "anonymous", "/login?returnUrl=https%3A%2F%2Fevil.example"],
+  ["Sign in, back from a provider", "sign-in/login", "anonymous", "/login?oauth=cancelled&provider=google"],
+  ["Sign in, after an account was deleted", "sign-in/login", "anonymous", "/login?accountDeleted"],
+  ["Sign in, signed out in this browser only", "sign-in/login", "anonymous", "/login?signedOutHereOnly"],
   [
     "Sign in, with a provider last time",
     "sign-in/login",
-    "nobody",
+    "anonymous",
     async ({ page, world }) => {
       await page.context().addCookies([{ name: "gh_last_method", value: "oauth%3Agithub", url: world.base }]);
       return "/login";
@@ -119,13 +121,13 @@ export const signInStates = statesOf("Sign in", [
   [
     "Sign in, with a bot challenge",
     "sign-in/login",
-    "nobody",
+    "anonymous",
     async ({ world }) => `${await world.outposts.challenged()}/login`,
   ],
   [
     "Sign in, with a bot challenge that is blocked",
     "sign-in/login",
-    "nobody",
+    "anonymous",
     async ({ page, world }) => {
       await page.route("**/turnstile/v0/api.js*", (route) => route.abort());
       return `${await world.outposts.challenged()}/login`;
@@ -135,27 +137,33 @@ export const signInStates = statesOf("Sign in", [
   [
     "Sign in, while the identity backend is gone",
     "sign-in/login",
-    "nobody",
+    "anonymous",
     async ({ world }) => `${await world.outposts.cutOff()}/login`,
     signInWrongly,
   ],
   [
     "Sign in, with a code last time",
     "sign-in/login",
-    "nobody",
+    "anonymous",
     async ({ page, world }) => {
       await page.context().addCookies([{ name: "gh_last_method", value: "email_code", url: world.base }]);
       return "/login";
     },
   ],
-  ["Emailed code", "sign-in/code", "nobody", "/login/code"],
-  ["Emailed code, too late", "sign-in/code", "nobody", "/login/code?expired"],
-  ["Emailed code, no email typed", "sign-in/code", "nobody", "/login", ({ page }) => refuse(page, "Email me a code")],
-  ["Emailed code, asked for", "sign-in/code", "nobody", "/login", askForCode],
+  ["Emailed code", "sign-in/code", "anonymous", "/login/code"],
+  ["Emailed code, expired", "sign-in/code", "anonymous", "/login/code?expired"],
+  [
+    "Emailed code, without an email",
+    "sign-in/code",
+    "anonymous",
+    "/login",
+    ({ page }) => refuse(page, "Email me a code"),
+  ],
+  ["Emailed code, requested", "sign-in/code", "anonymous", "/login", askForCode],
   [
     "Emailed code, refused",
     "sign-in/code",
-    "nobody",
+    "anonymous",
     "/login",
     async (scene) => {
       await askForCode(scene);
@@ -166,7 +174,7 @@ export const signInStates = statesOf("Sign in", [
   [
     "Emailed code, sent again",
     "sign-in/code",
-    "nobody",
+    "anonymous",
     "/login",
     async (scene) => {
       await askForCode(scene);
@@ -181,12 +189,17 @@ export const signInStates = statesOf("Sign in", [
     "guest",
     (scene) => `/add-account?${new URLSearchParams({ account: whose(scene).id })}`,
   ],
-  ["Sign up", "sign-in/signup", "nobody", "/signup"],
-  ["Sign in, another brand", "sign-in/login", "nobody", async ({ world }) => `${await world.outposts.branded()}/login`],
+  ["Sign up", "sign-in/signup", "anonymous", "/signup"],
+  [
+    "Sign in, another brand",
+    "sign-in/login",
+    "anonymous",
+    async ({ world }) => `${await world.outposts.branded()}/login`,
+  ],
   [
     "Sign up, refused",
     "sign-in/signup",
-    "nobody",
+    "anonymous",
     "/signup",
     async ({ page }) => {
       await page.getByLabel("Email").fill("nadia");
@@ -197,17 +210,17 @@ export const signInStates = statesOf("Sign in", [
   [
     "Check your email",
     "sign-in/check-mail",
-    "nobody",
+    "anonymous",
     "/signup",
     async (scene) => {
       await signUp(scene);
     },
   ],
-  ["Check your mail, without an address", "sign-in/check-mail", "nobody", "/signup/check-mail?unconfirmed"],
+  ["Check your mail, without an address", "sign-in/check-mail", "anonymous", "/signup/check-mail?unconfirmed"],
   [
     "Check your mail, sent again",
     "sign-in/check-mail",
-    "nobody",
+    "anonymous",
     "/signup/check-mail",
     async ({ page }) => {
       await page.getByLabel("Email").fill("nadia.lind@northern-lights.example");
@@ -215,22 +228,22 @@ export const signInStates = statesOf("Sign in", [
       await page.getByText("check your inbox").waitFor();
     },
   ],
-  ["Link of a sign-up mail", "sign-in/confirm", "nobody", "/signup", confirmAs],
-  ["Link of a mail, dead", "sign-in/confirm", "nobody", "/auth/confirm?token_hash=none&type=signup", 400],
+  ["Link of a sign-up mail", "sign-in/confirm", "anonymous", "/signup", confirmAs],
+  ["Link of a mail, dead", "sign-in/confirm", "anonymous", "/auth/confirm?token_hash=none&type=signup", 400],
   [
     "Link of a mail, used",
     "sign-in/confirm",
-    "nobody",
+    "anonymous",
     `/auth/confirm?token_hash=${"x".repeat(56)}&type=recovery`,
     410,
   ],
-  ["Link that signs nobody in", "sign-in/confirm", "nobody", "/auth/confirm?token_hash=none&type=magiclink", 400],
-  ["Link of a mail, beside another account", "sign-in/confirm", "guest", linkOfAnother],
-  ["Forgotten password", "sign-in/forgot-password", "nobody", "/forgot-password"],
+  ["Link of a sign-in mail, dead", "sign-in/confirm", "anonymous", "/auth/confirm?token_hash=none&type=magiclink", 400],
+  ["Link of a mail, with another account signed in", "sign-in/confirm", "guest", linkOfAnother],
+  ["Forgotten password", "sign-in/forgot-password", "anonymous", "/forgot-password"],
   [
     "Forgotten password, mail sent",
     "sign-in/forgot-password",
-    "nobody",
+    "anonymous",
     "/forgot-password",
     async ({ page }) => {
       await page.getByLabel("Email").fill("robin.okafor@northern-lights.example");
@@ -238,12 +251,12 @@ export const signInStates = statesOf("Sign in", [
       await arrive(page, "Check your email");
     },
   ],
-  ["Link of a reset mail", "sign-in/confirm", "nobody", "/forgot-password", openResetLink],
-  ["New password", "sign-in/reset-password", "nobody", "/forgot-password", chooseNewPassword],
+  ["Link of a reset mail", "sign-in/confirm", "anonymous", "/forgot-password", openResetLink],
+  ["New password", "sign-in/reset-password", "anonymous", "/forgot-password", chooseNewPassword],
   [
     "New password, too short",
     "sign-in/reset-password",
-    "nobody",
+    "anonymous",
     "/forgot-password",
     async (scene) => {
       await chooseNewPassword(scene);
@@ -255,7 +268,7 @@ export const signInStates = statesOf("Sign in", [
   [
     "New password, changed",
     "sign-in/reset-password",
-    "nobody",
+    "anonymous",
     "/forgot-password",
     async (scene) => {
       await chooseNewPassword(scene);
@@ -264,11 +277,11 @@ export const signInStates = statesOf("Sign in", [
       await arrive(scene.page, "Password changed");
     },
   ],
-  ["Recovery by code", "sign-in/recovery", "nobody", "/auth/recovery"],
+  ["Recovery by code", "sign-in/recovery", "anonymous", "/auth/recovery"],
   [
     "Recovery by code, refused",
     "sign-in/recovery",
-    "nobody",
+    "anonymous",
     "/auth/recovery",
     async ({ page }) => {
       await page.getByLabel("Email").fill("robin.okafor@northern-lights.example");
@@ -282,13 +295,13 @@ export const signInStates = statesOf("Sign in", [
     "guest",
     async ({ world }) => (await world.recover(await world.createAccount("Nadia Lind", "nadia.lind"))).path,
   ],
-  ["Recovery by link, dead", "sign-in/recovery", "nobody", `/auth/recovery?token=${"x".repeat(43)}`, 410],
+  ["Recovery by link, dead", "sign-in/recovery", "anonymous", `/auth/recovery?token=${"x".repeat(43)}`, 410],
   [
     "Back from a provider, begun elsewhere",
     "sign-in/oauth-callback",
-    "nobody",
+    "anonymous",
     "/auth/callback?code=none&state=none",
     403,
   ],
-  ["Back from a provider, as another account", "sign-in/oauth-callback", "nobody", "/login", comeBackAsAnother],
+  ["Back from a provider, as another account", "sign-in/oauth-callback", "anonymous", "/login", comeBackAsAnother],
 ]);

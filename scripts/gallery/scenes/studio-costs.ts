@@ -3,7 +3,7 @@ import { busy, empty } from "./studio.ts";
 
 const january = "?from=2026-01-01&to=2026-01-31";
 
-/** Uploads a bill of two days and several services. */
+/** Uploads a bill covering two days and several services. */
 async function reviewCosts({ page }: Scene, currency: "USD" | "EUR"): Promise<void> {
   const line = (day: string, service: string, amount: string) =>
     `${amount},payer-1,${currency},Usage,${day}T00:00:00Z,${day}T23:00:00Z,Mistral,${service},team-research`;
@@ -21,7 +21,7 @@ async function reviewCosts({ page }: Scene, currency: "USD" | "EUR"): Promise<vo
   await page.getByRole("heading", { name: "Review the costs" }).waitFor();
 }
 
-/** A guest's workspace with an app, whose older records spell a provider in two ways. */
+/** Creates a guest's workspace with an app whose older records spell a provider in two ways. */
 async function withClashes(scene: Scene): Promise<string> {
   const { world } = scene;
   const workspaceId = await world.ownWorkspace(whose(scene));
@@ -62,7 +62,7 @@ async function enterInvoice({ page }: Scene, amount: string): Promise<void> {
   await press(page, "Review invoice");
 }
 
-/** What providers charged and invoiced, and how it compares. */
+/** The pages that compare what providers charged and invoiced. */
 export const costStates = statesOf("AI studio", [
   ["Costs", "studio/costs", "user", busy("/costs", january)],
   ["Costs, none imported", "studio/costs", "guest", empty("/costs")],

@@ -1,11 +1,11 @@
 import { press, refuse, type Scene, statesOf, whose } from "../state.ts";
 
-/** A page of the studio of the busy workspace. */
+/** Returns the address of a studio page of the busy workspace. */
 export const busy =
   (page: string, search = "") =>
   ({ world }: Scene) =>
     `/workspaces/${world.busy}/ai${page}${search}`;
-/** A page of the studio of somebody's own workspace, which has nothing yet. */
+/** Returns the address of a studio page of the visitor's own workspace, which is empty. */
 export const empty =
   (page: string, search = "") =>
   async (scene: Scene) =>
@@ -17,7 +17,7 @@ async function createKey({ page }: Scene): Promise<void> {
   await page.getByText("Copy the key now").waitFor();
 }
 
-/** A guest who has so many credits left. */
+/** Leaves a guest with the given number of credits. */
 const withCredits =
   (balance: number) =>
   async (scene: Scene): Promise<string> => {
@@ -27,7 +27,7 @@ const withCredits =
     return empty("/credits")(scene);
   };
 
-/** The keys page of a guest whose workspace has requested approval, and was declined if there is a reason. */
+/** Returns the keys page of a guest whose workspace has requested approval, and was declined if there is a reason. */
 const requested = (declineReason: string | null) => async (scene: Scene) => {
   const person = whose(scene);
   const workspace = await scene.world.ownWorkspace(person);
@@ -81,7 +81,7 @@ const withAgents =
     return `/workspaces/${workspace}/ai${page}`;
   };
 
-/** What a workspace's calls use and cost, and who may make them. */
+/** The pages about a workspace's usage, costs and permissions. */
 export const studioStates = statesOf("AI studio", [
   ["Usage", "studio/usage", "user", busy("")],
   ["Usage, by key and tokens", "studio/usage", "user", busy("", "?by=key&show=tokens&range=7d")],

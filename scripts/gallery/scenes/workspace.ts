@@ -5,7 +5,7 @@ const of =
   ({ world }: Scene) =>
     `/workspaces/${world.busy}${page}${search}`;
 
-/** An invitation to the workspace, as its mail carries it. */
+/** Invites an email to the workspace. @returns the invitation link as the email contains it */
 async function invite(scene: Scene, email: string): Promise<string> {
   const { page, world } = scene;
   await page.goto("/workspaces");
@@ -28,7 +28,7 @@ async function approved(scene: Scene): Promise<string> {
   return `/workspaces/${workspace}`;
 }
 
-/** The Overview of a workspace that a guest belongs to with a role that has no permission. */
+/** Returns the Overview of a workspace in which a guest has a role without permissions. */
 async function withoutStudio(scene: Scene): Promise<string> {
   const { empty, query } = scene.world;
   const [role] = await query<{ id: string }>(
@@ -43,7 +43,6 @@ async function withoutStudio(scene: Scene): Promise<string> {
   return `/workspaces/${empty}`;
 }
 
-/** A workspace's own pages. */
 export const workspaceStates = statesOf("Workspace", [
   ["Overview", "workspaces/workspace", "user", of("")],
   ["Overview, without the studio", "workspaces/workspace", "guest", withoutStudio],

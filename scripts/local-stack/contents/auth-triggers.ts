@@ -11,18 +11,18 @@ export type AuthTriggers = z.infer<typeof authTriggers>;
 /** The file that defines our triggers on tables of the schema `auth`. */
 export const authSchemaFile = "supabase/schemas/auth-schema.sql";
 
-/** Reads the name of an object that is a trigger on a table of the schema `auth`; undefined for every other object. */
+/** Parses the name of an object that is a trigger on a table of the schema `auth`; undefined for any other object. */
 export function parseAuthTrigger(object: string): { name: string; table: string } | undefined {
   const [, name, table] = /^trigger (\w+) on auth\.(\w+)$/.exec(object) ?? [];
   return name !== undefined && table !== undefined ? { name, table } : undefined;
 }
 
-/** What is said about the triggers. `warn`: one of ours is disabled or missing, `unseen`: the database shows none. */
+/** A line about the triggers. `warn`: one of ours is disabled or missing; `unseen`: the database does not list any. */
 type Line = { level: "ok" | "warn" | "unseen"; says: string };
 
 /**
- * Lists the triggers on the tables of the schema `auth`: ours by table, ours that the missing migrations would create,
- * and other people's. compareContents names those of ours that a recorded migration created and that are gone.
+ * Lists the triggers on tables of the schema `auth`: ours by table, ours that missing migrations would create, and
+ * others'. compareContents reports those of ours that a recorded migration created but that no longer exist.
  */
 export function describeAuthTriggers(
   { auth, migrations }: { auth?: AuthTriggers | undefined; migrations: readonly string[] },

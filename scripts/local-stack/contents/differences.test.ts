@@ -40,7 +40,7 @@ const twoMigrations = {
   changes: { ...checkout.changes, "20260802000000": { "table ai.t": "cc", "grants to anon on table ai.t": "select" } },
 };
 
-test("names a migration missing from the history, but not the objects that it made as extra", () => {
+test("reports a migration missing from the history, without reporting its objects as extra", () => {
   const objects = {
     ...checkout.changes["20260801000000"],
     ...twoMigrations.changes["20260802000000"],

@@ -14,7 +14,7 @@ import {
   readObjectChanges,
 } from "./releases.ts";
 
-/** How a database differs from what this checkout expects, and what to do. `warn`: the checkout works with it. */
+/** A difference between a database and what this checkout expects, with advice. `warn`: the checkout works with it. */
 export type Difference = { level: "fail" | "warn"; says: string; advice: string };
 export type Checkout = { migrations: readonly MigrationFile[]; changes: ObjectChanges; manifest: Manifest };
 
@@ -25,8 +25,8 @@ const fail = (says: string, advice: string): Difference => ({ level: "fail", say
 const warn = (says: string, advice: string): Difference => ({ level: "warn", says, advice });
 
 /**
- * Compares a project's database with what the checkout's migrations make. Changes nothing.
- * @throws StackError when the project cannot be asked
+ * Compares a project's database with what the checkout's migrations build. Changes nothing.
+ * @throws StackError if the project cannot be queried
  */
 export async function findContentDifferences(root: string, project: Project): Promise<Difference[]> {
   return compareContents(await readContents(project), await readCheckout(root));
@@ -41,7 +41,7 @@ export async function readCheckout(root: string): Promise<Checkout> {
   return { migrations, changes, manifest };
 }
 
-/** Names each difference with its object. */
+/** Reports each difference by its object. */
 export function compareContents(contents: Contents, checkout: Checkout): Difference[] {
   const major = Math.floor(contents.postgres / 10_000);
   if (major < required) {
@@ -75,7 +75,7 @@ export function compareContents(contents: Contents, checkout: Checkout): Differe
       ),
     ];
   }
-  // Without a record, nothing says what to expect.
+  // Without recorded migrations, there is nothing to compare with.
   if (missing.length === checkout.migrations.length) return differences;
   const isExact = major === required;
   if (!isExact) {
@@ -86,7 +86,7 @@ export function compareContents(contents: Contents, checkout: Checkout): Differe
   return [...differences, ...compareObjects(contents.objects, { expected, awaited, isExact, auth: contents.auth })];
 }
 
-/** The release of a database that lacks migrations of this checkout. */
+/** Describes the release of a database that lacks migrations of this checkout. */
 function describeAge(applied: ReadonlySet<string>, { manifest }: Checkout): string {
   const has = ({ migrations }: Manifest["releases"][number]) =>
     Object.keys(migrations).every((file) => applied.has(file.slice(0, 14)));
@@ -98,7 +98,7 @@ function describeAge(applied: ReadonlySet<string>, { manifest }: Checkout): stri
 
 type Comparison = { expected: Objects; awaited: Objects; isExact: boolean; auth: AuthTriggers | undefined };
 
-/** @param awaited what the missing migrations make too: where it exists already, it is not extra */
+/** @param awaited objects that the missing migrations would create: if they exist already, they are not extra */
 function compareObjects(actual: Objects, { expected, awaited, isExact, auth }: Comparison): Difference[] {
   const isGrant = (name: string) => name.startsWith(grantsPrefix);
   const names = [...new Set([...Object.keys(expected), ...Object.keys(actual)])].filter((name) => !isGrant(name));
@@ -108,7 +108,7 @@ function compareObjects(actual: Objects, { expected, awaited, isExact, auth }: C
   );
   const dropped = names.filter((name) => !(name in actual));
   const extra = names.filter((name) => !(name in expected) && !(name in awaited));
-  // What belongs to a table or function that is itself dropped or extra is not named.
+  // Parts of a table or function that is itself dropped or extra are not reported separately.
   const isPart = partsOf([...dropped, ...extra]);
   const grantsOf = (objects: Objects) => listGrants(objects, isPart);
   const [before, planned, after] = [grantsOf(expected), grantsOf(awaited), grantsOf(actual)];
@@ -137,7 +137,7 @@ function isDisabled(name: string, auth: AuthTriggers | undefined): boolean {
   );
 }
 
-/** Migrations create a trigger on a table of Supabase Auth only where that version of it has the table. */
+/** Migrations create a trigger on a Supabase Auth table only if that version of Auth has the table. */
 function describeDropped(name: string, auth: AuthTriggers | undefined): Difference {
   const trigger = parseAuthTrigger(name);
   if (!trigger) return fail(`dropped: ${name}`, "Restore it.");

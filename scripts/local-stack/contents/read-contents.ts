@@ -11,20 +11,20 @@ const contents = z.object({
   postgres: z.int(),
   /** The versions recorded as applied, oldest first. */
   migrations: z.array(z.string()),
-  /** Undefined where the database cannot describe itself, as before 0.1.0. */
+  /** Undefined if the database cannot describe itself, as before 0.1.0. */
   objects: z.record(z.string(), z.string()).optional(),
-  /** Undefined where the database cannot describe them, as in 0.1.0. */
+  /** Undefined if the database cannot describe them, as in 0.1.0. */
   auth: authTriggers.optional(),
 });
 export type Contents = z.infer<typeof contents>;
 
 const requestLimitMs = 15_000;
-/** Postgres 17 and later: the description uses what earlier versions lack. */
+/** Postgres 17 and later: the description uses features that earlier versions lack. */
 const describable = 170_000;
 
 /**
- * Reads what a project's database holds: by its URL where that is known, else through the Data API. Changes nothing.
- * @throws StackError when the project cannot be asked
+ * Reads what a project's database contains: by its URL if known, otherwise through the Data API. Changes nothing.
+ * @throws StackError if the project cannot be queried
  */
 export async function readContents(project: Project): Promise<Contents> {
   return project.dbUrl ? readByUrl(project.dbUrl) : readByDataApi(project);
@@ -56,7 +56,7 @@ async function readByUrl(connectionString: string): Promise<Contents> {
   }
 }
 
-/** PostgREST's codes, and Postgres's for a missing privilege. */
+/** PostgREST's error codes, and Postgres's for a missing privilege. */
 const unknownFunction = "PGRST202";
 const unknownSchema = "PGRST106";
 const notPermitted = "42501";

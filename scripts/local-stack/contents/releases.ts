@@ -14,33 +14,32 @@ const manifest = z.strictObject({
         .nullable(),
       /** Major version. */
       postgres: z.int(),
-      /** The SHA-256 of each migration by its file's name. */
+      /** The SHA-256 of each migration, by file name. */
       migrations: z.record(z.string(), z.string().regex(/^[0-9a-f]{64}$/)),
     }),
   ),
 });
-/** What each migration changed, by its version: objects with the hash of their definition, null where it dropped one. */
+/** What each migration changed, by version: objects with the hash of their definition, or null if it dropped them. */
 const objectChanges = z.record(z.string().regex(/^\d{14}$/), z.record(z.string(), z.string().nullable()));
 
 export type Manifest = z.infer<typeof manifest>;
 export type ObjectChanges = z.infer<typeof objectChanges>;
-/** Objects by name, each with the hash of its definition; grants with their privileges. */
+/** Objects by name, each with the hash of its definition. Grants have their privileges instead. */
 export type Objects = Record<string, string>;
 
 export const manifestFile = "supabase/releases/manifest.json";
 export const objectsFile = "supabase/releases/objects.json";
 
-/** Reads the releases of a checkout. */
 export async function readManifest(root: string): Promise<Manifest> {
   return manifest.parse(JSON.parse(await readFile(path.join(root, manifestFile), "utf8")));
 }
 
-/** Reads which objects the migrations of a checkout make. */
+/** Reads which objects each migration of a checkout creates. */
 export async function readObjectChanges(root: string): Promise<ObjectChanges> {
   return objectChanges.parse(JSON.parse(await readFile(path.join(root, objectsFile), "utf8")));
 }
 
-/** Returns what a database holds to which the migrations of these versions have been applied. */
+/** Returns the objects of a database to which exactly these migrations have been applied. */
 export function expectedObjects(changes: ObjectChanges, applied: ReadonlySet<string>): Objects {
   const expected: Objects = {};
   const others = new Set<string>();
@@ -51,14 +50,14 @@ export function expectedObjects(changes: ObjectChanges, applied: ReadonlySet<str
       else expected[name] = value;
     }
   }
-  // A later migration changes the tables of an earlier one only where that was applied.
+  // A later migration changes the tables of an earlier one only if that one was applied.
   const isOfOthers = partsOf([...others].filter((name) => !(name in expected)));
   return Object.fromEntries(Object.entries(expected).filter(([name]) => !isOfOthers(name)));
 }
 
 export const grantsPrefix = "grants to ";
 
-/** Returns whether an object belongs to one of these tables, views or functions. */
+/** Returns a predicate for objects that belong to one of these tables, views or functions. */
 export function partsOf(names: readonly string[]): (name: string) => boolean {
   const wholes = names.flatMap((name) => /^(?:function|procedure|table|view) (.+)$/.exec(name)?.[1] ?? []);
   return (name) =>

@@ -23,8 +23,8 @@ const challengeOf = (verifier: string) => ({
 const exchange = (auth_code: string, code_verifier: string) =>
   call("POST /token?grant_type=pkce", { body: { auth_code, code_verifier } });
 
-describe("a passkey challenge that was given to another", () => {
-  test("registration: refused on another user's session, and still good on its own", async () => {
+describe("a passkey challenge issued to someone else", () => {
+  test("does not register on another user's session, and stays valid on its own", async () => {
     const [owner, stranger] = [await newSession(), await newSession()];
     const { challenge_id, options } = await creationOptions(owner.accessToken);
     const credential = new Authenticator().create(options);
@@ -34,7 +34,7 @@ describe("a passkey challenge that was given to another", () => {
     expectOk(await finishRegistration(owner.accessToken, { challenge_id, credential }));
   });
 
-  test("registration: one's own challenge does not vouch for another's credential", async () => {
+  test("does not register a credential created for another user's challenge", async () => {
     const [owner, stranger] = [await newSession(), await newSession()];
     const theirs = await creationOptions(owner.accessToken);
     const { challenge_id } = await creationOptions(stranger.accessToken);
@@ -43,7 +43,7 @@ describe("a passkey challenge that was given to another", () => {
     expectRefusal(answer, 400, "webauthn_verification_failed");
   });
 
-  test("a sign-in's registers nothing, and still signs in", async () => {
+  test("does not register a passkey if it was issued for a sign-in, and still signs in", async () => {
     const { accessToken, authenticator } = await newPasskey();
     const { challenge_id, options } = await requestOptions();
     const { user } = (await creationOptions(accessToken)).options;
@@ -53,7 +53,7 @@ describe("a passkey challenge that was given to another", () => {
     expectOk(await finishSignIn({ challenge_id, credential: authenticator.get(options) }));
   });
 
-  test("a registration's signs nobody in, and still registers", async () => {
+  test("does not sign in if it was issued for a registration, and still registers", async () => {
     const { accessToken, authenticator } = await newPasskey();
     const { challenge_id, options } = await creationOptions(accessToken);
     const signed = await finishSignIn({ challenge_id, credential: authenticator.get(options) });
@@ -62,7 +62,7 @@ describe("a passkey challenge that was given to another", () => {
     expectOk(await finishRegistration(accessToken, { challenge_id, credential }));
   });
 
-  test("an assertion over one challenge is nothing to another", async () => {
+  test("does not accept an assertion signed over another challenge", async () => {
     const { authenticator, account } = await newPasskey();
     const [one, two] = [await requestOptions(), await requestOptions()];
     const credential = authenticator.get(one.options);
@@ -75,7 +75,7 @@ describe("a passkey challenge that was given to another", () => {
     expectOk(await finishSignIn({ challenge_id: one.challenge_id, credential }));
   });
 
-  test("a passkey does not open the account that its user handle names", async () => {
+  test("does not open another account that the assertion's user handle names", async () => {
     const [owner, victim] = [await newPasskey(), await newPasskey()];
     const userHandle = Buffer.from(victim.account.id).toString("base64url");
     const { challenge_id, options } = await requestOptions();
@@ -85,8 +85,8 @@ describe("a passkey challenge that was given to another", () => {
   });
 });
 
-describe("a callback again", () => {
-  test("implicit: no second session, with the same code or another person's", async () => {
+describe("a repeated OAuth callback", () => {
+  test("creates no second session in the implicit flow, with the same code or another person's", async () => {
     const { state } = await begin({ redirect_to: app });
     const person = newPerson();
     const code = await admit(person);
@@ -100,7 +100,7 @@ describe("a callback again", () => {
     expect(await sessionsOf(user.id)).toHaveLength(1);
   });
 
-  test("with a challenge: no second code, and the first one still opens the first one's account alone", async () => {
+  test("issues no second code in the PKCE flow, and the first code opens only the first account", async () => {
     const verifier = newVerifier();
     const { state } = await begin({ redirect_to: app, ...challengeOf(verifier) });
     const person = newPerson();
@@ -114,7 +114,7 @@ describe("a callback again", () => {
     expect(await sessionsOf(session.user.id)).toEqual([session.id]);
   });
 
-  test("the state is no code, and neither is the provider's code", async () => {
+  test("does not exchange the state or the provider's code as an auth code", async () => {
     const verifier = newVerifier();
     const { state } = await begin({ redirect_to: app, ...challengeOf(verifier) });
     const code = await admit(newPerson());
@@ -123,12 +123,12 @@ describe("a callback again", () => {
     expectOk(await exchange((await finish(state, { code })).query.code ?? "", verifier));
   });
 
-  test("10 times at once with one state: no failure, and nobody signs in twice with it after", async () => {
+  test("handles 10 concurrent callbacks with one state, which is used up afterwards", async () => {
     const { state } = await begin({ redirect_to: app });
     const person = newPerson();
     const codes = await Promise.all(Array.from({ length: 10 }, () => admit(person)));
     const ends = await Promise.all(codes.map((code) => finish(state, { code })));
-    // Whoever comes when another is through already finds the state spent.
+    // A callback finds the state already used if another has completed.
     for (const { answer, query } of ends) {
       expect([302, "bad_oauth_state"]).toContain(answer.status === 303 ? query.error_code : answer.status);
     }
@@ -139,22 +139,25 @@ describe("a callback again", () => {
   });
 });
 
-describe("providers mixed up", () => {
+describe("mixed-up providers", () => {
   const providers = ["keycloak", "gitlab", "github"];
   const pairs = providers.flatMap((begun) => providers.filter((name) => name !== begun).map((name) => [begun, name]));
 
-  test.each(pairs)("begun with %s, a code of %s: server_error, no session; its own code does", async (begun, other) => {
-    const person = newPerson();
-    const { state } = await begin({ provider: begun, redirect_to: app });
-    const { query, fragment } = await finish(state, { code: await admit(person, other), provider: other });
-    expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });
-    expect(fragment).not.toHaveProperty("access_token");
-    expect(await sql("select from auth.users where email = $1", [person.email])).toEqual([]);
-    const { fragment: own } = await signInAs(person, { provider: begun });
-    expect(await userOf(own)).toMatchObject({ email: person.email, app_metadata: { provider: begun } });
-  });
+  test.each(pairs)(
+    "a flow begun with %s fails with server_error on a code of %s, and works with its own code",
+    async (begun, other) => {
+      const person = newPerson();
+      const { state } = await begin({ provider: begun, redirect_to: app });
+      const { query, fragment } = await finish(state, { code: await admit(person, other), provider: other });
+      expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });
+      expect(fragment).not.toHaveProperty("access_token");
+      expect(await sql("select from auth.users where email = $1", [person.email])).toEqual([]);
+      const { fragment: own } = await signInAs(person, { provider: begun });
+      expect(await userOf(own)).toMatchObject({ email: person.email, app_metadata: { provider: begun } });
+    },
+  );
 
-  test("one subject at two providers is two people", async () => {
+  test("the same subject at two providers is two accounts", async () => {
     const sub = newSubject();
     const one = await userOf((await signInAs(newPerson({ sub }), { provider: "keycloak" })).fragment);
     const two = await userOf((await signInAs(newPerson({ sub }), { provider: "gitlab" })).fragment);
@@ -162,8 +165,8 @@ describe("providers mixed up", () => {
   });
 });
 
-describe("a code of a flow", () => {
-  /** Asks for a new password, and follows the mail's link. */
+describe("a flow's auth code", () => {
+  /** Requests a password reset and follows the link in the email. */
   async function recovering() {
     const { id, email } = await newAccount();
     const verifier = newVerifier();
@@ -172,7 +175,7 @@ describe("a code of a flow", () => {
     return { id, verifier, code: new URL(location).searchParams.get("code") ?? "" };
   }
 
-  test("with another flow's verifier: 400 bad_code_verifier, and both stay good for their own", async () => {
+  test("is refused with 400 bad_code_verifier for another flow's verifier, and stays valid for its own", async () => {
     const [one, two] = [await recovering(), await recovering()];
     expectRefusal(await exchange(one.code, two.verifier), 400, "bad_code_verifier");
     expectRefusal(await exchange(two.code, one.verifier), 400, "bad_code_verifier");
@@ -182,7 +185,7 @@ describe("a code of a flow", () => {
     }
   });
 
-  test("50 at once, of whom one has the verifier: one session", async () => {
+  test("creates one session when 50 concurrent callers use it and one has the verifier", async () => {
     const { id, code, verifier } = await recovering();
     const callers = Array.from({ length: 50 }, (_none, index) => (index === 25 ? verifier : newVerifier()));
     const answers = await Promise.all(callers.map((own) => exchange(code, own)));
@@ -195,8 +198,8 @@ describe("a code of a flow", () => {
   });
 });
 
-describe("tokens from before a sign-in", () => {
-  test("are not adopted: the session is new, the user's own, and the stranger's stays as it was", async () => {
+describe("tokens sent along with a sign-in", () => {
+  test("are ignored: the user gets a new session, and the stranger's stays unchanged", async () => {
     const [stranger, victim] = [await newSession(), await newAccount()];
     const handed = {
       access_token: stranger.accessToken,
@@ -218,7 +221,7 @@ describe("tokens from before a sign-in", () => {
     expect(sessionOf(expectOk(await refresh(stranger.refreshToken))).user.id).toBe(stranger.account.id);
   });
 
-  test("nor at a callback", async () => {
+  test("are ignored at a callback", async () => {
     const stranger = await newSession();
     const { state } = await begin({ redirect_to: app, access_token: stranger.accessToken });
     const person = newPerson();
@@ -233,7 +236,7 @@ describe("tokens from before a sign-in", () => {
     expect(await sessionsOf(stranger.account.id)).toEqual([stranger.id]);
   });
 
-  test("a refresh token is its own session's, whoever's access token comes with it", async () => {
+  test("do not matter for a refresh: a refresh token renews its own session despite another user's access token", async () => {
     const [one, two] = [await newSession(), await newSession()];
     const body = { refresh_token: one.refreshToken };
     const answer = await call("POST /token?grant_type=refresh_token", { body, bearer: two.accessToken });
@@ -242,14 +245,14 @@ describe("tokens from before a sign-in", () => {
     expect(sessionOf(expectOk(await refresh(two.refreshToken))).id).toBe(two.id);
   });
 
-  test("an access token is no refresh token, and the other way", async () => {
+  test("are not interchangeable: an access token cannot refresh, and a refresh token cannot authenticate", async () => {
     const { accessToken, refreshToken } = await newSession();
     expectRefusal(await refresh(accessToken), 400, "validation_failed");
     expectRefusal(await call("GET /user", { bearer: refreshToken }), 403, "bad_jwt");
     expectOk(await refresh(refreshToken));
   });
 
-  test("those of one session end no other user's", async () => {
+  test("do not end another user's session at logout", async () => {
     const [one, two] = [await newSession(), await newSession()];
     const answer = await call("POST /logout?scope=global", { bearer: one.accessToken, body: { session_id: two.id } });
     expectOk(answer, 204);
@@ -258,8 +261,8 @@ describe("tokens from before a sign-in", () => {
   });
 });
 
-describe("factors of others", () => {
-  test("another user's challenge and factor", async () => {
+describe("second factors across users and sessions", () => {
+  test("another user's cannot be challenged, verified or deleted, nor used with one's own challenge", async () => {
     const [owner, stranger] = [await newRaisedSession(), await newRaisedSession()];
     const { factorId, secret } = owner.factor;
     const challengeId = await challenge(owner.accessToken, factorId);
@@ -274,7 +277,7 @@ describe("factors of others", () => {
     expectOk(await verifyCode(owner.accessToken, { factorId, challengeId, code }));
   });
 
-  test("a challenge of one's factor is good on any of one's sessions", async () => {
+  test("a challenge of one's own factor is valid in any of one's sessions", async () => {
     const { account, accessToken, factor } = await newRaisedSession();
     const challengeId = await challenge(accessToken, factor.factorId);
     const other = await signIn(account);
@@ -286,7 +289,7 @@ describe("factors of others", () => {
     expect(sessionOf(expectOk(raised))).toMatchObject({ id: other.id, claims: { aal: "aal2" } });
   });
 
-  test("another's code does not raise a session, and its secret is never shown", async () => {
+  test("another user's code does not raise a session, and the secret is never shown", async () => {
     const [owner, stranger] = [await newSession(), await newSession()];
     const [theirs, own] = [await enroll(owner.accessToken), await enroll(stranger.accessToken)];
     const challengeId = await challenge(stranger.accessToken, own.factorId);

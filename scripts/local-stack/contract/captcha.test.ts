@@ -12,9 +12,9 @@ const settings = {
 const withToken = (captcha_token: string) => ({ gotrue_meta_security: { captcha_token } });
 
 describe("without a bot challenge", () => {
-  test("a token in the body is passed over", async () => {
+  test("ignores a challenge token in the body", async () => {
     const { email } = await newAccount();
-    const body = { email, password, ...withToken("whatever") };
+    const body = { email, password, ...withToken("any-token") };
     expectOk(await call("POST /token?grant_type=password", { body }));
   });
 });
@@ -31,12 +31,12 @@ describeVariant("with a bot challenge", settings, (url) => {
     ["POST /otp", { email: "a@example.test", create_user: false }],
     ["POST /magiclink", { email: "a@example.test" }],
     ["POST /passkeys/authentication/options", {}],
-  ])("%s needs a token: 400 captcha_failed", async (route, body) => {
+  ])("%s requires a token: 400 captcha_failed", async (route, body) => {
     expectRefusal(await send(route, body), 400, "captcha_failed");
     expectRefusal(await send(route, { ...body, ...withToken("  ") }), 400, "captcha_failed");
   });
 
-  test("these do not: refresh, code, verify, user, factors, passkey verify, authorize", async () => {
+  test("refresh, code exchange, verify, user, factors, passkey verify and authorize require no token", async () => {
     const { accessToken, refreshToken } = await newSession();
     expectOk(await send("POST /token?grant_type=refresh_token", { refresh_token: refreshToken }));
     const code = { auth_code: "x", code_verifier: "y" };
@@ -49,11 +49,11 @@ describeVariant("with a bot challenge", settings, (url) => {
     expectOk(await call("GET /reauthenticate", { bearer: accessToken, url: url() }));
   });
 
-  test("an administrator needs none", async () => {
+  test("an administrator needs no token", async () => {
     expectOk(await admin("POST /signup", { body: { email: newEmail(), password }, url: url() }));
   });
 
-  test("a user's token does not help", async () => {
+  test("a user's access token does not replace the challenge token", async () => {
     const { accessToken } = await newSession();
     const answer = await send("POST /signup", { email: newEmail(), password }, accessToken);
     expectRefusal(answer, 400, "captcha_failed");
@@ -61,17 +61,17 @@ describeVariant("with a bot challenge", settings, (url) => {
 
   const signUp = (token: string) => send("POST /signup", { email: newEmail(), password, ...withToken(token) });
 
-  test("a token that the verifier accepts lets the request on; it is told secret, token and address", async () => {
+  test("accepts a token that the verifier accepts, and sends the verifier secret, token and IP address", async () => {
     expectOk(await signUp("good"));
   });
 
-  test("one that it rejects: 400 captcha_failed with its codes", async () => {
+  test("refuses a rejected token with 400 captcha_failed and the verifier's error codes", async () => {
     const answer = await signUp("bad");
     expectRefusal(answer, 400, "captcha_failed");
     expect(answer.body.message).toContain("(invalid-input-response, bad-luck)");
   });
 
-  test("a verifier that is down: 500 unexpected_failure", async () => {
+  test("returns 500 unexpected_failure when the verifier is down", async () => {
     expectRefusal(await signUp("down"), 500, "unexpected_failure");
   });
 });
@@ -80,7 +80,7 @@ describeVariant(
   "with hCaptcha, and a wrong secret",
   { ...settings, GOTRUE_SECURITY_CAPTCHA_PROVIDER: "hcaptcha", GOTRUE_SECURITY_CAPTCHA_SECRET: "wrong" },
   (url) => {
-    test("400 captcha_failed with its codes", async () => {
+    test("refuses a token with 400 captcha_failed and the verifier's error codes", async () => {
       const body = { email: newEmail(), password, ...withToken("good") };
       const answer = await call("POST /signup", { body, url: url() });
       expectRefusal(answer, 400, "captcha_failed");

@@ -4,7 +4,7 @@ import { newAccount, newEmail, password } from "./support/accounts.ts";
 import { nextMail } from "./support/mail.ts";
 import { target } from "./support/target.ts";
 
-/** The client as applications make it; the path that a gateway would take off is taken off here. */
+/** Creates the client as applications do, and removes the path prefix that a gateway would remove. */
 function client(key = "publishable", options: { flowType?: "implicit" | "pkce" } = {}) {
   const stored = new Map<string, string>();
   return createClient("http://identity.test", key, {
@@ -25,8 +25,8 @@ function client(key = "publishable", options: { flowType?: "implicit" | "pkce" }
   });
 }
 
-describe("supabase-js", () => {
-  test("signs up, verifies, reads claims, updates, signs out", async () => {
+describe("the supabase-js client", () => {
+  test("signs up, verifies, reads claims, updates and signs out", async () => {
     const { auth } = client();
     const email = newEmail();
     const signedUp = await auth.signUp({ email, password, options: { data: { name: "N" } } });
@@ -56,7 +56,7 @@ describe("supabase-js", () => {
     expect(error).toMatchObject({ code: "weak_password", status: 422, reasons: ["length"] });
   });
 
-  test("a session ended elsewhere is a missing session, and local state is gone", async () => {
+  test("reports a session that was ended elsewhere as missing, and clears local state", async () => {
     const [one, two] = [client().auth, client().auth];
     const { email } = await newAccount();
     await one.signInWithPassword({ email, password });
@@ -66,7 +66,7 @@ describe("supabase-js", () => {
     expect((await one.getSession()).data.session).toBeNull();
   });
 
-  test("the PKCE flow: recovery link, code, exchange", async () => {
+  test("completes the PKCE flow: recovery link, code, exchange", async () => {
     const { auth } = client("publishable", { flowType: "pkce" });
     const { id, email } = await newAccount();
     expect((await auth.resetPasswordForEmail(email)).error).toBeNull();
@@ -93,7 +93,7 @@ describe("supabase-js", () => {
     expect((await auth.admin.getUserById(id)).error).toMatchObject({ code: "user_not_found", status: 404 });
   });
 
-  test("signs a token out for an administrator", async () => {
+  test("signs out another user's token as an administrator", async () => {
     const { auth } = client(target.serviceKey);
     const { email } = await newAccount();
     const { data } = await client().auth.signInWithPassword({ email, password });

@@ -9,7 +9,7 @@ import { challenge, codeOf, enroll, verifyCode } from "./support/totp.ts";
 const callers = 50;
 const atOnce = (send: () => Promise<Answer>) => Promise.all(Array.from({ length: callers }, send));
 
-/** Statuses with how often each was answered. */
+/** Counts responses by status. */
 function countByStatus(answers: Answer[]): Record<number, number> {
   const counts: Record<number, number> = {};
   for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
@@ -22,8 +22,8 @@ const expectNoFailure = (answers: Answer[]) => {
 const countSessions = async (userId: string) =>
   (await sql("select from auth.sessions where user_id = $1", [userId])).length;
 
-describe("50 at once", () => {
-  test("refreshes with one token: one live token, of which the old one is the parent", async () => {
+describe("50 concurrent", () => {
+  test("refreshes with one token leave one live token, whose parent is the old one", async () => {
     const { id, refreshToken } = await newSession();
     const answers = await atOnce(() => refresh(refreshToken));
     expectNoFailure(answers);
@@ -37,7 +37,7 @@ describe("50 at once", () => {
     expect([...given]).toEqual([live[0]?.token]);
   });
 
-  test("redemptions of one code: it is used up, and nobody else's session suffers", async () => {
+  test("redemptions of one email token use it up without affecting other users' sessions", async () => {
     const bystander = await newSession();
     const { id, email } = await newAccount();
     const { hashed_token } = expectOk(await admin("POST /admin/generate_link", { body: { type: "magiclink", email } }));
@@ -52,7 +52,7 @@ describe("50 at once", () => {
     expectOk(await call("GET /user", { bearer: bystander.accessToken }));
   });
 
-  test("exchanges of one flow's code: it is used up", async () => {
+  test("exchanges of one flow's code use it up", async () => {
     const { id, email } = await newAccount();
     const code_verifier = randomBytes(42).toString("base64url");
     const code_challenge = createHash("sha256").update(code_verifier).digest("base64url");
@@ -68,7 +68,7 @@ describe("50 at once", () => {
     expect((await call("POST /token?grant_type=pkce", { body })).status).toBe(404);
   });
 
-  test("verifications of one challenge: one session, at aal2", async () => {
+  test("verifications of one challenge leave one session at aal2", async () => {
     const { account, id, accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -81,7 +81,7 @@ describe("50 at once", () => {
     ]);
   });
 
-  test("recoveries of one account: at least one mail, and its token is the one that is good", async () => {
+  test("recoveries of one account send at least one email", async () => {
     const { email } = await newAccount();
     const answers = await atOnce(() => call("POST /recover", { body: { email } }));
     expectNoFailure(answers);
@@ -92,7 +92,7 @@ describe("50 at once", () => {
     expect(await mailsTo(email)).toHaveLength(sent);
   });
 
-  test("changes of email to one free address by two users: one has it in the end", async () => {
+  test("changes of email to the same new address give it to only one of two users", async () => {
     const email = newEmail();
     const tokens: string[] = [];
     for (const { email: old } of [await newAccount(), await newAccount()]) {
@@ -108,7 +108,7 @@ describe("50 at once", () => {
     expect(await sql("select from auth.users where email = $1", [email])).toHaveLength(1);
   });
 
-  test("sign-outs of one session: each 204, or 403 once it is gone", async () => {
+  test("sign-outs of one session each get 204, or 403 once it has ended", async () => {
     const { account, accessToken } = await newSession();
     const answers = await atOnce(() => call("POST /logout", { bearer: accessToken }));
     const { 204: done = 0, 403: gone = 0 } = countByStatus(answers);
@@ -117,7 +117,7 @@ describe("50 at once", () => {
     expect(await countSessions(account.id)).toBe(0);
   });
 
-  test("sign-ups of one address: one account", async () => {
+  test("sign-ups with one email create one account", async () => {
     const email = newEmail();
     await Promise.all(Array.from({ length: 10 }, () => call("POST /signup", { body: { email, password } })));
     expect(await sql("select from auth.users where email = $1", [email])).toHaveLength(1);

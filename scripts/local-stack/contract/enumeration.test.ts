@@ -7,7 +7,7 @@ import { newRaisedSession } from "./support/totp.ts";
 
 const { signInAs, userOf } = oauthFlow();
 
-describe("what an answer tells of an address", () => {
+describe("what a response reveals about an email", () => {
   const kinds: Record<string, () => Promise<string>> = {
     unknown: async () => newEmail(),
     known: async () => (await newAccount()).email,
@@ -24,7 +24,7 @@ describe("what an answer tells of an address", () => {
     ["resend", "signup", { answer: "200" }],
     ["resend", "email_change", { answer: "200" }],
     ["verify", "recovery", { answer: "403 otp_expired", except: { banned: "403 user_banned" } }],
-  ])("POST /%s %s: %j, to the letter", async (route, type, { answer: usual, except = {} }) => {
+  ])("POST /%s %s returns identical responses: %j", async (route, type, { answer: usual, except = {} }) => {
     const same = new Set<string>();
     for (const [kind, newAddress] of Object.entries(kinds)) {
       const body = { email: await newAddress(), password: "wrong horse 1", create_user: false, type, token: "123456" };
@@ -39,14 +39,14 @@ describe("what an answer tells of an address", () => {
   const usual =
     "aud role email phone confirmation_sent_at app_metadata user_metadata identities created_at updated_at is_anonymous id";
 
-  test("POST /signup with one that is taken: the fields of a new user, and no others", async () => {
+  test("POST /signup with a known email returns exactly the fields of a new user", async () => {
     for (const kind of ["unknown", "known", "unconfirmed"]) {
       const user = await madeUp((await kinds[kind]?.()) ?? "");
       expect(Object.keys(user).sort(), kind).toEqual(usual.split(" ").sort());
     }
   });
 
-  test("POST /signup of one with a past: its ban, mails and factors are shown, but neither metadata nor a new address", async () => {
+  test("POST /signup with a known email reveals its ban, emails and factors, but neither metadata nor a pending new email", async () => {
     const { account, accessToken, factor } = await newRaisedSession();
     expectOk(await call("PUT /user", { bearer: accessToken, body: { email: newEmail(), data: { hidden: 1 } } }));
     expectOk(await call("POST /recover", { body: { email: account.email } }));

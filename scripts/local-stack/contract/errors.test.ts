@@ -7,7 +7,7 @@ const wrongSignIn = (options: CallOptions = {}) =>
 
 describe("error bodies by API version", () => {
   test.each(["2024-01-01", "2024-05-31", "2199-01-01"])(
-    "%s: code and message, and the version echoed",
+    "version %s returns code and message, and echoes the version",
     async (version) => {
       const answer = await wrongSignIn({ version });
       expect(answer.body).toEqual({ code: "invalid_credentials", message: expect.any(String) });
@@ -16,7 +16,7 @@ describe("error bodies by API version", () => {
   );
 
   test.each([null, "2023-12-31", "yesterday", "20240101", "2024-02-30"])(
-    "%s: the older shape, and no version echoed",
+    "version %s returns the older shape, and echoes no version",
     async (version) => {
       const answer = await wrongSignIn({ version });
       expect(answer.body).toEqual({ code: 400, error_code: "invalid_credentials", msg: expect.any(String) });
@@ -24,17 +24,17 @@ describe("error bodies by API version", () => {
     },
   );
 
-  test("a success echoes no version", async () => {
+  test("a success does not echo the version", async () => {
     const answer = await call("GET /health");
     expect(answer.headers.has("x-supabase-api-version")).toBe(false);
   });
 
-  test("x-sb-error-code carries the code in both", async () => {
+  test("both shapes have the code in x-sb-error-code", async () => {
     expect((await wrongSignIn()).headers.get("x-sb-error-code")).toBe("invalid_credentials");
     expect((await wrongSignIn({ version: null })).headers.get("x-sb-error-code")).toBe("invalid_credentials");
   });
 
-  test("a weak password's reasons are in both; its code is in the header of the older only", async () => {
+  test("both shapes have a weak password's reasons, but only the older has its code in the header", async () => {
     const body = { email: newEmail(), password: "short" };
     const newer = await call("POST /signup", { body });
     expect(newer.body).toMatchObject({ code: "weak_password", weak_password: { reasons: ["length"] } });
@@ -45,34 +45,34 @@ describe("error bodies by API version", () => {
   });
 });
 
-describe("bodies", () => {
+describe("request bodies", () => {
   const json = { "Content-Type": "application/json" };
 
   test.each(["", "{", "[]", '"text"', '{"email":5}', '{"data":[]}', '{"email":{}}'])(
-    "%s is bad_json",
+    "%s gets bad_json",
     async (rawBody) => {
       expectRefusal(await call("POST /signup", { rawBody, headers: json }), 400, "bad_json");
     },
   );
 
-  test("null says as little as an empty object", async () => {
+  test("null counts as an empty object", async () => {
     const answer = (route: string) => call(route, { rawBody: "null", headers: json });
     expectRefusal(await answer("POST /signup"), 422, "anonymous_provider_disabled");
     expectRefusal(await answer("POST /token?grant_type=refresh_token"), 400, "validation_failed");
     expectRefusal(await answer("POST /verify"), 400, "validation_failed");
   });
 
-  test("a form is bad_json", async () => {
+  test("a form gets bad_json", async () => {
     const rawBody = new URLSearchParams({ email: newEmail(), password: "correct horse 1" });
     expectRefusal(await call("POST /signup", { rawBody }), 400, "bad_json");
   });
 
-  test("unknown fields are passed over", async () => {
+  test("unknown fields are ignored", async () => {
     const answer = await wrongSignIn({ body: { email: newEmail(), password: "wrong", more: [1, { deep: null }] } });
     expectRefusal(answer, 400, "invalid_credentials");
   });
 
-  test("names of fields are read in any case, and the last of several counts", async () => {
+  test("field names are case-insensitive, and the last duplicate wins", async () => {
     const { email } = await newAccount();
     const send = (rawBody: string) => call("POST /token?grant_type=password", { rawBody, headers: json });
     expectOk(await send(JSON.stringify({ EMAIL: email, Password: password })));
@@ -80,11 +80,11 @@ describe("bodies", () => {
     expectOk(await send(JSON.stringify({ email, PASSWORD: "wrong", password })));
   });
 
-  test("null is as good as absent", async () => {
+  test("a null field counts as absent", async () => {
     expectRefusal(await call("POST /recover", { body: { email: null } }), 400, "validation_failed");
   });
 
-  test("just under one MiB is read, over it refused", async () => {
+  test("are read up to one MiB and refused beyond", async () => {
     const body = (bytes: number) => {
       const bare = JSON.stringify({ email: newEmail(), password: "wrong", pad: "" });
       return bare.replace('"pad":""', `"pad":"${"x".repeat(bytes - bare.length)}"`);
@@ -96,14 +96,14 @@ describe("bodies", () => {
 });
 
 describe("CORS", () => {
-  test("a browser may read what an error's meaning hangs on", async () => {
+  test("exposes the headers needed to interpret a response", async () => {
     const answer = await wrongSignIn({ headers: { Origin: "http://localhost:3000" } });
     const exposed = (answer.headers.get("access-control-expose-headers") ?? "").toLowerCase().split(/,\s*/);
     expect(exposed).toEqual(expect.arrayContaining(["x-total-count", "link", "x-supabase-api-version"]));
     expect(answer.headers.get("access-control-allow-origin")).toBe("*");
   });
 
-  test("a preflight allows the client's headers, and apikey where configured", async () => {
+  test("allows the client's headers, including a configured apikey, in a preflight", async () => {
     const answer = await call("OPTIONS /token", {
       headers: {
         Origin: "http://localhost:3000",

@@ -8,7 +8,7 @@ import { describeVariant } from "./support/variant.ts";
 
 const schema = `hooks_${randomUUID().slice(0, 8)}`;
 
-/** Records what it is told, and answers what the user's metadata says. */
+/** Records its events, and returns the response stored in the user's metadata. */
 const hook = (name: string) => `
   create function ${schema}.${name}(event jsonb) returns jsonb language plpgsql security definer set search_path = '' as $$
   begin
@@ -48,7 +48,7 @@ const eventsOf = async (userId: string) =>
   ).map(({ event }) => event);
 
 describe("without hooks", () => {
-  test("none is called", async () => {
+  test("calls no hook", async () => {
     const account = await newAccount();
     await signIn(account);
     expect(await eventsOf(account.id)).toEqual([]);
@@ -59,7 +59,7 @@ describeVariant("hooks on attempts", settings, (url) => {
   const grant = (email: string, secret: string) =>
     call("POST /token?grant_type=password", { body: { email, password: secret }, url: url() });
 
-  test("a password attempt: who, and whether it was right, never the password", async () => {
+  test("a password attempt's event has the user and the outcome, but never the password", async () => {
     const { id, email } = await newAccount();
     expectOk(await grant(email, password));
     expectRefusal(await grant(email, "wrong horse 1"), 400, "invalid_credentials");
@@ -77,13 +77,13 @@ describeVariant("hooks on attempts", settings, (url) => {
     expect(JSON.stringify(events)).not.toContain("horse");
   });
 
-  test("an unknown address or a banned account calls none", async () => {
+  test("an unknown email or a banned account triggers no hook", async () => {
     const { id, email } = await newAccount({ ban_duration: "1h" });
     expectRefusal(await grant(email, password), 400, "user_banned");
     expect(await eventsOf(id)).toEqual([]);
   });
 
-  test("a rejection is 400 invalid_credentials with its message, whatever the password", async () => {
+  test("a rejection is 400 invalid_credentials with the hook's message, even for a correct password", async () => {
     const answer = { decision: "reject", message: "Too often." };
     const { email } = await newAccount({ app_metadata: { answer } });
     for (const secret of [password, "wrong horse 1"]) {
@@ -93,7 +93,7 @@ describeVariant("hooks on attempts", settings, (url) => {
     }
   });
 
-  test("a rejection may end the user's sessions, and does not unless it says so", async () => {
+  test("a rejection ends the user's sessions only if it says so", async () => {
     const sign = async (answer: object) => {
       const session = await newSession({ app_metadata: { answer } });
       expectRefusal(await grant(session.account.email, password), 400, "invalid_credentials");
@@ -115,7 +115,7 @@ describeVariant("hooks on attempts", settings, (url) => {
     return { ...session, factorId, outcome };
   };
 
-  test("a second-factor attempt: who, with what, and whether it was right, never the code", async () => {
+  test("a second-factor attempt's event has the user, the factor and the outcome, but never the code", async () => {
     const { account, factorId, outcome } = await attempt(undefined, false);
     expectRefusal(outcome, 422, "mfa_verification_failed");
     expect(await eventsOf(account.id)).toMatchObject([
@@ -126,7 +126,7 @@ describeVariant("hooks on attempts", settings, (url) => {
     expect(await eventsOf(right.account.id)).toMatchObject([{ valid: true }]);
   });
 
-  test("a rejection is 403 mfa_verification_rejected, and ends all the user's sessions", async () => {
+  test("a rejection is 403 mfa_verification_rejected and ends all of the user's sessions", async () => {
     const { outcome, accessToken } = await attempt({ decision: "reject", message: "Too often." }, true);
     expectRefusal(outcome, 403, "mfa_verification_rejected");
     expect(outcome.body.message).toBe("Too often.");
@@ -138,7 +138,7 @@ describeVariant(
   "a hook that fails",
   { ...settings, GOTRUE_HOOK_PASSWORD_VERIFICATION_ATTEMPT_URI: `pg-functions://postgres/${schema}/missing` },
   (url) => {
-    test("fails the attempt: 500, and no session", async () => {
+    test("fails the attempt with 500 and creates no session", async () => {
       const { id, email } = await newAccount();
       const answer = await call("POST /token?grant_type=password", { body: { email, password }, url: url() });
       expect(answer.status).toBe(500);

@@ -6,16 +6,16 @@ import { describeWithInternet } from "./support/variant.ts";
 const { signInAs } = oauthFlow();
 const now = () => Math.floor(Date.now() / 1_000);
 
-/** What an ID token may get wrong, and none must get in with. OpenID Connect Core section 3.1.3.7. */
+/** Invalid ID tokens, none of which may sign in. OpenID Connect Core section 3.1.3.7. */
 const faults: [string, () => Partial<Person>][] = [
   ["is for another client", () => ({ claims: { aud: "another" } })],
   ["is for other clients", () => ({ claims: { aud: ["another", "third"] } })],
-  ["is for nobody", () => ({ claims: { aud: null } })],
-  ["is of an issuer that is not there", () => ({ claims: { iss: "https://issuer.example.test" } })],
+  ["names no audience", () => ({ claims: { aud: null } })],
+  ["names an unknown issuer", () => ({ claims: { iss: "https://issuer.example.test" } })],
   ["names no issuer", () => ({ claims: { iss: null } })],
   ["expired a minute ago", () => ({ claims: { iat: now() - 600, exp: now() - 60 } })],
   ["never expires", () => ({ claims: { exp: null } })],
-  ["is not good before ten minutes", () => ({ claims: { nbf: now() + 600 } })],
+  ["is not valid for another ten minutes", () => ({ claims: { nbf: now() + 600 } })],
   ["is signed with another's key", () => ({ signature: "stranger" })],
   ["is signed with the client's secret", () => ({ signature: "client" })],
   ["is not signed", () => ({ signature: "none" })],
@@ -23,13 +23,13 @@ const faults: [string, () => Partial<Person>][] = [
 ];
 
 function casesOf(provider: string): void {
-  test("one that is right lets in; so does one for several clients of which this is the one, with a nonce", async () => {
+  test("a valid token signs in, as does one with a nonce for several clients including this one", async () => {
     expect((await signInAs(newPerson(), { provider })).fragment).toHaveProperty("access_token");
     const person = newPerson({ claims: { aud: ["another", "client"], azp: "client", nonce: "passed-on" } });
     expect((await signInAs(person, { provider, nonce: "passed-on" })).fragment).toHaveProperty("access_token");
   });
 
-  test.each(faults)("one that %s: server_error, and no session", async (_, fault) => {
+  test.each(faults)("a token that %s is refused with server_error and no session", async (_, fault) => {
     const { query, fragment } = await signInAs(newPerson(fault()), { provider });
     expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });
     expect(query.error_description).toBe("Error getting user profile from external provider");
@@ -37,10 +37,10 @@ function casesOf(provider: string): void {
   });
 }
 
-describe("ID tokens of azure", () => {
+describe("ID tokens from azure", () => {
   casesOf("azure");
 
-  test("none at all: server_error", async () => {
+  test("a missing token is refused with server_error", async () => {
     const { query } = await signInAs(newPerson({ withoutIdToken: true }), { provider: "azure" });
     expect(query.error_code).toBe("unexpected_failure");
   });
@@ -50,7 +50,7 @@ describeWithInternet("ID tokens of providers of fixed addresses:", () => {
   describe.each(["google", "linkedin_oidc"])("%s", (provider) => {
     casesOf(provider);
 
-    test("one that another provider vouches for: server_error", async () => {
+    test("a token from another provider's issuer is refused with server_error", async () => {
       const iss = "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0";
       const { query } = await signInAs(newPerson({ claims: { iss } }), { provider });
       expect(query.error_code).toBe("unexpected_failure");

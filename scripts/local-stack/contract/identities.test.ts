@@ -11,14 +11,14 @@ import { describeVariant } from "./support/variant.ts";
 describe("sign-in with providers", () => {
   const { get, finish, signInAs, userOf } = oauthFlow();
 
-  describe("linking by hand", () => {
+  describe("manual linking", () => {
     const link = async (bearer: string, person: Person) => {
       const path = `/user/identities/authorize?provider=keycloak&skip_http_redirect=true&redirect_to=${encodeURIComponent(app)}`;
       const { url } = expectOk(await get(path, { bearer }));
       return finish(new URL(url).searchParams.get("state") ?? "", { code: await admit(person) });
     };
 
-    test("200 with the address; after the callback the identity is the user's, in a new session", async () => {
+    test("returns 200 with the URL, and the callback adds the identity to the user in a new session", async () => {
       const { account, id, accessToken } = await newSession();
       const person = newPerson();
       const { fragment } = await link(accessToken, person);
@@ -30,13 +30,13 @@ describe("sign-in with providers", () => {
       expectOk(await get("/user", { bearer: accessToken }));
     });
 
-    test("without skip_http_redirect: 302", async () => {
+    test("redirects with 302 without skip_http_redirect", async () => {
       const { accessToken } = await newSession();
       const answer = await get("/user/identities/authorize?provider=keycloak", { bearer: accessToken });
       expect(answer.status).toBe(302);
     });
 
-    test("an identity that someone has, oneself too: identity_already_exists", async () => {
+    test("refuses an identity that is already linked, even to the same user, with identity_already_exists", async () => {
       const person = newPerson();
       await signInAs(person);
       const { accessToken } = await newSession();
@@ -47,28 +47,25 @@ describe("sign-in with providers", () => {
       expect((await link(accessToken, mine)).query.error_code).toBe("identity_already_exists");
     });
 
-    test("without a bearer: 401", async () => {
+    test("requires a bearer token: 401", async () => {
       expectRefusal(await get("/user/identities/authorize?provider=keycloak"), 401, "no_authorization");
     });
 
     test.each<[string, (session: Awaited<ReturnType<typeof newSession>>) => Promise<Answer>]>([
       ["signed out", ({ accessToken }) => call("POST /logout", { bearer: accessToken })],
       ["banned", ({ account }) => admin(`PUT /admin/users/${account.id}`, { body: { ban_duration: "1h" } })],
-    ])(
-      "begun before its user was %s, it is completed all the same; but opens nothing to the banned",
-      async (how, end) => {
-        const session = await newSession();
-        const path = `/user/identities/authorize?provider=keycloak&skip_http_redirect=true`;
-        const { url } = expectOk(await get(path, { bearer: session.accessToken }));
-        expect((await end(session)).status).toBeLessThan(300);
-        const state = new URL(url).searchParams.get("state") ?? "";
-        const { fragment } = await finish(state, { code: await admit(newPerson()) });
-        expect(sessionOf(fragment).claims.sub).toBe(session.account.id);
-        const answer = await get("/user", { bearer: fragment.access_token });
-        if (how === "banned") expectRefusal(answer, 403, "user_banned");
-        else expect(expectOk(answer).identities).toHaveLength(2);
-      },
-    );
+    ])("completes if begun before its user was %s, but gives a banned user no access", async (how, end) => {
+      const session = await newSession();
+      const path = `/user/identities/authorize?provider=keycloak&skip_http_redirect=true`;
+      const { url } = expectOk(await get(path, { bearer: session.accessToken }));
+      expect((await end(session)).status).toBeLessThan(300);
+      const state = new URL(url).searchParams.get("state") ?? "";
+      const { fragment } = await finish(state, { code: await admit(newPerson()) });
+      expect(sessionOf(fragment).claims.sub).toBe(session.account.id);
+      const answer = await get("/user", { bearer: fragment.access_token });
+      if (how === "banned") expectRefusal(answer, 403, "user_banned");
+      else expect(expectOk(answer).identities).toHaveLength(2);
+    });
 
     const unlink = (bearer: string, id: string) => call(`DELETE /user/identities/${id}`, { bearer, url: target.url });
     const identityIds = async (bearer: string): Promise<Record<string, string>> =>
@@ -78,7 +75,7 @@ describe("sign-in with providers", () => {
         ),
       );
 
-    test("unlinking: gone from the list and from providers; sessions go on", async () => {
+    test("unlinking removes the identity from the list and from providers, and keeps sessions", async () => {
       const { accessToken } = await newSession();
       await link(accessToken, newPerson());
       const { keycloak = "" } = await identityIds(accessToken);
@@ -88,20 +85,20 @@ describe("sign-in with providers", () => {
       expect(user.app_metadata.providers).toEqual(["email"]);
     });
 
-    test("the last one: 422 single_identity_not_deletable", async () => {
+    test("refuses to unlink the last identity with 422 single_identity_not_deletable", async () => {
       const { accessToken } = await newSession();
       const { email = "" } = await identityIds(accessToken);
       expectRefusal(await unlink(accessToken, email), 422, "single_identity_not_deletable");
     });
 
-    test("one that is not there: 422 identity_not_found; no UUID: 404 validation_failed", async () => {
+    test("refuses an unknown identity with 422 identity_not_found and an invalid UUID with 404 validation_failed", async () => {
       const { accessToken } = await newSession();
       await link(accessToken, newPerson());
       expectRefusal(await unlink(accessToken, randomUUID()), 422, "identity_not_found");
       expectRefusal(await unlink(accessToken, "1"), 404, "validation_failed");
     });
 
-    test("unlinking the one with the account's address gives it another's", async () => {
+    test("unlinking the identity with the account's email gives the account another identity's email", async () => {
       const { accessToken } = await newSession();
       const person = newPerson();
       await link(accessToken, person);
@@ -113,7 +110,7 @@ describe("sign-in with providers", () => {
 });
 
 describeVariant("linking by hand off", featuresOff, (url) => {
-  test("404 manual_linking_disabled", async () => {
+  test("is refused with 404 manual_linking_disabled", async () => {
     const { accessToken } = await newSession();
     const options = { bearer: accessToken, url: url() };
     const linked = await call("GET /user/identities/authorize?provider=keycloak", options);

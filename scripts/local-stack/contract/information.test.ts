@@ -11,13 +11,13 @@ describe("GET /health", () => {
 });
 
 describe("GET /settings", () => {
-  test("tells which ways to sign in are on, each provider by name", async () => {
+  test("shows which sign-in methods are enabled, with each provider by name", async () => {
     const body = expectOk(await call("GET /settings"));
     expect(body.external).toMatchObject({ email: true, discord: false, spotify: false, keycloak: true });
     expect(Object.values(body.external).every((value) => typeof value === "boolean")).toBe(true);
   });
 
-  test("tells how sign-up goes and whether passkeys are on", async () => {
+  test("shows the sign-up settings and whether passkeys are enabled", async () => {
     const body = expectOk(await call("GET /settings"));
     expect(body).toMatchObject({
       disable_signup: false,
@@ -32,7 +32,7 @@ describe("GET /settings", () => {
 });
 
 describe("GET /.well-known/jwks.json", () => {
-  test("holds public keys alone, for verification, and may be cached for ten minutes", async () => {
+  test("contains only public keys for verification, cacheable for ten minutes", async () => {
     const answer = await call("GET /.well-known/jwks.json");
     const { keys } = expectOk(answer);
     expect(keys).toHaveLength(1);
@@ -41,38 +41,38 @@ describe("GET /.well-known/jwks.json", () => {
     expect(answer.headers.get("cache-control")).toBe("public, max-age=600");
   });
 
-  test("a shared secret is never among them", async () => {
+  test("never contains a shared secret", async () => {
     const answer = await call("GET /.well-known/jwks.json");
     expect(answer.text).not.toContain('"oct"');
     expect(answer.text).not.toContain('"k":');
   });
 
-  test("scripts of any origin may read them", async () => {
+  test("is readable by scripts of any origin", async () => {
     const answer = await call("GET /.well-known/jwks.json", { headers: { Origin: "http://localhost:3000" } });
     expect(answer.headers.get("access-control-allow-origin")).toMatch(/^(\*|http:\/\/localhost:3000)$/);
     expect(answer.headers.get("access-control-expose-headers")?.toLowerCase()).toContain("x-supabase-api-version");
   });
 
-  test("a user's token names the key that it is signed with", async () => {
+  test("contains the key that a user's token names", async () => {
     const { keys } = expectOk(await call("GET /.well-known/jwks.json"));
     const { accessToken } = await newSession();
     expect(decodeProtectedHeader(accessToken)).toMatchObject({ alg: "ES256", kid: keys[0].kid });
   });
 });
 
-describe("unknown addresses", () => {
-  test("are a plain-text 404", async () => {
+describe("unknown paths", () => {
+  test("get a plain-text 404", async () => {
     const answer = await call("GET /no-such-route");
     expect(answer.status).toBe(404);
     expect(answer.headers.get("content-type")).toMatch(/^text\/plain/);
   });
 
-  test("below /admin too", async () => {
+  test("get a 404 below /admin, too", async () => {
     expect((await admin("GET /admin/no-such-route")).status).toBe(404);
   });
 });
 
-describe("other methods of a known address", () => {
+describe("other methods of a known path", () => {
   test.each([
     "POST /health",
     "GET /signup",
@@ -81,7 +81,7 @@ describe("other methods of a known address", () => {
     "HEAD /health",
     "HEAD /.well-known/jwks.json",
     "POST /.well-known/jwks.json",
-  ])("%s: 405", async (route) => {
+  ])("%s gets 405", async (route) => {
     const answer = await call(route);
     expect(answer.status).toBe(405);
     expect(answer.headers.get("allow")).toMatch(/GET|POST/);

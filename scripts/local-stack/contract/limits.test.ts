@@ -9,8 +9,8 @@ import { describeVariant } from "./support/variant.ts";
 
 const newAddress = () => `198.51.${randomInt(256)}.${randomInt(256)}`;
 
-describe("without a header to read addresses from", () => {
-  test("nobody is limited", async () => {
+describe("without a header with the client's address", () => {
+  test("no request is rate-limited", async () => {
     const headers = { "X-Forwarded-For": newAddress() };
     const send = () => call("POST /verify", { body: { type: "signup", token_hash: "x" }, headers });
     const answers = await Promise.all(Array.from({ length: 40 }, send));
@@ -19,7 +19,7 @@ describe("without a header to read addresses from", () => {
 });
 
 describeVariant("limits by address", addressLimits, (url) => {
-  /** Sends 45 at once. @returns how many were let on */
+  /** Sends 45 concurrent requests. @returns how many were allowed */
   async function burst(route: string, options: CallOptions, address = newAddress()): Promise<number> {
     const headers = { "X-Forwarded-For": address };
     const answers = await Promise.all(
@@ -31,7 +31,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     return answers.length - refused.length;
   }
 
-  // One or two may be refilled while the burst runs.
+  // One or two requests may be refilled during the burst.
   const expectThirty = (count: number) => {
     expect(count).toBeGreaterThanOrEqual(30);
     expect(count).toBeLessThanOrEqual(36);
@@ -46,17 +46,17 @@ describeVariant("limits by address", addressLimits, (url) => {
     ["POST /signup", { body: { email: "none", password } }],
     ["POST /token?grant_type=pkce", { body: { auth_code: "x", code_verifier: "y" } }],
     ["POST /passkeys/authentication/options", { body: {} }],
-  ])("%s: 30 at once, then 429", async (route, options) => {
+  ])("%s allows 30 concurrent requests, then returns 429", async (route, options) => {
     expectThirty(await burst(route, options));
   });
 
-  test("PUT /user", async () => {
+  test("PUT /user allows 30 requests", async () => {
     const { accessToken } = await newSession();
     expectThirty(await burst("PUT /user", { bearer: accessToken, body: { email: "none" } }));
   });
 
-  // One after the other: Supabase Auth's own challenges of one factor may wait for each other in a circle.
-  test("factor challenges", async () => {
+  // Sent one after the other: concurrent challenges of one factor can deadlock in Supabase Auth itself.
+  test("challenging a factor is allowed 30 times", async () => {
     const { accessToken: bearer } = await newSession();
     const { factorId } = await enroll(bearer);
     const headers = { "X-Forwarded-For": newAddress() };
@@ -69,7 +69,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     expectThirty(statuses.length - 1);
   });
 
-  test("factor codes", async () => {
+  test("verifying a factor is allowed 30 times", async () => {
     const { accessToken } = await newSession();
     const { factorId } = await enroll(accessToken);
     const challenge_id = await challenge(accessToken, factorId);
@@ -77,7 +77,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     expectThirty(await burst(`POST /factors/${factorId}/verify`, { bearer: accessToken, body }));
   });
 
-  test("each kind has a bucket of its own, and each address", async () => {
+  test("each kind of request and each address has its own bucket", async () => {
     const address = newAddress();
     const options = { body: { type: "signup", token_hash: "x" } };
     await burst("POST /verify", options, address);
@@ -100,7 +100,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     expectRefusal(answer, 429, "over_request_rate_limit");
   });
 
-  test("without the header nobody is limited", async () => {
+  test("requests without the header are not limited", async () => {
     const send = () => call("POST /verify", { url: url(), body: { type: "signup", token_hash: "x" } });
     for (const answer of await Promise.all(Array.from({ length: 40 }, send))) {
       expectRefusal(answer, 403, "otp_expired");
@@ -112,7 +112,7 @@ describeVariant("addresses from Sb-Forwarded-For", addressLimits, (url) => {
   const verify = (headers: Record<string, string>) =>
     call("POST /verify", { url: url(), body: { type: "signup", token_hash: "x" }, headers });
 
-  test("limit as well, and go before X-Forwarded-For", async () => {
+  test("are rate-limited, too, and take precedence over X-Forwarded-For", async () => {
     const address = newAddress();
     const headers = () => ({ "Sb-Forwarded-For": address, "X-Forwarded-For": newAddress() });
     const answers = await Promise.all(Array.from({ length: 45 }, () => verify(headers())));
@@ -120,12 +120,12 @@ describeVariant("addresses from Sb-Forwarded-For", addressLimits, (url) => {
     expectRefusal(await verify({ "Sb-Forwarded-For": newAddress() }), 403, "otp_expired");
   });
 
-  test("a value that is no address is passed over", async () => {
+  test("are ignored if invalid", async () => {
     const answers = await Promise.all(Array.from({ length: 40 }, () => verify({ "Sb-Forwarded-For": "someone" })));
     for (const answer of answers) expectRefusal(answer, 403, "otp_expired");
   });
 
-  test("the session records it", async () => {
+  test("are recorded by the session", async () => {
     const { id, refreshToken } = await newSession();
     const headers = { "Sb-Forwarded-For": "203.0.113.77", "X-Forwarded-For": newAddress() };
     const body = { refresh_token: refreshToken };

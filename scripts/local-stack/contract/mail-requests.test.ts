@@ -12,7 +12,7 @@ const resend = (body: Record<string, unknown>) => call("POST /resend", { body })
 const otp = (body: Record<string, unknown>, url?: string) => call("POST /otp", { body, ...(url ? { url } : {}) });
 
 describe("POST /recover", () => {
-  test("answers {} and mails a code and a link's token", async () => {
+  test("returns {} and emails a code and a link token", async () => {
     const { email } = await newAccount();
     expect(expectOk(await recover(email))).toEqual({});
     const mail = await nextMail(email);
@@ -20,20 +20,20 @@ describe("POST /recover", () => {
     expect(mail.html).toContain(mail.tokenHash);
   });
 
-  test("an unknown address gets the same answer", async () => {
+  test("gives an unknown email the same response", async () => {
     const answer = await recover(newEmail());
     expect(answer.status).toBe(200);
     expect(answer.body).toEqual({});
   });
 
-  test("the link leads where redirect_to says", async () => {
+  test("emails a link that leads to redirect_to", async () => {
     const { email } = await newAccount();
     const target = "https://app.example.test/reset/now";
     expectOk(await call(`POST /recover?redirect_to=${encodeURIComponent(target)}`, { body: { email } }));
     expect(decodeURIComponent((await nextMail(email)).html)).toContain(target);
   });
 
-  test("within the pause: 429, and the first mail stays good", async () => {
+  test("returns 429 within the pause, while the first email stays valid", async () => {
     const { email } = await newAccount();
     expectOk(await recover(email));
     const { tokenHash } = await nextMail(email);
@@ -41,7 +41,7 @@ describe("POST /recover", () => {
     expectOk(await call("POST /verify", { body: { type: "recovery", token_hash: tokenHash } }));
   });
 
-  test("the pause is a minute: 429 after 55 s, a mail after 61", async () => {
+  test("requires a pause of a minute: 429 after 55 s, and an email after 61 s", async () => {
     const { email } = await newAccount();
     expectOk(await recover(email));
     await ageMail(email, "recovery_sent_at", 55);
@@ -50,11 +50,11 @@ describe("POST /recover", () => {
     expectOk(await recover(email));
   });
 
-  test.each([[{}], [{ email: "" }], [{ email: "none" }]])("%j: 400 validation_failed", async (body) => {
+  test.each([[{}], [{ email: "" }], [{ email: "none" }]])("refuses %j with 400 validation_failed", async (body) => {
     expectRefusal(await call("POST /recover", { body }), 400, "validation_failed");
   });
 
-  test("a challenge that is too short, or of a strange character: 400 validation_failed", async () => {
+  test("refuses a challenge that is too short, too long or has an invalid character with 400 validation_failed", async () => {
     const { email } = await newAccount();
     const with_ = (code_challenge: string) => recover(email, { code_challenge, code_challenge_method: "s256" });
     expectRefusal(await with_("x".repeat(42)), 400, "validation_failed");
@@ -65,7 +65,7 @@ describe("POST /recover", () => {
 });
 
 describe("POST /otp", () => {
-  test("a confirmed account gets a sign-in mail of its own", async () => {
+  test("emails a sign-in code to a confirmed account", async () => {
     const { id, email } = await newAccount();
     expect(expectOk(await otp({ email }))).toEqual({});
     const { code } = await nextMail(email);
@@ -73,7 +73,7 @@ describe("POST /otp", () => {
     expect(session.user.id).toBe(id);
   });
 
-  test("a new address is signed up, with data, and its mail is the confirmation", async () => {
+  test("signs up a new email with its data and sends a confirmation email", async () => {
     const email = newEmail();
     expectOk(await otp({ email, data: { name: "N" } }));
     const { code } = await nextMail(email);
@@ -81,7 +81,7 @@ describe("POST /otp", () => {
     expect(session.user).toMatchObject({ email, user_metadata: { name: "N" } });
   });
 
-  test("create_user false, unknown: 422 otp_disabled; known: a mail", async () => {
+  test("with create_user false, refuses an unknown email with 422 otp_disabled and emails a known one", async () => {
     expectRefusal(await otp({ email: newEmail(), create_user: false }), 422, "otp_disabled");
     const { email } = await newAccount();
     expectOk(await otp({ email, create_user: false }));
@@ -97,7 +97,7 @@ describe("POST /otp", () => {
     expectRefusal(await otp({ email }), 429, "over_email_send_rate_limit");
   });
 
-  test("and its token: the later voids the earlier", async () => {
+  test("shares its token with recovery, where a later token invalidates an earlier one", async () => {
     const { email } = await newAccount();
     expectOk(await otp({ email }));
     const { tokenHash } = await nextMail(email);
@@ -112,15 +112,15 @@ describe("POST /otp", () => {
     [{}],
     [{ email: "a@example.test", phone: "+15555550100" }],
     [{ email: "a@example.test", channel: "sms" }],
-  ])("%j: 400 validation_failed", async (body) => {
+  ])("refuses %j with 400 validation_failed", async (body) => {
     expectRefusal(await otp(body), 400, "validation_failed");
   });
 
-  test("a phone: 400 phone_provider_disabled", async () => {
+  test("refuses a phone number with 400 phone_provider_disabled", async () => {
     expectRefusal(await otp({ phone: "+15555550100" }), 400, "phone_provider_disabled");
   });
 
-  test("POST /magiclink does the same; without an address it is 422 validation_failed", async () => {
+  test("behaves the same as POST /magiclink, which refuses a missing email with 422 validation_failed", async () => {
     const { email } = await newAccount();
     expectOk(await call("POST /magiclink", { body: { email } }));
     await nextMail(email);
@@ -131,7 +131,7 @@ describe("POST /otp", () => {
 });
 
 describe("POST /resend", () => {
-  test("signup: the confirmation again, in place of the first", async () => {
+  test("signup sends a new confirmation that replaces the first", async () => {
     const email = newEmail();
     expectOk(await call("POST /signup", { body: { email, password } }));
     const first = await nextMail(email);
@@ -146,13 +146,13 @@ describe("POST /resend", () => {
     expectOk(await call("POST /verify", { body: { type: "signup", token_hash: second.tokenHash } }));
   });
 
-  test("signup, within the pause: 429", async () => {
+  test("signup gets 429 within the pause", async () => {
     const email = newEmail();
     expectOk(await call("POST /signup", { body: { email, password } }));
     expectRefusal(await resend({ type: "signup", email }), 429, "over_email_send_rate_limit");
   });
 
-  test("nothing pending, or nobody there: {} and no mail", async () => {
+  test("returns {} without an email if nothing is pending or the email is unknown", async () => {
     const { email } = await newAccount();
     expect(expectOk(await resend({ type: "signup", email }))).toEqual({});
     expect(expectOk(await resend({ type: "email_change", email }))).toEqual({});
@@ -161,7 +161,7 @@ describe("POST /resend", () => {
   });
 
   test.each([[{ type: "recovery", email: "a@example.test" }], [{ type: "signup" }], [{ email: "a@example.test" }]])(
-    "%j: 400 validation_failed",
+    "refuses %j with 400 validation_failed",
     async (body) => {
       expectRefusal(await resend(body), 400, "validation_failed");
     },
@@ -169,45 +169,45 @@ describe("POST /resend", () => {
 });
 
 describe("GET /reauthenticate", () => {
-  test("mails a code", async () => {
+  test("emails a code", async () => {
     const { account, accessToken } = await newSession();
     expect(expectOk(await call("GET /reauthenticate", { bearer: accessToken }))).toEqual({});
     expect((await nextMail(account.email)).code).toMatch(/^\d{6}$/);
   });
 
-  test("twice within the pause: 429", async () => {
+  test("returns 429 for a second request within the pause", async () => {
     const { accessToken } = await newSession();
     expectOk(await call("GET /reauthenticate", { bearer: accessToken }));
     expectRefusal(await call("GET /reauthenticate", { bearer: accessToken }), 429, "over_email_send_rate_limit");
   });
 
-  test("unconfirmed: 422 email_not_confirmed", async () => {
+  test("refuses an unconfirmed account with 422 email_not_confirmed", async () => {
     const { account, accessToken } = await newSession();
     await sql("update auth.users set email_confirmed_at = null where id = $1", [account.id]);
     expectRefusal(await call("GET /reauthenticate", { bearer: accessToken }), 422, "email_not_confirmed");
   });
 
-  test("without a bearer: 401", async () => {
+  test("requires a bearer token: 401", async () => {
     expectRefusal(await call("GET /reauthenticate"), 401, "no_authorization");
   });
 });
 
 describeVariant("no mails at all", currentPassword, (url) => {
-  test("429 over_email_send_rate_limit, and nothing is stored", async () => {
+  test("sign-up gets 429 over_email_send_rate_limit and stores nothing", async () => {
     const email = newEmail();
     const answer = await call("POST /signup", { body: { email, password }, url: url() });
     expectRefusal(answer, 429, "over_email_send_rate_limit");
     expect(await sql("select from auth.users where email = $1", [email])).toHaveLength(0);
   });
 
-  test("links made by administrators need none", async () => {
+  test("links generated by administrators still work", async () => {
     const { email } = await newAccount();
     expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email }, url: url() }));
   });
 });
 
 describeVariant("two mails an hour", { GOTRUE_RATE_LIMIT_EMAIL_SENT: "2" }, (url) => {
-  test("the third is 429, whoever it is to", async () => {
+  test("the third gets 429, even to another recipient", async () => {
     for (const status of [200, 200, 429]) {
       const { email } = await newAccount();
       expect((await call("POST /recover", { body: { email }, url: url() })).status).toBe(status);
@@ -216,7 +216,7 @@ describeVariant("two mails an hour", { GOTRUE_RATE_LIMIT_EMAIL_SENT: "2" }, (url
 });
 
 describeVariant("magic links off", featuresOff, (url) => {
-  test("422 email_provider_disabled", async () => {
+  test("POST /otp gets 422 email_provider_disabled", async () => {
     const { email } = await newAccount();
     expectRefusal(await otp({ email }, url()), 422, "email_provider_disabled");
   });

@@ -9,8 +9,8 @@ import { describeVariant } from "./support/variant.ts";
 describe("sign-in with providers", () => {
   const { signInAs, userOf } = oauthFlow();
 
-  describe("which account it is", () => {
-    test("a verified address of an account is linked to it", async () => {
+  describe("choice of account", () => {
+    test("links a provider's verified email to the account that has it", async () => {
       const { id, email } = await newAccount();
       const user = await userOf((await signInAs(newPerson({ email: email.toUpperCase() }))).fragment);
       expect(user.id).toBe(id);
@@ -18,7 +18,7 @@ describe("sign-in with providers", () => {
       expectOk(await call("POST /token?grant_type=password", { body: { email, password } }));
     });
 
-    test("an unverified address is not: a mail, and provider_email_needs_verification", async () => {
+    test("does not accept an unverified email: sends an email and returns provider_email_needs_verification", async () => {
       const person = newPerson({ verified: false });
       const { query, fragment } = await signInAs(person);
       expect(query).toMatchObject({ error: "access_denied", error_code: "provider_email_needs_verification" });
@@ -29,7 +29,7 @@ describe("sign-in with providers", () => {
       expect((await signInAs(person)).fragment).toHaveProperty("access_token");
     });
 
-    test("an unverified address that an account has: nothing of that account changes, and no mail", async () => {
+    test("neither changes nor emails an account that has the unverified email", async () => {
       const { id, email } = await newAccount();
       const { query } = await signInAs(newPerson({ email, verified: false }));
       expect(query.error_code).toBe("provider_email_needs_verification");
@@ -38,7 +38,7 @@ describe("sign-in with providers", () => {
       expect(await mailsTo(email)).toEqual([]);
     });
 
-    test("onto an unconfirmed account: its password and its other identities go", async () => {
+    test("removes password and other identities when it links to an unconfirmed account", async () => {
       const email = newEmail();
       const { id } = expectOk(await call("POST /signup", { body: { email, password } }));
       const user = await userOf((await signInAs(newPerson({ email }))).fragment);
@@ -49,8 +49,8 @@ describe("sign-in with providers", () => {
     });
   });
 
-  describe("other shapes", () => {
-    test("of two accounts by two verified addresses: server_error, and neither changes", async () => {
+  describe("several emails and providers", () => {
+    test("verified emails of two accounts get server_error and change neither", async () => {
       const [one, other] = [await newAccount(), await newAccount()];
       const { query } = await signInAs(newPerson({ email: one.email, others: [other.email] }), { provider: "github" });
       expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });
@@ -59,14 +59,14 @@ describe("sign-in with providers", () => {
       }
     });
 
-    test("an account's by a further verified address, whatever the primary one", async () => {
+    test("a further verified email finds its account, even if the primary one is unverified", async () => {
       const { id, email } = await newAccount();
       const person = newPerson({ verified: false, others: [email] });
       const user = await userOf((await signInAs(person, { provider: "github" })).fragment);
       expect(user).toMatchObject({ id, email });
     });
 
-    test("one subject at two providers is two people", async () => {
+    test("the same subject at two providers is two accounts", async () => {
       const sub = newSubject();
       const one = await userOf((await signInAs(newPerson({ sub }))).fragment);
       const two = await userOf((await signInAs(newPerson({ sub }), { provider: "github" })).fragment);
@@ -76,7 +76,7 @@ describe("sign-in with providers", () => {
 });
 
 describeVariant("sign-ups off", featuresOff, (url) => {
-  test("a new person is refused: access_denied with signup_disabled; a known one is not", async () => {
+  test("refuses a new person with access_denied and signup_disabled, but not a known one", async () => {
     const { email } = await newAccount();
     for (const [person, expected] of [
       [newPerson(), "signup_disabled"],

@@ -13,14 +13,14 @@ async function invite(): Promise<{ id: string; email: string; invite_token: stri
 }
 
 describe("/authorize with an invitation", () => {
-  test("one that is none: 404 user_not_found; an unknown provider comes first, half of PKCE after it", async () => {
+  test("refuses an unknown invitation with 404 user_not_found, after checking the provider and before the PKCE parameters", async () => {
     expectRefusal(await get("/authorize?provider=keycloak&invite_token=none"), 404, "user_not_found");
     expectRefusal(await get("/authorize?provider=none&invite_token=none"), 400, "validation_failed");
     const half = "/authorize?provider=keycloak&code_challenge=x&invite_token=none";
     expectRefusal(await get(half), 404, "user_not_found");
   });
 
-  test("is accepted with an identity of the invited address, verified or not", async () => {
+  test("accepts it with an identity of the invited email, verified or not", async () => {
     for (const verified of [true, false]) {
       const { id, email, invite_token } = await invite();
       const { fragment } = await signInAs(newPerson({ email, verified }), { invite_token });
@@ -35,7 +35,7 @@ describe("/authorize with an invitation", () => {
     }
   });
 
-  test("is for no other address: validation_failed, and the account waits on", async () => {
+  test("refuses another email with validation_failed and leaves the invitation pending", async () => {
     const { id, email, invite_token } = await invite();
     const { query, fragment } = await signInAs(newPerson(), { invite_token });
     expect(query).toMatchObject({ error: "invalid_request", error_code: "validation_failed" });
@@ -44,7 +44,7 @@ describe("/authorize with an invitation", () => {
     expect((await signInAs(newPerson({ email }), { invite_token })).fragment).toHaveProperty("access_token");
   });
 
-  test("accepted by mail in the meantime: invite_not_found", async () => {
+  test("returns invite_not_found if it was accepted by email in the meantime", async () => {
     const { email, invite_token } = await invite();
     const { state } = await begin({ invite_token, redirect_to: app });
     expectOk(await call("POST /verify", { body: { type: "invite", token_hash: invite_token } }));
@@ -52,7 +52,7 @@ describe("/authorize with an invitation", () => {
     expect(query.error_code).toBe("invite_not_found");
   });
 
-  test("whose identity is another account's: server_error", async () => {
+  test("returns server_error if the identity belongs to another account", async () => {
     const { email, invite_token } = await invite();
     const person = newPerson();
     await signInAs(person);
@@ -60,7 +60,7 @@ describe("/authorize with an invitation", () => {
     expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });
   });
 
-  test("leaves no password behind that somebody else has set", async () => {
+  test("leaves no password behind that someone else has set", async () => {
     const { email, invite_token } = await invite();
     await call("POST /signup", { body: { email, password } });
     const token = (await nextMail(email, 1).catch(() => undefined))?.tokenHash ?? invite_token;

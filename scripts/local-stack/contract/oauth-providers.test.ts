@@ -14,7 +14,7 @@ type Case = {
   authorize: string;
   scope: string;
   person?: Partial<Person>;
-  /** What the identity keeps, beside its subject and the address. */
+  /** What the identity stores in addition to its subject and email. */
   kept: (person: Person) => Record<string, unknown>;
 };
 
@@ -132,7 +132,7 @@ const onTheInternet: Case[] = [
 ];
 
 function casesOf({ provider, authorize, scope, person: fields, kept }: Case): void {
-  test("/authorize leads to its address, with its scopes and the client's", async () => {
+  test("/authorize redirects to the provider's URL with the provider's and the client's scopes", async () => {
     const { target } = await begin({ provider, scopes: "one,two" });
     expect(target.origin + target.pathname).toBe(new URL(authorize, server.providerUrl).href);
     expect(target.searchParams.get("scope")).toBe(`${scope} one two`);
@@ -140,7 +140,7 @@ function casesOf({ provider, authorize, scope, person: fields, kept }: Case): vo
     expect(target.searchParams.get("redirect_uri")).toBe("https://api.example.test/auth/v1/callback");
   });
 
-  test("the identity keeps what it says", async () => {
+  test("the identity stores what the provider returns", async () => {
     const person = newPerson(fields);
     const user = await userOf((await signInAs(person, { provider })).fragment);
     const data = { sub: person.sub, email: person.email, email_verified: true, phone_verified: false };
@@ -150,13 +150,13 @@ function casesOf({ provider, authorize, scope, person: fields, kept }: Case): vo
     expect(user.user_metadata).toEqual(user.identities[0].identity_data);
   });
 
-  test("an address that it has not verified signs nobody in", async () => {
+  test("an unverified email does not sign in", async () => {
     const { query, fragment } = await signInAs(newPerson({ ...fields, others: [], verified: false }), { provider });
     expect(query).toMatchObject({ error: "access_denied", error_code: "provider_email_needs_verification" });
     expect(fragment).not.toHaveProperty("access_token");
   });
 
-  test("a code that it has not given: server_error", async () => {
+  test("a made-up code is refused with server_error", async () => {
     const { state } = await begin({ provider });
     const { location } = await call(`GET /callback?${new URLSearchParams({ state, code: "made-up" })}`);
     const query = new URL(location).searchParams;
@@ -176,7 +176,7 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
       call("POST /callback", { rawBody: new URLSearchParams({ state, ...fields }) });
     const fragmentOf = (location: string) => Object.fromEntries(new URLSearchParams(new URL(location).hash.slice(1)));
 
-    test("/authorize asks it to post its answer, and passes nothing else on", async () => {
+    test("/authorize requests a form_post response and forwards no other parameters", async () => {
       const { target } = await begin({ provider, scopes: "one,two", prompt: "login" });
       expect(target.origin + target.pathname).toBe("https://appleid.apple.com/auth/authorize");
       expect(Object.fromEntries(target.searchParams)).toEqual({
@@ -189,7 +189,7 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
       });
     });
 
-    test("the identity keeps what it says, and the name that is posted once", async () => {
+    test("the identity stores what the provider returns, including the name posted only once", async () => {
       const person = newPerson({ claims: { auth_time: 1_700_000_000 } });
       const { state } = await begin({ provider });
       const user = JSON.stringify({ name: { firstName: "Ada", lastName: "Lovelace" }, email: "other@example.test" });
@@ -215,19 +215,19 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
       expect(metadata.full_name).toBe("Ada Lovelace");
     });
 
-    test("a name of another shape: server_error, and no session", async () => {
+    test("a name with an invalid shape gets server_error and no session", async () => {
       const { state } = await begin({ provider });
       const answer = await post(state, { code: await admit(newPerson(), provider), user: "no JSON" });
       expect(new URL(answer.location).searchParams.get("error")).toBe("server_error");
       expect(fragmentOf(answer.location)).not.toHaveProperty("access_token");
     });
 
-    test("it vouches for every address, whatever email_verified says", async () => {
+    test("every email counts as verified, regardless of email_verified", async () => {
       const person = newPerson({ verified: false });
       expect((await userOf((await signInAs(person, { provider })).fragment)).email).toBe(person.email);
     });
 
-    test("its other issuer is it, too", async () => {
+    test("accepts the provider's other issuer", async () => {
       const person = newPerson({ claims: { iss: "https://account.apple.com" } });
       const user = await userOf((await signInAs(person, { provider })).fragment);
       expect(user.identities[0].identity_data.iss).toBe("https://account.apple.com");
@@ -238,7 +238,7 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
     const provider = "azure";
     const iss = "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0";
 
-    test("the identity keeps what it says, the protocol's own claims aside", async () => {
+    test("the identity stores what the provider returns, without the protocol's own claims", async () => {
       const person = newPerson({ claims: { iss, tid: "9188040d", ver: "2.0", uti: "u", xms_edov: "1" } });
       const user = await userOf((await signInAs(person, { provider })).fragment);
       expect(user.identities[0].identity_data).toEqual({
@@ -254,12 +254,12 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
       });
     });
 
-    test.each([undefined, true, "1", "true"])("an address with xms_edov %j is verified", async (xms_edov) => {
+    test.each([undefined, true, "1", "true"])("an email with xms_edov %j is verified", async (xms_edov) => {
       const person = newPerson({ verified: false, claims: { iss, ...(xms_edov ? { xms_edov } : {}) } });
       expect((await signInAs(person, { provider })).fragment).toHaveProperty("access_token");
     });
 
-    test.each([false, "0", "false", "", 1])("one with xms_edov %j is not", async (xms_edov) => {
+    test.each([false, "0", "false", "", 1])("an email with xms_edov %j is not verified", async (xms_edov) => {
       const { query } = await signInAs(newPerson({ claims: { iss, xms_edov } }), { provider });
       expect(query.error_code).toBe("provider_email_needs_verification");
     });

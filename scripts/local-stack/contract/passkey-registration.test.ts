@@ -8,7 +8,7 @@ import { creationOptions, finishRegistration, newPasskey, register, requestOptio
 import { enroll, newRaisedSession } from "./support/totp.ts";
 
 describe("POST /passkeys/registration/options", () => {
-  test("answers with a challenge and creation options without a wrapper", async () => {
+  test("returns a challenge and creation options without a wrapper", async () => {
     const { account, accessToken } = await newSession();
     const body = await creationOptions(accessToken);
     expect(Object.keys(body).sort()).toEqual(["challenge_id", "expires_at", "options"]);
@@ -35,22 +35,22 @@ describe("POST /passkeys/registration/options", () => {
     expect(algorithms).toEqual(expect.arrayContaining([-7, -257, -8]));
   });
 
-  test("the display name is the user's name, where there is one", async () => {
+  test("uses the user's name, if any, as the display name", async () => {
     const { accessToken } = await newSession({ user_metadata: { name: "Ada" } });
     expect((await creationOptions(accessToken)).options.user.displayName).toBe("Ada");
   });
 
-  test("excludes the passkeys that there are", async () => {
+  test("excludes existing passkeys", async () => {
     const { accessToken, authenticator } = await newPasskey();
     const { excludeCredentials } = (await creationOptions(accessToken)).options;
     expect(excludeCredentials).toMatchObject([{ type: "public-key", id: authenticator.credentialId }]);
   });
 
-  test("without a bearer: 401", async () => {
+  test("requires a bearer token: 401", async () => {
     expectRefusal(await call("POST /passkeys/registration/options", { body: {} }), 401, "no_authorization");
   });
 
-  test("at aal1 of a user with a verified factor: 403 insufficient_aal; at aal2 fine", async () => {
+  test("requires aal2 of a user with a verified factor: 403 insufficient_aal at aal1", async () => {
     const { account, accessToken } = await newRaisedSession();
     const { accessToken: low } = await signIn(account);
     const refused = await call("POST /passkeys/registration/options", { bearer: low, body: {} });
@@ -58,7 +58,7 @@ describe("POST /passkeys/registration/options", () => {
     await register(accessToken);
   });
 
-  test("a factor that is not verified does not matter", async () => {
+  test("ignores an unverified factor", async () => {
     const { accessToken } = await newSession();
     await enroll(accessToken);
     await register(accessToken);
@@ -66,7 +66,7 @@ describe("POST /passkeys/registration/options", () => {
 });
 
 describe("POST /passkeys/registration/verify", () => {
-  test("answers with id, name and time; an unknown model is called Passkey", async () => {
+  test("returns id, name and time, with the name Passkey for an unknown model", async () => {
     const { passkey } = await newPasskey();
     expect(passkey).toEqual({
       id: expect.any(String),
@@ -75,13 +75,13 @@ describe("POST /passkeys/registration/verify", () => {
     });
   });
 
-  test("a known model has its name", async () => {
+  test("names the passkey after a known model", async () => {
     const { accessToken } = await newSession();
     const model = new Authenticator("bada5566-a7aa-401f-bd96-45619a55120d");
     expect((await register(accessToken, model)).passkey.friendly_name).toBe("1Password");
   });
 
-  test("a challenge is good for one attempt, whatever comes of it: 400 webauthn_challenge_not_found", async () => {
+  test("accepts a challenge for one attempt, even a failed one: 400 webauthn_challenge_not_found", async () => {
     const { accessToken } = await newSession();
     const { challenge_id, options } = await creationOptions(accessToken);
     const credential = new Authenticator().create(options);
@@ -92,7 +92,7 @@ describe("POST /passkeys/registration/verify", () => {
     expectRefusal(again, 400, "webauthn_challenge_not_found");
   });
 
-  test("a challenge of another user, of a sign-in, or of nobody: 400 webauthn_challenge_not_found", async () => {
+  test("refuses another user's, a sign-in's or an unknown challenge with 400 webauthn_challenge_not_found", async () => {
     const [mine, other] = [await newSession(), await newSession()];
     const foreign = await creationOptions(other.accessToken);
     const credential = new Authenticator().create(foreign.options);
@@ -103,7 +103,7 @@ describe("POST /passkeys/registration/verify", () => {
     }
   });
 
-  test("an expired challenge: 400 webauthn_challenge_expired", async () => {
+  test("refuses an expired challenge with 400 webauthn_challenge_expired", async () => {
     const { accessToken } = await newSession();
     const { challenge_id, options } = await creationOptions(accessToken);
     await sql("update auth.webauthn_challenges set expires_at = now() - interval '1 second' where id = $1", [
@@ -123,7 +123,7 @@ describe("POST /passkeys/registration/verify", () => {
     ["another challenge", { challenge: Buffer.alloc(32).toString("base64url") }],
     ["no user presence", { userPresent: false }],
     ["another ceremony", { type: "webauthn.get" }],
-  ])("%s: 400 webauthn_verification_failed", async (_name, quirks) => {
+  ])("refuses %s with 400 webauthn_verification_failed", async (_name, quirks) => {
     const { accessToken } = await newSession();
     const { challenge_id, options } = await creationOptions(accessToken);
     const credential = new Authenticator().create(options, quirks);
@@ -131,8 +131,8 @@ describe("POST /passkeys/registration/verify", () => {
     expectRefusal(answer, 400, "webauthn_verification_failed");
   });
 
-  // Supabase Auth means this to be 422 webauthn_credential_exists.
-  test("one that is registered already, for whomever: 500 unexpected_failure, and it stays its owner's", async () => {
+  // Supabase Auth intends this to be 422 webauthn_credential_exists.
+  test("refuses an already registered passkey with 500 unexpected_failure, and does not change its owner", async () => {
     const { account, authenticator } = await newPasskey();
     const other = await newSession();
     const { challenge_id, options } = await creationOptions(other.accessToken);
@@ -145,7 +145,7 @@ describe("POST /passkeys/registration/verify", () => {
     expect(owners).toEqual([{ user_id: account.id }]);
   });
 
-  test("ten are enough: 422 too_many_passkeys", async () => {
+  test("allows ten passkeys: 422 too_many_passkeys", async () => {
     const { account, accessToken } = await newPasskey();
     await sql(
       `insert into auth.webauthn_credentials (user_id, credential_id, public_key)
@@ -157,7 +157,7 @@ describe("POST /passkeys/registration/verify", () => {
   });
 
   test.each([[{}], [{ challenge_id: "x", credential: {} }], [{ challenge_id: randomUUID() }]])(
-    "%j: 400 validation_failed",
+    "refuses %j with 400 validation_failed",
     async (body) => {
       const { accessToken } = await newSession();
       expectRefusal(await finishRegistration(accessToken, body), 400, "validation_failed");

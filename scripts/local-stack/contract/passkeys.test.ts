@@ -10,7 +10,7 @@ import { enroll, raise } from "./support/totp.ts";
 import { describeVariant } from "./support/variant.ts";
 
 describe("POST /passkeys/authentication", () => {
-  test("options name no passkey", async () => {
+  test("returns options that name no passkey", async () => {
     const body = await requestOptions();
     expect(body.options).toMatchObject({
       challenge: expect.any(String),
@@ -21,14 +21,14 @@ describe("POST /passkeys/authentication", () => {
     expect(body.options.allowCredentials ?? []).toEqual([]);
   });
 
-  test("signs in: aal1, amr passkey", async () => {
+  test("signs in with aal1 and amr passkey", async () => {
     const { account, authenticator } = await newPasskey();
     const session = sessionOf(expectOk(await signInWith(authenticator)));
     expect(session.user.id).toBe(account.id);
     expect(session.claims).toMatchObject({ aal: "aal1", amr: [{ method: "passkey" }] });
   });
 
-  test("records the use", async () => {
+  test("records the time of use", async () => {
     const { accessToken, authenticator } = await newPasskey();
     const [before] = expectOk(await call("GET /passkeys", { bearer: accessToken }));
     expect(before).not.toHaveProperty("last_used_at");
@@ -37,13 +37,13 @@ describe("POST /passkeys/authentication", () => {
     expect(after.last_used_at).toEqual(expect.any(String));
   });
 
-  test("a counter that goes backwards is tolerated", async () => {
+  test("tolerates a counter that goes backwards", async () => {
     const { authenticator } = await newPasskey();
     expectOk(await signInWith(authenticator, { counter: 9 }));
     expectOk(await signInWith(authenticator, { counter: 3 }));
   });
 
-  test("a challenge is good once, and not for registration's", async () => {
+  test("accepts a challenge once, and no registration challenge", async () => {
     const { accessToken, authenticator } = await newPasskey();
     const { challenge_id, options } = await requestOptions();
     const credential = authenticator.get(options);
@@ -62,15 +62,15 @@ describe("POST /passkeys/authentication", () => {
     ["another RP", { rpId: "evil.test" }],
     ["no user presence", { userPresent: false }],
     ["no user handle", { userHandle: null }],
-    ["a user handle of nobody", { userHandle: Buffer.from(randomUUID()).toString("base64url") }],
-    ["a user handle that is none", { userHandle: "AAAA" }],
-    ["a passkey that has become one that is backed up", { backupEligible: true }],
-  ])("%s: 400 webauthn_verification_failed", async (_name, quirks) => {
+    ["an unknown user handle", { userHandle: Buffer.from(randomUUID()).toString("base64url") }],
+    ["a malformed user handle", { userHandle: "AAAA" }],
+    ["a passkey that was not eligible for backup but now is", { backupEligible: true }],
+  ])("refuses %s with 400 webauthn_verification_failed", async (_name, quirks) => {
     const { authenticator } = await newPasskey();
     expectRefusal(await signInWith(authenticator, quirks), 400, "webauthn_verification_failed");
   });
 
-  test("a signature by another key: 400 webauthn_verification_failed", async () => {
+  test("refuses a signature by another key with 400 webauthn_verification_failed", async () => {
     const { authenticator, account } = await newPasskey();
     const { challenge_id, options } = await requestOptions();
     const forger = new Authenticator();
@@ -79,19 +79,19 @@ describe("POST /passkeys/authentication", () => {
     expectRefusal(await finishSignIn({ challenge_id, credential }), 400, "webauthn_verification_failed");
   });
 
-  test("banned: 403 user_banned", async () => {
+  test("refuses a banned user with 403 user_banned", async () => {
     const { account, authenticator } = await newPasskey();
     expectOk(await admin(`PUT /admin/users/${account.id}`, { body: { ban_duration: "1h" } }));
     expectRefusal(await signInWith(authenticator), 403, "user_banned");
   });
 
-  test("unconfirmed: 403 email_not_confirmed", async () => {
+  test("refuses an unconfirmed user with 403 email_not_confirmed", async () => {
     const { account, authenticator } = await newPasskey();
     await sql("update auth.users set email_confirmed_at = null where id = $1", [account.id]);
     expectRefusal(await signInWith(authenticator), 403, "email_not_confirmed");
   });
 
-  test("10 times at once with one assertion: one session", async () => {
+  test("creates one session for 10 concurrent sign-ins with one assertion", async () => {
     const { account, authenticator } = await newPasskey();
     const { challenge_id, options } = await requestOptions();
     const credential = authenticator.get(options);
@@ -102,7 +102,7 @@ describe("POST /passkeys/authentication", () => {
 });
 
 describe("one's own passkeys", () => {
-  test("are a bare list, oldest first", async () => {
+  test("are returned as a bare list, oldest first", async () => {
     const { accessToken, passkey } = await newPasskey();
     const { passkey: second } = await register(accessToken);
     const list = expectOk(await call("GET /passkeys", { bearer: accessToken }));
@@ -110,7 +110,7 @@ describe("one's own passkeys", () => {
     expect(Object.keys(list[0]).sort()).toEqual(["created_at", "friendly_name", "id"]);
   });
 
-  test("are renamed, with 1 to 120 bytes", async () => {
+  test("can be renamed with 1 to 120 bytes", async () => {
     const { accessToken, passkey } = await newPasskey();
     const rename = (friendly_name: string) =>
       call(`PATCH /passkeys/${passkey.id}`, { bearer: accessToken, body: { friendly_name } });
@@ -121,7 +121,7 @@ describe("one's own passkeys", () => {
     expectRefusal(await rename(""), 400, "validation_failed");
   });
 
-  test("are deleted, and sign in no more", async () => {
+  test("can be deleted and then no longer sign in", async () => {
     const { accessToken, passkey, authenticator } = await newPasskey();
     expectOk(await call(`DELETE /passkeys/${passkey.id}`, { bearer: accessToken }), 204);
     expectRefusal(await signInWith(authenticator), 400, "webauthn_verification_failed");
@@ -129,7 +129,7 @@ describe("one's own passkeys", () => {
     expectRefusal(again, 404, "validation_failed");
   });
 
-  test("of another user, or of nobody: 404 validation_failed", async () => {
+  test("do not include unknown or another user's passkeys: 404 validation_failed", async () => {
     const { passkey } = await newPasskey();
     const { accessToken } = await newSession();
     for (const id of [passkey.id, randomUUID(), "1"]) {
@@ -140,7 +140,7 @@ describe("one's own passkeys", () => {
     }
   });
 
-  test("with a verified factor, at aal1: deletion is 403 insufficient_aal, renaming is not", async () => {
+  test("can be renamed but not deleted at aal1 by a user with a verified factor: 403 insufficient_aal", async () => {
     const { account, accessToken, passkey } = await newPasskey();
     await raise(accessToken, await enroll(accessToken));
     const { accessToken: low } = await signIn(account);
@@ -149,13 +149,13 @@ describe("one's own passkeys", () => {
     expectOk(await call(`PATCH ${path}`, { bearer: low, body: { friendly_name: "Laptop" } }));
   });
 
-  test("without a bearer: 401", async () => {
+  test("require a bearer token: 401", async () => {
     expectRefusal(await call("GET /passkeys"), 401, "no_authorization");
   });
 });
 
-describe("passkeys, for an administrator", () => {
-  test("are listed and deleted", async () => {
+describe("passkeys in the admin API", () => {
+  test("can be listed and deleted", async () => {
     const { account, passkey } = await newPasskey();
     const path = `/admin/users/${account.id}/passkeys`;
     expect(expectOk(await admin(`GET ${path}`))).toMatchObject([{ id: passkey.id }]);
@@ -164,7 +164,7 @@ describe("passkeys, for an administrator", () => {
     expectRefusal(await admin(`DELETE ${path}/${passkey.id}`), 404, "validation_failed");
   });
 
-  test("a user's token: 403 not_admin", async () => {
+  test("are refused to a user's token with 403 not_admin", async () => {
     const { account, accessToken } = await newSession();
     const answer = await call(`GET /admin/users/${account.id}/passkeys`, { bearer: accessToken });
     expectRefusal(answer, 403, "not_admin");
@@ -172,7 +172,7 @@ describe("passkeys, for an administrator", () => {
 });
 
 describeVariant("passkeys off", featuresOff, (url) => {
-  test("404 passkey_disabled, and the settings say so", async () => {
+  test("passkey routes return 404 passkey_disabled, and /settings shows passkeys as disabled", async () => {
     const { accessToken } = await newSession();
     const options = { url: url(), body: {} };
     expectRefusal(await call("POST /passkeys/authentication/options", options), 404, "passkey_disabled");

@@ -6,7 +6,7 @@ import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
 const grant = (body: Record<string, unknown>) => call("POST /token?grant_type=password", { body });
 
 describe("POST /token?grant_type=password", () => {
-  test("answers with tokens, the user, and whose session it is in headers", async () => {
+  test("returns tokens and the user, with the ids of session and user in headers", async () => {
     const account = await newAccount();
     const answer = await grant({ email: account.email, password });
     const body = expectOk(answer);
@@ -23,23 +23,23 @@ describe("POST /token?grant_type=password", () => {
     expect(answer.headers.get("sb-auth-session-id")).toBe(sessionOf(body).id);
   });
 
-  test("a strong password has no weak_password", async () => {
+  test("returns no weak_password for a strong password", async () => {
     const { email } = await newAccount();
     expect(expectOk(await grant({ email, password })).weak_password ?? null).toBeNull();
   });
 
-  test("the address's case does not matter", async () => {
+  test("ignores the email's case", async () => {
     const { email } = await newAccount();
     expectOk(await grant({ email: email.toUpperCase(), password }));
   });
 
-  test("each sign-in is a session of its own", async () => {
+  test("creates a new session for each sign-in", async () => {
     const { email } = await newAccount();
     const [one, two] = [expectOk(await grant({ email, password })), expectOk(await grant({ email, password }))];
     expect(sessionOf(one).id).not.toBe(sessionOf(two).id);
   });
 
-  test("the session records the client and its address", async () => {
+  test("records the client and its IP address in the session", async () => {
     const { email } = await newAccount();
     const answer = await call("POST /token?grant_type=password", {
       body: { email, password },
@@ -52,7 +52,7 @@ describe("POST /token?grant_type=password", () => {
 });
 
 describe("POST /token?grant_type=password, refused", () => {
-  test("unknown address and wrong password get one answer: 400 invalid_credentials", async () => {
+  test("gives an unknown email and a wrong password the same 400 invalid_credentials", async () => {
     const { email } = await newAccount();
     const [unknown, wrong] = [
       await grant({ email: newEmail(), password }),
@@ -63,52 +63,52 @@ describe("POST /token?grant_type=password, refused", () => {
     expect(wrong.body).toEqual(unknown.body);
   });
 
-  test("an account without a password: 400 invalid_credentials", async () => {
+  test("refuses an account without a password with 400 invalid_credentials", async () => {
     const { id, email } = await newAccount();
     await sql("update auth.users set encrypted_password = null where id = $1", [id]);
     expectRefusal(await grant({ email, password }), 400, "invalid_credentials");
     expectRefusal(await grant({ email, password: "" }), 400, "invalid_credentials");
   });
 
-  test("no address: 400 validation_failed", async () => {
+  test("refuses a missing email with 400 validation_failed", async () => {
     expectRefusal(await grant({ password }), 400, "validation_failed");
   });
 
-  test("address and phone: 400 validation_failed", async () => {
+  test("refuses an email with a phone number with 400 validation_failed", async () => {
     const body = { email: newEmail(), phone: "+15555550100", password };
     expectRefusal(await grant(body), 400, "validation_failed");
   });
 
-  test("unconfirmed, right password: 400 email_not_confirmed", async () => {
+  test("refuses an unconfirmed account with 400 email_not_confirmed if the password is correct", async () => {
     const { email } = await newAccount({ email_confirm: false });
     expectRefusal(await grant({ email, password }), 400, "email_not_confirmed");
   });
 
-  test("unconfirmed, wrong password: 400 invalid_credentials", async () => {
+  test("refuses an unconfirmed account with 400 invalid_credentials if the password is wrong", async () => {
     const { email } = await newAccount({ email_confirm: false });
     expectRefusal(await grant({ email, password: "wrong horse 1" }), 400, "invalid_credentials");
   });
 
-  test("banned: 400 user_banned, whatever the password", async () => {
+  test("refuses a banned user with 400 user_banned, even with a wrong password", async () => {
     const { email } = await newAccount({ ban_duration: "1h" });
     expectRefusal(await grant({ email, password }), 400, "user_banned");
     expectRefusal(await grant({ email, password: "wrong horse 1" }), 400, "user_banned");
   });
 
-  test("a ban that is over is none", async () => {
+  test("ignores an expired ban", async () => {
     const { id, email } = await newAccount({ ban_duration: "1h" });
     await sql("update auth.users set banned_until = now() - interval '1 second' where id = $1", [id]);
     expectOk(await grant({ email, password }));
   });
 
-  test("deleted: 400 invalid_credentials", async () => {
+  test("refuses a deleted account with 400 invalid_credentials", async () => {
     const { id, email } = await newAccount();
     expectOk(await admin(`DELETE /admin/users/${id}`));
     expectRefusal(await grant({ email, password }), 400, "invalid_credentials");
   });
 
   test.each(["", "?grant_type=", "?grant_type=client_credentials", "?grant_type=constructor"])(
-    "grant %s: 400 invalid_credentials",
+    "refuses the grant %s with 400 invalid_credentials",
     async (query) => {
       expectRefusal(await call(`POST /token${query}`, { body: {} }), 400, "invalid_credentials");
     },

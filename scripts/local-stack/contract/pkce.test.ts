@@ -12,7 +12,7 @@ const exchange = (auth_code: string, code_verifier: string) =>
 
 type Asked = { verifier: string; code: string; flowId: string };
 
-/** Asks for a mail with a challenge, and follows its link. */
+/** Requests an email with a PKCE challenge and opens its link. */
 async function askedFor(
   route: string,
   type: string,
@@ -46,25 +46,25 @@ describe("POST /token?grant_type=pkce", () => {
     expectRefusal(await exchange(code, verifier), 404, "flow_state_not_found");
   });
 
-  test("a wrong verifier is 400 bad_code_verifier, and leaves the code good", async () => {
+  test("refuses a wrong verifier with 400 bad_code_verifier and keeps the code valid", async () => {
     const { code, verifier } = await recovering();
     expectRefusal(await exchange(code, newVerifier()), 400, "bad_code_verifier");
     expectRefusal(await exchange(code, s256(verifier)), 400, "bad_code_verifier");
     expectOk(await exchange(code, verifier));
   });
 
-  test("an unknown code: 404 flow_state_not_found", async () => {
+  test("refuses an unknown code with 404 flow_state_not_found", async () => {
     expectRefusal(await exchange(randomUUID(), newVerifier()), 404, "flow_state_not_found");
   });
 
   test.each([
     ["", "verifier"],
     ["code", ""],
-  ])("code %j with verifier %j: 400 validation_failed", async (code, verifier) => {
+  ])("refuses code %j with verifier %j with 400 validation_failed", async (code, verifier) => {
     expectRefusal(await exchange(code, verifier), 400, "validation_failed");
   });
 
-  test("method plain compares as it is", async () => {
+  test("compares the verifier literally with method plain", async () => {
     const { email } = await newAccount();
     const verifier = newVerifier();
     const body = { email, code_challenge: verifier, code_challenge_method: "plain" };
@@ -74,7 +74,7 @@ describe("POST /token?grant_type=pkce", () => {
     expectOk(await exchange(code, verifier));
   });
 
-  test("a code is good for 300 seconds after the request: 422 flow_state_expired", async () => {
+  test("refuses a code 300 seconds after the request with 422 flow_state_expired", async () => {
     const { code, verifier, flowId } = await recovering();
     const age = (seconds: number) =>
       sql("update auth.flow_state set created_at = created_at - make_interval(secs => $2) where id = $1", [
@@ -87,7 +87,7 @@ describe("POST /token?grant_type=pkce", () => {
     expectRefusal(await exchange(code, verifier), 422, "flow_state_expired");
   });
 
-  test("15 exchanges at once: at least one session, no error but flow_state_not_found", async () => {
+  test("creates at least one session for 15 concurrent exchanges, without server errors", async () => {
     const { code, verifier } = await recovering();
     const answers = await Promise.all(Array.from({ length: 15 }, () => exchange(code, verifier)));
     expect(answers.some((answer) => answer.status === 200)).toBe(true);
@@ -96,7 +96,7 @@ describe("POST /token?grant_type=pkce", () => {
   });
 });
 
-describe("what a session that a code began has proven", () => {
+describe("the amr method of a session from a code exchange", () => {
   const methodOf = async ({ code, verifier }: { code: string; verifier: string }) =>
     sessionOf(expectOk(await exchange(code, verifier))).claims.amr[0].method;
 
@@ -127,7 +127,7 @@ describe("what a session that a code began has proven", () => {
     expect(await methodOf({ code, verifier })).toBe("email_change");
   });
 
-  test("a link that was made without a challenge has no code", async () => {
+  test("a link created without a challenge carries no code", async () => {
     const { email } = await newAccount();
     const { hashed_token } = expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email } }));
     expect(await codeFrom(hashed_token, "recovery")).toBe("");

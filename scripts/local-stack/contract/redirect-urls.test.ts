@@ -6,7 +6,7 @@ const site = "http://localhost:3000";
 const app = "https://app.example.test";
 const { begin } = oauthFlow();
 
-/** Where a flow ends that the provider has refused. */
+/** Returns where a flow ends after the provider refused it. */
 async function refusedTarget(redirect_to: string, description = "No"): Promise<string> {
   const { state } = await begin({ redirect_to });
   const query = new URLSearchParams({ state, error: "denied", error_description: description });
@@ -15,7 +15,7 @@ async function refusedTarget(redirect_to: string, description = "No"): Promise<s
 
 const query = "error=denied&error_description=No";
 
-describe("redirect_to, as it is written on", () => {
+describe("redirect_to, as it is rewritten", () => {
   test.each([
     ["a space in the path", `${app}/a b`, `${app}/a%20b?${query}`],
     ["a space in the query", `${site}/?a b`, `${site}/?a+b=&${query}`],
@@ -50,20 +50,20 @@ describe("redirect_to, as it is written on", () => {
     `${app}/\u0001`,
     "http:/localhost:3000/",
     "HTTP://LOCALHOST:3000/",
-  ])("%j is passed over", async (asked) => {
+  ])("ignores %j", async (asked) => {
     expect((await refusedTarget(asked)).split("?")[0]).toBe(site);
   });
 });
 
-describe("an outcome", () => {
-  test("in the fragment is escaped once more, and in the query is not", async () => {
+describe("an error in the redirect", () => {
+  test("is escaped twice in the fragment and once in the query", async () => {
     const [target = "", fragment] = (await refusedTarget(site, "ä: b/c?d=e&f*~")).split("#");
     const encoded = "%C3%A4%3A+b%2Fc%3Fd%3De%26f%2A~";
     expect(target).toBe(`${site}?error=denied&error_description=${encoded}`);
     expect(fragment).toBe(`error=denied&error_description=${encoded.replaceAll("%", "%25")}&sb=`);
   });
 
-  test("without a description says nothing of it in the fragment", async () => {
+  test("leaves an empty description out of the fragment", async () => {
     expect(await refusedTarget(site, "")).toBe(`${site}?error=denied&error_description=#error=denied&sb=`);
   });
 });

@@ -4,14 +4,14 @@ import { admin, call, expectOk } from "./support/http.ts";
 
 const site = "http://localhost:3000";
 
-/** Where a flow with this redirect_to ends. */
+/** Returns where a flow with this redirect_to ends. */
 async function targetOf(redirect_to: string): Promise<string> {
   const { email } = await newAccount();
   const link = expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email, redirect_to } }));
   return link.redirect_to;
 }
 
-describe("redirect_to, allowed", () => {
+describe("an allowed redirect_to", () => {
   test.each([
     `${site}/anything?a=b#c`,
     "http://localhost:4000/another-port",
@@ -28,7 +28,7 @@ describe("redirect_to, allowed", () => {
   });
 });
 
-describe("redirect_to, passed over in favour of the site", () => {
+describe("a redirect_to that is replaced by the site URL", () => {
   test.each([
     "",
     "https://evil.test/",
@@ -56,7 +56,7 @@ describe("redirect_to, passed over in favour of the site", () => {
   });
 });
 
-describe("where redirect_to is read from", () => {
+describe("the redirect target comes from", () => {
   const landing = async (path: string, headers: Record<string, string> = {}) =>
     (await call(`GET /verify?token=x&type=signup${path}`, { headers })).location.split("#")[0];
   const app = "https://app.example.test/x";
@@ -70,12 +70,12 @@ describe("where redirect_to is read from", () => {
     expect(await landing(query, { redirect_to: app })).toBe(app);
   });
 
-  test("the Referer, where neither is there or allowed", async () => {
+  test("the Referer, if neither of these is present and allowed", async () => {
     expect(await landing("", { Referer: app })).toBe(app);
     expect(await landing("&redirect_to=https://evil.test", { Referer: app })).toBe(app);
   });
 
-  test("else the site", async () => {
+  test("the site URL otherwise", async () => {
     expect(await landing("", { Referer: "https://evil.test/" })).toBe(site);
     expect(await landing("")).toBe(site);
   });

@@ -14,7 +14,7 @@ const age = (sessionId: string, seconds = 11) =>
 const tokenOf = async (token: string, url?: string) => expectOk(await refresh(token, url)).refresh_token as string;
 
 describe("POST /token?grant_type=refresh_token", () => {
-  test("gives another refresh token of the same session, and a child of the old one", async () => {
+  test("returns a new refresh token for the same session, as a child of the old one", async () => {
     const { id, refreshToken } = await newSession();
     const next = sessionOf(expectOk(await refresh(refreshToken)));
     expect(next.refreshToken).toMatch(/^[a-z2-7]{12}$/);
@@ -29,14 +29,14 @@ describe("POST /token?grant_type=refresh_token", () => {
     ]);
   });
 
-  test("the answer's user has factors and identities, as at sign-in", async () => {
+  test("returns the user with factors and identities, as at sign-in", async () => {
     const { refreshToken } = await newSession();
     expect(expectOk(await refresh(refreshToken)).user.identities).toHaveLength(1);
   });
 });
 
-describe("a refresh token used again", () => {
-  test("parent of the live one: the same live one, at any time", async () => {
+describe("a reused refresh token", () => {
+  test("returns the live token at any time if it is its parent", async () => {
     const { id, refreshToken } = await newSession();
     const child = await tokenOf(refreshToken);
     await age(id, 86_400);
@@ -45,7 +45,7 @@ describe("a refresh token used again", () => {
     expect(await tokenOf(child)).not.toBe(child);
   });
 
-  test("older, within the reuse interval: another that works", async () => {
+  test("returns another working token within the reuse interval if it is older", async () => {
     const { refreshToken } = await newSession();
     const child = await tokenOf(refreshToken);
     const grandchild = await tokenOf(child);
@@ -54,7 +54,7 @@ describe("a refresh token used again", () => {
     await tokenOf(other);
   });
 
-  test("after such abuse the newest one refreshes once more within the interval, since it was revoked just now", async () => {
+  test("lets the newest token refresh once more within the interval after such reuse, since it was only just revoked", async () => {
     const { id, refreshToken } = await newSession();
     const grandchild = await tokenOf(await tokenOf(refreshToken));
     await age(id);
@@ -64,7 +64,7 @@ describe("a refresh token used again", () => {
     await tokenOf(grandchild);
   });
 
-  test("older, after the interval: 400 refresh_token_already_used, and no token of the session is good any more", async () => {
+  test("gets 400 refresh_token_already_used after the interval if it is older, and revokes all tokens of the session", async () => {
     const { id, refreshToken, accessToken } = await newSession();
     const child = await tokenOf(refreshToken);
     const grandchild = await tokenOf(child);
@@ -77,7 +77,7 @@ describe("a refresh token used again", () => {
     expectOk(await call("GET /user", { bearer: accessToken }));
   });
 
-  test("the interval ends where it says", async () => {
+  test("is accepted after 5 s of the 10 s interval and refused after 11 s", async () => {
     const prepare = async (seconds: number) => {
       const { id, refreshToken } = await newSession();
       await tokenOf(await tokenOf(refreshToken));
@@ -88,7 +88,7 @@ describe("a refresh token used again", () => {
     expectRefusal(await prepare(11), 400, "refresh_token_already_used");
   });
 
-  test("abuse ends nothing of the user's other sessions", async () => {
+  test("does not affect the user's other sessions", async () => {
     const { account, id, refreshToken } = await newSession();
     const other = await signIn(account);
     await tokenOf(await tokenOf(refreshToken));
@@ -98,25 +98,25 @@ describe("a refresh token used again", () => {
   });
 });
 
-describe("a refresh token, refused", () => {
+describe("a refused refresh token", () => {
   test.each(["", "short", "UPPERCASE123", "thirteenchars", "with space 12", "x".repeat(4_000)])(
-    "%s is malformed: 400 validation_failed",
+    "is malformed: %s answers 400 validation_failed",
     async (token) => {
       expectRefusal(await refresh(token), 400, "validation_failed");
     },
   );
 
-  test("unknown: 400 refresh_token_not_found", async () => {
+  test("is unknown: 400 refresh_token_not_found", async () => {
     expectRefusal(await refresh("abcdefghijkl"), 400, "refresh_token_not_found");
   });
 
-  test("after sign-out: 400 refresh_token_not_found", async () => {
+  test("was signed out: 400 refresh_token_not_found", async () => {
     const { accessToken, refreshToken } = await newSession();
     expectOk(await call("POST /logout", { bearer: accessToken }), 204);
     expectRefusal(await refresh(refreshToken), 400, "refresh_token_not_found");
   });
 
-  test("banned: 400 user_banned; the token is good again after the ban", async () => {
+  test("belongs to a banned user: 400 user_banned, and is valid again after the ban", async () => {
     const { account, refreshToken } = await newSession();
     expectOk(await admin(`PUT /admin/users/${account.id}`, { body: { ban_duration: "24h" } }));
     expectRefusal(await refresh(refreshToken), 400, "user_banned");
@@ -124,7 +124,7 @@ describe("a refresh token, refused", () => {
     expectOk(await refresh(refreshToken));
   });
 
-  test("past the session's not_after: 400 session_expired, though GET /user goes on", async () => {
+  test("is past its session's not_after: 400 session_expired, although GET /user still works", async () => {
     const { id, refreshToken, accessToken } = await newSession();
     await sql("update auth.sessions set not_after = now() - interval '1 second' where id = $1", [id]);
     expectRefusal(await refresh(refreshToken), 400, "session_expired");
@@ -134,8 +134,8 @@ describe("a refresh token, refused", () => {
   });
 });
 
-describe("refreshing at once", () => {
-  test("20 times with one token: one live token, for each that is not told to try again", async () => {
+describe("concurrent refreshes", () => {
+  test("20 with one token return the same live token, or 409 to retry", async () => {
     const { id, refreshToken } = await newSession();
     const answers = await Promise.all(Array.from({ length: 20 }, () => refresh(refreshToken)));
     const given = answers.filter((answer) => answer.status === 200);
@@ -147,7 +147,7 @@ describe("refreshing at once", () => {
 });
 
 describeVariant("no reuse interval", autoconfirm, (url) => {
-  test("the parent of the live token still gives it; an older one is abuse at once", async () => {
+  test("the live token's parent still returns it, and an older token is refused immediately", async () => {
     const { refreshToken } = await newSession();
     const child = await tokenOf(refreshToken, url());
     expect(await tokenOf(refreshToken, url())).toBe(child);
@@ -157,7 +157,7 @@ describeVariant("no reuse interval", autoconfirm, (url) => {
 });
 
 describeVariant("rotation off", shortSessions, (url) => {
-  test("an old token is refused, the live one stays good", async () => {
+  test("an old token is refused, and the live one stays valid", async () => {
     const { id, refreshToken } = await newSession();
     const child = await tokenOf(refreshToken, url());
     const grandchild = await tokenOf(child, url());
@@ -168,7 +168,7 @@ describeVariant("rotation off", shortSessions, (url) => {
 });
 
 describeVariant("sessions with a timebox of a day", shortSessions, (url) => {
-  test("just before it a refresh is fine, after it 400 session_expired", async () => {
+  test("a refresh works just before the timebox ends and gets 400 session_expired after it", async () => {
     const { id, refreshToken } = await newSession();
     await sql("update auth.sessions set created_at = created_at - interval '23 hours 59 minutes' where id = $1", [id]);
     const child = await tokenOf(refreshToken, url());
@@ -178,7 +178,7 @@ describeVariant("sessions with a timebox of a day", shortSessions, (url) => {
 });
 
 describeVariant("sessions that end when idle for an hour", shortSessions, (url) => {
-  test("time counts from the last refresh", async () => {
+  test("idle time counts from the last refresh", async () => {
     const { id, refreshToken } = await newSession();
     await sql("update auth.sessions set created_at = created_at - interval '3 hours' where id = $1", [id]);
     const child = await tokenOf(refreshToken, url());
@@ -190,7 +190,7 @@ describeVariant("sessions that end when idle for an hour", shortSessions, (url) 
 });
 
 describeVariant("one session a user", shortSessions, (url) => {
-  test("the older one is refused at refresh, the newer goes on", async () => {
+  test("the older session is refused at refresh, and the newer one continues", async () => {
     const { account, id, refreshToken } = await newSession();
     await sql("update auth.sessions set created_at = created_at - interval '1 minute' where id = $1", [id]);
     await sql("update auth.refresh_tokens set updated_at = updated_at - interval '1 minute' where session_id = $1", [

@@ -8,8 +8,8 @@ import { describeVariant } from "./support/variant.ts";
 
 const signUp = (body: Record<string, unknown>, url?: string) => call("POST /signup", { body, ...(url ? { url } : {}) });
 
-describe("POST /signup, new address", () => {
-  test("answers with the bare user, unconfirmed, and mails a code and a link's token", async () => {
+describe("POST /signup with a new email", () => {
+  test("returns the bare, unconfirmed user, and emails a code and a link token", async () => {
     const email = newEmail();
     const user = expectOk(await signUp({ email, password }));
     expect(user).toMatchObject({
@@ -30,7 +30,7 @@ describe("POST /signup, new address", () => {
     expect(mail.tokenHash).toMatch(/^[0-9a-f]{56}$/);
   });
 
-  test("copies the identity's claims into user_metadata, with the data given", async () => {
+  test("copies the identity's claims and the given data into user_metadata", async () => {
     const email = newEmail();
     const user = expectOk(await signUp({ email, password, data: { name: "N", nested: { a: [1] } } }));
     const claims = { sub: user.id, email, email_verified: false, phone_verified: false };
@@ -46,7 +46,7 @@ describe("POST /signup, new address", () => {
     });
   });
 
-  test("data cannot take the place of the claims", async () => {
+  test("does not let data override the claims", async () => {
     const email = newEmail();
     const user = expectOk(
       await signUp({ email, password, data: { sub: "x", email: "y@z.test", email_verified: true } }),
@@ -54,7 +54,7 @@ describe("POST /signup, new address", () => {
     expect(user.user_metadata).toMatchObject({ sub: user.id, email, email_verified: false });
   });
 
-  test("what is null in the data stays out of user_metadata", async () => {
+  test("leaves top-level nulls in data out of user_metadata", async () => {
     const user = expectOk(await signUp({ email: newEmail(), password, data: { name: null, nested: { a: null } } }));
     for (const { user_metadata } of [user, expectOk(await admin(`GET /admin/users/${user.id}`))]) {
       expect(user_metadata).toMatchObject({ sub: user.id, nested: { a: null } });
@@ -62,24 +62,24 @@ describe("POST /signup, new address", () => {
     }
   });
 
-  test("the address is stored in lower case", async () => {
+  test("stores the email in lower case", async () => {
     const email = newEmail();
     const user = expectOk(await signUp({ email: email.toUpperCase(), password }));
     expect(user.email).toBe(email);
   });
 
-  test("timestamps are RFC 3339", async () => {
+  test("returns RFC 3339 timestamps", async () => {
     const user = expectOk(await signUp({ email: newEmail(), password }));
     expect(user.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/);
   });
 
-  test("the password is kept as bcrypt of cost 10", async () => {
+  test("stores the password with bcrypt at cost 10", async () => {
     const { id } = expectOk(await signUp({ email: newEmail(), password }));
     const [row] = await sql<{ hash: string }>("select encrypted_password as hash from auth.users where id = $1", [id]);
     expect(row?.hash).toMatch(/^\$2[aby]\$10\$/);
   });
 
-  test("12 at once with one address make one account", async () => {
+  test("creates one account for 12 concurrent sign-ups with one email", async () => {
     const email = newEmail();
     const answers = await Promise.all(Array.from({ length: 12 }, () => signUp({ email, password })));
     expect(answers.filter((answer) => answer.status === 200).length).toBeGreaterThan(0);
@@ -88,9 +88,9 @@ describe("POST /signup, new address", () => {
   });
 });
 
-describe("POST /signup, refused", () => {
+describe("POST /signup with invalid input", () => {
   test.each(["", "plain", "a@b@c", "a b@example.test", "@example.test", `${"a".repeat(250)}@example.test`])(
-    "address %s: 400 or anonymous",
+    "refuses the email %s with 400, or as anonymous if empty",
     async (email) => {
       const answer = await signUp({ email, password });
       if (email) expectRefusal(answer, 400, "validation_failed");
@@ -98,38 +98,38 @@ describe("POST /signup, refused", () => {
     },
   );
 
-  test("no password: 400 validation_failed", async () => {
+  test("refuses a missing password with 400 validation_failed", async () => {
     expectRefusal(await signUp({ email: newEmail() }), 400, "validation_failed");
   });
 
-  test("5 characters are too few, 6 enough", async () => {
+  test("refuses a password of 5 characters and accepts one of 6", async () => {
     const answer = await signUp({ email: newEmail(), password: "12345" });
     expectRefusal(answer, 422, "weak_password");
     expect(answer.body.weak_password.reasons).toEqual(["length"]);
     expectOk(await signUp({ email: newEmail(), password: "123456" }));
   });
 
-  test("a weak password is refused before half of PKCE is", async () => {
+  test("checks the password's strength before the PKCE parameters", async () => {
     const body = { email: newEmail(), password: "12345", code_challenge: "half" };
     expectRefusal(await signUp(body), 422, "weak_password");
     expectRefusal(await signUp({ ...body, password }), 400, "validation_failed");
   });
 
-  test("72 bytes are enough, 73 too many", async () => {
+  test("accepts a password of 72 bytes and refuses one of 73", async () => {
     expectOk(await signUp({ email: newEmail(), password: "x".repeat(72) }));
     expectRefusal(await signUp({ email: newEmail(), password: "x".repeat(73) }), 400, "validation_failed");
   });
 
-  test("bytes count, not characters", async () => {
+  test("counts bytes, not characters", async () => {
     expectRefusal(await signUp({ email: newEmail(), password: "é".repeat(37) }), 400, "validation_failed");
     expectOk(await signUp({ email: newEmail(), password: "é".repeat(36) }));
   });
 
-  test("a phone: 400 phone_provider_disabled", async () => {
+  test("refuses a phone number with 400 phone_provider_disabled", async () => {
     expectRefusal(await signUp({ phone: "+15555550100", password }), 400, "phone_provider_disabled");
   });
 
-  test("half of PKCE: 400 validation_failed", async () => {
+  test("refuses incomplete PKCE parameters with 400 validation_failed", async () => {
     const challenge = "x".repeat(43);
     expectRefusal(await signUp({ email: newEmail(), password, code_challenge: challenge }), 400, "validation_failed");
     expectRefusal(
@@ -140,8 +140,8 @@ describe("POST /signup, refused", () => {
   });
 });
 
-describe("POST /signup, known address", () => {
-  test("confirmed: a made-up user, so that the answer does not tell", async () => {
+describe("POST /signup with a known email", () => {
+  test("returns a made-up user for a confirmed account, so as not to reveal it", async () => {
     const account = await newAccount();
     const user = expectOk(await signUp({ email: account.email, password: "another horse 2", data: { a: 1 } }));
     expect(user.id).not.toBe(account.id);
@@ -160,7 +160,7 @@ describe("POST /signup, known address", () => {
     await signIn(account);
   });
 
-  test("unconfirmed: the real row and a new mail; the password stays as it was", async () => {
+  test("returns the real, unconfirmed user, sends a new email and keeps the password", async () => {
     const email = newEmail();
     const first = expectOk(await signUp({ email, password }));
     await ageMail(email, "confirmation_sent_at", 61);
@@ -171,7 +171,7 @@ describe("POST /signup, known address", () => {
     await signIn({ email });
   });
 
-  test("unconfirmed, within the pause between two mails: 429", async () => {
+  test("returns 429 for an unconfirmed account within the pause between two emails", async () => {
     const email = newEmail();
     expectOk(await signUp({ email, password }));
     await ageMail(email, "confirmation_sent_at", 50);
@@ -180,7 +180,7 @@ describe("POST /signup, known address", () => {
     expectOk(await signUp({ email, password }));
   });
 
-  test("the first mail's token is void once the second is sent", async () => {
+  test("invalidates the first email's token when the second is sent", async () => {
     const email = newEmail();
     expectOk(await signUp({ email, password }));
     const first = await nextMail(email);
@@ -193,7 +193,7 @@ describe("POST /signup, known address", () => {
 });
 
 describeVariant("POST /signup under autoconfirm", autoconfirm, (url) => {
-  test("answers with a session of method password", async () => {
+  test("returns a session with method password", async () => {
     const email = newEmail();
     const session = sessionOf(expectOk(await signUp({ email, password }, url())));
     expect(session.claims.amr).toMatchObject([{ method: "password" }]);
@@ -202,25 +202,25 @@ describeVariant("POST /signup under autoconfirm", autoconfirm, (url) => {
     expect(await mailsTo(email)).toEqual([]);
   });
 
-  test("known address: 422 user_already_exists", async () => {
+  test("refuses a known email with 422 user_already_exists", async () => {
     const { email } = await newAccount();
     expectRefusal(await signUp({ email, password }, url()), 422, "user_already_exists");
   });
 });
 
 describeVariant("POST /signup with sign-ups off", featuresOff, (url) => {
-  test("422 signup_disabled; administrators may still add users", async () => {
+  test("is refused with 422 signup_disabled, while administrators may still add users", async () => {
     expectRefusal(await signUp({ email: newEmail(), password }, url()), 422, "signup_disabled");
     expectOk(await admin("POST /admin/users", { body: { email: newEmail(), password }, url: url() }));
   });
 });
 
 describeVariant("POST /signup without email", shortSessions, (url) => {
-  test("400 email_provider_disabled", async () => {
+  test("is refused with 400 email_provider_disabled", async () => {
     expectRefusal(await signUp({ email: newEmail(), password }, url()), 400, "email_provider_disabled");
   });
 
-  test("signing in with a password: 422 email_provider_disabled", async () => {
+  test("is not available for password sign-in either: 422 email_provider_disabled", async () => {
     const { email } = await newAccount();
     const answer = await call("POST /token?grant_type=password", { body: { email, password }, url: url() });
     expectRefusal(answer, 422, "email_provider_disabled");
@@ -228,7 +228,7 @@ describeVariant("POST /signup without email", shortSessions, (url) => {
 });
 
 describeVariant("password rules", autoconfirm, (url) => {
-  test("each rule that is broken is a reason", async () => {
+  test("each violated rule is listed as a reason", async () => {
     const reasonsOf = async (secret: string) =>
       (await signUp({ email: newEmail(), password: secret }, url())).body.weak_password.reasons;
     expect(await reasonsOf("aaaaaaaaaa")).toEqual(["characters"]);
@@ -237,7 +237,7 @@ describeVariant("password rules", autoconfirm, (url) => {
     expectOk(await signUp({ email: newEmail(), password: "aaaaaaaaa1" }, url()));
   });
 
-  test("a weak password that is right signs in, and the answer says so", async () => {
+  test("a correct but weak password signs in, with a warning in the response", async () => {
     const { email } = await newAccount({ password: "aaaa" });
     const answer = await call("POST /token?grant_type=password", { body: { email, password: "aaaa" }, url: url() });
     expect(expectOk(answer).weak_password).toMatchObject({

@@ -9,7 +9,7 @@ const _enrollBody = (fields: Record<string, unknown> = {}) => ({ factor_type: "t
 const factorsOf = async (bearer: string) => expectOk(await call("GET /user", { bearer })).factors ?? [];
 
 describe("POST /factors/:id/verify", () => {
-  test("the same session at aal2, with new tokens; totp is in its amr, newest first", async () => {
+  test("raises the same session to aal2 with new tokens, and puts totp first in its amr", async () => {
     const { before, account, factor, ...raised } = await newRaisedSession();
     expect(raised.id).toBe(before.id);
     expect(raised.refreshToken).not.toBe(before.refreshToken);
@@ -22,7 +22,7 @@ describe("POST /factors/:id/verify", () => {
     expect(row).toEqual({ aal: "aal2", factor_id: factor.factorId });
   });
 
-  test("unlike a sign-in's answer, it names neither user nor session in headers", async () => {
+  test("names neither user nor session in headers, unlike a sign-in", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -31,21 +31,21 @@ describe("POST /factors/:id/verify", () => {
     expect([...answer.headers.keys()].filter((name) => name.startsWith("sb-"))).toEqual([]);
   });
 
-  test("a refresh keeps aal2", async () => {
+  test("keeps aal2 after a refresh", async () => {
     const { refreshToken } = await newRaisedSession();
     const { claims } = sessionOf(expectOk(await refresh(refreshToken)));
     expect(claims.aal).toBe("aal2");
     expect(claims.amr).toHaveLength(2);
   });
 
-  test.each([-1, 0, 1])("a code %i steps away is good", async (steps) => {
+  test.each([-1, 0, 1])("accepts a code %i steps away", async (steps) => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
     expectOk(await verifyCode(accessToken, { factorId, challengeId, code: codeOf(secret, steps) }));
   });
 
-  test.each([-3, 3])("a code %i steps away is not: 422 mfa_verification_failed", async (steps) => {
+  test.each([-3, 3])("refuses a code %i steps away with 422 mfa_verification_failed", async (steps) => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -53,7 +53,7 @@ describe("POST /factors/:id/verify", () => {
     expectRefusal(answer, 422, "mfa_verification_failed");
   });
 
-  test("a wrong code does not use the challenge up; the right one does", async () => {
+  test("uses up the challenge with a correct code but not with a wrong one", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -65,7 +65,7 @@ describe("POST /factors/:id/verify", () => {
     expectRefusal(await verifyCode(raised, right), 422, "mfa_ip_address_mismatch");
   });
 
-  test("one code is good for two challenges: replay is the application's to refuse", async () => {
+  test("accepts one code for two challenges, so the application must prevent replays", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const [one, two] = [await challenge(accessToken, factorId), await challenge(accessToken, factorId)];
@@ -74,21 +74,21 @@ describe("POST /factors/:id/verify", () => {
     expectOk(await verifyCode(accessToken, { factorId, challengeId: two, code }));
   });
 
-  test.each(["12345", "1234567", "abcdef"])("code %s: 422 mfa_verification_failed", async (code) => {
+  test.each(["12345", "1234567", "abcdef"])("refuses code %s with 422 mfa_verification_failed", async (code) => {
     const { accessToken } = await newSession();
     const { factorId } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
     expectRefusal(await verifyCode(accessToken, { factorId, challengeId, code }), 422, "mfa_verification_failed");
   });
 
-  test("no code: 400 validation_failed", async () => {
+  test("refuses a missing code with 400 validation_failed", async () => {
     const { accessToken } = await newSession();
     const { factorId } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
     expectRefusal(await verifyCode(accessToken, { factorId, challengeId, code: "" }), 400, "validation_failed");
   });
 
-  test("an unknown challenge, or one of another factor: 422 mfa_factor_not_found", async () => {
+  test("refuses an unknown challenge, or another factor's, with 422 mfa_factor_not_found", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken, "one");
     const other = await enroll(accessToken, "two");
@@ -99,7 +99,7 @@ describe("POST /factors/:id/verify", () => {
     }
   });
 
-  test("a challenge lives for 300 seconds: 422 mfa_challenge_expired after", async () => {
+  test("accepts a challenge for 300 seconds: 422 mfa_challenge_expired after that", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -116,7 +116,7 @@ describe("POST /factors/:id/verify", () => {
     expectRefusal(late, 422, "mfa_challenge_expired");
   });
 
-  test("other factors that were never verified go; verified ones stay", async () => {
+  test("deletes other unverified factors and keeps verified ones", async () => {
     const { accessToken, factor } = await newRaisedSession();
     const second = await enroll(accessToken, "second");
     await enroll(accessToken, "third");
@@ -125,7 +125,7 @@ describe("POST /factors/:id/verify", () => {
     expect(ids.sort()).toEqual([factor.factorId, second.factorId].sort());
   });
 
-  test("proving it again moves its time and nothing else", async () => {
+  test("updates only the method's time when verified again", async () => {
     const { accessToken, factor, id } = await newRaisedSession();
     await sql("update auth.mfa_amr_claims set updated_at = updated_at - interval '1 hour' where session_id = $1", [id]);
     const { claims } = await raise(accessToken, factor);
@@ -133,7 +133,7 @@ describe("POST /factors/:id/verify", () => {
     expect(claims.amr[0].timestamp - claims.amr[1].timestamp).toBeGreaterThan(3_500);
   });
 
-  test("14 times at once with one challenge: no error of ours, one session", async () => {
+  test("keeps one session and causes no server error for 14 concurrent requests with one challenge", async () => {
     const { account, accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -148,20 +148,20 @@ describe("POST /factors/:id/verify", () => {
 });
 
 describe("DELETE /factors/:id", () => {
-  test("an unverified one at aal1", async () => {
+  test("deletes an unverified factor at aal1", async () => {
     const { accessToken } = await newSession();
     const { factorId } = await enroll(accessToken);
     expect(expectOk(await call(`DELETE /factors/${factorId}`, { bearer: accessToken }))).toEqual({ id: factorId });
     expect(await factorsOf(accessToken)).toEqual([]);
   });
 
-  test("a verified one at aal1: 422 insufficient_aal", async () => {
+  test("refuses to delete a verified factor at aal1 with 422 insufficient_aal", async () => {
     const { account, factor } = await newRaisedSession();
     const { accessToken } = await signIn(account);
     expectRefusal(await call(`DELETE /factors/${factor.factorId}`, { bearer: accessToken }), 422, "insufficient_aal");
   });
 
-  test("sessions that it raised fall to aal1 at their next refresh; their token says aal2 until then", async () => {
+  test("drops the raised sessions to aal1 at their next refresh, while their token says aal2 until then", async () => {
     const { id, accessToken, refreshToken, claims, factor } = await newRaisedSession();
     expectOk(await call(`DELETE /factors/${factor.factorId}`, { bearer: accessToken }));
     const [row] = await sql("select aal, factor_id from auth.sessions where id = $1", [id]);
@@ -172,7 +172,7 @@ describe("DELETE /factors/:id", () => {
     expect(refreshed.claims.amr).toMatchObject([{ method: "password" }]);
   });
 
-  test("a factor of another user: 404 mfa_factor_not_found", async () => {
+  test("returns 404 mfa_factor_not_found for another user's factor", async () => {
     const [mine, other] = [await newSession(), await newSession()];
     const { factorId } = await enroll(other.accessToken);
     const answer = await call(`DELETE /factors/${factorId}`, { bearer: mine.accessToken });
@@ -180,14 +180,14 @@ describe("DELETE /factors/:id", () => {
   });
 });
 
-describe("factors, for an administrator", () => {
-  test("are a bare list", async () => {
+describe("factors in the admin API", () => {
+  test("are returned as a bare list", async () => {
     const { account, factor } = await newRaisedSession();
     const list = expectOk(await admin(`GET /admin/users/${account.id}/factors`));
     expect(list).toMatchObject([{ id: factor.factorId, status: "verified", factor_type: "totp" }]);
   });
 
-  test("are deleted, and sessions fall as when their user does it", async () => {
+  test("can be deleted, which drops sessions to aal1 as when the user does it", async () => {
     const { account, factor, refreshToken } = await newRaisedSession();
     const path = `/admin/users/${account.id}/factors/${factor.factorId}`;
     expect(expectOk(await admin(`DELETE ${path}`))).toMatchObject({ id: factor.factorId });
@@ -195,13 +195,13 @@ describe("factors, for an administrator", () => {
     expectRefusal(await admin(`DELETE ${path}`), 404, "mfa_factor_not_found");
   });
 
-  test("of another user: 404 mfa_factor_not_found", async () => {
+  test("get 404 mfa_factor_not_found under another user", async () => {
     const [one, two] = [await newRaisedSession(), await newSession()];
     const answer = await admin(`DELETE /admin/users/${two.account.id}/factors/${one.factor.factorId}`);
     expectRefusal(answer, 404, "mfa_factor_not_found");
   });
 
-  test("a user's token: 403 not_admin", async () => {
+  test("are refused to a user's token with 403 not_admin", async () => {
     const { account, accessToken } = await newRaisedSession();
     const answer = await call(`GET /admin/users/${account.id}/factors`, { bearer: accessToken });
     expectRefusal(answer, 403, "not_admin");

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { newAccount, newSession } from "./support/accounts.ts";
 import { admin, call, expectRefusal } from "./support/http.ts";
 
-/** Addresses that only the user of a token may know, or an administrator, with a method that they do not have. */
+/** Paths that only a token's user or an administrator may probe, with a method or path that does not exist. */
 const ofUsers = [
   "POST /reauthenticate",
   "DELETE /user",
@@ -17,11 +17,14 @@ const ofUsers = [
 ];
 const ofAdministrators = ["PATCH /admin/users", "GET /admin/generate_link", "GET /admin/no-such-route"];
 
-describe("another method, or another address, below one that takes a token", () => {
-  test.each([...ofUsers, ...ofAdministrators])("%s without one: 401, with a bad one: 403", async (route) => {
-    expectRefusal(await call(route), 401, "no_authorization");
-    expectRefusal(await call(route, { bearer: "bad" }), 403, "bad_jwt");
-  });
+describe("an unknown method or path below one that requires a token", () => {
+  test.each([...ofUsers, ...ofAdministrators])(
+    "%s gets 401 without a token and 403 with an invalid one",
+    async (route) => {
+      expectRefusal(await call(route), 401, "no_authorization");
+      expectRefusal(await call(route, { bearer: "bad" }), 403, "bad_jwt");
+    },
+  );
 
   test.each([
     ["POST /reauthenticate", 405],
@@ -31,24 +34,24 @@ describe("another method, or another address, below one that takes a token", () 
     ["GET /passkeys/registration/options", 405],
     ["PUT /passkeys/x", 405],
     ["POST /user/identities/authorize", 405],
-  ] as const)("%s by a user: %i", async (route, status) => {
+  ] as const)("%s gets %i with a user's token", async (route, status) => {
     const { accessToken } = await newSession();
     const answer = await call(route, { bearer: accessToken });
     expect(answer.status).toBe(status);
     expect(answer.headers.has("allow")).toBe(status === 405);
   });
 
-  test.each(ofAdministrators)("%s by a user: 403 not_admin", async (route) => {
+  test.each(ofAdministrators)("%s gets 403 not_admin with a user's token", async (route) => {
     const { accessToken } = await newSession();
     expectRefusal(await call(route, { bearer: accessToken }), 403, "not_admin");
   });
 
-  test("by an administrator: 405 or 404", async () => {
+  test("gets 405 or 404 for an administrator", async () => {
     expect((await admin("PATCH /admin/users")).status).toBe(405);
     expect((await admin("GET /admin/no-such-route")).status).toBe(404);
   });
 
-  test("of a factor or an account that is none: 404 first", async () => {
+  test("gets 404 first if the factor or account id is invalid", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await call("GET /factors/x/challenge", { bearer: accessToken }), 404, "validation_failed");
     expectRefusal(await admin("PATCH /admin/users/x"), 404, "validation_failed");
@@ -58,7 +61,7 @@ describe("another method, or another address, below one that takes a token", () 
 });
 
 describe("OPTIONS", () => {
-  test("as a preflight: 204, whatever the address", async () => {
+  test("gets 204 for any path as a preflight", async () => {
     const headers = { Origin: "https://app.example.test", "Access-Control-Request-Method": "PUT" };
     const answer = await call("OPTIONS /user", { headers });
     expect(answer.status).toBe(204);

@@ -11,7 +11,7 @@ const update = (bearer: string, body: Record<string, unknown>, url?: string) =>
   call("PUT /user", { bearer, body, ...(url ? { url } : {}) });
 
 describe("GET /user", () => {
-  test("is the account as it is now", async () => {
+  test("returns the current account", async () => {
     const { account, accessToken } = await newSession();
     expectOk(await admin(`PUT /admin/users/${account.id}`, { body: { user_metadata: { name: "N" } } }));
     expect(expectOk(await call("GET /user", { bearer: accessToken }))).toMatchObject({
@@ -26,37 +26,37 @@ describe("GET /user", () => {
     });
   });
 
-  test("never holds what is secret", async () => {
+  test("never contains secrets", async () => {
     const { accessToken } = await newSession();
     const { text } = await call("GET /user", { bearer: accessToken });
     expect(text).not.toMatch(/password|_token|\$2[aby]\$/);
   });
 });
 
-describe("PUT /user, data", () => {
-  test("merges top-level keys; null deletes one", async () => {
+describe("PUT /user with data", () => {
+  test("merges top-level keys and deletes those set to null", async () => {
     const { accessToken } = await newSession({ user_metadata: { keep: 1, drop: 2, nested: { a: 1, b: 2 } } });
     const user = expectOk(await update(accessToken, { data: { drop: null, nested: { c: 3 }, add: "x" } }));
     expect(user.user_metadata).toEqual({ email_verified: true, keep: 1, nested: { c: 3 }, add: "x" });
   });
 
-  test("an empty body changes nothing", async () => {
+  test("changes nothing with an empty body", async () => {
     const { account, accessToken } = await newSession();
     expect(expectOk(await update(accessToken, {}))).toMatchObject({ id: account.id, email: account.email });
   });
 
-  test("app_metadata: 403 not_admin", async () => {
+  test("refuses app_metadata with 403 not_admin", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { app_metadata: { plan: "team" } }), 403, "not_admin");
   });
 
-  test("without a bearer: 401", async () => {
+  test("requires a bearer token: 401", async () => {
     expectRefusal(await call("PUT /user", { body: {} }), 401, "no_authorization");
   });
 });
 
-describe("PUT /user, password", () => {
-  test("the new one signs in, the old one no more", async () => {
+describe("PUT /user with a password", () => {
+  test("signs in with the new password and no longer with the old one", async () => {
     const { account, accessToken } = await newSession();
     expectOk(await update(accessToken, { password: newPassword }));
     await signIn(account, newPassword);
@@ -73,7 +73,7 @@ describe("PUT /user, password", () => {
     expectOk(await refresh(refreshToken));
   });
 
-  test("voids all mailed tokens", async () => {
+  test("invalidates all emailed tokens", async () => {
     const { account, accessToken } = await newSession();
     expectOk(await call("POST /recover", { body: { email: account.email } }));
     const { tokenHash } = await nextMail(account.email);
@@ -82,47 +82,47 @@ describe("PUT /user, password", () => {
     expectRefusal(answer, 403, "otp_expired");
   });
 
-  test("the same one: 422 same_password", async () => {
+  test("refuses the same password with 422 same_password", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { password }), 422, "same_password");
   });
 
-  test.each(["", "12345"])("%j is too short: 422 weak_password", async (secret) => {
+  test.each(["", "12345"])("refuses %j as too short with 422 weak_password", async (secret) => {
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { password: secret }), 422, "weak_password");
   });
 
-  test("73 bytes: 400 validation_failed", async () => {
+  test("refuses 73 bytes with 400 validation_failed", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { password: "x".repeat(73) }), 400, "validation_failed");
   });
 
-  test("null is as good as absent", async () => {
+  test("treats null as absent", async () => {
     const { account, accessToken } = await newSession();
     expectOk(await update(accessToken, { password: null }));
     await signIn(account);
   });
 });
 
-describe("PUT /user, email", () => {
-  test("of another account: 422 email_exists", async () => {
+describe("PUT /user with an email", () => {
+  test("refuses another account's email with 422 email_exists", async () => {
     const { email } = await newAccount();
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { email }), 422, "email_exists");
     expectRefusal(await update(accessToken, { email: email.toUpperCase() }), 422, "email_exists");
   });
 
-  test("no address: 400 validation_failed", async () => {
+  test("refuses an invalid email with 400 validation_failed", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { email: "none" }), 400, "validation_failed");
   });
 
-  test("one's own: nothing pending", async () => {
+  test("leaves nothing pending for one's own email", async () => {
     const { account, accessToken } = await newSession();
     expect(expectOk(await update(accessToken, { email: account.email }))).not.toHaveProperty("new_email");
   });
 
-  test("a new one is pending, and the old one stays until it is confirmed", async () => {
+  test("makes a new email pending and keeps the old one until it is confirmed", async () => {
     const { account, accessToken } = await newSession();
     const email = newEmail();
     const user = expectOk(await update(accessToken, { email }));
@@ -131,14 +131,14 @@ describe("PUT /user, email", () => {
     await nextMail(account.email);
   });
 
-  test("a second change within the pause: 429", async () => {
+  test("returns 429 for a second change within the pause", async () => {
     const { accessToken } = await newSession();
     expectOk(await update(accessToken, { email: newEmail() }));
     expectRefusal(await update(accessToken, { email: newEmail() }), 429, "over_email_send_rate_limit");
   });
 });
 
-describe("secure change of email", () => {
+describe("secure email change", () => {
   const begin = async () => {
     const session = await newSession();
     const email = newEmail();
@@ -150,7 +150,7 @@ describe("secure change of email", () => {
   test.each([
     ["old", "new"],
     ["new", "old"],
-  ])("%s mailbox first, then the %s", async (first) => {
+  ])("confirms from the %s mailbox first, then from the %s", async (first) => {
     const { account, email, toNew, toOld, accessToken } = await begin();
     const [one, two] = first === "old" ? [toOld, toNew] : [toNew, toOld];
     const half = expectOk(await verify({ token_hash: one.tokenHash }));
@@ -163,20 +163,20 @@ describe("secure change of email", () => {
     await signIn({ email });
   });
 
-  test("by codes with their addresses", async () => {
+  test("works with the emailed codes", async () => {
     const { account, email, toNew, toOld } = await begin();
     expectOk(await verify({ email: account.email, token: toOld.code }));
     const session = sessionOf(expectOk(await verify({ email, token: toNew.code })));
     expect(session.user.email).toBe(email);
   });
 
-  test("one mailbox twice is not both", async () => {
+  test("does not count one mailbox twice", async () => {
     const { toNew } = await begin();
     expectOk(await verify({ token_hash: toNew.tokenHash }));
     expectRefusal(await verify({ token_hash: toNew.tokenHash }), 403, "otp_expired");
   });
 
-  test("by links: a message in the fragment, then a session", async () => {
+  test("shows a message in the fragment after the first link, and creates a session with the second", async () => {
     const { toNew, toOld } = await begin();
     const first = await call(`GET /verify?type=email_change&token=${toOld.tokenHash}`);
     expect(first.status).toBe(303);
@@ -187,7 +187,7 @@ describe("secure change of email", () => {
     expect(new URLSearchParams(new URL(second.location).hash.slice(1)).has("access_token")).toBe(true);
   });
 
-  test("sessions go on", async () => {
+  test("keeps existing sessions", async () => {
     const { toNew, toOld, accessToken, refreshToken } = await begin();
     expectOk(await verify({ token_hash: toOld.tokenHash }));
     expectOk(await verify({ token_hash: toNew.tokenHash }));
@@ -195,7 +195,7 @@ describe("secure change of email", () => {
     expectOk(await refresh(refreshToken));
   });
 
-  test("the address was taken in the meantime: refused, and it stays the other's", async () => {
+  test("refuses an email that another account has taken in the meantime", async () => {
     const { email, toNew, toOld } = await begin();
     const other = await newAccount({ email });
     expectOk(await verify({ token_hash: toOld.tokenHash }));
@@ -204,7 +204,7 @@ describe("secure change of email", () => {
     expect(rows).toEqual([{ id: other.id }]);
   });
 
-  test("resend sends both mails again", async () => {
+  test("resends both emails", async () => {
     const { account, email } = await begin();
     await sql("update auth.users set email_change_sent_at = email_change_sent_at - interval '61 s' where id = $1", [
       account.id,
@@ -216,7 +216,7 @@ describe("secure change of email", () => {
 });
 
 describeVariant("change of email by one mailbox", reauthentication, (url) => {
-  test("the new one suffices", async () => {
+  test("the new mailbox suffices", async () => {
     const { account, accessToken } = await newSession();
     const email = newEmail();
     expectOk(await update(accessToken, { email }, url()));
@@ -238,15 +238,15 @@ describeVariant("reauthentication before a new password", reauthentication, (url
   const change = (bearer: string, extra: Record<string, unknown> = {}) =>
     update(bearer, { password: newPassword, ...extra }, url());
 
-  test("a session of 23 hours needs none", async () => {
+  test("a session of 23 hours needs no code", async () => {
     expectOk(await change((await oldSession(23)).accessToken));
   });
 
-  test("a session of 25 hours: 400 reauthentication_needed", async () => {
+  test("a session of 25 hours gets 400 reauthentication_needed", async () => {
     expectRefusal(await change((await oldSession(25)).accessToken), 400, "reauthentication_needed");
   });
 
-  test("with the mailed code it goes; the code is good once", async () => {
+  test("the emailed code allows the change once", async () => {
     const { account, accessToken } = await oldSession(25);
     expectOk(await call("GET /reauthenticate", { bearer: accessToken, url: url() }));
     const { code: nonce } = await nextMail(account.email);
@@ -265,14 +265,14 @@ describeVariant("the current password before a new one", currentPassword, (url) 
   const change = (bearer: string, extra: Record<string, unknown> = {}) =>
     update(bearer, { password: newPassword, ...extra }, url());
 
-  test("missing: 400 current_password_required; wrong: 400 current_password_invalid; right: changed", async () => {
+  test("gets 400 current_password_required if missing and 400 current_password_invalid if wrong, and is accepted if correct", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await change(accessToken), 400, "current_password_required");
     expectRefusal(await change(accessToken, { current_password: "wrong" }), 400, "current_password_invalid");
     expectOk(await change(accessToken, { current_password: password }));
   });
 
-  test("a session that a mail began needs none", async () => {
+  test("is not needed in a session created from an email", async () => {
     const { email } = await newAccount();
     const { hashed_token } = expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email } }));
     const body = { type: "recovery", token_hash: hashed_token };

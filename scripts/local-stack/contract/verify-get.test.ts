@@ -10,7 +10,7 @@ async function recovering(fields: Record<string, unknown> = {}) {
   return { ...account, ...(await nextMail(account.email)) };
 }
 
-/** Follows a mail's link by hand. */
+/** Opens an email's link without a browser. */
 async function follow(token: string, type: string, redirectTo?: string) {
   const query = new URLSearchParams({ token, type, ...(redirectTo ? { redirect_to: redirectTo } : {}) });
   const answer = await call(`GET /verify?${query}`);
@@ -20,8 +20,8 @@ async function follow(token: string, type: string, redirectTo?: string) {
 
 const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 
-describe("GET /verify, implicit", () => {
-  test("303 to the site with the tokens in the fragment, and an empty sb", async () => {
+describe("GET /verify in the implicit flow", () => {
+  test("redirects with 303 to the site, with the tokens and an empty sb in the fragment", async () => {
     const { tokenHash } = await recovering();
     const { answer, url, fragment } = await follow(tokenHash, "recovery");
     expect(answer.status).toBe(303);
@@ -38,7 +38,7 @@ describe("GET /verify, implicit", () => {
     });
   });
 
-  test("the token in it is good", async () => {
+  test("returns a valid access token", async () => {
     const { id, tokenHash } = await recovering();
     const { fragment } = await follow(tokenHash, "magiclink");
     const user = expectOk(await call("GET /user", { bearer: fragment.get("access_token") ?? "" }));
@@ -53,19 +53,19 @@ describe("GET /verify, implicit", () => {
     expect(expectOk(await admin(`GET /admin/users/${id}`))).toHaveProperty("email_confirmed_at");
   });
 
-  test("goes where redirect_to says, if it is allowed", async () => {
+  test("redirects to an allowed redirect_to", async () => {
     const { tokenHash } = await recovering();
     const { url } = await follow(tokenHash, "recovery", "https://app.example.test/after/this?a=b");
     expect(`${url?.origin}${url?.pathname}${url?.search}`).toBe("https://app.example.test/after/this?a=b");
   });
 
-  test("goes to the site, if it is not", async () => {
+  test("redirects to the site if redirect_to is not allowed", async () => {
     const { tokenHash } = await recovering();
     const { url } = await follow(tokenHash, "recovery", "https://evil.test/");
     expect(url?.origin).toBe("http://localhost:3000");
   });
 
-  test("a used token: 303 with the error in the fragment", async () => {
+  test("redirects with 303 and the error in the fragment for a used token", async () => {
     const { tokenHash } = await recovering();
     await follow(tokenHash, "recovery");
     const { answer, url, fragment } = await follow(tokenHash, "recovery");
@@ -79,7 +79,7 @@ describe("GET /verify, implicit", () => {
     });
   });
 
-  test("banned: 303 with user_banned", async () => {
+  test("redirects a banned user with 303 and user_banned", async () => {
     const { id, tokenHash } = await recovering();
     expectOk(await admin(`PUT /admin/users/${id}`, { body: { ban_duration: "1h" } }));
     const { fragment } = await follow(tokenHash, "recovery");
@@ -87,23 +87,23 @@ describe("GET /verify, implicit", () => {
     expect(fragment.has("access_token")).toBe(false);
   });
 
-  test("HEAD redeems nothing: scanners of mails send it", async () => {
+  test("redeems nothing on HEAD, which email scanners send", async () => {
     const { tokenHash } = await recovering();
     expect((await call(`HEAD /verify?type=recovery&token=${tokenHash}`)).status).toBe(405);
     const { fragment } = await follow(tokenHash, "recovery");
     expect(fragment.has("access_token")).toBe(true);
   });
 
-  test("without a token or a type: plain 400, no redirect", async () => {
+  test("returns a plain 400 without a redirect if the token or type is missing", async () => {
     expectRefusal(await call("GET /verify?type=signup"), 400, "validation_failed");
     expectRefusal(await call("GET /verify?token=x"), 400, "validation_failed");
   });
 });
 
-describe("GET /verify, of a mail that was asked for with a challenge", () => {
+describe("GET /verify in the PKCE flow", () => {
   const asked = { code_challenge: challenge, code_challenge_method: "s256" };
 
-  test("the token is marked; 303 with a code in the query, and no session yet", async () => {
+  test("redirects with 303 and a code in the query, without a session yet, for a token with the pkce_ prefix", async () => {
     const { id, tokenHash } = await recovering(asked);
     expect(tokenHash).toMatch(/^pkce_[0-9a-f]{56}$/);
     const { answer, url } = await follow(tokenHash, "recovery", "https://app.example.test/cb?keep=1");
@@ -114,7 +114,7 @@ describe("GET /verify, of a mail that was asked for with a challenge", () => {
     expect(await sql("select from auth.sessions where user_id = $1", [id])).toHaveLength(0);
   });
 
-  test("a failure is in the query and in the fragment", async () => {
+  test("reports a failure in both query and fragment", async () => {
     const { answer, url, fragment } = await follow(`pkce_${"0".repeat(56)}`, "recovery");
     expect(answer.status).toBe(303);
     expect(url?.searchParams.get("error_code")).toBe("otp_expired");
@@ -122,14 +122,17 @@ describe("GET /verify, of a mail that was asked for with a challenge", () => {
     expect(fragment.get("error_code")).toBe("otp_expired");
   });
 
-  test.each(["email", "nonsense"])("type %s: 500 without a redirect, and the token is still good", async (type) => {
-    const { tokenHash } = await recovering(asked);
-    const { answer } = await follow(tokenHash, type);
-    expectRefusal(answer, 500, "unexpected_failure");
-    expect((await follow(tokenHash, "recovery")).url?.searchParams.has("code")).toBe(true);
-  });
+  test.each(["email", "nonsense"])(
+    "returns 500 without a redirect for type %s, and keeps the token valid",
+    async (type) => {
+      const { tokenHash } = await recovering(asked);
+      const { answer } = await follow(tokenHash, type);
+      expectRefusal(answer, 500, "unexpected_failure");
+      expect((await follow(tokenHash, "recovery")).url?.searchParams.has("code")).toBe(true);
+    },
+  );
 
-  test("POST redeems it too, with a session at once", async () => {
+  test("does not prevent POST from redeeming the token, which creates a session immediately", async () => {
     const { id, email, code } = await recovering(asked);
     const answer = await call("POST /verify", { body: { type: "recovery", email, token: code } });
     expect(expectOk(answer).user.id).toBe(id);

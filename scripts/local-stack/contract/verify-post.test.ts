@@ -21,8 +21,8 @@ async function recovering() {
 
 const wrongCode = (code: string) => (code === "000000" ? "000001" : "000000");
 
-describe("POST /verify, sign-up", () => {
-  test("by the link's token: a session of method otp, and the address is confirmed", async () => {
+describe("POST /verify for a sign-up", () => {
+  test("confirms the email by the link token, with a session of method otp", async () => {
     const { id, tokenHash } = await signedUp();
     const session = sessionOf(expectOk(await verify({ type: "signup", token_hash: tokenHash })));
     expect(session.user).toMatchObject({
@@ -35,23 +35,23 @@ describe("POST /verify, sign-up", () => {
     expect(session.user.identities[0].identity_data.email_verified).toBe(true);
   });
 
-  test("by the code with the address", async () => {
+  test("accepts the code with the email", async () => {
     const { id, email, code } = await signedUp();
     const session = sessionOf(expectOk(await verify({ type: "signup", email, token: code })));
     expect(session.user.id).toBe(id);
   });
 
-  test("the address's case does not matter", async () => {
+  test("ignores the email's case", async () => {
     const { email, code } = await signedUp();
     expectOk(await verify({ type: "signup", email: email.toUpperCase(), token: code }));
   });
 
-  test("type email finds it too", async () => {
+  test("accepts type email, too", async () => {
     const { email, code } = await signedUp();
     expectOk(await verify({ type: "email", email, token: code }));
   });
 
-  test("the token is the SHA-224 of address and code", async () => {
+  test("uses the SHA-224 of email and code as the token", async () => {
     const { email, code, tokenHash } = await signedUp();
     expect(tokenHash).toBe(
       createHash("sha224")
@@ -60,13 +60,13 @@ describe("POST /verify, sign-up", () => {
     );
   });
 
-  test("type recovery does not redeem it: 403 otp_expired", async () => {
+  test("refuses type recovery with 403 otp_expired", async () => {
     const { email, code, tokenHash } = await signedUp();
     expectRefusal(await verify({ type: "recovery", token_hash: tokenHash }), 403, "otp_expired");
     expectRefusal(await verify({ type: "recovery", email, token: code }), 403, "otp_expired");
   });
 
-  test("success voids all the user's mailed tokens", async () => {
+  test("invalidates all of the user's emailed tokens on success", async () => {
     const { id, email, tokenHash } = await signedUp();
     expectOk(await call("POST /recover", { body: { email } }));
     const recovery = await nextMail(email, 1);
@@ -76,20 +76,20 @@ describe("POST /verify, sign-up", () => {
   });
 });
 
-describe("POST /verify, recovery and magic link", () => {
-  test.each(["recovery", "magiclink", "email"])("type %s redeems the token of a recovery", async (type) => {
+describe("POST /verify for recovery and magic links", () => {
+  test.each(["recovery", "magiclink", "email"])("redeems a recovery's token with type %s", async (type) => {
     const { id, tokenHash } = await recovering();
     const session = sessionOf(expectOk(await verify({ type, token_hash: tokenHash })));
     expect(session.user.id).toBe(id);
     expect(session.claims.amr).toMatchObject([{ method: "otp" }]);
   });
 
-  test("type signup does not: 403 otp_expired", async () => {
+  test("refuses type signup with 403 otp_expired", async () => {
     const { tokenHash } = await recovering();
     expectRefusal(await verify({ type: "signup", token_hash: tokenHash }), 403, "otp_expired");
   });
 
-  test("it confirms an unconfirmed address", async () => {
+  test("confirms an unconfirmed email", async () => {
     const { id, email } = await newAccount({ email_confirm: false });
     expectOk(await call("POST /recover", { body: { email } }));
     const { tokenHash } = await nextMail(email);
@@ -98,8 +98,8 @@ describe("POST /verify, recovery and magic link", () => {
   });
 });
 
-describe("POST /verify, refused", () => {
-  test("wrong, used, expired and unknown get one answer: 403 otp_expired", async () => {
+describe("POST /verify with an invalid token", () => {
+  test("gives wrong, used, expired and unknown tokens the same 403 otp_expired", async () => {
     const { email, code, tokenHash } = await recovering();
     expectRefusal(await verify({ type: "recovery", email, token: wrongCode(code) }), 403, "otp_expired");
     expectRefusal(await verify({ type: "recovery", email: newEmail(), token: code }), 403, "otp_expired");
@@ -109,7 +109,7 @@ describe("POST /verify, refused", () => {
     expectRefusal(await verify({ type: "recovery", email, token: code }), 403, "otp_expired");
   });
 
-  test("a wrong code does not use up the right one", async () => {
+  test("keeps the correct code valid after a wrong one", async () => {
     const { email, code } = await recovering();
     for (let attempt = 0; attempt < 5; attempt++) {
       expectRefusal(await verify({ type: "recovery", email, token: wrongCode(code) }), 403, "otp_expired");
@@ -117,7 +117,7 @@ describe("POST /verify, refused", () => {
     expectOk(await verify({ type: "recovery", email, token: code }));
   });
 
-  test("good for an hour, and not a minute longer", async () => {
+  test("accepts a token after 59 minutes and refuses it after 61", async () => {
     const early = await recovering();
     await ageMail(early.email, "recovery_sent_at", 3_540);
     expectOk(await verify({ type: "recovery", token_hash: early.tokenHash }));
@@ -127,7 +127,7 @@ describe("POST /verify, refused", () => {
     expectRefusal(await verify({ type: "recovery", email: late.email, token: late.code }), 403, "otp_expired");
   });
 
-  test("banned: 403 user_banned", async () => {
+  test("refuses a banned user with 403 user_banned", async () => {
     const { id, email, code, tokenHash } = await recovering();
     expectOk(await admin(`PUT /admin/users/${id}`, { body: { ban_duration: "1h" } }));
     expectRefusal(await verify({ type: "recovery", token_hash: tokenHash }), 403, "user_banned");
@@ -142,17 +142,17 @@ describe("POST /verify, refused", () => {
     [{ type: "signup", token_hash: "x", email: "a@example.test" }],
     [{ type: "signup", token_hash: "x", redirect_to: "http://localhost:3000" }],
     [{ type: "nonsense", token_hash: "x" }],
-  ])("%j: 400 validation_failed", async (body) => {
+  ])("refuses %j with 400 validation_failed", async (body) => {
     expectRefusal(await verify(body), 400, "validation_failed");
   });
 
-  test("an address that is none: 422 validation_failed", async () => {
+  test("refuses an invalid email with 422 validation_failed", async () => {
     expectRefusal(await verify({ type: "signup", token: "123456", email: "none" }), 422, "validation_failed");
   });
 });
 
-describe("redeeming at once", () => {
-  test("20 times with one token: at least one session, no error but otp_expired", async () => {
+describe("concurrent redemptions", () => {
+  test("20 with one token create at least one session, and the others get only otp_expired", async () => {
     const { id, tokenHash } = await recovering();
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => verify({ type: "recovery", token_hash: tokenHash })),

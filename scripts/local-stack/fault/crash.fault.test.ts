@@ -43,7 +43,7 @@ async function withDatabase<T>(work: (client: pg.Client) => Promise<T>): Promise
   }
 }
 
-/** Commits a row that must be there ever after. */
+/** Commits a row that must survive. */
 async function commit(note: string): Promise<void> {
   await withDatabase(async (client) => {
     await client.query("create table if not exists public.fault_notes (note text primary key)");
@@ -58,7 +58,7 @@ async function committed(): Promise<string[]> {
   return rows.map(({ note }) => note);
 }
 
-/** The way of a signed-in person through web, gateway, identity, Data API and database. */
+/** Signs in and makes a request that passes through web, gateway, identity, Data API and database. */
 async function signIn(): Promise<boolean> {
   const supabase = createClient(stack.supabase.url, stack.supabase.publishableKey, { auth: { persistSession: false } });
   const user = stack.users.find(({ role }) => role === "user");
@@ -72,7 +72,7 @@ async function signIn(): Promise<boolean> {
   return (data?.length ?? 0) > 0 && page.ok;
 }
 
-test("a newcomer sees five models, the default of each kind first", async () => {
+test("a new user sees five models, with the default of each kind first", async () => {
   const headers = { authorization: `Bearer ${stack.aiKey}` };
   const answer = await fetch(`${stack.ai}/v1/models`, { headers });
   const { data } = (await answer.json()) as { data: { id: string }[] };
@@ -85,9 +85,9 @@ test("a newcomer sees five models, the default of each kind first", async () => 
   ]);
 });
 
-describe("a service is killed", () => {
+describe("when a service is killed", () => {
   test.each(["postgres", "mail", "identity", "gateway", "provider", "functions", "web"])(
-    "%s comes back, and nothing committed is lost",
+    "%s comes back and nothing committed is lost",
     async (name) => {
       await commit(`before ${name}`);
       const pid = stack.services.find((service) => service.name === name)?.pid ?? 0;
@@ -107,8 +107,8 @@ describe("a service is killed", () => {
   );
 });
 
-describe("the runner is killed", () => {
-  test("no process is left, and the next start has what was committed", async () => {
+describe("when the runner is killed", () => {
+  test("no process is left, and the next start has the committed data", async () => {
     await commit("before the runner");
     const pids = stack.services.map(({ pid }) => pid);
     runner.child.kill("SIGKILL");
@@ -121,7 +121,7 @@ describe("the runner is killed", () => {
     expect(await signIn()).toBe(true);
   });
 
-  test("and its watchdog too: the next start ends what was left", async () => {
+  test("along with its watchdog, the next start ends the remaining processes", async () => {
     await commit("before both");
     const record = JSON.parse(readFileSync(path.join(place.dataDir, "run.json"), "utf8")) as {
       watchdog: { pid: number };
@@ -139,8 +139,8 @@ describe("the runner is killed", () => {
   });
 });
 
-describe("it is asked to stop", () => {
-  test("SIGTERM ends everything with code 0 and leaves only data", async () => {
+describe("when it is asked to stop", () => {
+  test("it ends everything on SIGTERM with code 0 and leaves only data", async () => {
     const pids = stack.services.map(({ pid }) => pid);
     runner.child.kill("SIGTERM");
     expect(await runner.ended()).toBe(0);
@@ -148,7 +148,7 @@ describe("it is asked to stop", () => {
     expect(() => readDescription(place.dataDir)).toThrow("ENOENT");
   });
 
-  test("in the middle of its start", async () => {
+  test("it ends everything even in the middle of its start", async () => {
     runner = startRunner(place.dataDir);
     await eventually("its first service", () => (/postgres +│ up/.test(runner.said()) ? true : undefined));
     runner.child.kill("SIGINT");

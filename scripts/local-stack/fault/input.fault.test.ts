@@ -41,8 +41,8 @@ function reset(dataDir: string) {
   return spawnSync(process.execPath, ["scripts/local-stack/reset.ts", "--data-dir", dataDir], { encoding: "utf8" });
 }
 
-test("a taken port is named with its owner, and the next free one used", async () => {
-  // Beyond those that systems give to outgoing connections, which could take the next one before it is used.
+test("names a taken port and its owner, and uses the next free port", async () => {
+  // Outside the range for outgoing connections, which could take the next port before it is used.
   const offset = randomInt(6_700, 10_900);
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
@@ -62,14 +62,14 @@ test("a taken port is named with its owner, and the next free one used", async (
   }
 });
 
-test("the JSON alone is on standard output, and stack.json is for its owner only", async () => {
+test("prints only the JSON on standard output, and makes stack.json readable only by its owner", async () => {
   const runner = start({ args: [...auto, ...onlyMail] });
   expect(await runner.ready()).toEqual(readDescription(place.dataDir));
   expect(statSync(path.join(place.dataDir, "stack.json")).mode & 0o777).toBe(0o600);
   expect(statSync(path.join(place.dataDir, "secrets.json")).mode & 0o777).toBe(0o600);
 });
 
-test("a second start on the same data names the first, and reset waits for its end", async () => {
+test("a second start on the same data names the first, and reset waits until it has ended", async () => {
   const first = start({ args: [...auto, ...onlyMail] });
   const { base } = await first.ready();
   const second = start({ args: [...auto, ...onlyMail] });
@@ -85,7 +85,7 @@ test("a second start on the same data names the first, and reset waits for its e
   expect(readdirSync(place.dataDir)).toEqual([]);
 });
 
-test("a service that keeps dying takes the stack down with its last words", async () => {
+test("a service that keeps crashing takes down the stack, and its last output is shown", async () => {
   const runner = start({ args: [...auto, ...onlyMail] });
   await runner.ready();
   const killed = new Set<number>();
@@ -106,11 +106,11 @@ test("a service that keeps dying takes the stack down with its last words", asyn
 test.each([
   ["a file in its place", () => path.join(place.dataDir, "file"), "in the way"],
   [
-    "a place where nothing can be made",
+    "a location that does not allow files",
     () => (existsSync("/proc/self") ? "/proc/gatehouse" : "/dev/null/gatehouse"),
     "",
   ],
-])("an unwritable data directory is named: %s", async (_, dataDirOf, reason) => {
+])("reports an unwritable data directory: %s", async (_, dataDirOf, reason) => {
   writeFileSync(path.join(place.dataDir, "file"), "");
   const runner = start({ args: auto }, dataDirOf());
   expect(await runner.ended()).toBe(1);
@@ -119,7 +119,7 @@ test.each([
   expect(runner.said()).toContain(reason);
 });
 
-test("a directory without write permission is named; root, whom no mode stops, may use it", async () => {
+test("names a directory without write permission, which only root may use", async () => {
   const dataDir = path.join(place.dataDir, "closed");
   mkdirSync(dataDir);
   chmodSync(dataDir, 0o500);
@@ -133,7 +133,7 @@ test("a directory without write permission is named; root, whom no mode stops, m
   chmodSync(dataDir, 0o700);
 });
 
-test("a half-filled environment gets one message", async () => {
+test("reports an incomplete environment in one message", async () => {
   const runner = start({
     args: ["--ports", "auto"],
     env: {
@@ -150,7 +150,7 @@ test("a half-filled environment gets one message", async () => {
   ]);
 });
 
-test("refuses --test-models on a project that it does not seed", async () => {
+test("refuses --test-models on a project that the stack does not seed", async () => {
   const runner = start({
     args: ["--ports", "auto", "--test-models"],
     env: {
@@ -164,7 +164,7 @@ test("refuses --test-models on a project that it does not seed", async () => {
   expect(runner.said()).toContain("--test-models needs the embedded stack");
 });
 
-test("a start that was cut short is taken up again; damaged data is named, and never deleted", async () => {
+test("resumes an interrupted start, and reports damaged data without ever deleting it", async () => {
   const args = [...auto, "--without", "web,gateway,functions,provider,oidc,identity,mail"];
   const cluster = path.join(place.dataDir, "postgres");
   const secrets = path.join(place.dataDir, "secrets.json");

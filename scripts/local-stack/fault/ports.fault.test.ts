@@ -27,16 +27,18 @@ afterEach(async () => {
   await place.remove();
 });
 
-/** Takes a port that was kept for a service, as another process can once the service is about to start. */
+/** Takes a port reserved for a service, as another process can once the service is about to start. */
 async function steal(held: HeldPort): Promise<void> {
   await held.handOver();
-  // It says yes to everybody, health checks included.
+  // Answers every request with success, including health checks.
   const thief = createServer((_, answer) => answer.end("ok")).listen(held.port, "127.0.0.1");
   thieves.push(thief);
   await once(thief, "listening");
 }
 
-/** Starts those services, and takes one of their ports each time that the stack has chosen them: the names in order. */
+/**
+ * Starts these services, and takes one of their ports each time the stack has chosen them, in the order of the names.
+ */
 async function startRobbed(services: readonly PortName[], stolen: readonly PortName[]) {
   const terminal = new PassThrough();
   const without = Object.keys(defaultPorts).filter((name) => !services.includes(name as PortName));
@@ -91,17 +93,20 @@ test.each<[PortName, PortName[], (description: StackDescription) => string]>([
   ["oidc", ["oidc"], ({ oidc }) => oidc],
   ["web", ["web", "notes"], ({ base }) => base],
   ["notes", ["web", "notes"], ({ satellites }) => satellites[0]?.url ?? ""],
-])("the port for %s is lost to another process, and stack.json names the next", async (name, services, addressIn) => {
+])("stack.json names the next port if another process takes the port for %s", async (name, services, addressIn) => {
   const { description, ports } = await startRobbed(services, [name]);
   expect(portOf(addressIn(description))).toBe(ports[name]);
 });
 
-test.each<PortName>(["turnstile", "functions"])("the port for %s is lost to another process", async (name) => {
-  const { description } = await startRobbed([name], [name]);
-  expect(description.services.map((service) => service.name)).toEqual([name]);
-});
+test.each<PortName>(["turnstile", "functions"])(
+  "the stack starts if another process takes the port for %s",
+  async (name) => {
+    const { description } = await startRobbed([name], [name]);
+    expect(description.services.map((service) => service.name)).toEqual([name]);
+  },
+);
 
-test("Postgres, the identity server and the gateway lose theirs in turn, and people sign in by the last addresses", async () => {
+test("Postgres, the identity server and the gateway each lose their port, and sign-in works at the final addresses", async () => {
   const names = ["postgres", "identity", "gateway"] as const;
   const { description, ports } = await startRobbed(names, names);
   const { supabase, users } = description;

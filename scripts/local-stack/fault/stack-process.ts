@@ -8,26 +8,26 @@ import type { StackDescription } from "../description.ts";
 const readyLimitMs = 60_000;
 const pollMs = 50;
 
-/** A runner started by a test, as a person would start it. */
+/** A runner that a test started as a person would. */
 export type StackProcess = {
   child: ChildProcess;
   pid: number;
-  /** Everything it said to people so far. */
+  /** Returns its output for people so far. */
   said: () => string;
-  /** Resolves with the printed JSON once it is ready. */
+  /** Resolves with the printed JSON once the stack is ready. */
   ready: () => Promise<StackDescription>;
-  /** Resolves with the exit code once it has ended; null when a signal ended it. */
+  /** Resolves with the exit code once the runner has ended; null if a signal ended it. */
   ended: () => Promise<number | null>;
 };
 
-/** A new data directory below `.local/`, and how to remove it. */
+/** Creates a data directory below `.local/`. @returns its path and how to remove it */
 export async function newDataDir(): Promise<{ dataDir: string; remove: () => Promise<void> }> {
   mkdirSync(".local", { recursive: true });
   const dataDir = await mkdtemp(path.resolve(".local/test-fault-"));
   return { dataDir, remove: () => rm(dataDir, { recursive: true, force: true }) };
 }
 
-/** Starts the runner on `dataDir` with ports of its own unless `args` say otherwise. */
+/** Starts the runner on `dataDir` with its own ports unless `args` say otherwise. */
 export function startRunner(
   dataDir: string,
   { args = ["--embedded", "--ports", "auto"], env = {} }: { args?: string[]; env?: Record<string, string> } = {},
@@ -61,12 +61,12 @@ export function startRunner(
   };
 }
 
-/** What the running stack says of itself now. */
+/** Reads the running stack's current description. */
 export function readDescription(dataDir: string): StackDescription {
   return JSON.parse(readFileSync(path.join(dataDir, "stack.json"), "utf8")) as StackDescription;
 }
 
-/** Waits until `probe` gives something, and fails with `what` when it does not in time. */
+/** Waits until `probe` returns something, and fails with `what` on a timeout. */
 export async function eventually<T>(
   what: string,
   probe: () => Promise<T | undefined> | T | undefined,
@@ -84,8 +84,8 @@ export async function eventually<T>(
 }
 
 /**
- * Processes that belong to the stack on `dataDir`: they have its path or one of its ports in their command line or
- * environment. Linux only; elsewhere those of `pids` that are alive.
+ * Returns the processes of the stack on `dataDir`: those with its path or one of its ports in their command line or
+ * environment. Linux only; elsewhere it returns those of `pids` that are alive.
  */
 export function processesOf(dataDir: string, pids: readonly number[]): number[] {
   if (!existsSync("/proc/self")) return pids.filter(isAlive);

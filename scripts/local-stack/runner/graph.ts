@@ -1,9 +1,9 @@
 import type { Step } from "./service.ts";
 
 /**
- * Runs every step as soon as those it depends on are done, side by side where they allow it. Dependencies that are
- * not among the steps count as done. The first failure rejects; what was not begun by then is not begun.
- * @throws Error when steps wait for each other in a circle
+ * Runs every step as soon as its dependencies are done, concurrently where possible. Dependencies that are not among
+ * the steps count as done. The first failure rejects, and no further step is started.
+ * @throws Error if steps depend on each other in a cycle
  */
 export async function runInOrder(steps: readonly Step[], start: (step: Step) => Promise<void>): Promise<void> {
   const byName = new Map(steps.map((step) => [step.name, step]));
@@ -34,7 +34,7 @@ export async function runInOrder(steps: readonly Step[], start: (step: Step) => 
   await Promise.all(steps.map((step) => begin(step, [])));
 }
 
-/** The services in the order in which they may be stopped: in rounds, dependants before what they depend on. */
+/** Returns the rounds in which services may be stopped: dependants before what they depend on. */
 export function stopRounds(steps: readonly Step[]): string[][] {
   const byName = new Map(steps.map((step) => [step.name, step]));
   const depths = new Map<string, number>();

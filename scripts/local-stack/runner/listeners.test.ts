@@ -21,7 +21,7 @@ async function listen(): Promise<number> {
   return typeof address === "object" && address ? address.port : 0;
 }
 
-/** A process group of its own whose leader listens, or a child of it. */
+/** Starts a separate process group in which the leader or its child listens. */
 async function listenElsewhere(script: string): Promise<{ group: number; port: number }> {
   const child = spawn(process.execPath, ["-e", script], { detached: true, stdio: ["ignore", "pipe", "ignore"] });
   children.push(child);
@@ -35,11 +35,11 @@ const listeningBelow = `require("node:child_process").spawn(process.execPath, ["
   stdio: ["ignore", "inherit", "ignore"],
 });`;
 
-test("a port's owner is who listens on it", async () => {
+test("a port's owner is the process that listens on it", async () => {
   expectOwner(await listen());
 });
 
-test("a port's owner is who has it as the local port of a connection", async () => {
+test("a port's owner may be a process with a connection from it", async () => {
   const socket = connect({ host: "127.0.0.1", port: await listen() });
   await once(socket, "connect");
   expectOwner(socket.localPort ?? 0);
@@ -54,12 +54,12 @@ function expectOwner(port: number): void {
 test.each([
   ["its leader", listening],
   ["a child of its leader", listeningBelow],
-])("a group listens by %s", async (_, script) => {
+])("recognizes that a group listens by %s", async (_, script) => {
   const { group, port } = await listenElsewhere(script);
   expect(groupListens(group, [port])).toBe(true);
 });
 
-test("a group does not listen where another process does, nor where it has only one of its two ports", async () => {
+test("a group does not count as listening on another process's port, or on only one of its two ports", async () => {
   const { group, port } = await listenElsewhere(listening);
   const { port: foreign } = await listenElsewhere(listening);
   const free = await holdFreePort();
@@ -70,7 +70,7 @@ test("a group does not listen where another process does, nor where it has only 
   expect(groupListens(group, [port, free.port])).toBe(believed);
 });
 
-test("a port that no other process is known to listen on has no owner, and its service is believed", async () => {
+test("a port without a known listener has no owner, and its service is assumed to listen", async () => {
   const { group } = await listenElsewhere(listening);
   const held = await holdFreePort();
   await held.handOver();

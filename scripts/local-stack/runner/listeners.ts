@@ -5,10 +5,10 @@ import { groupMembers } from "./processes.ts";
 type Socket = { address: string; port: number; link: string; listens: boolean };
 
 const listenState = "0A";
-/** ::1, in whichever order of bytes the machine has. */
+/** ::1, in either byte order. */
 const loopback6 = /^0{24}(01000000|00000001)$/;
 
-/** Every TCP socket of this machine as Linux's /proc lists them; none elsewhere. */
+/** Reads every TCP socket of this machine from Linux's /proc; none elsewhere. */
 function readSockets(): Socket[] {
   try {
     return ["/proc/net/tcp", "/proc/net/tcp6"]
@@ -28,7 +28,7 @@ function readSockets(): Socket[] {
   }
 }
 
-/** What the process's open files are, as far as we may see. */
+/** Lists the targets of a process's open files, as far as we may read them. */
 function openFiles(pid: number | string): string[] {
   try {
     return readdirSync(`/proc/${pid}/fd`).map((fd) => {
@@ -44,8 +44,8 @@ function openFiles(pid: number | string): string[] {
 }
 
 /**
- * The process that has a port of this machine, as a listener or as the local end of a connection: `command (pid)`, where
- * Linux's /proc lets us see it.
+ * Returns the process that has a port of this machine, as a listener or as the local end of a connection: `command
+ * (pid)`, if Linux's /proc shows it.
  */
 export function portOwner(port: number): string | undefined {
   const sockets = readSockets().filter((socket) => socket.port === port);
@@ -60,7 +60,7 @@ export function portOwner(port: number): string | undefined {
   }
 }
 
-/** A process's program and its first argument, short enough for a message. */
+/** Returns a process's program and first argument, short enough for a message. */
 function commandOf(pid: string): string {
   const [program = "", first = ""] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
   const command = `${path.basename(program)} ${first}`.trim();
@@ -68,8 +68,8 @@ function commandOf(pid: string): string {
 }
 
 /**
- * Whether it is the process group that listens on all of these ports. Assumed where /proc lists no listener on any of
- * them. What listens on ::1 alone does not count: that is how a start keeps a port.
+ * Reports whether the process group listens on all of these ports. Assumes so if /proc lists no listener on any of
+ * them. Listeners on ::1 alone do not count, since that is how a start reserves a port.
  */
 export function groupListens(group: number, ports: readonly number[]): boolean {
   const listeners = readSockets().filter(

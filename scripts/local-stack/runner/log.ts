@@ -9,7 +9,7 @@ const nameWidth = 10;
 const keptLines = 12;
 const alarming = /\b(warn(ing)?|error|fatal|panic|uncaught|exception)\b/i;
 
-/** Whether a service's line deserves the terminal: structured lines by their level, others by their words. */
+/** Reports whether a service's line belongs on the terminal: structured lines by level, others by their words. */
 export function isLoud(line: string, loud: RegExp = alarming): boolean {
   if (!line.startsWith("{")) return loud.test(line);
   try {
@@ -24,20 +24,20 @@ export function isLoud(line: string, loud: RegExp = alarming): boolean {
 export type Terminal = NodeJS.WritableStream & { isTTY?: boolean };
 
 export type Log = {
-  /** What the runner itself has to say. */
+  /** Logs a line of the runner itself. */
   say: (name: string, text: string) => void;
-  /** Reads a service's output to its end, into its log file and, where worth it, onto the terminal. */
+  /** Copies a service's output to its log file and, if important, to the terminal. */
   follow: (name: string, stream: Readable, loud?: RegExp) => void;
-  /** The last lines that a service wrote. */
+  /** Returns the last lines that a service wrote. */
   tail: (name: string) => string[];
   fileOf: (name: string) => string;
-  /** Whether services' lines go to their files only. */
+  /** Sets whether services' lines go only to their files. */
   hush: (on: boolean) => void;
 };
 
 /**
- * The stack's log: every line of a service in `directory/<service>.log` (the run before in `.log.1`), and on
- * `terminal` the runner's own lines and the services' warnings and errors, or everything when `verbose`.
+ * Creates the stack's log: every line of a service goes to `directory/<service>.log` (`.log.1` has the previous run).
+ * `terminal` shows the runner's own lines and the services' warnings and errors, or everything if `verbose`.
  */
 export function createLog(options: { directory: string; terminal: Terminal; verbose: boolean }): Log {
   const { directory, terminal, verbose } = options;
@@ -54,7 +54,7 @@ export function createLog(options: { directory: string; terminal: Terminal; verb
     try {
       renameSync(fileOf(name), `${fileOf(name)}.1`);
     } catch {
-      // There was no run before.
+      // There was no previous run.
     }
     const file = createWriteStream(fileOf(name), { mode: 0o600 });
     file.on("error", () => undefined);

@@ -3,10 +3,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { codeOf } from "../errors.ts";
 
-/** A process that stays the same one even when its pid is given to another later. */
+/** Identifies a process even if its pid is reused later. */
 export type ProcessIdentity = { pid: number; startedAt: string };
 
-/** A process group of ours: its leader, and how it wants to be stopped. */
+/** One of our process groups: its leader, and the signal to stop it. */
 export type OwnedProcess = ProcessIdentity & { name: string; stopSignal: NodeJS.Signals };
 
 type Stat = { parent: number; group: number; startTicks: number; zombie: boolean };
@@ -31,8 +31,8 @@ function bootId(): string {
 }
 
 /**
- * When the process started, in a form that no later process of this pid can have; undefined when there is none.
- * On Linux boot id and clock ticks, elsewhere what `ps` says.
+ * Returns when the process started, in a form that no later process with this pid can have; undefined if there is none.
+ * On Linux it consists of boot id and clock ticks; elsewhere it is the output of `ps`.
  */
 export function startOf(pid: number): string | undefined {
   if (process.platform === "linux") {
@@ -42,7 +42,7 @@ export function startOf(pid: number): string | undefined {
   return spawnSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" }).stdout.trim() || undefined;
 }
 
-/** Who started the shell that `pid` is, when it is one that runs a single command, and /proc tells. */
+/** Returns the process that started the shell `pid`, if the shell runs a single command and /proc shows it. */
 export function startedShellOf(pid: number): number | undefined {
   try {
     const isShell = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")[1] === "-c";
@@ -52,12 +52,12 @@ export function startedShellOf(pid: number): number | undefined {
   }
 }
 
-/** Whether exactly this process still runs. */
+/** Reports whether exactly this process is still running. */
 export function isAlive({ pid, startedAt }: ProcessIdentity): boolean {
   return startOf(pid) === startedAt;
 }
 
-/** Whether a member of the group is left, its leader or, where /proc tells, another that came after it. */
+/** Reports whether a member of the group remains: its leader or, if /proc shows it, a later process. */
 function groupIsAlive(owned: ProcessIdentity): boolean {
   if (isAlive(owned)) return true;
   if (process.platform !== "linux") return false;
@@ -69,7 +69,7 @@ function groupIsAlive(owned: ProcessIdentity): boolean {
   });
 }
 
-/** The processes of a group, where /proc tells. */
+/** Lists the processes of a group, if /proc shows them. */
 export function groupMembers(group: number): number[] {
   if (process.platform !== "linux") return [];
   return readdirSync("/proc")
@@ -77,7 +77,7 @@ export function groupMembers(group: number): number[] {
     .map(Number);
 }
 
-/** Signals a whole process group. A group that is gone already is no error. */
+/** Signals a whole process group. A group that has already ended is not an error. */
 export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
@@ -87,8 +87,8 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
 }
 
 /**
- * Ends process groups that nobody looks after any more: each gets its own stop signal, and SIGKILL once
- * `limitMs` has passed. A pid that belongs to another process by now is left alone.
+ * Ends orphaned process groups: each gets its own stop signal, and SIGKILL after `limitMs`. Ignores a pid that now
+ * belongs to another process.
  * @returns those it had to end
  */
 export async function endGroups(owned: readonly OwnedProcess[], limitMs: number): Promise<OwnedProcess[]> {

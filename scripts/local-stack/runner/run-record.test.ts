@@ -12,7 +12,7 @@ afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
 
 const take = () => takeDataDir({ dataDir, onLeftover: () => {} });
 
-test("a run holds its data directory until it says that it is over", async () => {
+test("a run keeps its data directory until it removes its record", async () => {
   const record = await take();
   record.announce("http://localhost:3000");
   expect(liveRun(dataDir)).toEqual({ pid: process.pid, url: "http://localhost:3000" });
@@ -21,7 +21,7 @@ test("a run holds its data directory until it says that it is over", async () =>
   expect(liveRun(dataDir)).toBeUndefined();
 });
 
-test("a data directory that somebody deletes meanwhile is said to be gone", async () => {
+test("reports a data directory that was deleted during the run", async () => {
   const record = await take();
   rmSync(dataDir, { recursive: true });
   expect(() => record.update([], undefined)).toThrow(`${dataDir} was deleted while the stack ran on it`);
@@ -38,7 +38,7 @@ test.each([
   `{"pid":${process.pid}}`,
   '{"pid":"x","startedAt":"y","services":[]}',
   '{"pid":1,"startedAt":"no such","services":[{"pid":1}]}',
-])("a record of %j is nobody's run, and no obstacle", async (content) => {
+])("ignores a record of %j, which names no run", async (content) => {
   const file = path.join(dataDir, "run.json");
   writeFileSync(file, content);
   expect(liveRun(dataDir)).toBeUndefined();

@@ -19,11 +19,11 @@ const contentShape = identity.extend({
 type Content = z.infer<typeof contentShape>;
 
 export type RunRecord = {
-  /** Says where the stack is found, for those who try to start a second one. */
+  /** Records the stack's URL, to be shown when someone tries to start a second one. */
   announce: (url: string) => void;
   /**
-   * Notes the processes as they are now, so that the next start can end them should this run not.
-   * @throws StackError where the data directory is gone
+   * Records the current processes, so that the next start can end them if this run does not.
+   * @throws StackError if the data directory no longer exists
    */
   update: (services: OwnedProcess[], watchdog: ProcessIdentity | undefined) => void;
   remove: () => void;
@@ -33,7 +33,7 @@ const leftoverLimitMs = 8_000;
 
 const fileIn = (dataDir: string) => path.join(dataDir, "run.json");
 
-/** What a record says; nothing where there is none, or something else is in its place. */
+/** Reads a record; undefined if it is missing or invalid. */
 function read(file: string): Content | undefined {
   try {
     return contentShape.safeParse(JSON.parse(readFileSync(file, "utf8"))).data;
@@ -43,13 +43,13 @@ function read(file: string): Content | undefined {
   }
 }
 
-/** The run that is alive on this data directory, if one is. */
+/** Returns the live run on this data directory, if there is one. */
 export function liveRun(dataDir: string): { pid: number; url: string } | undefined {
   const content = read(fileIn(dataDir));
   return content && isAlive(content) ? { pid: content.pid, url: content.url ?? "still starting" } : undefined;
 }
 
-/** Removes the record of a run that is gone, and puts it back should another start have written it just now. */
+/** Removes the record of a run that has ended, and restores it if another start has written it just now. */
 function clearRecord(dataDir: string): void {
   const aside = path.join(dataDir, `run.${process.pid}.old.json`);
   try {
@@ -64,8 +64,8 @@ function clearRecord(dataDir: string): void {
 }
 
 /**
- * Takes the data directory for this run, having ended what a run that crashed left behind.
- * @throws StackError when another run is alive on it
+ * Takes the data directory for this run, after ending what a crashed run left behind.
+ * @throws StackError if another run is using it
  */
 export async function takeDataDir(options: {
   dataDir: string;
@@ -111,7 +111,7 @@ export async function takeDataDir(options: {
     } catch (error) {
       if (codeOf(error) !== "ENOENT") throw error;
       throw new StackError(
-        `${dataDir} was deleted while the stack ran on it, and its database with it. Start it anew.`,
+        `${dataDir} was deleted while the stack ran on it, and its database with it. Restart the stack.`,
       );
     }
   };

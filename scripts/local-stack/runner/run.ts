@@ -11,23 +11,23 @@ import { startWatch } from "./watch.ts";
 export type Run = {
   /** Resolves once every step is done and every service answers. */
   start: () => Promise<void>;
-  /** Resolves once no step is under way any more, however those that began ended. */
+  /** Resolves once no step is running, whether the started ones succeeded or failed. */
   settle: () => Promise<void>;
-  /** The processes as they are now. */
+  /** Returns the current processes. */
   processes: () => OwnedProcess[];
-  /** Stops everything, dependants first. May be called more than once. */
+  /** Stops everything, dependants first. Can be called more than once. */
   stop: () => Promise<void>;
-  /** Kills everything at once. */
+  /** Kills everything immediately. */
   kill: () => void;
 };
 
-/** How long the process of a task may take to end when everything stops. */
+/** How long a task's process may take to end when everything stops. */
 const taskLimitMs = 3_000;
 
 /**
- * The stack as one run: starts the steps, restarts services that die, and leaves no process behind.
- * `onGiveUp` hears of a service that would not stay up after its start, and of a data directory that is gone, `onChange`
- * of each process that came or went.
+ * Creates the stack as one run: starts the steps, restarts services that die, and leaves no process behind. `onGiveUp`
+ * is called if a service does not stay up after its start or if the data directory is deleted, `onChange` whenever a
+ * process starts or ends.
  */
 export function createRun(options: {
   steps: readonly Step[];
@@ -47,7 +47,7 @@ export function createRun(options: {
 
   const processes = () =>
     [...supervised.values()].map((one) => one.owned()).filter((one): one is OwnedProcess => one !== undefined);
-  /** Never throws: whoever waits for a process to end has to hear of it all the same. */
+  /** Never throws: code that waits for a process to end must always continue. */
   const note = () => {
     try {
       record.update([...processes(), ...adopted.values()], watch.identity());

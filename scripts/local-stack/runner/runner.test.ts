@@ -32,7 +32,7 @@ const service = (name: string, dependsOn: string[] = []): Service => ({
   stopLimitMs: 1,
 });
 
-test("steps start after those they depend on, side by side otherwise", async () => {
+test("starts steps after their dependencies, and concurrently otherwise", async () => {
   const begun: string[] = [];
   const open = new Set<string>();
   let most = 0;
@@ -47,7 +47,7 @@ test("steps start after those they depend on, side by side otherwise", async () 
   expect(most).toBe(2);
 });
 
-test("after a failure nothing more begins", async () => {
+test("starts nothing more after a failure", async () => {
   const begun: string[] = [];
   const run = runInOrder([task("a"), task("b", ["a"])], async ({ name }) => {
     begun.push(name);
@@ -57,16 +57,16 @@ test("after a failure nothing more begins", async () => {
   expect(begun).toEqual(["a"]);
 });
 
-test("steps that wait for each other are refused", async () => {
+test("refuses steps that depend on each other in a cycle", async () => {
   await expect(runInOrder([task("a", ["b"]), task("b", ["a"])], async () => {})).rejects.toThrow("a → b → a");
 });
 
-test("services stop before what they depend on, through tasks too", () => {
+test("stops services before what they depend on, also across tasks", () => {
   const steps = [service("db"), task("migrations", ["db"]), service("api", ["migrations"]), service("mail")];
   expect(stopRounds(steps)).toEqual([["api"], ["db", "mail"]]);
 });
 
-test("deaths count for a minute", () => {
+test("counts deaths within one minute", () => {
   const now = 1_000_000;
   expect(recentDeaths([now - restartWindowMs, now - restartWindowMs + 1, now], now)).toBe(2);
 });
@@ -79,11 +79,11 @@ test.each([
   ['{"level":"warning","msg":"x"}', true],
   ['{"level":50,"msg":"x"}', true],
   ["{ not json, an error", true],
-])("%s is for the terminal: %s", (line, loud) => {
+])("shows %s on the terminal: %s", (line, loud) => {
   expect(isLoud(line)).toBe(loud);
 });
 
-test("leftovers are ended, those that ignore the signal too, and a reused pid is left alone", async () => {
+test("ends leftover processes, even those that ignore the signal, and ignores a reused pid", async () => {
   const stubborn = spawn(
     process.execPath,
     ["-e", "process.on('SIGTERM', () => {}); console.log('up'); setInterval(() => {}, 1e6)"],
@@ -103,7 +103,7 @@ test("leftovers are ended, those that ignore the signal too, and a reused pid is
   expect(isAlive(owned)).toBe(false);
 });
 
-test("a run whose data directory was deleted gives up, says so, and stops all the same", async () => {
+test("a run whose data directory was deleted gives up, says so, and still stops everything", async () => {
   const dataDir = mkdtempSync(path.join(tmpdir(), "gatehouse-run-"));
   const errors: Error[] = [];
   const lasting = { ...service("lasting"), command: process.execPath, args: ["-e", "setInterval(() => {}, 1e6)"] };

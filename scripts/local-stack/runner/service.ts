@@ -1,10 +1,10 @@
 import type { ChildProcess } from "node:child_process";
 import type { HeldPort } from "../ports.ts";
 
-/** How the runner learns that a service answers: a URL that answers 2xx, or a check that does not throw. */
+/** How the runner checks that a service answers: a URL that returns 2xx, or a check that does not throw. */
 export type HealthCheck = { url: string } | { check: () => Promise<void> };
 
-/** A process of the stack, as data. */
+/** Describes a process of the stack. */
 export type Service = {
   kind: "service";
   name: string;
@@ -12,30 +12,30 @@ export type Service = {
   args: string[];
   env: Record<string, string>;
   cwd: string;
-  /** Who it runs as, where that is not us. */
+  /** The user and group it runs as, if not ours. */
   uid?: number;
   gid?: number;
-  /** Every port that it listens on; people and tests find it on the first. */
+  /** Every port that it listens on. The first is the one for people and tests. */
   ports: readonly [HeldPort, ...HeldPort[]];
   dependsOn: string[];
   health: HealthCheck;
-  /** How long a start may take until the first good health check. */
+  /** How long a start may take until the first successful health check. */
   startLimitMs: number;
   stopSignal: NodeJS.Signals;
   /** How long it may take to stop before it is killed. */
   stopLimitMs: number;
-  /** Which of its lines are worth a place on the terminal; all of them go to its log file. */
+  /** Which of its lines are shown on the terminal. All of them go to its log file. */
   loud?: RegExp;
-  /** Runs before every start, also after a crash. */
+  /** Runs before every start, including restarts after a crash. */
   beforeStart?: () => Promise<void>;
-  /** What to try when it does not stay up. */
+  /** What to try if it does not stay up. */
   hint?: string;
 };
 
-/** Takes a child process (spawned detached) into the run: whatever happens, it does not outlive it. */
+/** Adds a child process (spawned detached) to the run, which it never outlives. */
 export type Adopt = (name: string, child: ChildProcess) => void;
 
-/** Something to do once, in its place among the services. */
+/** A one-time step between the services' starts. */
 export type Task = {
   kind: "task";
   name: string;
@@ -46,5 +46,5 @@ export type Task = {
 export type Step = Service | Task;
 
 const seconds = 1_000;
-/** How long a service of the stack may take to start and to stop, unless it says otherwise. */
+/** Default limits for starting and stopping a service. */
 export const limits = { startLimitMs: 30 * seconds, stopSignal: "SIGTERM", stopLimitMs: 8 * seconds } as const;

@@ -7,24 +7,24 @@ import type { Log } from "./log.ts";
 import { endGroups, type OwnedProcess, signalGroup, startOf } from "./processes.ts";
 import type { Service } from "./service.ts";
 
-/** A service that dies more often than this within the window takes the stack down. */
+/** A service that dies more often than this within the window stops the stack. */
 const restartLimit = 3;
 export const restartWindowMs = 60_000;
-/** How long the other processes of a group may take to end, once its leader has. */
+/** How long the other processes of a group may take to end after its leader. */
 const groupEndLimitMs = 1_000;
 
 export type Supervised = {
   service: Service;
-  /** Its process as it is now; undefined while it is down. */
+  /** Returns its current process; undefined while it is down. */
   owned: () => OwnedProcess | undefined;
   /**
-   * Resolves at the first good health check. Rejects when the service will not stay up, with PortTaken when it cannot
+   * Resolves at the first successful health check. Rejects if the service does not stay up, with PortTaken if it cannot
    * listen.
    */
   start: () => Promise<void>;
-  /** Asks it to stop, and kills it when it takes too long. */
+  /** Asks it to stop, and kills it if that takes too long. */
   stop: () => Promise<void>;
-  /** Kills it at once. */
+  /** Kills it immediately. */
   kill: () => void;
 };
 
@@ -32,11 +32,11 @@ type Deps = {
   log: Log;
   onSpawn: (owned: OwnedProcess) => void;
   onExit: (owned: OwnedProcess) => void;
-  /** Called once when a service that had started does not stay up. */
+  /** Called once if a service that had started does not stay up. */
   onGiveUp: (error: Error) => void;
 };
 
-/** How often a service that died at these times (milliseconds) did so within the window. */
+/** Returns how many of these deaths (times in milliseconds) are within the window. */
 export function recentDeaths(deathsAtMs: readonly number[], nowMs: number): number {
   return deathsAtMs.filter((at) => nowMs - at < restartWindowMs).length;
 }
@@ -100,7 +100,7 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
     }
   }
 
-  /** Starts the process, and leaves it with `started` set once it answers and is the one that listens. */
+  /** Starts the process, and sets `started` once it answers and is the one that listens. */
   async function startOnce(): Promise<void> {
     await service.beforeStart?.();
     await Promise.all(service.ports.map((one) => one.handOver()));
@@ -132,7 +132,7 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
     await sleep(100 * 2 ** recent);
   }
 
-  /** @throws PortTaken where a process that is not of the service, which has ended, has one of its ports */
+  /** @throws PortTaken if a process other than the service, which has exited, has one of its ports */
   async function refuseLostPort(group: OwnedProcess | undefined): Promise<void> {
     if (group) await endGroups([group], groupEndLimitMs);
     for (const one of service.ports) {

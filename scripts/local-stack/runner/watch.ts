@@ -5,12 +5,12 @@ import { type OwnedProcess, type ProcessIdentity, startOf } from "./processes.ts
 export type Watch = {
   add: (owned: OwnedProcess) => void;
   remove: (pid: number) => void;
-  /** The watchdog's own process. */
+  /** Returns the watchdog's own process. */
   identity: () => ProcessIdentity | undefined;
   close: () => void;
 };
 
-/** Starts the watchdog process, and another should it be killed, and tells it which processes are the stack's. */
+/** Starts the watchdog process, restarts it if it is killed, and reports the stack's processes to it. */
 export function startWatch(): Watch {
   const owned = new Map<number, OwnedProcess>();
   let closed = false;

@@ -1,8 +1,8 @@
 import { createInterface } from "node:readline";
 import { endGroups, type OwnedProcess } from "./processes.ts";
 
-// Its own process, in its own session. The runner tells it over a pipe which process groups are the stack's.
-// However the runner ends, kill -9 included, the pipe closes, and whatever is left then is ended here.
+// Runs in its own process and session. The runner reports the stack's process groups over a pipe. However the runner
+// ends, including kill -9, the pipe closes, and the remaining processes are ended here.
 
 const graceMs = 5_000;
 const owned = new Map<number, OwnedProcess>();

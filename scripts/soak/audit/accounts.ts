@@ -1,32 +1,32 @@
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** What became of opening an account that nobody had signed out of. */
+/** The result of opening an account that was never signed out. */
 export type AccountFact = {
   actor: string;
   accountId: string;
-  /** The browser acts as this account now. */
+  /** Whether the browser now acts as this account. */
   opened: boolean;
-  /** What the switch was answered. */
+  /** The answer to the switch. */
   answered: string;
-  /** Whether its session is still there, for whoever looks into it. */
+  /** Whether its session still exists; helps to investigate a failure. */
   sessionLives: boolean;
 };
 
-/** A session or app session that was ended, and whether it still does anything. */
+/** A session or app session that was ended, and whether it still works. */
 export type EndedFact = { actor: string; what: string; alive: boolean; how: string };
 
-/** Every browser still opens every account that nobody signed out of. */
+/** Checks that every browser can still open every account that wasn't signed out. */
 export function judgeAccounts(accounts: readonly AccountFact[]): Verdict {
   const failures = accounts
     .filter(({ opened }) => !opened)
     .map(
       ({ actor, accountId, answered, sessionLives }) =>
-        `${actor} cannot open ${accountId}: ${answered}; its session ${sessionLives ? "lives" : "is gone, and nobody ended it"}`,
+        `${actor} cannot open ${accountId}: ${answered}; its session ${sessionLives ? "lives" : "is gone unexpectedly"}`,
     );
   return verdict("no lost account", { figures: `${accounts.length} accounts opened`, failures });
 }
 
-/** Nothing lives on after its sign-out. */
+/** Checks that no session works after its sign-out. */
 export function judgeEnded(ended: readonly EndedFact[]): Verdict {
   const failures = ended
     .filter(({ alive }) => alive)

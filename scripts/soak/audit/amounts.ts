@@ -1,14 +1,14 @@
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** What a judge was given to judge, how much of it there was, and how much there is at least in the shortest run. */
+/** A kind of fact, how many of it there are, and the minimum in the shortest run. */
 export type Amount = { what: string; count: number; least: number; grows: boolean };
 
-/** The shortest traffic, which what grows with time is at least of. */
+/** The traffic duration that `least` refers to, for facts that grow with time. */
 export const leastOfMs = 50_000;
 
 /**
- * Of every kind of fact there was enough: a judge of nothing finds nothing. The least is a fifth to a tenth of what a quick run
- * sees on two busy cores.
+ * Checks that there are enough facts of each kind, since a check without facts finds nothing. The minimum is a fifth to
+ * a tenth of what a quick run produces on two busy cores.
  */
 export function judgeAmounts(amounts: readonly Amount[], trafficMs: number): Verdict {
   const failures: string[] = [];

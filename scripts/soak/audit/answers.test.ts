@@ -20,21 +20,21 @@ const span: Span = { kind: "postgres SIGKILL", part: "postgres", from: 9_000, un
 const judged = (change: Partial<Answered>, spans: Span[] = []) => judgeAnswers([{ ...answer, ...change }], spans).ok;
 
 describe("a failed call", () => {
-  test("answered with 500 is found, also within a fault", () => {
+  test("is found if it was answered with 500, even within a fault", () => {
     expect(judged({ status: 500 }, [span])).toBe(false);
   });
 
-  test.each([502, 503, 504])("answered with %i is found outside of every fault", (status) => {
+  test.each([502, 503, 504])("answered with %i is found outside any fault", (status) => {
     expect(judged({ status })).toBe(false);
     expect(judged({ status }, [span])).toBe(true);
   });
 
-  test("without an answer is found, unless its caller left", () => {
+  test("without an answer is found, unless the caller disconnected", () => {
     expect(judged({ status: null })).toBe(false);
     expect(judged({ status: null, left: true })).toBe(true);
   });
 
-  test("is excused until the end of the allowance after the fault, and not a moment longer", () => {
+  test("is excused until the recovery time after the fault ends, and no longer", () => {
     const at = (ms: number) => ({ startedAt: ms, endedAt: ms + 10 });
     expect(judged(at(12_000 + recoveryMs), [span])).toBe(true);
     expect(judged(at(12_000 + recoveryMs + 1), [span])).toBe(false);
@@ -42,14 +42,14 @@ describe("a failed call", () => {
     expect(judged(at(8_989), [span])).toBe(false);
   });
 
-  test("is excused by a fault of what it hangs on alone", () => {
+  test("is excused only by a fault of a part it depends on", () => {
     const functions: Span = { ...span, part: "functions" };
     expect(judged({ target: "web" }, [functions])).toBe(false);
     expect(judged({ target: "ai" }, [functions])).toBe(true);
     expect(judged({ target: "ai" }, [{ ...span, part: "identity" }])).toBe(false);
   });
 
-  test("is excused by the provider's outage where the gateway tells of that", () => {
+  test("is excused by a provider outage if the gateway answers 502 or 504", () => {
     const provider: Span = { ...span, part: "provider" };
     expect(judged({ target: "ai", status: 502 }, [provider])).toBe(true);
     expect(judged({ target: "ai", status: 504 }, [provider])).toBe(true);
@@ -58,24 +58,24 @@ describe("a failed call", () => {
     expect(judged({ target: "web", status: 502 }, [provider])).toBe(false);
   });
 
-  test("that was asked for may fail, but not by a 500", () => {
+  test("that was requested on purpose may fail, but not with 500", () => {
     expect(judged({ target: "ai", status: 502, asked: true })).toBe(true);
     expect(judged({ target: "ai", status: 500, asked: true })).toBe(false);
   });
 });
 
-test("what went well is no failure", () => {
+test("does not count answers below 500 as failures", () => {
   for (const status of [200, 303, 401, 409, 429]) expect(judged({ status })).toBe(true);
 });
 
-test("a finding fails, and so does a fault that was never over", () => {
+test("fails on a finding and on a fault that never ended", () => {
   expect(judgeFindings([]).ok).toBe(true);
   expect(judgeFindings([{ at: 0, actor: "browser 1", text: "odd" }]).ok).toBe(false);
   expect(judgeFaults([span], []).ok).toBe(true);
   expect(judgeFaults([{ ...span, until: null }], []).ok).toBe(false);
 });
 
-test("a fault that was planned and did not happen fails", () => {
+test("fails if a planned fault did not happen", () => {
   const planned: PlannedFault[] = [
     { kind: "postgres SIGKILL", atMs: 1_000, forMs: 0 },
     { kind: "slow disk", atMs: 2_000, forMs: 1_000 },
@@ -91,7 +91,7 @@ describe("slowness", () => {
   const judgedAll = (answers: Answered[], spans: Span[]) => judgeAnswers(answers, spans).ok;
   const many = (count: number) => Array.from({ length: count }, () => answer);
 
-  test("excuses a few that are refused with a reason, and no more", () => {
+  test("excuses a few 503s with an error code, and no more", () => {
     expect(judgedAll(many(mostOfSlowness), [slow])).toBe(true);
     expect(judgedAll(many(mostOfSlowness + 1), [slow])).toBe(false);
     expect(judgedAll(many(mostOfSlowness + 1), [slow, span])).toBe(true);
@@ -109,7 +109,7 @@ describe("slowness", () => {
   });
 });
 
-test("answers that a key was used are told of", () => {
+test("reports how many answers said idempotency_key_used", () => {
   expect(judgeAnswers([{ ...answer, status: 409, code: "idempotency_key_used" }], []).figures).toContain(
     "1 told idempotency_key_used",
   );

@@ -9,16 +9,16 @@ const named = ({ target, what, status, code, requestId, startedAt, actor }: Answ
 const failed = ({ status, left }: Answered) => (status === null ? !left : status >= 500);
 
 /**
- * Of each slow spell so many may be refused by 503, named as an outage of what is slow. Six runs with 16 such spells had none that
- * a fault beside did not explain; a machine that is busy with other work may have a few.
+ * How many requests may be refused with a 503 and an error code per slow fault. In six runs with 16 slow faults,
+ * another fault explained every 503; a machine that is busy with other work may see a few more.
  */
 export const mostOfSlowness = 5;
 
-/** Which of the failures no fault excuses: slowness alone does so for few, and each of these with its reason. */
+/** Returns the failures that no fault excuses. A slow fault excuses only a few, and only those with an error code. */
 function unexcusedOf(failures: readonly Answered[], spans: readonly Span[]): Answered[] {
   const slowed = new Map<Span, number>();
   return failures.filter((answer) => {
-    // A 500 is a defect, whatever was down: an outage is told by 503, 502 or 504.
+    // A 500 is always a defect: outages are answered with 503, 502 or 504.
     if (answer.status === 500) return true;
     const over = spansOver(answer, spans);
     if (over.some((span) => !isSlowness(span))) return false;
@@ -29,7 +29,7 @@ function unexcusedOf(failures: readonly Answered[], spans: readonly Span[]): Ans
   });
 }
 
-/** Nobody was failed but while something was down that the call hangs on, or had just come back; and then not by a 500. */
+/** Checks that calls failed only while a part they depend on was down or had just recovered, and never with a 500. */
 export function judgeAnswers(answers: readonly Answered[], spans: readonly Span[]): Verdict {
   const failures = answers.filter((answer) => failed(answer) && !(answer.asked && answer.status !== 500));
   const unexcused = unexcusedOf(failures, spans);
@@ -42,7 +42,7 @@ export function judgeAnswers(answers: readonly Answered[], spans: readonly Span[
   });
 }
 
-/** What clients saw that they should not have seen at any time. */
+/** Checks that clients saw nothing that must never happen. */
 export function judgeFindings(findings: readonly Finding[]): Verdict {
   return verdict("clients saw nothing odd", {
     figures: `${findings.length} findings`,
@@ -50,7 +50,7 @@ export function judgeFindings(findings: readonly Finding[]): Verdict {
   });
 }
 
-/** Every fault that was planned happened, and came to its end. */
+/** Checks that every planned fault happened and ended. */
 export function judgeFaults(spans: readonly Span[], planned: readonly PlannedFault[]): Verdict {
   const failures = [
     ...spans

@@ -34,20 +34,19 @@ export type Audited = {
   sampler: Sampler;
   /** Faults that should have happened. */
   planned: readonly PlannedFault[];
-  /** How long there was traffic. */
   trafficMs: number;
 };
 
-/** A hung provider call that is not streamed ends after 140 s; then the sweeper's 45 s and 15 s, and some slack. */
+/** A hung provider call without streaming ends after 140 s; add the sweeper's 45 s and 15 s, and some slack. */
 const settleLimitMs = 215_000;
 const logged = ["functions", "web", "identity", "gateway", "notes", "postgres", "provider", "pgbouncer", "balancer"];
 
-/** Judges everything once the traffic has ended. A fact that cannot be had is a failure of its check. */
+/** Runs every check once traffic has ended. A check whose facts can't be collected fails. */
 export async function audit(audited: Audited): Promise<Verdict[]> {
   const { stack, world, traffic, journal, spans, truth, sampler, planned, trafficMs } = audited;
   const verdicts: Verdict[] = [];
   const amounts: Amount[] = [];
-  /** The least is of 50 s. */
+  /** The minimum is for 50 s. */
   const grows = (what: string, count: number, least: number) => amounts.push({ what, count, least, grows: true });
   const stays = (what: string, count: number, least: number) => amounts.push({ what, count, least, grows: false });
   async function check(name: string, judge: () => Promise<Verdict | Verdict[]>): Promise<void> {
@@ -68,7 +67,7 @@ export async function audit(audited: Audited): Promise<Verdict[]> {
     grows("runs with the provider's counts", runs.filter(({ usageSource }) => usageSource === "provider").length, 30);
     grows("provider calls", calls.length, 60);
     const attempts = traffic.asks.flatMap((ask) => ask.attempts);
-    grows("answers that tell of their run", attempts.filter(({ told }) => told !== null).length, 50);
+    grows("answers that name their run", attempts.filter(({ told }) => told !== null).length, 50);
     grows("idempotency keys", traffic.asks.filter(({ idempotencyKey }) => idempotencyKey !== null).length, 50);
     return judgeCharges({ runs, calls, asks: traffic.asks, spans });
   });

@@ -5,7 +5,7 @@ import type { ProviderCall } from "../truth.ts";
 import { type ChargeFacts, judgeBooks, judgeCharges, judgeReports } from "./charges.ts";
 import type { BookFact, RunFact } from "./facts.ts";
 
-// 100 tokens in and 50 out cost (100 × 0.15 + 50 × 0.6) ÷ 1,000,000 = 0.000045; × 10,000 × 1.2 = 0.54 credits.
+// 100 input and 50 output tokens cost (100 × 0.15 + 50 × 0.6) ÷ 1,000,000 = 0.000045; × 10,000 × 1.2 = 0.54 credits.
 const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", output: "0.6" }];
 const run: RunFact = {
   id: "run-1",
@@ -64,22 +64,22 @@ const swept: Partial<RunFact> = {
 };
 const lostAnswer: Ask = { ...ask, attempts: [{ ...attempt, status: null, told: null }] };
 
-/** The checks that fail. */
+/** Returns the names of the checks that fail. */
 function failing(facts: Partial<ChargeFacts>): string[] {
   return judgeCharges({ runs: [run], calls: [call], asks: [ask], spans: [], ...facts })
     .filter(({ ok }) => !ok)
     .map(({ check }) => check);
 }
 
-test("what was used once, charged once and told as it was is well", () => {
+test("passes if usage is charged once and reported as charged", () => {
   expect(failing({})).toEqual([]);
 });
 
-describe("a lost charge is found where", () => {
+describe("a lost charge is found if", () => {
   test("a provider call is in no run", () => {
     expect(failing({ runs: [], asks: [] })).toEqual(["no lost charge"]);
   });
-  test("a call that came whole cost nothing", () => {
+  test("a call that was answered in full cost nothing", () => {
     const free = {
       ...run,
       usageSource: "unavailable",
@@ -90,14 +90,14 @@ describe("a lost charge is found where", () => {
     } as const;
     expect(failing({ runs: [free], asks: [] })).toEqual(["no lost charge"]);
   });
-  test("a run was swept, and nobody had killed the functions", () => {
+  test("a run was swept and the functions had not been killed", () => {
     expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer] })).toEqual(["no lost charge"]);
   });
-  test("a run was swept that began after they were killed", () => {
+  test("a swept run began after the functions were killed", () => {
     const later = { ...run, ...swept, createdAt: 1_600 };
     expect(failing({ runs: [later], asks: [lostAnswer], spans: [kill] })).toEqual(["no lost charge"]);
   });
-  test("the functions were told to end, and not killed", () => {
+  test("the functions were asked to stop, not killed", () => {
     const told = { ...kill, killed: false };
     expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer], spans: [told] })).toEqual(["no lost charge"]);
   });
@@ -108,35 +108,35 @@ describe("a lost charge is found where", () => {
     const off = { ...run, costUsd: "0.000045000001" };
     expect(failing({ runs: [off], asks: [] })).toEqual(["charges are the provider's truth"]);
   });
-  test("the ledger has not taken it", () => {
+  test("the ledger has no entry for the run", () => {
     expect(failing({ runs: [{ ...run, charged: "0", entries: 0 }] })).toEqual(["ledger is runs"]);
   });
 });
 
-describe("a run that was left open without a provider call", () => {
+describe("a run left open without a provider call", () => {
   const orphan = { ...run, ...swept, id: "run-2", requestId: "request-2", idempotencyKey: null };
   const ended: Span = { ...kill, kind: "postgres SIGKILL", part: "postgres" };
 
-  test("is found, where nobody had killed the functions in its time", () => {
+  test("is found unless the functions were killed during it", () => {
     expect(failing({ runs: [run, orphan] })).toEqual(["no lost charge"]);
     expect(failing({ runs: [run, orphan], spans: [kill] })).toEqual([]);
-    // Asked for before their end, and opened before they answer again.
+    // Requested before the functions ended, and opened before they answer again.
     expect(failing({ runs: [run, { ...orphan, createdAt: 1_800 }], spans: [kill] })).toEqual([]);
     expect(failing({ runs: [run, { ...orphan, createdAt: 1_801 }], spans: [kill] })).toEqual(["no lost charge"]);
   });
 
-  test("is what Postgres had no time to tell of, as it ended, and not otherwise", () => {
+  test("is excused if Postgres ended as it opened, and not otherwise", () => {
     expect(failing({ runs: [run, orphan], spans: [ended] })).toEqual([]);
     expect(failing({ runs: [run, { ...orphan, createdAt: 3_301 }], spans: [ended] })).toEqual(["no lost charge"]);
     expect(failing({ runs: [run, orphan], spans: [{ ...ended, kind: "slow disk" }] })).toEqual(["no lost charge"]);
   });
 });
 
-test("a run whose functions were killed in its middle is no lost charge: it says that it is not known", () => {
+test("a swept run whose functions were killed midway is not a lost charge", () => {
   expect(failing({ runs: [{ ...run, ...swept }], spans: [kill] })).toEqual([]);
 });
 
-test("a client that left is charged by a guess, and one that did not is not", () => {
+test("allows an estimated charge only if the client disconnected", () => {
   const guessed = { ...run, status: "cancelled", usageSource: "estimated_partial" } as const;
   expect(failing({ runs: [guessed], asks: [{ ...ask, attempts: [{ ...attempt, told: null, left: true }] }] })).toEqual(
     [],
@@ -145,29 +145,29 @@ test("a client that left is charged by a guess, and one that did not is not", ()
   expect(failing({ runs: [{ ...guessed, reservedUsd: "0.000044" }], asks: [lostAnswer] })).toEqual(["ledger is runs"]);
 });
 
-describe("a double charge is found where", () => {
+describe("a double charge is found if", () => {
   const second = { ...run, id: "run-2", requestId: "request-2" };
   const again = { ...attempt, requestId: "request-2", told: null };
   const twice = { ...ask, attempts: [attempt, again] };
 
-  test("a key was worked for twice", () => {
+  test("the provider worked twice for a key", () => {
     expect(
       failing({ runs: [run, second], calls: [call, { ...call, call: 2, requestId: "request-2" }], asks: [twice] }),
     ).toEqual(["no double charge"]);
   });
-  test("a key was charged twice for one piece of work", () => {
+  test("a key was charged twice though the provider worked once", () => {
     const free = { ...second, usageSource: "estimated_partial" } as const;
     expect(failing({ runs: [run, free], asks: [twice] })).toEqual(["no double charge"]);
   });
-  test("the ledger took it twice", () => {
+  test("the ledger charged a run twice", () => {
     expect(failing({ runs: [{ ...run, charged: "1.08", entries: 2 }] })).toEqual(["ledger is runs"]);
   });
-  test("two runs are of one request", () => {
+  test("two runs have the same request", () => {
     expect(failing({ runs: [run, { ...second, requestId: "request-1" }] })).toContain("no lost charge");
   });
 });
 
-test("an answer that tells of another charge, or of a run that there is not, is found", () => {
+test("finds answers that report another charge or a run that doesn't exist", () => {
   const telling = (told: Attempt["told"]) => failing({ asks: [{ ...ask, attempts: [{ ...attempt, told }] }] });
   const said = { runId: "run-1", billedCredits: "0.54", costUsd: "0.000045", usageSource: "provider" };
   expect(telling({ ...said, billedCredits: "0.55" })).toEqual(["answers tell what was charged"]);
@@ -187,15 +187,14 @@ describe("books", () => {
   };
   const judged = (change: Partial<BookFact>) => judgeBooks([{ ...books, ...change }]).map(({ ok }) => ok);
 
-  test("that agree are well", () => expect(judged({})).toEqual([true, true]));
-  test("with a run that is still open are not", () => expect(judged({ openRuns: 1 })).toEqual([false, true]));
-  test("with a reservation are not", () => expect(judged({ reserved: "0.00000001" })).toEqual([false, true]));
-  test("with a ledger apart from the balance are not", () =>
-    expect(judged({ ledger: "99.46000001" })).toEqual([true, false]));
-  test("with runs apart from the ledger are not", () => expect(judged({ billed: "0.55" })).toEqual([true, false]));
+  test("pass if they agree", () => expect(judged({})).toEqual([true, true]));
+  test("fail if a run is still open", () => expect(judged({ openRuns: 1 })).toEqual([false, true]));
+  test("fail if credits are still reserved", () => expect(judged({ reserved: "0.00000001" })).toEqual([false, true]));
+  test("fail if ledger and balance differ", () => expect(judged({ ledger: "99.46000001" })).toEqual([true, false]));
+  test("fail if runs and ledger differ", () => expect(judged({ billed: "0.55" })).toEqual([true, false]));
 });
 
-test("a report that leaves out a run, or a digit, is found", () => {
+test("finds a report that omits a run or is off by a digit", () => {
   const runs = { requests: 2, costUsd: "0.000090000000", billedCredits: "1.08000000" };
   const judged = (said: object) => judgeReports([{ where: "/v1/usage", said: { ...runs, ...said }, runs }]).ok;
   expect(judged({ costUsd: "0.00009" })).toBe(true);

@@ -13,7 +13,7 @@ export type ChargeFacts = {
   spans: readonly Span[];
 };
 
-/** How long the gateway waits to hear that a run is open. */
+/** How long the gateway waits for confirmation that a run is open. */
 const openingMs = 1_500;
 const same = (one: string, other: string) => digits(one) === digits(other);
 const digits = (amount: string) => formatDecimal(parseDecimal(amount));
@@ -22,7 +22,10 @@ const usedAnything = ({ usage }: ProviderCall) => usage.input + usage.output > 0
 const cameWhole = ({ status, aborted, usageReported, endedAt }: ProviderCall) =>
   status === 200 && !aborted && usageReported && endedAt !== null;
 
-/** Whether the functions were killed while a run was open: its outcome died with them, and the sweeper closed it. */
+/**
+ * Returns whether the functions were killed while a run was open, so that its outcome was lost and the sweeper closed
+ * it.
+ */
 function diedWithFunctions(run: RunFact, spans: readonly Span[]): boolean {
   return (
     run.swept &&
@@ -33,7 +36,7 @@ function diedWithFunctions(run: RunFact, spans: readonly Span[]): boolean {
   );
 }
 
-/** Whether functions that were killed had asked for a run which Postgres was still to open: they alone could have. */
+/** Returns whether killed functions could have requested a run that Postgres opened only after they had ended. */
 function askedByKilledFunctions({ createdAt }: RunFact, spans: readonly Span[]): boolean {
   return spans.some(
     ({ part, killed, from, until }) =>
@@ -44,7 +47,7 @@ function askedByKilledFunctions({ createdAt }: RunFact, spans: readonly Span[]):
   );
 }
 
-/** Whether Postgres ended when a run was opened: that it was may then be news which never came. */
+/** Returns whether Postgres ended as it opened a run, so that its confirmation may never have arrived. */
 function openedAsPostgresEnded({ createdAt }: RunFact, spans: readonly Span[]): boolean {
   return spans.some(
     ({ kind, from, until }) =>
@@ -54,16 +57,18 @@ function openedAsPostgresEnded({ createdAt }: RunFact, spans: readonly Span[]): 
   );
 }
 
-/** Whether nothing was charged that was not used, nothing was used that was not charged, and nothing twice. */
+/** Checks that all usage was charged, only usage was charged, and nothing was charged twice. */
 export function judgeCharges({ calls: seen, ...others }: ChargeFacts): Verdict[] {
-  // Providers get the run's id. Releases up to 0.1.0 sent the client's request id.
+  // Providers receive the run's id. Releases up to 0.1.0 sent the client's request id.
   const requestOf = new Map(others.runs.map(({ id, requestId }) => [id, requestId]));
   const calls = seen.map((call) => ({ ...call, requestId: requestOf.get(call.requestId ?? "") ?? call.requestId }));
   const facts: ChargeFacts = { ...others, calls };
   return [judgeTruth(facts), judgeLost(facts), judgeDouble(facts), judgeTold(facts), judgeLedger(facts)];
 }
 
-/** A run that says its counts are the provider's has the provider's counts, at the price of these. */
+/**
+ * Checks that a run with `usageSource` "provider" has the provider's token counts and the cost that follows from them.
+ */
 function judgeTruth({ runs, calls }: ChargeFacts): Verdict {
   const failures: string[] = [];
   const of = Map.groupBy(calls, ({ requestId }) => requestId ?? "");
@@ -94,7 +99,7 @@ function judgeTruth({ runs, calls }: ChargeFacts): Verdict {
   });
 }
 
-/** What a provider was used for is in a run, and was charged; but where the functions were killed in the middle. */
+/** Checks that each provider call belongs to one run and was charged, unless the functions were killed midway. */
 function judgeLost({ runs, calls, spans, asks }: ChargeFacts): Verdict {
   const failures: string[] = [];
   const byRequest = Map.groupBy(runs, ({ requestId }) => requestId);
@@ -129,7 +134,10 @@ function judgeLost({ runs, calls, spans, asks }: ChargeFacts): Verdict {
   return verdict("no lost charge", { figures, failures });
 }
 
-/** Whether the client did not wait for the end: then a guess is right, or a later call of a tool loop was not counted. */
+/**
+ * Returns whether the client didn't wait for the end. If so, an estimate is correct, or a later call of a tool loop
+ * wasn't counted.
+ */
 function wasLeft(run: RunFact, attempt: Attempt | undefined): boolean {
   return run.status !== "succeeded" && (attempt === undefined || attempt.left || attempt.told === null);
 }
@@ -138,7 +146,9 @@ function attemptsOf(asks: readonly Ask[]): Map<string, Attempt> {
   return new Map(asks.flatMap(({ attempts }) => attempts.map((attempt) => [attempt.requestId, attempt] as const)));
 }
 
-/** Each idempotency key was worked for and charged at most once. */
+/**
+ * Checks that the provider worked at most once for each idempotency key, and that each key was charged at most once.
+ */
 function judgeDouble({ runs, calls, asks }: ChargeFacts): Verdict {
   const failures: string[] = [];
   const used = new Set(calls.filter(usedAnything).map(({ requestId }) => requestId));
@@ -161,7 +171,7 @@ function judgeDouble({ runs, calls, asks }: ChargeFacts): Verdict {
   return verdict("no double charge", { figures: `${keys} idempotency keys, ${retried} tried again`, failures });
 }
 
-/** What an answer said of its run is what was charged. */
+/** Checks that each answer reported what its run was charged. */
 function judgeTold({ runs, asks, spans }: ChargeFacts): Verdict {
   const failures: string[] = [];
   const byId = new Map(runs.map((run) => [run.id, run]));
@@ -171,19 +181,21 @@ function judgeTold({ runs, asks, spans }: ChargeFacts): Verdict {
       if (!said) continue;
       told += 1;
       const run = byId.get(said.runId);
-      if (!run) failures.push(`the answer to ${requestId} tells of run ${said.runId}, which there is not`);
+      if (!run) failures.push(`the answer to ${requestId} names run ${said.runId}, which does not exist`);
       else if (diedWithFunctions(run, spans)) continue;
       else if (!same(run.billedCredits, said.billedCredits)) {
-        failures.push(`run ${run.id} bills ${run.billedCredits}, its client was told ${said.billedCredits}`);
+        failures.push(`run ${run.id} bills ${run.billedCredits}, but its answer states ${said.billedCredits}`);
       } else if (said.costUsd !== null && !same(run.costUsd, said.costUsd)) {
-        failures.push(`run ${run.id} cost ${run.costUsd}, its client was told ${said.costUsd}`);
+        failures.push(`run ${run.id} cost ${run.costUsd}, but its answer states ${said.costUsd}`);
       }
     }
   }
   return verdict("answers tell what was charged", { figures: `${told} answers`, failures });
 }
 
-/** The ledger took for each run what the run bills, at once; a guess is never beyond its reservation. */
+/**
+ * Checks that the ledger charged each run once with what the run bills, and that no estimate exceeds its reservation.
+ */
 function judgeLedger({ runs }: ChargeFacts): Verdict {
   const failures: string[] = [];
   for (const run of runs) {
@@ -199,7 +211,7 @@ function judgeLedger({ runs }: ChargeFacts): Verdict {
   return verdict("ledger is runs", { figures: `${runs.length} runs`, failures });
 }
 
-/** Balance, ledger and runs of each workspace agree; nothing is open or reserved any more. */
+/** Checks that balance, ledger and runs of each workspace agree, and that nothing is still open or reserved. */
 export function judgeBooks(books: readonly BookFact[]): Verdict[] {
   const stuck = books.flatMap(({ tenant, openRuns, reserved }) => [
     ...(openRuns > 0 ? [`${openRuns} runs of ${tenant} are open: select * from ai.runs where status = 'running'`] : []),
@@ -226,10 +238,12 @@ function subtract(one: string, other: string): string {
   return formatDecimal({ units: at(a) - at(b), scale });
 }
 
-/** Every report tells of the same runs, to the last digit. */
+/** Checks that every report covers the same runs, to the last digit. */
 export function judgeReports(reports: readonly { where: string; said: Totals; runs: Totals }[]): Verdict {
   const failures = reports.flatMap(({ where, said, runs }) => [
-    ...(said.requests === runs.requests ? [] : [`${where} tells of ${said.requests} requests, of ${runs.requests}`]),
+    ...(said.requests === runs.requests
+      ? []
+      : [`${where} counts ${said.requests} requests, the runs ${runs.requests}`]),
     ...(same(said.costUsd, runs.costUsd) ? [] : [`${where} says USD ${said.costUsd}, the runs ${runs.costUsd}`]),
     ...(same(said.billedCredits, runs.billedCredits)
       ? []

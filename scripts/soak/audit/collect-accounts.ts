@@ -6,7 +6,7 @@ import type { World } from "../world.ts";
 import type { AccountFact, EndedFact } from "./accounts.ts";
 import { query } from "./collect.ts";
 
-/** Of many that ended, the last so many are asked over HTTP; in the database all are looked up. */
+/** Only this many of the last ended sessions are checked over HTTP; the database is checked for all of them. */
 const mostAsked = 60;
 
 async function livingSessions(world: World, ids: readonly string[]): Promise<Set<string>> {
@@ -17,7 +17,7 @@ async function livingSessions(world: World, ids: readonly string[]): Promise<Set
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Opens every account that nobody signed out of, in its own browser. */
+/** Opens every account that wasn't signed out, in its own browser. */
 export async function openAccounts(world: World, households: readonly Household[]): Promise<AccountFact[]> {
   const facts: AccountFact[] = [];
   for (const { name: actor, browser, people, standings, sessionIds, reconcile } of households) {
@@ -34,7 +34,7 @@ export async function openAccounts(world: World, households: readonly Household[
   return facts;
 }
 
-/** Looks for life in what was ended: in the database, by its own token, and by introspection. */
+/** Checks whether ended sessions still work: in the database, with their own tokens, and by introspection. */
 export async function probeEnded(
   world: World,
   { households, visitors }: { households: readonly Household[]; visitors: readonly Visitor[] },

@@ -9,14 +9,14 @@ import { serversOf, type World } from "../world.ts";
 import { query } from "./collect.ts";
 import type { LimitFact, SweeperFact } from "./scale.ts";
 
-/** Calls at once, for each that the limit allows. */
+/** Concurrent calls for each one that the limit allows. */
 const calls = 3;
 const requestsPerMinute = 10;
-/** Seconds of a minute that are left to send the calls in, which must not meet two windows. */
+/** Seconds that must be left of the minute, so that all calls fall into one rate-limit window. */
 const safeSeconds = 20;
 const secondSweepLimit = "2s";
 
-/** Sends wrong passwords for one account from one address, all at once and by turns to each web server. */
+/** Sends concurrent wrong passwords for one account from one address, alternating between the web servers. */
 export async function probePasswordLimit(world: World): Promise<LimitFact> {
   const rows = await query<{ attempts: number }>(world, {
     sql: "select attempts from private.attempt_limits() where action = 'password' and scope = 'pair'",
@@ -35,7 +35,7 @@ export async function probePasswordLimit(world: World): Promise<LimitFact> {
   return countOf({ what: "passwords of an account", limit, admittedAs: 400 }, statuses);
 }
 
-/** Calls the gateway with a limited key, all at once and by turns on each of its processes. */
+/** Sends concurrent calls with a rate-limited key, alternating between the gateway's processes. */
 export async function probeRequestLimit(world: World): Promise<LimitFact> {
   const { text: key, lookup, hash } = await createAiKey();
   const { workspaceId, owner } = world.payer;
@@ -73,7 +73,7 @@ function countOf(
   return { what, limit, admitted, refused, failed: statuses.length - admitted - refused };
 }
 
-/** Sweeps by each function while another sweep of it is under way; the second comes through the pooler. */
+/** Calls each sweep function while another sweep is running; the second call goes through the pooler. */
 export async function probeSweepers(world: World): Promise<SweeperFact[]> {
   const first = new pg.Client({ connectionString: world.stack.supabase.dbUrl });
   const pooled = new URL(world.stack.supabase.dbUrl);
@@ -85,7 +85,7 @@ export async function probeSweepers(world: World): Promise<SweeperFact[]> {
     for (const { schema, name } of Object.values(upkeepFunctions)) {
       const call = `select ${schema}.${name}()`;
       await first.query("begin");
-      // A server may be sweeping just now.
+      // A server may be sweeping at this moment.
       let isGuarded = false;
       for (let tries = 0; tries < 20 && !isGuarded; tries += 1) {
         await first.query(call);

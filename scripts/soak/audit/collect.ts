@@ -4,7 +4,7 @@ import { grantedCredits, type Tenant, type World } from "../world.ts";
 import type { BookFact, RunFact, Totals } from "./facts.ts";
 import type { KeptRecord } from "./imports.ts";
 
-/** One statement on the soak's database, on a connection of its own. */
+/** Runs one statement on the soak's database, on its own connection. */
 export async function query<Row extends pg.QueryResultRow>(
   world: World,
   { sql, values }: { sql: string; values: unknown[] },
@@ -22,7 +22,7 @@ export async function query<Row extends pg.QueryResultRow>(
 const tenantsOf = ({ payer, partner }: World) => [payer, partner];
 const idsOf = (world: World) => tenantsOf(world).map(({ workspaceId }) => workspaceId);
 
-/** Waits for the last settlement, and for the sweeper where something died. @returns how many runs are open after that */
+/** Waits for the last settlement, and for the sweeper if something was killed. @returns how many runs are still open */
 export async function waitUntilSettled(world: World, { limitMs }: { limitMs: number }): Promise<number> {
   const deadline = Date.now() + limitMs;
   for (;;) {
@@ -80,7 +80,7 @@ export async function readBooks(world: World): Promise<BookFact[]> {
   );
 }
 
-/** What the runs of a workspace add up to, by SQL alone. */
+/** Returns the totals of a workspace's runs, computed in SQL only. */
 async function totalsOf(world: World, { workspaceId }: Tenant): Promise<Totals> {
   const [row] = await query<Totals>(world, {
     sql: `select count(*)::int as requests, coalesce(sum(cost_usd), 0)::text as "costUsd",
@@ -92,7 +92,9 @@ async function totalsOf(world: World, { workspaceId }: Tenant): Promise<Totals> 
   return row;
 }
 
-/** What the gateway reports of each workspace: of the partner by its app, of the payer by its key. */
+/**
+ * Returns what the gateway reports for each workspace: for the partner through its app, for the payer through its key.
+ */
 export async function readReports(world: World): Promise<{ where: string; said: Totals; runs: Totals }[]> {
   const ask = async (path: string, { key, workspaceId }: Tenant) => {
     const response = await fetch(`${world.stack.ai}/v1${path}`, {
@@ -131,7 +133,7 @@ const amountsOf = (json: string, name: string) =>
   [...json.matchAll(new RegExp(`"${name}":\\s*(-?[\\d.]+)`, "g"))].map(([, digits = "0"]) => digits);
 const firstOf = (json: string, name: string) => amountsOf(json, name)[0] ?? "0";
 
-/** The sum of a member's amounts as their digits stand, to 12 decimals, through no float. */
+/** Sums a member's amounts from their digits, to 12 decimals, without floats. */
 function sumOf(json: string, name: string): string {
   const scale = 12;
   const units = amountsOf(json, name).reduce((sum, digits) => {

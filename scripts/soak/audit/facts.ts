@@ -1,4 +1,4 @@
-/** A run as the database has it. Amounts are exact decimals. */
+/** A run as stored in the database. Amounts are exact decimals. */
 export type RunFact = {
   id: string;
   tenant: string;
@@ -21,12 +21,12 @@ export type RunFact = {
   reservedUsd: string;
   creditsPerUsd: string;
   prices: { min_input_tokens: number; input: string; cached_input?: string; output: string }[];
-  /** What the ledger has taken for it in all, and in how many entries. */
+  /** The total that the ledger charged for the run, and in how many entries. */
   charged: string;
   entries: number;
 };
 
-/** A workspace's books. */
+/** The credit totals of a workspace. */
 export type BookFact = {
   tenant: string;
   granted: string;
@@ -37,5 +37,5 @@ export type BookFact = {
   openRuns: number;
 };
 
-/** Totals of runs as somebody reports them. */
+/** Totals of runs, as reported by one source. */
 export type Totals = { requests: number; costUsd: string; billedCredits: string };

@@ -2,12 +2,14 @@ import { formatDecimal, parseDecimal } from "../../../supabase/functions/_shared
 import type { ReportedCost, ReportedInvoice } from "../traffic/importer.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** Imported records as the database has them. */
+/** An imported record as stored in the database. */
 export type KeptRecord = { id: string; amountUsd: string };
 
 const same = (one: string, other: string) => formatDecimal(parseDecimal(one)) === formatDecimal(parseDecimal(other));
 
-/** Each cost is kept once, as its newest answered observation has it, and each invoice once, as it was first reported. */
+/**
+ * Checks that each cost is stored once with its newest accepted observation, and each invoice once as first reported.
+ */
 export function judgeImports({
   costs,
   invoices,

@@ -5,20 +5,20 @@ import { type Verdict, verdict } from "./verdict.ts";
 /** A line of a service's log: `2026-01-01T00:00:00.000Z text`. */
 export type LogLine = { service: string; at: number; text: string };
 
-/** Defects, whatever is down. */
+/** Words that show a defect, even during an outage. */
 const defects =
   /\b(TypeError|ReferenceError|RangeError|SyntaxError|AssertionError|uncaught\w*|unhandled\w*|panicked|PANIC|deadlock detected|heap out of memory)\b/i;
-/** How Node says that nobody answered. */
+/** Node's message for a failed connection. */
 const noAnswer = /TypeError: fetch failed/g;
-/** Nobody had thought of it, whatever it was that was said. */
+/** An unhandled error with any message. */
 const unthoughtOf = /\b(uncaught|unhandled)/i;
-/** What may only be said of an outage: that, a stack trace, or an error. */
+/** Allowed only during an outage: a failed fetch, a stack trace, or an error. */
 const alarms = /^\s+at \S+|"level":"error"|\bFATAL\b|fetch failed/;
-/** The database tells whoever comes while it starts or ends, and of those who are thrown out by its end. */
+/** What Postgres logs about clients that connect while it starts or stops, and about those it disconnects. */
 const ownEnd =
   /the database system is|terminating connection|terminating background|not properly shut down|unexpected EOF|could not (receive|send)/;
 
-/** No service wrote of an error that nobody had thought of; outside of faults, of none at all. */
+/** Checks that no service logged an unhandled error, and no error at all outside of faults. */
 export function judgeLogs(lines: readonly LogLine[], spans: readonly Span[]): Verdict {
   const failures: string[] = [];
   for (const { service, at, text } of lines) {
@@ -33,7 +33,7 @@ export function judgeLogs(lines: readonly LogLine[], spans: readonly Span[]): Ve
   return verdict("no uncaught error in any log", { figures: `${lines.length} lines`, failures });
 }
 
-/** Reads a log file's text; what has no time of its own belongs to the line before. */
+/** Splits a log file into lines; a line without a timestamp gets the time of the previous one. */
 export function logLines(service: string, text: string): LogLine[] {
   let at = 0;
   return text

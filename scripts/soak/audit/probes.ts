@@ -1,9 +1,9 @@
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** Something that must work once everything is up again, and how it was answered. */
+/** Something that must work once every service is back up, and how it was answered. */
 export type Probe = { what: string; expected: number; status: number; detail: string };
 
-/** Each was answered as on a good day. */
+/** Checks that each probe was answered as expected. */
 export function judgeProbes(probes: readonly Probe[]): Verdict {
   const failures = probes
     .filter(({ expected, status }) => status !== expected)

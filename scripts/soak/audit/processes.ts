@@ -3,7 +3,7 @@ import { recoveryMs } from "../faults/spans.ts";
 import type { ProcessId } from "../samples.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** No service was started again but by a fault that had ended it. */
+/** Checks that a service was restarted only by a fault that had ended it. */
 export function judgeProcesses(pids: readonly ProcessId[], spans: readonly Span[]): Verdict {
   const failures: string[] = [];
   let restarts = 0;
@@ -19,7 +19,10 @@ export function judgeProcesses(pids: readonly ProcessId[], spans: readonly Span[
           from <= at &&
           (until ?? Number.POSITIVE_INFINITY) + recoveryMs >= before.at,
       );
-      if (!ended) failures.push(`${service} was another process at ${new Date(at).toISOString()}, and nobody ended it`);
+      if (!ended)
+        failures.push(
+          `${service} was another process at ${new Date(at).toISOString()}, but the soak test did not end it`,
+        );
     }
   }
   return verdict("no service died by itself", {

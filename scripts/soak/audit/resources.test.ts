@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ConnectionSample, Sample } from "../samples.ts";
 import { growthOf, judgeConnections, judgeMemory, mostConnections, mostGrowthMb, mostRssMb } from "./resources.ts";
 
-/** Ten minutes of a process, a sample each two seconds. */
+/** Returns ten minutes of a process, with a sample every two seconds. */
 function process(
   rssMb: (minute: number) => number,
   { pid = 1, files = () => 20 }: { pid?: number; files?: (n: number) => number } = {},
@@ -13,11 +13,11 @@ function process(
 }
 
 describe("memory", () => {
-  test("that is flat is well, however much it swings", () => {
+  test("that is flat passes, however much it fluctuates", () => {
     expect(judgeMemory(process((minute) => 120 + 20 * Math.sin(minute * 40))).ok).toBe(true);
   });
 
-  test("that grows steadily is found, also far below the limit", () => {
+  test("that grows steadily is found, even far below the limit", () => {
     // Two thirds of the ten minutes are watched.
     const growing = (mb: number) => judgeMemory(process((minute) => 80 + (minute * mb * 3) / 20)).ok;
     expect(growing(mostGrowthMb - 1)).toBe(true);
@@ -25,25 +25,25 @@ describe("memory", () => {
     expect(growing(-50)).toBe(true);
   });
 
-  test("that is cleaned seldom is no growth, wherever the teeth of the saw begin and end", () => {
+  test("that is rarely collected isn't growth, wherever the sawtooth begins and ends", () => {
     for (const phase of [0, 0.25, 0.5, 0.75]) {
       expect(judgeMemory(process((minute) => 100 + 80 * ((minute / 7 + phase) % 1))).ok).toBe(true);
     }
-    // The same teeth, on a floor that rises.
+    // The same sawtooth on a rising floor.
     expect(judgeMemory(process((minute) => 60 + 80 * ((minute / 2.5) % 1) + minute * 6)).ok).toBe(false);
   });
 
-  test("that is taken once, in the first third, is no growth", () => {
+  test("that is allocated once, in the first third, isn't growth", () => {
     expect(judgeMemory(process((minute) => (minute < 3 ? 60 : 150))).ok).toBe(true);
   });
 
-  test("above the limit is found, be it for a moment", () => {
+  test("above the limit is found even if brief", () => {
     const limit = mostRssMb.functions ?? 0;
     expect(judgeMemory(process((minute) => (minute === 5 ? limit : 100))).ok).toBe(true);
     expect(judgeMemory(process((minute) => (minute === 5 ? limit + 1 : 100))).ok).toBe(false);
   });
 
-  test("of another process begins anew, and of a short one nothing is said", () => {
+  test("is judged per process, and not at all for a short one", () => {
     expect(judgeMemory([...process(() => 80), ...process(() => 150, { pid: 2 })]).ok).toBe(true);
     expect(growthOf(process((minute) => 80 + minute).slice(0, 170))).toBeUndefined();
   });
@@ -54,7 +54,7 @@ describe("connections", () => {
   const judged = (peak: number, { atRest = rest, samples = [] as Sample[] } = {}) =>
     judgeConnections({ connections: [{ ...rest, connections: peak }], samples, atRest: [atRest] }).ok;
 
-  test("beyond a role's pools are found", () => {
+  test("beyond what a role's pools allow are found", () => {
     expect(judged(mostConnections.gateway ?? 0)).toBe(true);
     expect(judged((mostConnections.gateway ?? 0) + 1)).toBe(false);
   });
@@ -63,7 +63,7 @@ describe("connections", () => {
     expect(judged(8, { atRest: { ...rest, idleInTransaction: 1 } })).toBe(false);
   });
 
-  test("and files that a process opens and never closes are found", () => {
+  test("are checked along with files that a process opens and never closes", () => {
     expect(judged(8, { samples: process(() => 80, { files: (n) => 20 + (n % 40) }) })).toBe(true);
     expect(judged(8, { samples: process(() => 80, { files: (n) => 20 + n }) })).toBe(false);
   });

@@ -4,19 +4,22 @@ import { type Verdict, verdict } from "./verdict.ts";
 
 /** Megabytes (docs/capacity.md). The platform kills functions at 256; of the others, what a small server has. */
 export const mostRssMb: Record<string, number> = { functions: 200, web: 512, identity: 512, gateway: 512, notes: 512 };
-/** Of a process's time, its warm-up: a heap is enlarged before it is cleaned, until it is as large as the work asks for. */
+/**
+ * The share of a process's lifetime that counts as warm-up: a heap grows before it is collected, until it fits the
+ * work.
+ */
 const warmUpPart = 1 / 3;
-/** Of what is shorter nobody can say whether it grows. */
+/** Growth can't be judged over a shorter time. */
 const shortestMs = 4 * 60_000;
-/** What a process may grow by in the time that it was watched after its warm-up. */
+/** How much a process may grow while it is watched after its warm-up. */
 export const mostGrowthMb = 25;
-/** How much higher its peak of the last third may be than that of before: heaps are sawteeth, whose tops vary. */
+/** How much higher the peak of the last third may be than the earlier peak: heaps are sawteeth whose peaks vary. */
 const mostPeakMb = 10;
-/** Connections that a role may hold: what its pools add up to. */
+/** How many connections a role may hold: the sum of its pools. */
 export const mostConnections: Record<string, number> = { gateway: 80, authenticator: 30, supabase_auth_admin: 15 };
 const mostFilesMore = 60;
 
-/** No process is too large, and none grows. */
+/** Checks that no process is too large, and that none grows. */
 export function judgeMemory(samples: readonly Sample[]): Verdict {
   const failures: string[] = [];
   const figures: string[] = [];
@@ -37,8 +40,8 @@ export function judgeMemory(samples: readonly Sample[]): Verdict {
 const signed = (mb: number) => `${mb >= 0 ? "+" : ""}${mb.toFixed(0)} MB`;
 
 /**
- * Growth of one process by the line that fits its samples best, over the time after its warm-up; undefined where that is
- * short. A heap that was last cleaned early in that time and is full at its end has grown by nothing: its peak would have.
+ * Returns the growth of one process after its warm-up, by linear regression; undefined if that time is too short. A
+ * heap that was last collected early in that time and is full at the end hasn't grown: its peak would be higher.
  */
 export function growthOf(samples: readonly Sample[]): number | undefined {
   const [first, last] = [samples[0]?.at ?? 0, samples.at(-1)?.at ?? 0];
@@ -56,7 +59,10 @@ export function growthOf(samples: readonly Sample[]): number | undefined {
   return higher > mostPeakMb ? growth : Math.min(growth, 0);
 }
 
-/** No role holds more connections than its pools, none is left in a transaction, and no process keeps files open. */
+/**
+ * Checks that no role holds more connections than its pools, that none stays in a transaction, and that no process
+ * leaks files.
+ */
 export function judgeConnections({
   connections,
   samples,
@@ -64,7 +70,7 @@ export function judgeConnections({
 }: {
   connections: readonly ConnectionSample[];
   samples: readonly Sample[];
-  /** After the traffic's end. */
+  /** After traffic has ended. */
   atRest: readonly ConnectionSample[];
 }): Verdict {
   const failures: string[] = [];

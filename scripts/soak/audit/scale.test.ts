@@ -6,14 +6,14 @@ const race = { actor: "commuter 1", at: 0, renewedBy: 2, outcome: "kept", detail
 const move = { actor: "commuter 1", at: 0, outcome: "arrived", detail: "" } as const;
 
 describe("several servers", () => {
-  test("a refresh that lost the session fails, one without an answer does not", () => {
+  test("a refresh that loses the session fails, an unanswered one does not", () => {
     expect(judgeRaces([race, { ...race, outcome: "doubtful" }]).ok).toBe(true);
     expect(judgeRaces([race, { ...race, outcome: "lost", detail: "no session" }]).failures).toEqual([
       expect.stringContaining("no session"),
     ]);
   });
 
-  test("a switch that led elsewhere fails, one without an answer does not", () => {
+  test("a switch that leads elsewhere fails, an unanswered one does not", () => {
     expect(judgeMoves([move, { ...move, outcome: "doubtful" }]).ok).toBe(true);
     expect(judgeMoves([move, { ...move, outcome: "lost" }]).ok).toBe(false);
   });
@@ -28,14 +28,14 @@ describe("several servers", () => {
     expect(judgeLimits([{ ...fact, ...change }]).ok).toBe(isOk);
   });
 
-  test("a sweep without a lock fails, and one that waits for another", () => {
+  test("a sweep fails if it takes no lock or waits for another sweep", () => {
     const sweep = { name: "ai.sweep_runs", isGuarded: true, secondError: null };
     expect(judgeSweepers([sweep]).ok).toBe(true);
     expect(judgeSweepers([{ ...sweep, isGuarded: false }]).ok).toBe(false);
     expect(judgeSweepers([{ ...sweep, secondError: "canceling statement due to lock timeout" }]).ok).toBe(false);
   });
 
-  test("kills are counted by process, and after ten minutes none may be spared", () => {
+  test("kills are counted per process, and after ten minutes each must have been killed", () => {
     const span: Span = { kind: "web-2 SIGKILL", part: "web", from: 0, until: 1, killed: true };
     const services = ["web", "web-2"];
     const judged = (trafficMs: number) => judgeKills([span, span], { services, trafficMs });

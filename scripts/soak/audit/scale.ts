@@ -2,18 +2,18 @@ import { partOf, type Span } from "../faults/spans.ts";
 import type { MovedSwitch, RefreshRace } from "../traffic/commuter.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** What came of more concurrent calls than a limit allows, spread over the processes. */
+/** The outcome of more concurrent calls than a limit allows, spread over the processes. */
 export type LimitFact = { what: string; limit: number; admitted: number; refused: number; failed: number };
-/** What came of a sweep while another one was under way. */
+/** The outcome of a sweep while another one was running. */
 export type SweeperFact = { name: string; isGuarded: boolean; secondError: string | null };
 
-/** The traffic that is enough to kill each process. */
+/** The traffic duration that is enough to kill each process. */
 const everyProcessMs = 10 * 60_000;
 
 const named = ({ at, actor, detail }: { at: number; actor: string; detail: string }) =>
   `${new Date(at).toISOString()} ${actor}: ${detail}`;
 
-/** No session was lost when two web servers refreshed it at the same moment. */
+/** Checks that no session was lost when two web servers refreshed it concurrently. */
 export function judgeRaces(races: readonly RefreshRace[]): Verdict {
   const both = races.filter(({ renewedBy }) => renewedBy > 1).length;
   const doubtful = races.filter(({ outcome }) => outcome === "doubtful").length;
@@ -23,7 +23,7 @@ export function judgeRaces(races: readonly RefreshRace[]): Verdict {
   });
 }
 
-/** Every switch that was begun on one server and finished on another one led to the account. */
+/** Checks that every switch begun on one server and finished on another led to the account. */
 export function judgeMoves(moves: readonly MovedSwitch[]): Verdict {
   const doubtful = moves.filter(({ outcome }) => outcome === "doubtful").length;
   return verdict("a switch begun on one server finishes on another", {
@@ -32,7 +32,7 @@ export function judgeMoves(moves: readonly MovedSwitch[]): Verdict {
   });
 }
 
-/** Concurrent calls to several processes are admitted as often as the limit says, and no more or less. */
+/** Checks that concurrent calls to several processes are admitted exactly as often as the limit allows. */
 export function judgeLimits(limits: readonly LimitFact[]): Verdict {
   return verdict("limits are counted across processes", {
     figures: limits
@@ -47,18 +47,18 @@ export function judgeLimits(limits: readonly LimitFact[]): Verdict {
   });
 }
 
-/** While one server sweeps, a sweep by another one returns at once. */
+/** Checks that a sweep returns at once while another server is sweeping. */
 export function judgeSweepers(sweepers: readonly SweeperFact[]): Verdict {
   return verdict("one sweeper at a time", {
     figures: `${sweepers.length} sweeps, each twice`,
     failures: sweepers.flatMap(({ name, isGuarded, secondError }) => [
       ...(isGuarded ? [] : [`${name} holds no lock against a second one`]),
-      ...(secondError === null ? [] : [`${name} beside another one: ${secondError}`]),
+      ...(secondError === null ? [] : [`${name} while another one runs: ${secondError}`]),
     ]),
   });
 }
 
-/** How often each process was killed; in ten minutes none is spared. */
+/** Counts how often each process was killed; after ten minutes, each must have been killed. */
 export function judgeKills(
   spans: readonly Span[],
   { services, trafficMs }: { services: readonly string[]; trafficMs: number },
@@ -75,7 +75,7 @@ export function judgeKills(
 
 const killable = ["web", "functions", "pgbouncer", "identity", "gateway", "postgres"];
 
-/** Of a stack's services, those that the plan of faults kills. */
+/** Returns the services of a stack that the fault plan can kill. */
 export function killableOf(services: readonly string[]): string[] {
   return services.filter((service) => killable.includes(partOf(service)));
 }

@@ -4,11 +4,11 @@ export type Verdict = {
   ok: boolean;
   /** What was counted, for the table. */
   figures: string;
-  /** What is wrong, each with where to look. */
+  /** What is wrong, and where to look. */
   failures: string[];
 };
 
-/** A verdict by its failures: none is well. */
+/** Returns a verdict that passes if there are no failures. */
 export function verdict(check: string, { figures, failures }: Pick<Verdict, "figures" | "failures">): Verdict {
   return { check, ok: failures.length === 0, figures, failures };
 }

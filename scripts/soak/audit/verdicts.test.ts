@@ -8,7 +8,7 @@ import { judgeProbes } from "./probes.ts";
 describe("accounts", () => {
   const fact = { actor: "browser 1", accountId: "a", opened: true, answered: "200", sessionLives: true };
 
-  test("that cannot be opened any more are lost, whether their session lives or not", () => {
+  test("count as lost if they can't be opened, whether their session lives or not", () => {
     expect(judgeAccounts([fact]).ok).toBe(true);
     expect(judgeAccounts([fact, { ...fact, opened: false, answered: "401" }]).ok).toBe(false);
     expect(judgeAccounts([{ ...fact, opened: false, answered: "401", sessionLives: false }]).failures[0]).toContain(
@@ -16,7 +16,7 @@ describe("accounts", () => {
     );
   });
 
-  test("a session that outlives its sign-out is found", () => {
+  test("must not keep a session after its sign-out", () => {
     const ended = { actor: "browser 1", what: "session s", how: "its user signed out", alive: false };
     expect(judgeEnded([ended]).ok).toBe(true);
     expect(judgeEnded([ended, { ...ended, alive: true }]).ok).toBe(false);
@@ -38,7 +38,7 @@ describe("imports", () => {
   };
   const judged = (change: object) => judgeImports({ ...reported, ...kept, ...change }).ok;
 
-  test("are kept once, in the newest state", () => {
+  test("are stored once, in the newest state", () => {
     expect(judged({})).toBe(true);
     expect(judged({ keptCosts: [{ id: "c", amountUsd: "1.5" }] })).toBe(false);
     expect(judged({ keptCosts: [] })).toBe(false);
@@ -53,7 +53,7 @@ describe("logs", () => {
   const span: Span = { kind: "postgres SIGKILL", part: "postgres", from: 9_000, until: 12_000, killed: true };
   const judged = (text: string, at = 0, service = "web") => judgeLogs([{ service, at, text }], [span]).ok;
 
-  test("may tell of an outage while there is one", () => {
+  test("may report an outage only while there is one", () => {
     const line = '{"level":"error","error":"Error","code":"ECONNREFUSED"}';
     expect(judged(line, 10_000)).toBe(true);
     expect(judged(line, 12_000 + recoveryMs)).toBe(true);
@@ -64,7 +64,7 @@ describe("logs", () => {
     expect(judged("    at file.ts:1:2")).toBe(false);
   });
 
-  test("may tell of a defect at no time", () => {
+  test("may never report a defect", () => {
     for (const line of [
       "TypeError: x is not a function",
       "Uncaught (in promise) Error",
@@ -77,13 +77,13 @@ describe("logs", () => {
     }
   });
 
-  test("may tell of requests and warnings always", () => {
+  test("may always report requests and warnings", () => {
     expect(judged('status=503 method=GET path="/" ms=1.0')).toBe(true);
     expect(judged("warning request=1 a switch was not finished: unavailable")).toBe(true);
     expect(judged("FATAL:  the database system is starting up", 0, "postgres")).toBe(true);
   });
 
-  test("are read with the times of their lines", () => {
+  test("are read with the time of each line", () => {
     expect(logLines("web", "2026-01-01T00:00:00.000Z one\n  more\n")).toEqual([
       { service: "web", at: Date.UTC(2026, 0, 1), text: "one" },
       { service: "web", at: Date.UTC(2026, 0, 1), text: "  more" },
@@ -91,7 +91,7 @@ describe("logs", () => {
   });
 });
 
-test("what does not work once everything is up again is found", () => {
+test("finds a probe that fails once everything is up again", () => {
   const probe = { what: "a chat", expected: 200, status: 200, detail: "" };
   expect(judgeProbes([probe]).ok).toBe(true);
   expect(judgeProbes([probe, { ...probe, status: 503 }]).ok).toBe(false);

@@ -7,13 +7,13 @@ import { partOf, type Span } from "./spans.ts";
 
 const healthPollMs = 100;
 const healthTimeoutMs = 2_000;
-/** A service that takes longer to come back than this is a failure of the run. */
+/** The run fails if a service takes longer than this to recover. */
 const comebackLimitMs = 45_000;
 const slowNetwork = { fromMs: 15, toMs: 80 };
 
 type Deps = { stack: SoakStack; spans: Span[]; ended: AbortSignal; say: (line: string) => void };
 
-/** Does what is planned, at its time, and notes each fault's span until the part's health check answers again. */
+/** Injects each planned fault at its time, and records its span until the part's health check answers again. */
 export async function injectFaults(
   planned: readonly PlannedFault[],
   { startedAt, ...deps }: Deps & { startedAt: number },
@@ -79,7 +79,7 @@ function pidOf(stack: SoakStack, name: string): number {
   return pid;
 }
 
-/** Ends a service's process; the stack's runner starts it again. Resolves when another process of it is healthy. */
+/** Ends a service's process; the stack's runner restarts it. Resolves once a new process is healthy. */
 async function restart(stack: SoakStack, { name, signal }: { name: string; signal: NodeJS.Signals }): Promise<void> {
   const pid = pidOf(stack, name);
   process.kill(pid, signal);

@@ -6,12 +6,12 @@ import { planFaults } from "./plan.ts";
 const plan = (seed: number, { trafficMs = 30 * 60_000, scale = false } = {}) =>
   planFaults({ quick: false, scale, trafficMs, random: createRandom(seed) });
 
-test("a seed makes one plan", () => {
+test("returns the same plan for the same seed", () => {
   expect(plan(7)).toEqual(plan(7));
   expect(plan(7)).not.toEqual(plan(8));
 });
 
-test("of half an hour, every kind of fault is a part, one at a time, and the middle is without restarts of what we watch", () => {
+test("half an hour has every kind of fault, one at a time, and no restarts of watched services in the middle", () => {
   for (const seed of [1, 2, 3]) {
     const faults = plan(seed);
     expect(new Set(faults.map(({ kind }) => kind)).size).toBe(15);
@@ -23,7 +23,7 @@ test("of half an hour, every kind of fault is a part, one at a time, and the mid
   }
 });
 
-test("with several servers, ten minutes are enough to kill each process", () => {
+test("kills each of several servers within ten minutes", () => {
   for (let seed = 0; seed < 50; seed += 1) {
     const killed = plan(seed, { scale: true, trafficMs: 10 * 60_000 }).flatMap(
       ({ kind }) => /^(\S+) SIG/.exec(kind)?.[1] ?? [],
@@ -35,7 +35,7 @@ test("with several servers, ten minutes are enough to kill each process", () => 
 });
 
 test.each([false, true])(
-  "no service dies more than three times a minute, after which the stack gives up on it (scale: %s)",
+  "kills no service more than three times a minute, the stack's limit for restarts (scale: %s)",
   (scale) => {
     for (let seed = 0; seed < 50; seed += 1) {
       const deaths = plan(seed, { scale }).filter(({ kind }) => kind.includes("SIG"));
@@ -50,7 +50,7 @@ test.each([false, true])(
   },
 );
 
-test("chances follow from the seed, and of everybody alone", () => {
+test("each actor's random numbers depend only on the seed and its name", () => {
   const draw = (name: string) =>
     Array.from(
       { length: 5 },
@@ -76,11 +76,11 @@ test.each([
   ["--quick", "--minutes", "3"],
   ["--quick", "--scale"],
   ["--fast"],
-])("%s %s is refused", (...args) => {
+])("refuses %s %s", (...args) => {
   expect(() => readSoakOptions(args)).toThrow();
 });
 
-test("thirty minutes are the default, and the seed is what was asked for", () => {
+test("defaults to thirty minutes and takes the given seed", () => {
   expect(readSoakOptions([]).trafficMs).toBe(30 * 60_000);
   expect(readSoakOptions(["--minutes", "1", "--seed", "4294967295"])).toMatchObject({
     trafficMs: 60_000,

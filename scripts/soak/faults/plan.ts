@@ -1,6 +1,6 @@
 import type { Random } from "../random.ts";
 
-/** Processes that are ended; the stack starts them again. Nothing can be said of their memory over these. */
+/** Processes that faults end and the stack restarts. Memory can't be judged across a restart. */
 const restarts = [
   "functions SIGKILL",
   "functions SIGTERM",
@@ -10,7 +10,7 @@ const restarts = [
   "web SIGTERM",
   "gateway SIGKILL",
 ] as const;
-/** The further processes of a stack with several servers. */
+/** The additional processes of a stack with several servers. */
 const scaledRestarts = [
   "web-2 SIGKILL",
   "web-2 SIGTERM",
@@ -32,14 +32,13 @@ const others = [
   "network delay",
 ] as const;
 
-/** What is done to the stack. */
 export type FaultKind = (typeof restarts | typeof scaledRestarts | typeof others)[number];
 
 export type PlannedFault = { kind: FaultKind; atMs: number; forMs: number };
 
 /**
- * Less than a minute with one of each sort. Functions die first, and the server that sweeps soon after, so that what was left open
- * is swept before the traffic has ended; between two faults the stack is whole again.
+ * Less than a minute, with one fault of each kind. The functions are killed first and the sweeping server soon after,
+ * so that runs left open are swept before traffic ends. The stack recovers fully between two faults.
  */
 const quickPlan: [FaultKind, number, number][] = [
   ["functions SIGKILL", 3, 0],
@@ -53,17 +52,19 @@ const quickPlan: [FaultKind, number, number][] = [
 ];
 
 const firstMs = 15_000;
-/** Between two faults, at least and at most. With several servers there are more processes to kill. */
+/** Minimum and maximum time between two faults. With several servers there are more processes to kill. */
 const pauseMs = [14_000, 26_000] as const;
 const scaledPauseMs = [10_000, 18_000] as const;
-/** Before the end, so that the last fault's consequences show in the traffic. */
+/** Time without faults before the end, so that the last fault's consequences show in the traffic. */
 const quietEndMs = 20_000;
 
 function serviceOf(kind: FaultKind | undefined): string | undefined {
   return kind?.split(" ")[0];
 }
 
-/** What will be done when, in milliseconds from the traffic's start. The same chances give the same plan. */
+/**
+ * Returns the faults with their times in milliseconds from the start of traffic. The same seed returns the same plan.
+ */
 export function planFaults({
   quick,
   scale,
@@ -80,12 +81,12 @@ export function planFaults({
   let round: FaultKind[] = [];
   let atMs = firstMs;
   while (atMs < trafficMs - quietEndMs) {
-    // Half of the time in the middle is without restarts, so that memory can be watched; with several servers none is.
+    // The middle half is free of restarts so that memory can be watched; with several servers there is no such time.
     const isMiddle = !scale && atMs > trafficMs * 0.25 && atMs < trafficMs * 0.75;
     round = round.filter((kind) => !isMiddle || !(restarts as readonly FaultKind[]).includes(kind));
     if (round.length === 0)
       round = random.shuffled(isMiddle ? others : [...restarts, ...others, ...(scale ? scaledRestarts : [])]);
-    // The stack gives up on a service that dies again and again.
+    // The stack gives up on a service that dies too often.
     const at = Math.max(
       0,
       round.findLastIndex((kind) => serviceOf(kind) !== serviceOf(planned.at(-1)?.kind)),

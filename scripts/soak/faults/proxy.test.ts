@@ -17,7 +17,7 @@ async function listen(onSocket: Parameters<typeof createServer>[1]): Promise<num
   return (echo.address() as AddressInfo).port;
 }
 
-test("connections wait until it is said where to, and what they say arrives in order, however late", async () => {
+test("holds connections until a target is set, and keeps the order of delayed bytes", async () => {
   const port = await listen((socket) => socket.pipe(socket));
   proxy = await createDelayingProxy();
   const client = connect(proxy.port, "127.0.0.1");
@@ -37,7 +37,7 @@ test("connections wait until it is said where to, and what they say arrives in o
   client.destroy();
 });
 
-test("who hangs up on one side hangs up on the other", async () => {
+test("closes one side when the other hangs up", async () => {
   const port = await listen((socket) => socket.on("data", () => socket.resetAndDestroy()));
   proxy = await createDelayingProxy();
   proxy.passTo(port);

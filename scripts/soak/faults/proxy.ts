@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** Passes TCP on to one port of this machine, at once or after a while. */
+/** Forwards TCP to one local port, at once or after a delay. */
 export interface DelayingProxy {
   port: number;
-  /** Says where to; connections that came before wait for it. */
+  /** Sets the target; connections that arrived earlier wait for it. */
   passTo(port: number): void;
-  /** From now on every piece takes this long in either direction, at least and at most (milliseconds). */
+  /** Delays every chunk in both directions from now on, by a time within the range (milliseconds). */
   delay(range: { fromMs: number; toMs: number } | null): void;
   close(): Promise<void>;
 }
@@ -17,7 +17,7 @@ export async function createDelayingProxy(random: () => number = Math.random): P
   let range: { fromMs: number; toMs: number } | null = null;
   const open = new Set<Socket>();
 
-  /** Passes on in order, the end last of all: what comes later never overtakes. */
+  /** Forwards chunks in order and the end last; later chunks never overtake earlier ones. */
   function pass(from: Socket, to: Socket): void {
     const waiting: { chunk: Buffer | null; dueAt: number }[] = [];
     let timer: NodeJS.Timeout | undefined;

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 const stoppedMs = 180;
 const runningMs = 120;
 
-/** The children of a process, as /proc has them. */
+/** Returns the children of a process, according to /proc. */
 function childrenOf(pid: number): number[] {
   return readdirSync("/proc")
     .filter((entry) => /^\d+$/.test(entry))
@@ -24,15 +24,15 @@ function signal(pids: readonly number[], name: NodeJS.Signals): void {
     try {
       process.kill(pid, name);
     } catch {
-      // It has ended meanwhile.
+      // It has ended in the meantime.
     }
   }
 }
 
 /**
- * Lets Postgres work as on a disk that stalls: all its processes but the first (backends, WAL writer, checkpointer) stand
- * still for 180 ms of each 300 ms, so that commits wait in the middle with their locks held. Needs no root, and Linux'
- * /proc. They run again whatever happens.
+ * Simulates a disk that stalls: every Postgres process except the first (backends, WAL writer, checkpointer) is stopped
+ * for 180 ms of every 300 ms, so that commits wait midway while holding their locks. Doesn't need root, but needs
+ * Linux's /proc. The processes always resume.
  */
 export async function stallPostgres(
   pid: number,

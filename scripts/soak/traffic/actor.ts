@@ -3,25 +3,25 @@ import type { Journal } from "../journal.ts";
 import type { Random } from "../random.ts";
 import type { World } from "../world.ts";
 
-/** What everybody has who makes traffic. */
+/** What every actor that makes traffic is given. */
 export interface Stage {
   world: World;
   journal: Journal;
-  /** Falls when traffic is to end. */
+  /** Aborts when traffic should end. */
   ended: AbortSignal;
 }
 
-/** Somebody who does one thing after the other. */
+/** A client that does one thing after another. */
 export interface Actor {
   name: string;
   random: Random;
-  /** Does the next thing. What it throws is a finding, but for an answer that did not come. */
+  /** Does the next thing. Any error it throws is a finding, except `NoAnswer`. */
   act(): Promise<void>;
-  /** Milliseconds between two things, at least and at most. */
+  /** Minimum and maximum milliseconds between two actions. */
   pauseMs: readonly [number, number];
 }
 
-/** Waits, or ends early with the traffic. */
+/** Waits, or returns early when traffic ends. */
 export async function pause(ms: number, { ended }: Pick<Stage, "ended">): Promise<void> {
   await sleep(ms, undefined, { signal: ended }).catch(() => undefined);
 }

@@ -5,7 +5,7 @@ import type { Tenant, World } from "../world.ts";
 import { type Actor, pause, type Stage } from "./actor.ts";
 import type { Ask, Attempt } from "./asks.ts";
 
-/** How often each thing is asked. */
+/** How often each kind of request is made. */
 const mix = {
   whole: 24,
   stream: 20,
@@ -28,7 +28,7 @@ const mostTokens = 120;
 
 type Sent = { path: string; body: Record<string, unknown>; leaveAfterMs: number | null; asked: boolean };
 
-/** Somebody whose program calls the gateway, tries again as SDKs do, and leaves now and then. */
+/** Creates a client that calls the gateway, retries as SDKs do, and sometimes disconnects. */
 export function createAiCaller(
   stage: Stage,
   { name, tenant, random, asks }: { name: string; tenant: Tenant; random: Random; asks: Ask[] },
@@ -52,7 +52,7 @@ export function createAiCaller(
         random,
       });
       const again = answer === "again" || (answer === "left" && kind === "lost answer");
-      // Who has no key for it does not ask twice where it may have been done already.
+      // Without an idempotency key, don't retry a request that may already have been processed.
       if (!again || (ask.idempotencyKey === null && tries > 0)) return;
       await pause(firstRetryMs * 2 ** tries, stage);
       if (stage.ended.aborted) return;
@@ -115,7 +115,7 @@ function requestOf(kind: Kind, random: Random): Sent {
   }
 }
 
-/** @returns `again` where an SDK would try again */
+/** @returns `again` if an SDK would retry */
 async function attempt(
   { world, journal }: Stage & { journal: Journal; world: World },
   { name, tenant, ask, sent, random }: { name: string; tenant: Tenant; ask: Ask; sent: Sent; random: Random },
@@ -174,7 +174,7 @@ async function attempt(
   }
 }
 
-/** A stream that ends in an error began with 200: it counts as what it ended with. */
+/** Returns 502 for a stream that begins with 200 and ends in an error. */
 function statusOf(status: number, text: string): number {
   return status === 200 && /^data: \{"error":/m.test(text) ? 502 : status;
 }
@@ -183,7 +183,7 @@ export function errorCodeOf(text: string): string | null {
   return /"error":\s*\{.*?"code":\s*"(\w+)"/s.exec(text)?.[1] ?? null;
 }
 
-/** What the answer, streamed or whole, says of its run; amounts as their digits stand. */
+/** Reads what a streamed or whole answer says about its run, with the exact digits of amounts. */
 function toldBy(text: string): Attempt["told"] {
   const at = text.lastIndexOf('"platform":');
   if (at < 0) return null;

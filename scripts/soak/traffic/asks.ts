@@ -1,15 +1,15 @@
-/** One attempt of an ask, as its client saw it. */
+/** One attempt of a request, as its client saw it. */
 export type Attempt = {
   requestId: string;
   startedAt: number;
   endedAt: number;
   status: number | null;
-  /** The whole answer came, and this is what it said of the run. */
+  /** What a complete answer said about the run; null without one. */
   told: { runId: string; billedCredits: string; costUsd: string | null; usageSource: string } | null;
   left: boolean;
 };
 
-/** Something asked of a model once, however often it took. */
+/** One request to a model, with all its attempts. */
 export type Ask = {
   tenant: string;
   what: string;

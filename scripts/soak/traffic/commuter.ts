@@ -8,7 +8,7 @@ import type { Random } from "../random.ts";
 import type { Actor, Stage } from "./actor.ts";
 import { addressFrom, openWatchedBrowser, type WatchedBrowser } from "./watched-browser.ts";
 
-/** One refresh that two web servers made at the same moment. `doubtful`: an answer did not come. */
+/** One refresh that two web servers made concurrently. `doubtful`: an answer did not arrive. */
 export type RefreshRace = {
   actor: string;
   at: number;
@@ -16,7 +16,7 @@ export type RefreshRace = {
   outcome: "kept" | "lost" | "doubtful";
   detail: string;
 };
-/** One switch that was begun on a server and finished on another one. */
+/** One switch that was begun on one server and finished on another. */
 export type MovedSwitch = { actor: string; at: number; outcome: "arrived" | "lost" | "doubtful"; detail: string };
 
 export interface Commuter extends Actor {
@@ -26,16 +26,16 @@ export interface Commuter extends Actor {
 
 const sessionPath = "/api/v1/auth/session";
 const switchPath = "/api/v1/auth/accounts/switch";
-/** How long the first server may work on a switch before its client leaves. */
+/** How long the first server may work on a switch before its client disconnects. */
 const leaveAfterMs = [1, 60] as const;
-/** From one switch to the next; in between the session comes near its expiry, and is refreshed. */
+/** Time between two switches; in between, the session comes close to its expiry and is refreshed. */
 const quietMs = 25_000;
-/** How long a web server works on a request at most, with some slack for a busy machine. */
+/** The longest time a web server works on a request, with some slack for a busy machine. */
 const longestRequestMs = 15_000;
 
 type Held = { userId: string; sessionId: string };
 
-/** A browser whose requests reach two web servers by turns, and at the same time. */
+/** Creates a browser whose requests reach two web servers, both alternately and concurrently. */
 export function createCommuter(
   stage: Stage,
   {
@@ -53,14 +53,14 @@ export function createCommuter(
   /** Null until both people are signed in. */
   let active: Held | null = null;
   let quietUntil = 0;
-  /** Until then a server may still work on a switch whose client left, so the active account is unknown. */
+  /** Until then, a server may still be working on an abandoned switch, so the active account is unknown. */
   let unsureUntil = 0;
 
   const openOn = (base: string, held = cookie) =>
     openWatchedBrowser(journal, { actor: name, base, target: "web", address, cookie: held });
   const pair = () => random.shuffled(servers()) as [string, string];
 
-  /** @returns null where the server did not answer whether there is a session */
+  /** @returns null if the server did not answer whether there is a session */
   async function sessionOf(browser: WatchedBrowser): Promise<Held | "none" | null> {
     try {
       const { status, text } = await browser.get(sessionPath);
@@ -97,7 +97,7 @@ export function createCommuter(
     const browsers = bases.map((base) => openOn(base));
     const seen = await Promise.all(browsers.map(sessionOf));
     const renewed = browsers.filter((browser) => hasToken(browser) && accessTokenOf(browser) !== token);
-    // As in a browser, the answer that came last sets the cookies: either one may be it.
+    // As in a browser, the last answer sets the cookies; it may be either one.
     const [kept = browsers[0], other = browsers[1]] = random.shuffled(browsers);
     const [, elsewhere] = random.shuffled(bases);
     const note = (outcome: RefreshRace["outcome"], detail: string) =>
@@ -148,7 +148,7 @@ export function createCommuter(
     note("arrived", "");
   }
 
-  /** Sends a switch and disconnects while the server works on it. */
+  /** Sends a switch and disconnects while the server is working on it. */
   async function startAndLeave(base: string, accountId: string): Promise<void> {
     const leaving = new AbortController();
     const described = { actor: name, what: `POST ${switchPath}`, target: "web" } as const;

@@ -6,12 +6,12 @@ import type { Actor, Stage } from "./actor.ts";
 import { addressFrom, openWatchedBrowser, type PageAnswer, type WatchedBrowser } from "./watched-browser.ts";
 
 /**
- * What the people at a browser know of an account there. `held`: signed in, and nobody signed it out. `out`: signed out,
- * or never in. `doubtful`: an answer to a sign-in or sign-out did not come, so either is right.
+ * What a household knows about an account in its browser. `held`: signed in and not signed out since. `out`: signed
+ * out, or never signed in. `doubtful`: an answer to a sign-in or sign-out did not arrive, so it may be either.
  */
 export type Standing = "held" | "out" | "doubtful";
 
-/** A session that ended by a sign-out whose answer came. */
+/** A session that ended with a sign-out whose answer arrived. */
 export type EndedSession = {
   actor: string;
   sessionId: string;
@@ -26,9 +26,9 @@ export interface Household extends Actor {
   standings: ReadonlyMap<string, Standing>;
   sessionIds: ReadonlyMap<string, string>;
   ended: readonly EndedSession[];
-  /** Asks the server about doubtful accounts. @returns false where it does not answer now */
+  /** Asks the server about doubtful accounts. @returns false if it does not answer now */
   reconcile(): Promise<boolean>;
-  /** The account that the browser acts as, where that is sure. */
+  /** The account that the browser acts as; null if there is none or it is uncertain. */
   active(): string | null;
 }
 
@@ -36,7 +36,10 @@ const accounts = "/api/v1/auth/accounts";
 const listed = (text: string) =>
   (JSON.parse(text) as { accounts: { id: string; active: boolean; requiresReauth: boolean }[] }).accounts;
 
-/** A browser that several people share: they sign in, also with wrong passwords, read pages, switch, and sign out. */
+/**
+ * Creates a browser that several people share: they sign in (sometimes with wrong passwords), read pages, switch and
+ * sign out.
+ */
 export function createHousehold(
   stage: Stage,
   { name, people, random }: { name: string; people: Person[]; random: Random },
@@ -47,13 +50,13 @@ export function createHousehold(
   const standings = new Map<string, Standing>(people.map(({ id }) => [id, "out"]));
   const sessionIds = new Map<string, string>();
   const ended: EndedSession[] = [];
-  /** Undefined where it may be anyone's. */
+  /** Undefined if it is uncertain. */
   let active: string | null | undefined = null;
 
   const inStanding = (standing: Standing) => people.filter(({ id }) => standings.get(id) === standing);
   const failed = ({ status }: PageAnswer) => status >= 500;
 
-  /** Whatever it was, its answer is not known. */
+  /** Marks accounts as doubtful because an answer did not arrive. */
   function doubt(...ids: string[]): void {
     for (const id of ids) standings.set(id, "doubtful");
     active = undefined;
@@ -76,7 +79,7 @@ export function createHousehold(
       if (standings.get(person.id) === "held" && !isIn) {
         journal.find(
           name,
-          `account ${person.id} is ${entry ? "listed as signed out" : "gone"}, and nobody signed it out`,
+          `account ${person.id} is ${entry ? "listed as signed out" : "gone"}, but was not signed out`,
         );
       }
       if (standings.get(person.id) === "out" && isIn)
@@ -115,7 +118,7 @@ export function createHousehold(
     if (status >= 500) return;
     const expected = active;
     if (status === 401 && expected) {
-      journal.find(name, `the session of ${expected} is over, and nobody ended it`);
+      journal.find(name, `the session of ${expected} has ended unexpectedly`);
       return;
     }
     if (status !== 200) return;
@@ -137,7 +140,7 @@ export function createHousehold(
   async function switchTo(person: Person): Promise<void> {
     try {
       const { status, text } = await browser.postJson(`${accounts}/switch`, { accountId: person.id });
-      // It may have happened all the same.
+      // It may have happened anyway.
       if (status >= 500) active = undefined;
       else if (status === 200) active = person.id;
       else journal.find(name, `a switch to ${person.id} was answered ${status}: ${text.slice(0, 200)}`);
@@ -179,7 +182,7 @@ export function createHousehold(
     }
   }
 
-  /** What tabs of one browser do at once, with one jar of cookies. */
+  /** Does several things concurrently, like tabs of one browser that share cookies. */
   async function together(deeds: readonly Promise<unknown>[]): Promise<void> {
     const done = await Promise.allSettled(deeds);
     const failure = done.find((one) => one.status === "rejected");
@@ -214,7 +217,7 @@ export function createHousehold(
         await together([readSession(), readPage(), readPage(), readSession()]);
         return;
       case "switch among tabs":
-        // What is under way beside it answers for either account; its late cookies must not undo the switch.
+        // Concurrent requests may answer for either account; their late cookies must not undo the switch.
         await together([switchTo(random.oneOf(held)), readPage(), browser.get(accounts)]);
         return readSession();
       case "sign in":

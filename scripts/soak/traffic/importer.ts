@@ -3,12 +3,12 @@ import type { Random } from "../random.ts";
 import { type Actor, pause, type Stage } from "./actor.ts";
 import { errorCodeOf } from "./ai-caller.ts";
 
-/** A reported cost, each observation of it, and whether that was answered. */
+/** A reported cost, its observations, and whether each was accepted. */
 export type ReportedCost = {
   externalRunId: string;
   observations: { observedAt: string; amountUsd: string; accepted: boolean }[];
 };
-/** An invoice as it was first reported. */
+/** An invoice as first reported. */
 export type ReportedInvoice = { reference: string; amountUsd: string; accepted: boolean };
 
 export interface Importer extends Actor {
@@ -21,16 +21,19 @@ const startsAt = Date.UTC(2026, 0, 1);
 const maxTries = 40;
 const retryMs = 500;
 
-/** A program that reports a provider's costs and invoices: in mixed order, again and again, and until it is answered. */
+/**
+ * Creates a program that reports a provider's costs and invoices: out of order, repeatedly, and until it gets an
+ * answer.
+ */
 export function createImporter(stage: Stage, { name, random }: { name: string; random: Random }): Importer {
   const { journal, world } = stage;
   const { partner, stack } = world;
   const costs: ReportedCost[] = [];
   const invoices: ReportedInvoice[] = [];
-  /** Observations on their way, those of several costs mixed, some more than once. */
+  /** Observations still to be sent: several costs mixed, some more than once. */
   let waiting: Observation[] = [];
 
-  /** @returns the status and the body's text, once there is an answer that is none of an outage */
+  /** @returns the status and the body's text, once there is an answer that isn't an outage */
   async function send(path: string, json: string): Promise<{ status: number; text: string } | null> {
     for (let tries = 0; tries < maxTries; tries += 1) {
       try {
@@ -57,7 +60,7 @@ export function createImporter(stage: Stage, { name, random }: { name: string; r
       } catch (error) {
         if (!(error instanceof NoAnswer)) throw error;
       }
-      // Its answer is needed: what is pending at the end of the traffic is still brought home.
+      // An answer is needed: what is pending when traffic ends is still delivered.
       if (stage.ended.aborted) await new Promise((resolve) => setTimeout(resolve, retryMs));
       else await pause(retryMs, stage);
     }
@@ -72,7 +75,7 @@ export function createImporter(stage: Stage, { name, random }: { name: string; r
       occurredAt: "2026-01-01T00:00:00Z",
       observedAt,
     };
-    // Digits as they are, through no float.
+    // Inserts the exact digits, without floats.
     return JSON.stringify({ ...run, amountUsd: 0 }).replace(/"amountUsd":0/, `"amountUsd":${amountUsd}`);
   };
 
@@ -147,7 +150,7 @@ export function createImporter(stage: Stage, { name, random }: { name: string; r
     if (deed === "invoice") return sendInvoice();
     if (deed === "one") return sendOne(waiting.pop() as Observation);
     const taken = waiting.slice(-5);
-    // The same record twice in a batch is one of them stale or unchanged: records stand alone.
+    // If a batch has the same record twice, one of them is stale or unchanged: records are processed independently.
     waiting = waiting.slice(0, -5);
     return sendBatch(taken);
   }

@@ -10,12 +10,12 @@ const challenges = "/api/v1/auth/qr-login/challenges";
 const polls = 8;
 const pollMs = 400;
 
-/** Somebody's browser and phone, and whether they are signed in as far as is known. */
+/** A person's browser and phone, and whether they are signed in as far as is known. */
 type Pair = { person: Person; phone: CommandLinePhone; browser: WatchedBrowser | null; phoneIsIn: boolean };
 
 /**
- * People with a browser and the command-line phone, who sign the browser in anew by its QR code. They take turns, since
- * nobody may begin more than 20 challenges in 15 minutes.
+ * Creates people with a browser and the command-line phone, who sign the browser in again with its QR code. They take
+ * turns, because each may begin at most 20 challenges in 15 minutes.
  */
 export function createPhoneUsers(
   stage: Stage,
@@ -48,14 +48,14 @@ export function createPhoneUsers(
 
   async function handOff(pair: Pair, browser: WatchedBrowser): Promise<void> {
     const begun = await browser.postJson(challenges, {});
-    // Whatever it was that ended its session, such as an answer that did not come: it signs in again.
+    // Its session has ended, for example because an answer did not arrive: sign in again.
     if (begun.status === 401) pair.browser = null;
     if (begun.status !== 201) return;
     const { id, secret, payload } = JSON.parse(begun.text) as { id: string; secret: string; payload: string };
     const said = await pair.phone.run(["qr", "approve", payload]);
     if (said.code !== 0) {
       journal.count("phone refused");
-      if (/sign in again|Nobody is signed in|session is over/i.test(said.err)) pair.phoneIsIn = false;
+      if (/sign in again|No account is signed in|session has ended/i.test(said.err)) pair.phoneIsIn = false;
       return;
     }
     for (let n = 0; n < polls; n += 1) {
@@ -67,7 +67,7 @@ export function createPhoneUsers(
           if (userId !== pair.person.id) journal.find(name, `the handoff gave a session of ${userId}`);
           return journal.count("QR handoffs");
         }
-        // The answer that held the session did not come.
+        // The answer with the session did not arrive.
         if (answer.status === "consumed") pair.browser = null;
         if (answer.status !== "created" && answer.status !== "approved") return;
       } else if (status < 500) {

@@ -5,7 +5,7 @@ import type { Actor, Stage } from "./actor.ts";
 import { errorCodeOf } from "./ai-caller.ts";
 import { addressFrom, openWatchedBrowser } from "./watched-browser.ts";
 
-/** An owner who looks at what the workspace used: pages, the reports of the API, and what a key is told of itself. */
+/** Creates an owner who reads the workspace's usage: pages, the API's reports, and what a key can read about itself. */
 export function createReader(
   stage: Stage,
   { name, tenant, random }: { name: string; tenant: Tenant; random: Random },
@@ -14,7 +14,7 @@ export function createReader(
   const { base, ai } = world.stack;
   const browser = openWatchedBrowser(journal, { actor: name, base, target: "web", address: addressFrom(random) });
   let isIn = false;
-  /** Runs are never taken back, so what is reported only grows. */
+  /** Runs are never deleted, so reported totals only grow. */
   let mostRequests = 0;
 
   const askGateway = (path: string) =>
@@ -33,7 +33,7 @@ export function createReader(
     );
 
   function grows(requests: number, where: string): void {
-    if (requests < mostRequests) journal.find(name, `${where} tells of ${requests} requests, after ${mostRequests}`);
+    if (requests < mostRequests) journal.find(name, `${where} counts ${requests} requests, after ${mostRequests}`);
     mostRequests = Math.max(mostRequests, requests);
   }
 
@@ -70,7 +70,7 @@ export function createReader(
     ]);
     const { status } = await browser.get(path);
     if (status === 401 || status === 302) {
-      journal.find(name, `the session of ${tenant.owner.id} is over, and nobody ended it`);
+      journal.find(name, `the session of ${tenant.owner.id} has ended unexpectedly`);
       isIn = false;
     } else if (status >= 400 && status < 500) journal.find(name, `${path} was answered ${status}`);
     journal.count("reports");

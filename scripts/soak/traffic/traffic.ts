@@ -12,23 +12,23 @@ import { createPhoneUsers } from "./phone-user.ts";
 import { createReader } from "./reader.ts";
 import { createVisitor, type Visitor } from "./visitor.ts";
 
-/** All traffic, and what its makers know afterwards. */
+/** All traffic, and what its actors recorded. */
 export interface Traffic {
   asks: readonly Ask[];
   households: readonly Household[];
   visitors: readonly Visitor[];
   commuters: readonly Commuter[];
   importer: Importer;
-  /** Resolves when everybody has ended what they were at. */
+  /** Resolves once every actor has finished what it was doing. */
   done: Promise<void>;
 }
 
 /** How many of each make traffic for two cores, about 20 calls a second. */
 export const crowd = { browsers: 5, people: 3, visitors: 8, phones: 8, payers: 5, partners: 2 } as const;
-/** How many browsers use two web servers by turns. Only `--scale` has two. */
+/** How many browsers alternate between two web servers. Only `--scale` has two. */
 export const commuterCount = 4;
 
-/** Starts everybody. They stop when `ended` falls. */
+/** Starts all actors. They stop when `ended` aborts. */
 export function startTraffic({
   world,
   journal,

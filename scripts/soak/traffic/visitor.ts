@@ -6,7 +6,7 @@ import type { Random } from "../random.ts";
 import type { Actor, Stage } from "./actor.ts";
 import { addressFrom, openWatchedBrowser } from "./watched-browser.ts";
 
-/** An app session that was ended, by its app or by a sign-out on the web, and whose end was answered. */
+/** An app session ended by its app or by a sign-out on the web, once that was answered. */
 export type EndedAppSession = { token: string; how: string };
 
 export interface Visitor extends Actor {
@@ -16,7 +16,7 @@ export interface Visitor extends Actor {
 type Introspected = { active: boolean; sub?: string };
 type Redeemed = { userId: string; appSession: { token: string } } | null;
 
-/** Somebody who goes from the platform to satellites by cross-app tokens, and signs out here and there. */
+/** Creates a visitor who goes from the platform to satellites with cross-app tokens, and signs out here and there. */
 export function createVisitor(
   stage: Stage,
   { name, person, random }: { name: string; person: Person; random: Random },
@@ -56,7 +56,7 @@ export function createVisitor(
     return status === 201 ? (JSON.parse(text) as { token: string }).token : null;
   }
 
-  /** The satellite that runs beside the platform: in, a page, and out. */
+  /** Visits the satellite that runs next to the platform: signs in, reads a page, signs out. */
   async function visitNotes(web: ReturnType<typeof openWeb>): Promise<void> {
     if (!notes) return;
     const token = await mint(web, "notes");
@@ -81,7 +81,10 @@ export function createVisitor(
     return status === 200 ? (body as Introspected) : null;
   }
 
-  /** What an app's server does with a session: redeem, ask, refresh, revoke. @returns a live one to be ended otherwise */
+  /**
+   * Does what an app's server does with a session: redeem, query, refresh, revoke. @returns a live token to end
+   * otherwise
+   */
   async function spendAppSession(web: ReturnType<typeof openWeb>): Promise<string | null> {
     const handed = await mint(web, world.satellite.name);
     if (!handed) return null;
@@ -137,6 +140,7 @@ export function createVisitor(
     }
   }
 
-  // Within the 120 sign-ins to apps that an account has in ten minutes: whoever goes on in spite of a refusal is blocked.
+  // Within the limit of 120 sign-ins to apps per account in ten minutes: a client that continues despite refusals is
+  // blocked.
   return { name, random, act, pauseMs: [9_000, 17_000], ended };
 }

@@ -4,10 +4,10 @@ import type { Random } from "../random.ts";
 
 export type PageAnswer = Awaited<ReturnType<Browser["get"]>>;
 
-/** A browser whose every call is noted down. @throws NoAnswer from each */
+/** A browser that records every call. @throws NoAnswer from each call */
 export type WatchedBrowser = Browser;
 
-/** Opens one that comes from an address of its own. `cookie` is what it holds already. */
+/** Opens a watched browser with its own address. `cookie` is what it already holds. */
 export function openWatchedBrowser(
   journal: Journal,
   {
@@ -45,7 +45,7 @@ function problemOf(text: string): { code: string | null; requestId: string | nul
   }
 }
 
-/** An IPv6 address of documentation that follows from the seed. */
+/** Returns an IPv6 documentation address derived from the seed. */
 export function addressFrom(random: Random): string {
   const group = () => (1 + random.below(0xfffe)).toString(16);
   return `2001:db8:${group()}:${group()}::1`;

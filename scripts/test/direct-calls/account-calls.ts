@@ -19,7 +19,7 @@ const newPassword = "another horse battery";
 
 const putUser = (bearer: string, body: object) => () => call("PUT /user", { bearer, body });
 
-/** An account whose owner has asked for another address and has mails at both. */
+/** Prepares an account whose owner has requested an email change and has emails in both mailboxes. */
 async function changingAddress() {
   const { person, session } = await signedIn();
   await done(call("PUT /user", { bearer: session.accessToken, body: { email: newAddress() } }));
@@ -29,7 +29,7 @@ async function changingAddress() {
   return { person, half };
 }
 
-/** An account that signed up with a provider, and its phone. */
+/** Prepares an account that signed up with a provider, and its phone. */
 async function withoutPassword() {
   const email = newAddress();
   const { challenge, verifier } = newChallenge();
@@ -37,7 +37,7 @@ async function withoutPassword() {
   return { person: { id: answer.body.user.id as string, email }, session: sessionIn(answer) };
 }
 
-/** Calls that change what an account signs in with, its password and its address. */
+/** Calls that change an account's sign-in methods, password or email. */
 export const accountCalls: DirectCall[] = [
   {
     route: "PUT /user",

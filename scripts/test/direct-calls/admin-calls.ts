@@ -1,7 +1,7 @@
 import type { DirectCall } from "./journey.ts";
 import { callAsAdmin, enroll, newAddress, raised, signedIn, withPasskey } from "./phone.ts";
 
-/** Calls of an administrator with the secret key that change an account. */
+/** Calls with which an administrator changes an account, using the secret key. */
 export const adminCalls: DirectCall[] = [
   {
     route: "POST /admin/users",

@@ -27,7 +27,7 @@ async function idOf(person: Subject): Promise<string | undefined> {
   return account?.id;
 }
 
-/** The events of an account, and to how many addresses each is mailed. */
+/** Returns an account's events, and the number of addresses that each is emailed to. */
 async function recordOf(person: Subject) {
   const id = await idOf(person);
   const events = await query<{ id: string; kind: string; mails: number }>(
@@ -42,19 +42,19 @@ async function recordOf(person: Subject) {
   return { events, additions: additions.map(({ kind }) => kind) };
 }
 
-test("the server under test is of the listed version", async () => {
+test("the server under test has the listed version", async () => {
   const { version } = (await call("GET /health")).body;
   const message = `The list of routes is of ${supabaseAuthVersion}, the server of ${version}: bring supabase-auth-routes.ts up to date, and the direct calls with it.`;
   expect(version, message).toBe(isSupabaseAuth ? supabaseAuthVersion : `${supabaseAuthVersion}-gatehouse`);
 });
 
-test("every route that changes accounts has a direct call, and no direct call is of another route", () => {
+test("every route that changes accounts has a direct call, and every direct call has such a route", () => {
   const tested = (calls: DirectCall[]) => [...new Set(calls.map(({ route }) => route))];
   expect(tested(directCalls).sort()).toEqual(routesOf((kind) => kind === "changes").sort());
   expect(routesOf((kind) => kind === "admin")).toEqual(expect.arrayContaining(tested(adminCalls)));
 });
 
-test("the document of direct calls says what is tested here", async () => {
+test("the document of direct calls matches what is tested here", async () => {
   const document = renderMatrix({
     version: supabaseAuthVersion,
     routes: supabaseAuthRoutes,
@@ -65,7 +65,7 @@ test("the document of direct calls says what is tested here", async () => {
   await expect(document).toMatchFileSnapshot("../../../docs/direct-calls.md");
 });
 
-test("a sign-in is recorded with its session, method, address and program", async () => {
+test("a sign-in is recorded with its session, method, IP address and user agent", async () => {
   const { person, session } = await signedIn();
   const [event] = await query(
     "select kind, method, session_id, host(ip) as ip, user_agent from public.security_events where user_id = $1",
@@ -86,7 +86,7 @@ const server = isSupabaseAuth
   ? "Supabase Auth"
   : "the local identity server (a Supabase Auth where IDENTITY_BIN names one)";
 
-describe(`a direct call of ${server}`, () => {
+describe(`a direct call to ${server}`, () => {
   test.for(allCalls)("$route, $title", async ({ prepare, notImplemented, ...expected }) => {
     const { person, act } = await prepare();
     const before = await recordOf(person);
@@ -115,7 +115,7 @@ describe(`a direct call of ${server}`, () => {
 describe("a user's token and the publishable key", () => {
   const closed = routesOf((kind) => kind === "admin" || typeof kind === "object");
 
-  test("are refused by every route for administrators, and by every route that is switched off", async () => {
+  test("are refused by every route for administrators and by every disabled route", async () => {
     const { person, session } = await signedIn();
     const before = await recordOf(person);
     const open: string[] = [];

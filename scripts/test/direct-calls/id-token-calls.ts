@@ -11,7 +11,9 @@ const redirectUri = `${supabase.url}/auth/v1/callback`;
 const idTokenRoute = "POST /token?grant_type=id_token";
 const endpoint = (name: string) => `${oidc}/protocol/openid-connect/${name}`;
 
-/** An ID token that the demo provider issues to the identity backend's client, as an app on a phone gets one. */
+/**
+ * Returns an ID token that the demo provider issues to the identity backend's client, as an app on a phone receives it.
+ */
 async function idTokenFor(email: string): Promise<string> {
   const query = { client_id: clientId, redirect_uri: redirectUri, response_type: "code", scope: "openid email" };
   const address = `${endpoint("auth")}?${new URLSearchParams({ ...query, state: "none" })}`;
@@ -32,7 +34,7 @@ async function idTokenFor(email: string): Promise<string> {
   return idToken;
 }
 
-/** Calls with an ID token, which a provider's app on the phone brings. */
+/** Calls with an ID token, which a provider's app on the phone obtains. */
 export const idTokenCalls: DirectCall[] = [
   {
     route: idTokenRoute,

@@ -22,13 +22,13 @@ import {
   visit,
 } from "./phone.ts";
 
-/** Comes back from the provider to link it to the account of a session. */
+/** Returns from the provider to link it to a session's account. */
 async function returning({ accessToken }: Session, answer: { email: string }, challenge: object = {}) {
   const address = await beginLink(accessToken, challenge);
   return async () => landed(await visit(address, answer));
 }
 
-/** Comes back from the provider to sign in. */
+/** Returns from the provider to sign in. */
 async function arriving(email: string, challenge: object = {}) {
   const address = await beginOAuth(challenge);
   return async () => landed(await visit(address, { email }));
@@ -39,7 +39,7 @@ async function unlinkEmail(person: Person, { accessToken }: Session) {
   return { person, act: () => call(`DELETE /user/identities/${id}`, { bearer: accessToken }) };
 }
 
-/** Calls that add, remove and use identities of providers. */
+/** Calls that add, remove and use provider identities. */
 export const identityCalls: DirectCall[] = [
   {
     route: "GET /authorize",
@@ -184,7 +184,7 @@ export const identityCalls: DirectCall[] = [
     route: "GET /callback",
     title: "a direct link, without PKCE",
     events: ["identity_linked", "sign_in"],
-    // The session is the browser's, which has not signed in before.
+    // The session belongs to the browser, which has not signed in before.
     mails: { identity_linked: 1, sign_in: 1 },
     unconfirmed: ["identity"],
     async prepare() {

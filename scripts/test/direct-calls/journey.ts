@@ -1,20 +1,22 @@
 import type { Person } from "../people.ts";
 import type { Answer } from "./phone.ts";
 
-/** What a direct call must leave behind. */
+/** A direct call and what it must leave behind. */
 export interface DirectCall {
-  /** As in the list of Supabase Auth's routes. */
+  /** Named as in the list of Supabase Auth's routes. */
   route: string;
   title: string;
-  /** Kinds of the events that it writes, each once. */
+  /** Kinds of the events that it records, each once. */
   events?: string[];
-  /** Kinds of the events that the owner is mailed about, each once to each of so many addresses. */
+  /**
+   * Kinds of the events that the owner is emailed about, with the number of addresses, each of which gets one email.
+   */
   mails?: Record<string, number>;
   /** Whether it is refused, by the backend or by our triggers. */
   refused?: true;
   /** Additions marked as unconfirmed, by kind. */
   unconfirmed?: string[];
-  /** A Supabase Auth does it, our local server has no such route: it answers 501. */
+  /** Supabase Auth supports it, but our local server has no such route and answers 501. */
   notImplemented?: true;
   prepare: () => Promise<{ person: Pick<Person, "id"> | { email: string }; act: () => Promise<Answer> }>;
 }

@@ -9,7 +9,7 @@ interface Matrix {
   upkeepCalls: DirectCall[];
 }
 
-/** The document that says what each call leaves behind, from the same cases that the test checks. */
+/** Renders the document that lists what each call leaves behind, from the same cases as the test. */
 export function renderMatrix({ version, routes, directCalls, adminCalls, upkeepCalls }: Matrix): string {
   const kinds = Object.entries(routes);
   const settings = new Set(kinds.flatMap(([, kind]) => (typeof kind === "object" ? [kind.setting] : [])));

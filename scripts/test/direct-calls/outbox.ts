@@ -5,7 +5,7 @@ import { query } from "../people.ts";
 const sweepers = 5;
 const sweepLimitMs = 20_000;
 
-/** Sends an address's mails that no server has claimed, as many servers do at the same time. */
+/** Sends the unclaimed emails of an address, with many servers running concurrently. */
 export async function sweep(email: string): Promise<void> {
   await query(
     `update private.outgoing_mails set next_attempt_at = now()

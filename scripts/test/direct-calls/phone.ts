@@ -23,7 +23,7 @@ interface CallOptions {
   form?: Record<string, string>;
 }
 
-/** One request to the identity backend with the publishable key, as a phone makes it. Redirects are not followed. */
+/** Sends one request to the identity backend with the publishable key, as a phone does. Follows no redirects. */
 export async function call(route: string, options: CallOptions = {}): Promise<Answer> {
   const [method = "GET", path = ""] = route.split(" ");
   const { apikey = supabase.publishableKey, bearer, body, form, userAgent = phoneAgent } = options;
@@ -49,12 +49,12 @@ export async function call(route: string, options: CallOptions = {}): Promise<An
   };
 }
 
-/** A request with the secret key. */
+/** Sends a request with the secret key. */
 export function callAsAdmin(route: string, body?: object): Promise<Answer> {
   return call(route, { apikey: supabase.secretKey, bearer: supabase.secretKey, ...(body ? { body } : {}) });
 }
 
-/** The answer of a call that only prepares the one under test. @throws Error where it was refused */
+/** Returns the response of a call that prepares the one under test. @throws Error if it was refused */
 export async function done(answer: Answer | Promise<Answer>): Promise<Answer> {
   const { status, body, location } = await answer;
   if (status >= 400 || /[?&#]error=/.test(location)) throw new Error(`${status} ${JSON.stringify(body)} ${location}`);
@@ -74,13 +74,13 @@ export function signIn({ email, password }: Pick<Person, "email" | "password">, 
   return call("POST /token?grant_type=password", { body: { email, password }, userAgent });
 }
 
-/** A new account, and a phone that is signed in to it. */
+/** Creates an account, and a phone that is signed in to it. */
 export async function signedIn(): Promise<{ person: Person; session: Session }> {
   const person = await createPerson();
   return { person, session: sessionIn(await done(signIn(person))) };
 }
 
-/** What the last mail of a kind to an account carries. */
+/** Returns the token in the last email of a kind to an account. */
 export async function mailedToken(userId: string, kind: string): Promise<string> {
   const [mailed] = await query<{ token_hash: string }>(
     "select token_hash from auth.one_time_tokens where user_id = $1 and token_type::text = $2",
@@ -110,20 +110,20 @@ export async function challengeOf(bearer: string, { id }: Factor): Promise<strin
   return (await done(call(`POST /factors/${id}/challenge`, { bearer, body: {} }))).body.id;
 }
 
-/** Proves a factor. `steps` chooses a code that was not used yet. */
+/** Verifies a factor. `steps` selects an unused code. */
 export async function prove(bearer: string, factor: Factor, steps = 0): Promise<Answer> {
   const body = { challenge_id: await challengeOf(bearer, factor), code: codeOf(factor, steps) };
   return call(`POST /factors/${factor.id}/verify`, { bearer, body });
 }
 
-/** A new account with a verified authenticator, and a phone that proved it. */
+/** Creates an account with a verified authenticator, and a phone that verified it. */
 export async function raised(): Promise<{ person: Person; session: Session; factor: Factor }> {
   const { person, session } = await signedIn();
   const factor = await enroll(session.accessToken);
   return { person, factor, session: sessionIn(await done(prove(session.accessToken, factor))) };
 }
 
-/** From an address of the identity backend over the provider back to ours. @returns the last address */
+/** Follows a URL of the identity backend through the provider back to our server. @returns the final URL */
 export function visit(address: string, answer: ProviderAnswer): Promise<string> {
   return visitProvider(address, { ourOrigin: base, ...answer });
 }
@@ -131,7 +131,7 @@ export function visit(address: string, answer: ProviderAnswer): Promise<string> 
 const flowQuery = (challenge: object = {}) =>
   new URLSearchParams({ provider, scopes: "openid", redirect_to: landing, skip_http_redirect: "true", ...challenge });
 
-/** Begins to sign in with the provider. @returns its address */
+/** Starts a sign-in with the provider. @returns the provider's URL */
 export async function beginOAuth(challenge: object = {}): Promise<string> {
   return (await done(call(`GET /authorize?${flowQuery(challenge)}`))).location;
 }
@@ -139,17 +139,17 @@ export async function beginOAuth(challenge: object = {}): Promise<string> {
 export const authorizePath = `/authorize?${flowQuery()}`;
 export const linkPath = `/user/identities/authorize?${flowQuery()}`;
 
-/** From an address of the identity backend over the provider to the backend's callback, which is not visited. */
+/** Follows a URL of the identity backend through the provider to the backend's callback, which is not visited. */
 export async function callbackOf(address: string, answer: ProviderAnswer): Promise<URL> {
   return new URL(await visitProvider(address, { ourOrigin: new URL(api).origin, ...answer }));
 }
 
-/** Begins to link an account of the provider. @returns its address */
+/** Starts linking a provider account. @returns the provider's URL */
 export async function beginLink(bearer: string, challenge: object = {}): Promise<string> {
   return (await done(call(`GET /user/identities/authorize?${flowQuery(challenge)}`, { bearer }))).body.url;
 }
 
-/** Where the browser was sent in the end, as an answer. */
+/** Converts the browser's final redirect to a response. */
 export const landed = (location: string): Answer => ({ status: 302, body: "", location });
 
 export function exchange(location: string, verifier: string): Promise<Answer> {
@@ -157,7 +157,7 @@ export function exchange(location: string, verifier: string): Promise<Answer> {
   return call("POST /token?grant_type=pkce", { body: { auth_code: code, code_verifier: verifier } });
 }
 
-/** Links an account of the provider as a phone does, with PKCE. @returns the identity's id */
+/** Links a provider account as a phone does, with PKCE. @returns the identity's id */
 export async function link(bearer: string): Promise<string> {
   const { challenge } = newChallenge();
   await done(landed(await visit(await beginLink(bearer, challenge), { email: newAddress() })));
@@ -173,13 +173,13 @@ export const newAddress = () => `${crypto.randomUUID().slice(0, 8)}@phone.gateho
 
 const relyingParty = { origin: base, rpId: new URL(base).hostname };
 
-/** Answers a registration. @returns what finishes it */
+/** Starts and signs a passkey registration. @returns the body that completes it */
 export async function beginPasskey(bearer: string, authenticator = new Authenticator()) {
   const { body } = await done(call("POST /passkeys/registration/options", { bearer, body: {} }));
   return { challenge_id: body.challenge_id, credential: authenticator.create(body.options, relyingParty) };
 }
 
-/** An account with a passkey, added by the phone. */
+/** Creates an account with a passkey that the phone added. */
 export async function withPasskey() {
   const authenticator = new Authenticator();
   const { person, session } = await signedIn();

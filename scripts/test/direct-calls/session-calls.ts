@@ -16,14 +16,14 @@ import {
 
 const password = "correct horse battery";
 
-/** An account that was mailed a link or a code. */
+/** Prepares an account that was emailed a link or a code. */
 async function mailed(route: string, challenge: object = {}) {
   const person = await createPerson();
   await done(call(route, { body: { email: person.email, ...challenge } }));
   return { person, token: await mailedToken(person.id, "recovery_token") };
 }
 
-/** An account that has signed up and has not confirmed its address. */
+/** Prepares an account that has signed up but has not confirmed its email. */
 async function signedUp() {
   const email = newAddress();
   await done(call("POST /signup", { body: { email, password } }));
@@ -32,7 +32,7 @@ async function signedUp() {
   return { person: { id, email }, token: await mailedToken(id, "confirmation_token") };
 }
 
-/** An account on two phones. */
+/** Prepares an account on two phones. */
 async function onTwoPhones() {
   const { person, session } = await signedIn();
   return { person, session, other: sessionIn(await done(signIn(person))) };
@@ -40,7 +40,7 @@ async function onTwoPhones() {
 
 const logout = (scope: string, bearer: string) => () => call(`POST /logout?scope=${scope}`, { bearer });
 
-/** Calls that begin, keep or end sessions. */
+/** Calls that start, refresh or end sessions. */
 export const sessionCalls: DirectCall[] = [
   {
     route: "POST /token?grant_type=password",

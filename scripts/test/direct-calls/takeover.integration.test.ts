@@ -44,7 +44,7 @@ afterEach(async () => {
   await deletePerson(owner);
 });
 
-/** Links the attacker's own account at the provider with the password alone. */
+/** Links the attacker's own provider account, using only the password. */
 async function linkDirectly(): Promise<Session> {
   const session = sessionIn(await done(signIn(owner)));
   const { challenge, verifier } = newChallenge();
@@ -53,14 +53,14 @@ async function linkDirectly(): Promise<Session> {
   return session;
 }
 
-/** Signs in with the attacker's account at the provider. @returns whose account that opens */
+/** Signs in with the attacker's provider account. @returns the account that this opens */
 async function opensAccount(): Promise<string> {
   const { challenge, verifier } = newChallenge();
   const back = landed(await visit(await beginOAuth(challenge), { email: attackerEmail }));
   return (await done(exchange(back.location, verifier))).body.user.id;
 }
 
-/** The subjects of the mails to the owner, once all that is due is sent. */
+/** Returns the subjects of the emails to the owner, after all due ones were sent. */
 async function subjects(): Promise<(string | undefined)[]> {
   await sweep(owner.email);
   return (await mailsTo(owner.email)).map(({ subject }) => subject);
@@ -68,7 +68,7 @@ async function subjects(): Promise<(string | undefined)[]> {
 
 const subjectOf = (kind: string) => eventKind(kind)?.notice?.subject.replaceAll("{product}", "Gatehouse");
 
-/** Follows the mail that resets the password. @returns the owner's browser, where the password was asked for */
+/** Opens the link in the password reset email. @returns the owner's browser in which the reset was requested */
 async function openResetMail() {
   const browser = openBrowser(base);
   const after = (await mailsTo(owner.email)).length;
@@ -78,7 +78,7 @@ async function openResetMail() {
   return { browser, location };
 }
 
-test("an owner who resets the password and confirms the list locks out a person who linked an account directly", async () => {
+test("an owner who resets the password and confirms the list locks out an attacker who linked an account directly", async () => {
   const attacker = await linkDirectly();
   expect(await opensAccount()).toBe(owner.id);
   await expect.poll(subjects).toContain(subjectOf("identity_linked"));
@@ -106,7 +106,7 @@ test("an owner who resets the password and confirms the list locks out a person 
   }
 });
 
-test("a confirmation by somebody who knew the password does not count for an owner who resets it", async () => {
+test("a confirmation by someone who knew the password does not count for an owner who resets it", async () => {
   await linkDirectly();
   const theirs = await signInOnPage(owner);
   const { fields, boxes } = formOf((await theirs.get(accessPath)).text, accessPath);
@@ -128,7 +128,7 @@ test("a confirmation by somebody who knew the password does not count for an own
   expect(await opensAccount()).not.toBe(owner.id);
 });
 
-test("an owner gets in and locks out a person who enrolled a passkey and an authenticator, too", async () => {
+test("an owner regains access and locks out an attacker who enrolled a passkey and an authenticator, too", async () => {
   const { accessToken: bearer } = await linkDirectly();
   const passkey = new Authenticator();
   await done(call("POST /passkeys/registration/verify", { bearer, body: await beginPasskey(bearer, passkey) }));

@@ -24,7 +24,7 @@ const subjectOf = (kind: string) =>
   eventKind(kind)?.notice?.subject.replaceAll("{product}", "Gatehouse") ?? "New sign-in from node";
 const settle = () => new Promise((resolve) => setTimeout(resolve, settleMs));
 
-/** What the account's activity says, and the subjects in its mailbox, when nothing more is due. */
+/** Returns an account's activity and the subjects in its mailbox, after all due emails were sent. */
 async function told({ id, email }: Pick<Person, "id" | "email">) {
   await afterStackServer();
   await sweep(email);
@@ -40,7 +40,7 @@ async function told({ id, email }: Pick<Person, "id" | "email">) {
   return { events, subjects: (await mailsTo(email)).map(({ subject }) => subject) };
 }
 
-test("a sign-in with a provider on a phone is recorded once, and mailed once where the app is another one", async () => {
+test("a provider sign-in on a phone is recorded once, and emailed once if it is a different app", async () => {
   const email = newAddress();
   const { challenge, verifier } = newChallenge();
   const first = await done(exchange(await visit(await beginOAuth(challenge), { email }), verifier));
@@ -52,7 +52,7 @@ test("a sign-in with a provider on a phone is recorded once, and mailed once whe
   expect(subjects).toEqual([subjectOf("sign_in")]);
 });
 
-test("an identity that the backend links by its verified address is recorded once and mailed once", async () => {
+test("an identity that the backend links by its verified email is recorded once and emailed once", async () => {
   const { person } = await signedIn();
   people.push(person);
   const { challenge, verifier } = newChallenge();
@@ -62,7 +62,7 @@ test("an identity that the backend links by its verified address is recorded onc
   expect(subjects).toEqual([subjectOf("identity_linked")]);
 });
 
-test("a passkey that our page adds is recorded once, with its device, and mailed once", async () => {
+test("a passkey added on our page is recorded once, with its device, and emailed once", async () => {
   const person = await createPerson();
   people.push(person);
   const browser = openBrowser(base, { cookie: await cookieOf(person) });
@@ -76,7 +76,7 @@ test("a passkey that our page adds is recorded once, with its device, and mailed
   expect(subjects).toEqual([subjectOf("passkey_added")]);
 });
 
-test("signing out all other devices, sent twice at once and once more, is recorded and mailed once", async () => {
+test("signing out all other devices, sent twice concurrently and once more, is recorded and emailed once", async () => {
   const person = await createPerson();
   people.push(person);
   const browser = await signInOnPage(person);

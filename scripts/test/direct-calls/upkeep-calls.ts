@@ -9,7 +9,7 @@ const { supabase } = readStack();
 const service = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
 const nothingToSay: Answer = { status: 204, body: "", location: "" };
 
-/** The statements of Supabase Auth's clean-up (`internal/models/cleanup.go`). */
+/** Statements of Supabase Auth's cleanup (`internal/models/cleanup.go`). */
 const cleanUp = (table: string, condition: string) => async () => {
   await query(
     `delete from auth."${table}" where id in (select id from auth."${table}" where ${condition} limit 100 for update skip locked);`,
@@ -18,7 +18,7 @@ const cleanUp = (table: string, condition: string) => async () => {
   return nothingToSay;
 };
 
-/** What happens to an account without anybody's asking, and what our own functions end: none of it is recorded. */
+/** Changes to an account without any request, and changes by our own functions. None of them is recorded. */
 export const upkeepCalls: DirectCall[] = [
   {
     route: "clean-up",
@@ -48,7 +48,7 @@ export const upkeepCalls: DirectCall[] = [
       return {
         person,
         async act() {
-          // The statement of Supabase Auth's password grant (`internal/api/token.go`).
+          // The statement in Supabase Auth's password grant (`internal/api/token.go`).
           await query(
             `update auth.users set encrypted_password = '{"key_id":"k1","alg":"aes-gcm-hkdf"}', updated_at = now()
              where id = $1`,

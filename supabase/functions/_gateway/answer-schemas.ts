@@ -5,15 +5,15 @@ import { messageAnswer, tokenCount } from "./messages/surface.ts";
 import { response } from "./responses/surface.ts";
 
 /**
- * What the gateway answers, for its document and for whoever checks answers by it. Some of it the database writes as
- * JSON text, so that amounts keep their digits, and the provider's own members pass as they came.
+ * Schemas of the gateway's answers, for its OpenAPI document and for checking answers. The database writes some parts
+ * as JSON text so that amounts keep their digits, and the provider's own members pass through unchanged.
  */
 
 const count = z.number().int().min(0);
 const amount = z.number();
 const moment = z.iso.datetime({ offset: true });
 
-/** Native response metadata. */
+/** The `platform` member of native responses. */
 const platform = z.object({
   run_id: z.uuid(),
   trace_id: z.string().regex(/^[0-9a-f]{32}$/),
@@ -54,10 +54,10 @@ export const tokensAnswer = tokenCount.extend({ platform });
 export const embeddingsAnswer = embeddingList.extend({ platform });
 
 const price = z.number().optional();
-/** At a route; the tier with the largest `min_input_tokens` that the input reaches is charged. */
+/** Prices at a route; the tier with the largest `min_input_tokens` that the input reaches is charged. */
 const prices = z.array(
   z.object({
-    /** The service tier that these prices are for; absent: the default. */
+    /** The service tier that these prices apply to; absent for the default tier. */
     service_tier: z.string().optional(),
     min_input_tokens: count,
     input_usd_per_million: price,
@@ -68,11 +68,11 @@ const prices = z.array(
     audio_input_usd_per_million: price,
     audio_output_usd_per_million: price,
     image_input_usd_per_million: price,
-    /** Of each request with a fee that the provider counts, such as a web search. */
+    /** Per request with a fee that the provider counts, such as a web search. */
     request_fee_usd: price,
   }),
 );
-/** A model as OpenAI lists it, and what it is and costs here. */
+/** A model in OpenAI's list format, with its properties and prices. */
 export const model = z.object({
   id: z.string(),
   object: z.literal("model"),
@@ -81,13 +81,13 @@ export const model = z.object({
   platform: z.object({
     name: z.string(),
     kind: z.enum(["chat", "embedding", "speech"]),
-    /** The paths that serve it. */
+    /** The paths that serve the model. */
     endpoints: z.array(z.string()),
     context_window: count.nullable(),
     output_limit: count.nullable(),
-    /** Of the first route. Empty where the workspace hides what providers charge. */
+    /** Prices of the first route. Empty if the workspace hides what providers charge. */
     prices,
-    /** Where calls go, in order. Absent where the workspace hides what providers charge. */
+    /** Where calls go, in order. Absent if the workspace hides what providers charge. */
     routes: z
       .array(
         z.object({
@@ -101,7 +101,7 @@ export const model = z.object({
       )
       .optional(),
     voices: z.array(z.string()).optional(),
-    /** Taken where a call of its kind names none. */
+    /** Used if a call of its kind names no model. */
     default: z.literal(true).optional(),
   }),
 });
@@ -122,7 +122,7 @@ export const anthropicModelList = z.object({
   has_more: z.literal(false),
 });
 
-/** What a credential is, its limits, what it spent this month and what is left; null where that is hidden. */
+/** A credential, its limits, what it spent this month and what is left; null for what is hidden. */
 export const credential = z.object({
   source: z.enum(["key", "app_token", "session"]),
   workspaceId: z.uuid(),
@@ -138,7 +138,7 @@ export const credential = z.object({
       allowedModels: z.array(z.string()).nullable(),
       allowedAddresses: z.array(z.string()).nullable(),
       strict: z.boolean(),
-      /** The entity label of all its runs; null where each call names its own. */
+      /** The entity label of all its runs; null if each call sets its own. */
       entityId: z.string().nullable(),
     })
     .nullable(),
@@ -177,14 +177,13 @@ export const credential = z.object({
 });
 
 const window = { from: moment, to: moment };
-/** A row of the usage report. */
 export const usageReport = z.object({
   currency: z.literal("USD"),
   source: z.literal("platform_ai_metering"),
   workspaceId: z.uuid(),
   appId: z.uuid(),
   ...window,
-  /** The adjacent older window, where anything is in it or before. */
+  /** The adjacent earlier window; null if there is no data in it or before it. */
   previous: z.object(window).nullable(),
   rows: z.array(
     z.object({

@@ -12,16 +12,16 @@ import { createOpenRuns } from "./runs/open-runs.ts";
 import { createSettlements } from "./runs/settlements.ts";
 import { createTelemetry } from "./telemetry/telemetry.ts";
 
-/** What a function may take of what all of them share. */
+/** A function's share of the resources that all functions use. */
 export type Share = {
-  /** Statements at once. */
+  /** Concurrent statements. */
   connections?: number;
 };
 
 /**
- * Puts a gateway together: its database, providers, limits, and what goes on behind the answers.
+ * Assembles a gateway: its database, providers, limits and background work.
  * @param write takes lines for the log
- * @returns with it how to have done at once what waits for its batch
+ * @returns the gateway, with a way to flush waiting batches at once
  */
 export function assembleGateway(
   environment: GatewayEnvironment,
@@ -42,7 +42,7 @@ export function assembleGateway(
     epochMs: performance.timeOrigin,
   });
   return {
-    // Where the platform serves functions.
+    // The base URL of the platform's functions.
     url: `${supabaseUrl}/functions`,
     database,
     beginRun: createBegin({ database, waitUntil }),

@@ -9,10 +9,13 @@ const rolledBack = () =>
   new GatewayError("service_unavailable", { cause: new pg.DatabaseError("canceling statement", 1, "error") });
 const unanswered = () => new GatewayError("service_unavailable", { cause: new Error("Connection terminated") });
 
-/** Time after which a batch is surely late. */
+/** Time after which a batch is certainly late. */
 const lateMs = 100;
 
-/** A queue whose statements are answered on command, each call with its double. Negative calls are never batched. */
+/**
+ * Returns a queue whose statements are answered on command, each call with twice its number. Negative calls are never
+ * batched.
+ */
 function open(fails: (calls: readonly number[]) => Error | undefined = () => undefined) {
   const asked: (readonly number[])[] = [];
   const answering: (() => void)[] = [];
@@ -34,26 +37,26 @@ function open(fails: (calls: readonly number[]) => Error | undefined = () => und
     maxWaitMs: 1_500,
     now: () => clock.now,
   });
-  /** Answers the first statements under way. */
+  /** Answers the oldest running statements. */
   async function go(most = answering.length): Promise<void> {
     for (const each of answering.splice(0, most)) each();
     await sleep(0);
     await turn();
   }
-  /** Answers the last statement under way. */
+  /** Answers the newest running statement. */
   async function goLast(): Promise<void> {
     answering.pop()?.();
     await sleep(0);
   }
-  /** Calls of one turn of the event loop. */
+  /** Sends calls within one turn of the event loop. */
   async function askTogether(calls: readonly number[]): Promise<Promise<number>[]> {
     const answers = calls.map(queue.ask);
-    // A test looks at a rejection later.
+    // Rejections are checked later.
     for (const answer of answers) answer.catch(() => {});
     await turn();
     return answers;
   }
-  /** A late batch, and a second one that started because of it. */
+  /** Starts a late batch, and a second one because the first is late. */
   async function occupy(): Promise<Promise<number>[]> {
     const late = await askTogether([1]);
     await sleep(lateMs);
@@ -67,7 +70,7 @@ const statuses = async (answers: Promise<number>[]) =>
 const numbers = (count: number) => Array.from({ length: count }, (_, place) => 10 + place);
 
 describe("a batch", () => {
-  test("takes the calls of one turn of the event loop, and answers each with its own answer", async () => {
+  test("takes the calls of one event loop turn and answers each with its own answer", async () => {
     const { askTogether, asked, go } = open();
     const answers = await askTogether([3, 1, 2]);
     expect(asked).toEqual([[3, 1, 2]]);
@@ -75,7 +78,7 @@ describe("a batch", () => {
     expect(await Promise.all(answers)).toEqual([6, 2, 4]);
   });
 
-  test("takes the calls that came while another was under way, in their order", async () => {
+  test("takes the calls that arrived during another batch, in order", async () => {
     const { askTogether, asked, go } = open();
     const answers = [...(await askTogether([1])), ...(await askTogether([3])), ...(await askTogether([5, 4]))];
     expect(asked).toEqual([[1]]);
@@ -85,7 +88,7 @@ describe("a batch", () => {
     expect(await Promise.all(answers)).toEqual([2, 6, 10, 8]);
   });
 
-  test("starts a second batch while one is late, and never a third", async () => {
+  test("starts while another one is late, but never as a third", async () => {
     const { askTogether, occupy, asked, go } = open();
     const answers = await occupy();
     answers.push(...(await askTogether([3])));
@@ -123,7 +126,7 @@ describe("a batch", () => {
     expect(asked).toHaveLength(batches);
   });
 
-  test("that Postgres rolls back is asked again call by call, so that one bad call fails alone", async () => {
+  test("that Postgres rolls back is retried call by call, so only the bad call fails", async () => {
     const { askTogether, asked, go } = open((calls) => (calls.includes(4) ? rolledBack() : undefined));
     const answers = await askTogether([2, 3, 4, 5]);
     await go();
@@ -132,7 +135,7 @@ describe("a batch", () => {
     expect(await statuses(answers)).toEqual([true, true, false, true]);
   });
 
-  test("without an answer is not asked again", async () => {
+  test("without an answer is not retried", async () => {
     const { askTogether, asked, go } = open(unanswered);
     const answers = await askTogether([2, 3, 4]);
     await go();
@@ -140,7 +143,7 @@ describe("a batch", () => {
     expect(await statuses(answers)).toEqual([false, false, false]);
   });
 
-  test("of one that Postgres rolls back is asked once more alone", async () => {
+  test("of one call that Postgres rolls back is retried once", async () => {
     const { askTogether, asked, go } = open(rolledBack);
     const answers = await askTogether([2]);
     await go();
@@ -149,7 +152,7 @@ describe("a batch", () => {
     expect(await statuses(answers)).toEqual([false]);
   });
 
-  test("goes on after a failure", async () => {
+  test("runs normally after earlier ones failed", async () => {
     let isDown = true;
     const { askTogether, go } = open(() => (isDown ? unanswered() : undefined));
     const failed = [...(await askTogether([1])), ...(await askTogether([2])), ...(await askTogether([3]))];
@@ -164,7 +167,7 @@ describe("a batch", () => {
 });
 
 describe("a single call", () => {
-  test("goes at once, and no more than four are under way", async () => {
+  test("is sent at once, with no more than four running", async () => {
     const { askTogether, asked, go } = open();
     const answers = await askTogether([-1, -2, -3, -4, -5, 6]);
     expect(asked).toEqual([[-1], [-2], [-3], [-4], [6]]);
@@ -174,7 +177,7 @@ describe("a single call", () => {
     expect(await Promise.all(answers)).toEqual([-2, -4, -6, -8, -10, 12]);
   });
 
-  test("of a batch that was rolled back does not stop the batches after it", async () => {
+  test("of a rolled-back batch does not block later batches", async () => {
     const { askTogether, asked, go } = open((calls) => (calls.length > 1 ? rolledBack() : undefined));
     const answers = await askTogether([1, 2, 3, 4, 5, 6]);
     await go();
@@ -187,11 +190,11 @@ describe("a single call", () => {
   });
 });
 
-describe("waiting", () => {
+describe("waiting calls", () => {
   test.for([
     [500, 0],
     [501, 1],
-  ] as const)("is for 500 calls at most: of %i, %i is rejected", async ([count, rejected]) => {
+  ] as const)("are limited to 500: of %i, %i is rejected", async ([count, rejected]) => {
     const { askTogether, occupy, go } = open();
     await occupy();
     const answers = await askTogether(numbers(count));
@@ -202,19 +205,22 @@ describe("waiting", () => {
   test.for([
     [504, 0],
     [505, 1],
-  ] as const)("is for 500 single calls at most, beside four: of %i, %i is rejected", async ([count, rejected]) => {
-    const { askTogether, go } = open();
-    const answers = await askTogether(numbers(count).map((call) => -call));
-    for (let round = 0; round < 130; round++) await go();
-    expect((await statuses(answers)).filter((isAnswered) => !isAnswered)).toHaveLength(rejected);
-  });
+  ] as const)(
+    "are limited to 500 single calls in addition to four running: of %i, %i is rejected",
+    async ([count, rejected]) => {
+      const { askTogether, go } = open();
+      const answers = await askTogether(numbers(count).map((call) => -call));
+      for (let round = 0; round < 130; round++) await go();
+      expect((await statuses(answers)).filter((isAnswered) => !isAnswered)).toHaveLength(rejected);
+    },
+  );
 
   test.for([
     [3, 1_500, true],
     [3, 1_501, false],
     [-3, 1_500, true],
     [-3, 1_501, false],
-  ] as const)("call %i is asked after %i ms: %s", async ([call, waitedMs, isAsked]) => {
+  ] as const)("wait before being sent: call %i after %i ms: %s", async ([call, waitedMs, isAsked]) => {
     const { askTogether, occupy, asked, go, clock } = open();
     await occupy();
     await askTogether([-1, -1, -1, -1]);
@@ -227,7 +233,7 @@ describe("waiting", () => {
   });
 });
 
-test("a flush sends the calls that are being gathered", async () => {
+test("flush sends the calls being gathered", async () => {
   const asked: (readonly number[])[] = [];
   const queue = createBatchQueue<number, number>({
     askMany: async (calls) => {

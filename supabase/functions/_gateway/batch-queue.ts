@@ -2,7 +2,10 @@ import { wasUndone } from "./connections.ts";
 import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
-/** One batch at a time makes the largest batches. One that waits longer than this, for a lock or the disk, lets another start. */
+/**
+ * One running batch at a time makes the largest batches. If a batch takes longer than this, because of a lock or the
+ * disk, another may start.
+ */
 const lateMs = 10;
 const maxBatchesUnderWay = 2;
 /** Single calls may wait longer for locks; batches need connections too. */
@@ -10,9 +13,9 @@ const maxSinglesUnderWay = 4;
 
 /** Groups concurrent calls into batches, one statement each. */
 export type BatchQueue<Call, Answer> = {
-  /** @throws GatewayError `service_unavailable` when too many calls wait or this one waited too long */
+  /** @throws GatewayError `service_unavailable` if too many calls wait or this one waited too long */
   ask: (call: Call) => Promise<Answer>;
-  /** Sends what is being gathered. */
+  /** Sends the calls being gathered. */
   flush: () => void;
 };
 
@@ -24,8 +27,8 @@ type Waiting<Call, Answer> = {
 };
 
 /**
- * Calls that come while a batch is under way wait and go together with the next one. Each call gets its own answer. When
- * Postgres rolls a batch back, its calls are asked one by one, so that one bad call fails alone.
+ * Calls that arrive while a batch is running wait and are sent together in the next one. Each call gets its own answer.
+ * When Postgres rolls a batch back, its calls are retried one by one, so that only the bad call fails.
  * @param options.askMany returns the answers in the order of the calls
  * @param options.isSingle whether a call is never part of a batch
  * @param options.gather calls back when a batch that is not full should start
@@ -44,11 +47,11 @@ export function createBatchQueue<Call, Answer>(options: {
   const batched: Waiting<Call, Answer>[] = [];
   const singles: Waiting<Call, Answer>[] = [];
   let batchesUnderWay = 0;
-  /** The batch under way that is not late. */
+  /** The running batch that is not late. */
   let promptBatch: object | undefined;
   let singlesUnderWay = 0;
   let isGathering = false;
-  /** The waiting calls have been gathered: the next batch starts as soon as it may. */
+  /** Whether the waiting calls have been gathered: the next batch starts as soon as it may. */
   let isDue = false;
 
   function take(queue: Waiting<Call, Answer>[], count: number): Waiting<Call, Answer>[] {

@@ -28,7 +28,10 @@ const row = Buffer.concat([
 const error = (severity: string, code: string, text: string) =>
   message("E", `S${severity}\0V${severity}\0C${code}\0M${text}\0\0`);
 
-/** A server of Postgres' protocol (PostgreSQL, Frontend/Backend Protocol) that lets `answer` write to each statement. */
+/**
+ * Starts a server that speaks Postgres's protocol (PostgreSQL, Frontend/Backend Protocol) and lets `answer` respond to
+ * each statement.
+ */
 async function listen(answer: (socket: Socket, statement: { name: string }) => void): Promise<void> {
   server = createServer((socket) => {
     let isStarted = false;
@@ -58,7 +61,7 @@ const failureOf = (work: Promise<unknown>) =>
 
 // PgBouncer 1.18, send_pooler_error in src/proto.c: severity FATAL, SQLSTATE 08P01; then it closes the connection.
 test.each(["server conn crashed?", "query_wait_timeout", "pgbouncer cannot connect to server"])(
-  "a statement that a pooler ends by “%s” is unanswered: it may have been committed",
+  "treats a statement that a pooler ends with “%s” as unanswered, since it may have been committed",
   async (text) => {
     await listen((socket) => socket.end(error("FATAL", "08P01", text)));
     const failure = await failureOf(call());
@@ -67,8 +70,8 @@ test.each(["server conn crashed?", "query_wait_timeout", "pgbouncer cannot conne
   },
 );
 
-// PostgreSQL, quickdie() in src/backend/tcop/postgres.c: sent in the middle of anything.
-test("a statement that a crash of Postgres ends is unanswered", async () => {
+// PostgreSQL, quickdie() in src/backend/tcop/postgres.c: may be sent at any point.
+test("treats a statement that a crash of Postgres ends as unanswered", async () => {
   await listen((socket) =>
     socket.end(error("FATAL", "57P02", "terminating connection because of crash of another server process")),
   );
@@ -76,12 +79,12 @@ test("a statement that a crash of Postgres ends is unanswered", async () => {
 });
 
 // PostgreSQL, ProcessInterrupts() in src/backend/tcop/postgres.c: never between a commit and its answer.
-test("a statement that a shutdown of Postgres ends was undone", async () => {
+test("treats a statement that a shutdown of Postgres ends as undone", async () => {
   await listen((socket) => socket.end(error("FATAL", "57P01", "terminating connection due to administrator command")));
   expect(wasUndone(await failureOf(call()))).toBe(true);
 });
 
-test("a statement that Postgres refuses was undone", async () => {
+test("treats a statement that Postgres rejects as undone", async () => {
   await listen((socket) =>
     socket.write(Buffer.concat([error("ERROR", "57014", "canceling statement due to statement timeout"), ready])),
   );
@@ -94,7 +97,7 @@ test.each([
   ["26000", 'prepared statement "select ai.begin_runs($1)::text" does not exist'],
   ["42P05", 'prepared statement "select ai.begin_runs($1)::text" already exists'],
 ])(
-  "a statement whose name a pooler's server refuses with %s is sent again without one, and later ones too",
+  "resends a statement without a name if a pooler's server refuses it with %s, and sends later ones unnamed",
   async (code, text) => {
     const names: string[] = [];
     await listen((socket, { name }) => {

@@ -2,16 +2,16 @@ import pg from "pg";
 import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
-/** Statements that may wait for a connection before further ones are rejected. */
+/** Statements that may wait for a connection before more are refused. */
 const maxWaiting = 500;
 const connectTimeoutMs = 1_000;
-/** A new server process plans each statement again, so connections are kept for a while. */
+/** A new Postgres backend plans each statement again, so connections are kept for a while. */
 const idleConnectionMs = 60_000;
 /** Longer than the role's own limits let a statement run. */
 const answerTimeoutMs = 12_000;
 /** invalid_sql_statement_name and duplicate_prepared_statement: nothing was executed (PostgreSQL, Appendix A). */
 const preparedNameErrors: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
-/** With FATAL: protocol_violation, by which a pooler reports a lost server, and crash_shutdown (Appendix A). */
+/** With severity FATAL: protocol_violation, which a pooler sends for a lost server, and crash_shutdown (Appendix A). */
 const lostServerErrors: ReadonlySet<unknown> = new Set(["08P01", "57P02"]);
 
 /** How the gateway calls its database. */
@@ -25,7 +25,7 @@ export type Connections = {
   close: () => Promise<void>;
 };
 
-/** Connects on the first call. Each statement is a transaction of its own, so any pooler can be in between. */
+/** Connects on the first call. Each statement is its own transaction, so any pooler works. */
 export function createConnections({ url, connections = 8 }: { url: string; connections?: number }): Connections {
   const pool = new pg.Pool({
     connectionString: url,
@@ -34,16 +34,19 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
     idleTimeoutMillis: idleConnectionMs,
     application_name: "gatehouse-gateway",
   });
-  // A broken connection is replaced when one is needed; a statement that is under way on it fails by itself.
+  // A broken connection is replaced when one is needed; a statement running on it fails on its own.
   pool.on("error", () => {});
   pool.on("connect", (client) => void client.on("error", () => {}));
   let usesNames = true;
 
-  /** Once a prepared statement is missing or taken, a transaction pooler is in between: this process stops naming them. */
+  /**
+   * If a prepared statement is missing or already exists, there is a transaction pooler: this process stops naming
+   * them.
+   */
   async function query(client: pg.PoolClient, text: string, argument: string): Promise<string> {
     const isNamed = usesNames;
     try {
-      // The text is the name, so a name cannot stand for another statement.
+      // The text is the name, so a name can never refer to another statement.
       const name = isNamed ? text : undefined;
       const { rows } = await client.query<[string | null]>({ name, text, values: [argument], rowMode: "array" });
       return rows[0]?.[0] ?? "";
@@ -54,7 +57,10 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
     }
   }
 
-  /** Closes the connection unless Postgres answered, with a result or an error that leaves the session usable. */
+  /**
+   * Runs a statement. Closes the connection unless Postgres answered with a result or with an error that leaves the
+   * session usable.
+   */
   async function ask(text: string, argument: string, limitMs: number): Promise<string> {
     const client = await pool.connect();
     let isReleased = false;
@@ -68,7 +74,7 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
       release(false);
       return answer;
     } catch (error) {
-      // Not FATAL or PANIC. A server that translates severities has its connections replaced.
+      // Not FATAL or PANIC. If a server translates severities, its connections are replaced.
       release(!(error instanceof pg.DatabaseError && error.severity === "ERROR"));
       throw error;
     } finally {
@@ -90,7 +96,7 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
 }
 
 /**
- * Whether Postgres reported the error, so it has rolled back the statement. After a lost server, the
+ * Returns whether Postgres itself reported the error and so has rolled back the statement. If the server was lost, the
  * statement may have been committed.
  */
 export function wasUndone(error: unknown): boolean {
@@ -98,12 +104,12 @@ export function wasUndone(error: unknown): boolean {
   return state !== undefined && !(lostServerErrors.has(state) && severityOf(error) === "FATAL");
 }
 
-/** Whether no answer came, so a statement may or may not have been executed. */
+/** Returns whether no answer arrived, so that a statement may or may not have been executed. */
 export function isUnanswered(error: unknown): boolean {
   return error instanceof GatewayError && error.cause !== undefined && !wasUndone(error);
 }
 
-/** The SQLSTATE that Postgres or a pooler reported, or undefined for any other error. */
+/** Returns the SQLSTATE that Postgres or a pooler reported; undefined for any other error. */
 export function sqlState(error: unknown): string | undefined {
   if (!(error instanceof GatewayError && error.cause instanceof pg.DatabaseError)) return undefined;
   return error.cause.code ?? "";

@@ -8,7 +8,7 @@ import { createBatchQueue } from "./batch-queue.ts";
 import { createConnections } from "./connections.ts";
 import type { SizeFields } from "./surface.ts";
 
-/** A route of a run, with its prices of the moment that the run began. */
+/** A route of a run, with its prices at the time the run began. */
 export type RunRoute = Tariff & {
   position: number;
   provider: string;
@@ -18,7 +18,7 @@ export type RunRoute = Tariff & {
   time_limits?: { first_byte?: number; idle?: number; total?: number };
 };
 
-/** One for all texts of a run that begins: what a schema has to look up is then at hand. */
+/** Shared by all text fields of a run, so that schema lookups stay fast. */
 const textSchema = z.string();
 const route = z.object({
   position: z.number(),
@@ -57,16 +57,16 @@ const begunRun = z.object({
   exempt: z.boolean(),
   reserved_usd: textSchema,
   reserved_credits: textSchema,
-  /** What the run reserved in the rate windows; null without a token limit. */
+  /** What the run reserved in the rate-limit window; null without a token limit. */
   reserved_tokens: z.number().nullish(),
-  /** The effective output limit of a chat: the client's, or our default as far as the model's limit allows. */
+  /** The effective output limit of a chat: the client's, or our default capped at the model's limit. */
   output_limit: z.number().nullish(),
   cost_visible: z.boolean(),
   capture: z.boolean(),
   limits: toldLimits,
-  /** Null where the caller is not a key. */
+  /** Null if the caller is not a key. */
   key_name: textSchema.nullish(),
-  /** The key refuses calls with members that the provider would not get. */
+  /** Whether the key refuses calls with members that the provider would not receive. */
   strict: z.boolean().optional(),
 });
 const extendedRun = z.object({ reserved_usd: textSchema, reserved_credits: textSchema });
@@ -82,23 +82,23 @@ const storedRecord = z.object({
 });
 const storedRecords = z.object({ results: z.array(storedRecord) });
 
-/** An open run, as `ai.begin_run` answers it. */
+/** An open run, as returned by `ai.begin_run`. */
 export type Run = z.infer<typeof begunRun>;
 /** The answer of an earlier call with the same idempotency key, as JSON. */
 export type KeptAnswer = { kept: string };
 
-/** What became of an imported record: its outcome, or why it was refused. */
+/** The result for an imported record: its outcome, or why it was refused. */
 export type StoredRecord = z.infer<typeof storedRecord>;
 
-/** What a model of the catalogue is for. */
+/** The purpose of a model in the catalogue. */
 export type ModelKind = "chat" | "embedding" | "speech";
 
-/** Who calls: the credential, the workspace that is named, and where from. */
+/** The caller: its credential, the workspace it names, and its address. */
 export type Caller = { credential: Credential; workspace?: string; address?: string };
 
 /**
- * What `ai.begin_run` is asked. Left out is what nearly all calls would say: not streamed, no images, no audio, and one
- * choice.
+ * The argument of `ai.begin_run`. Values that nearly all calls share are left out: not streamed, no images, no audio,
+ * and one choice.
  */
 export type RunRequest = Caller & {
   request_id: string;
@@ -106,7 +106,7 @@ export type RunRequest = Caller & {
   entity_id?: string;
   /** The label of a call that has none, of its own or of its key. */
   session_label?: string;
-  /** The last 17 characters of the run's id, if it begins: the caller's own, and random. */
+  /** The last 17 characters of the run's id, if it begins. Chosen at random by the gateway. */
   run_id_suffix?: string;
   idempotency_key?: string;
   fingerprint?: string;
@@ -120,19 +120,19 @@ export type RunRequest = Caller & {
   /** Requests with a fee of their own, at most; refused where a route has no price for them. */
   fee_requests?: number;
   audio?: boolean;
-  /** Of the audio in the input, rounded up; `input_bytes` has neither audio nor images. */
+  /** Length of the audio in the input, rounded up; `input_bytes` includes neither audio nor images. */
   audio_seconds?: number;
-  /** The tier that the client names; refused where it has no price. */
+  /** The tier that the client names; refused if it has no price. */
   service_tier?: string;
   output_limit: number;
-  /** The client stated no output limit. */
+  /** Whether the client stated no output limit. */
   output_limit_assumed?: boolean;
   choices?: number;
-  /** For the message of a refusal; the database does not read it. */
+  /** For the message of a refusal; the database doesn't read it. */
   size_fields?: SizeFields;
 };
 
-/** What `ai.extend_run` is asked. */
+/** The argument of `ai.extend_run`. */
 type RunStep = Pick<
   RunRequest,
   | "input_bytes"
@@ -146,37 +146,38 @@ type RunStep = Pick<
 > & {
   created_at: string;
   id: string;
-  /** Input and output of the steps before it. */
+  /** Input and output tokens of the earlier steps. */
   used_tokens: number;
 };
 
-/** What `ai.store_run_content` is told of a run. */
+/** The argument of `ai.store_run_content`. */
 export type RunContent = { created_at: string; id: string; prompt?: string; tools?: string; answer?: string };
 
-/** The gateway's database: one statement a method, each one network flight. */
+/** The gateway's database: each method is one statement and one round trip. */
 export type GatewayDatabase = {
   beginRun: (request: RunRequest) => Promise<Run | KeptAnswer>;
   /**
-   * Ends at nothing the runs that began though nobody was told, by the tails of their ids.
-   * @param askedMsAgo since the first of them was asked for
-   * @returns the tails about which nothing is decided yet
+   * Ends, at no cost, runs that began without the gateway receiving an answer, identified by the last characters of
+   * their ids.
+   * @param askedMsAgo time since the earliest of them was requested
+   * @returns the suffixes of runs that are still undecided
    */
   releaseOrphanedRuns: (tails: readonly string[], askedMsAgo: number) => Promise<string[]>;
-  /** Reserves a further provider call of a run. @throws GatewayError where it is refused */
+  /** Reserves a further provider call of a run. @throws GatewayError if it is refused */
   extendRun: (step: RunStep) => Promise<z.infer<typeof extendedRun>>;
-  /** Keeps what was said in a run, where its workspace captures content. */
+  /** Stores the content of a run, if its workspace captures content. */
   storeRunContent: (content: RunContent) => Promise<void>;
   settleRuns: (outcomes: readonly object[]) => Promise<void>;
   heartbeatRuns: (counts: readonly object[]) => Promise<void>;
   /**
-   * @returns the id of the workspace whose credential it is
-   * @throws GatewayError unless the credential is good at this moment, for that workspace where one is named, and for
-   * calls of a kind where that is named
+   * @returns the id of the credential's workspace
+   * @throws GatewayError unless the credential is currently valid, for the named workspace and for calls of the named
+   * kind, if any
    */
   checkCredential: (caller: Caller & { kind?: ModelKind }) => Promise<string>;
   /**
-   * The models that a credential may use, or the one named, as JSON text in which prices are exact; and of each, in the
-   * same order, the paths that serve it.
+   * Returns the models that a credential may use, or the named one, as JSON text with exact prices; and for each model,
+   * in the same order, the paths that serve it.
    */
   listModels: (
     request: Caller & {
@@ -185,19 +186,22 @@ export type GatewayDatabase = {
       paths: readonly { path: string; kind: ModelKind; providers: string[] }[];
     },
   ) => Promise<{ listing: string; endpoints: string[][] }>;
-  /** What a credential is, what holds for it, what it spent and what is left, as JSON text in which amounts are exact. */
+  /** Returns a credential's description, limits, spend and what is left, as JSON text with exact amounts. */
   describeCredential: (caller: Caller) => Promise<string>;
-  /** As checkCredential, for calls of registered apps alone: imports and the usage report. */
+  /** Like checkCredential, but only for calls of registered apps: imports and the usage report. */
   checkAppCaller: (caller: Caller) => Promise<string>;
-  /** Stores reported costs, each for itself. @returns one answer for each, in their order */
+  /** Stores reported costs independently of each other. @returns one answer per record, in order */
   importCosts: (call: Caller & { records: readonly object[] }) => Promise<StoredRecord[]>;
   importInvoice: (call: Caller & { record: object }) => Promise<StoredRecord>;
-  /** An app's usage of a window, as JSON text in which amounts are exact. */
+  /** Returns an app's usage in a window, as JSON text with exact amounts. */
   reportUsage: (call: Caller & { from?: string; to?: string; notes_use: boolean }) => Promise<string>;
   close: () => Promise<void>;
 };
 
-/** For admission to answer, and for a call to wait before it is asked. `ai.exceeds_caller_timeout` undoes earlier what took so long. */
+/**
+ * How long admission may take to answer, and how long a call may wait before it is sent. `ai.exceeds_caller_timeout`
+ * rolls back sooner if it takes too long.
+ */
 const beginTimeoutMs = 1_500;
 const maxBeginBatch = 32;
 const maxWaitingBegins = 500;
@@ -205,8 +209,8 @@ const maxWaitingBegins = 500;
 const longestRefusal = 4_096;
 
 /**
- * Connects as role `gateway`, when first asked something.
- * @throws GatewayError `service_unavailable` from every method while the database cannot be had
+ * Connects as role `gateway` on first use.
+ * @throws GatewayError `service_unavailable` from every method while the database is unavailable
  */
 export function createDatabase(options: { url: string; connections?: number }): GatewayDatabase {
   const { call, close } = createConnections(options);
@@ -217,7 +221,7 @@ export function createDatabase(options: { url: string; connections?: number }): 
     // It waits for other calls with the same key.
     isSingle: ({ idempotency_key }) => idempotency_key !== undefined,
     maxBatch: maxBeginBatch,
-    // Requests that have arrived in this turn of the event loop join the batch.
+    // Requests that arrive in the same turn of the event loop join the batch.
     gather: setImmediate,
     maxWaiting: maxWaitingBegins,
     maxWaitMs: beginTimeoutMs,
@@ -273,7 +277,7 @@ export function createDatabase(options: { url: string; connections?: number }): 
     },
     async reportUsage(window) {
       const text = await call("ai.report_usage", window);
-      // A refusal is short; a year of rows would take as long to parse as to write.
+      // A refusal is short; parsing a year of rows would take as long as writing it.
       if (text.length < longestRefusal) admitted(JSON.parse(text));
       return text;
     },

@@ -18,7 +18,7 @@ describe("the environment", () => {
     expect(() => readEnvironment({ ...local, GATEWAY_DB_URL: "" })).toThrow("GATEWAY_DB_URL");
   });
 
-  test("allows private provider addresses only with a local project", () => {
+  test("allows private provider addresses for a local project only", () => {
     const provider = { AI_PROVIDER_X_BASE_URL: "http://127.0.0.1:54328/v1" };
     expect(readEnvironment({ ...local, ...provider }).providers.size).toBe(1);
     expect(() => readEnvironment({ ...hosted, ...provider })).toThrow("AI_PROVIDER_X_ALLOW_PRIVATE");
@@ -38,7 +38,7 @@ describe("the project's keys", () => {
     return { secretKeys, publishableKey };
   };
 
-  test("come from the dictionaries, the entry `default` first, then from the older names", () => {
+  test("come from the dictionaries, entry `default` first, then from the older names", () => {
     expect(
       keysOf({
         ...older,
@@ -51,7 +51,7 @@ describe("the project's keys", () => {
     });
   });
 
-  test("need no entry `default`", () => {
+  test("need no `default` entry", () => {
     expect(
       keysOf({
         SUPABASE_SECRET_KEYS: '{"web":"sb_secret_web"}',
@@ -60,7 +60,7 @@ describe("the project's keys", () => {
     ).toEqual({ secretKeys: ["sb_secret_web"], publishableKey: "sb_publishable_web" });
   });
 
-  test.for(["", "{}", '{"default":""}'])("come from the older names where the dictionary is %j", (dictionary) => {
+  test.for(["", "{}", '{"default":""}'])("come from the older names if the dictionary is %j", (dictionary) => {
     const keys = { SUPABASE_SECRET_KEYS: dictionary, SUPABASE_PUBLISHABLE_KEYS: dictionary };
     expect(keysOf({ ...keys, ...older })).toEqual({
       secretKeys: ["sb_secret_single", "service_role"],

@@ -5,11 +5,11 @@ import { type Provider, readProviders } from "./providers/provider-settings.ts";
 import { readTelemetry } from "./telemetry/settings.ts";
 import type { TelemetrySettings } from "./telemetry/telemetry.ts";
 
-/** What the functions are told by their environment. */
+/** The functions' settings from their environment. */
 export type GatewayEnvironment = {
   databaseUrl: string;
   supabaseUrl: string;
-  /** The project's publishable key, for the calls that its gateway lets through with it. */
+  /** The project's publishable key, for calls that Supabase's API gateway lets through with it. */
   publishableKey?: string;
   trustedHops: number;
   /** The project's secret keys. Our own web server proves itself with any of them. */
@@ -19,7 +19,7 @@ export type GatewayEnvironment = {
   telemetry: TelemetrySettings;
 };
 
-/** Keys by their names, as hosted Supabase gives them: `{"default":"sb_secret_…"}`. The entry `default` comes first. */
+/** Keys by name, as hosted Supabase provides them: `{"default":"sb_secret_…"}`. The entry `default` comes first. */
 const keyDictionary = z
   .string()
   .transform((text, context): unknown => {
@@ -71,7 +71,7 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
   };
 }
 
-/** The keys that are set, from the newest form to the oldest. */
+/** Returns the keys that are set, from the newest form to the oldest. */
 function given(dictionary: string[], ...older: (string | undefined)[]): string[] {
   return [...dictionary, ...older].flatMap((key) => key || []);
 }

@@ -9,27 +9,27 @@ import type { OpenRuns } from "./runs/open-runs.ts";
 import type { Settlements } from "./runs/settlements.ts";
 import type { Telemetry } from "./telemetry/ended-run.ts";
 
-/** What the gateway's handlers work with. */
+/** What the gateway's handlers depend on. */
 export type Gateway = {
-  /** Where its own `/v1` is for callers, without a slash at its end. */
+  /** The URL of the gateway's own `/v1` for callers, without a trailing slash. */
   url: string;
   database: GatewayDatabase;
-  /** In place of the database's own: what begins unheard is given back. */
+  /** Used instead of the database's own: releases runs whose begin was never answered. */
   beginRun: ReturnType<typeof createBegin>;
   providers: ReadonlyMap<string, Provider>;
-  /** Which routes are set aside, in this process. */
+  /** The routes set aside in this process. */
   cooldowns: Cooldowns;
   limits: TimeLimits;
   readBody: BodyReader;
   readCredential: CredentialReader;
-  /** Where a call comes from, as far as trusted proxies tell. */
+  /** Returns the caller's address, as far as trusted proxies state it. */
   addressOf: (request: Request) => string | undefined;
   settlements: Settlements;
   openRuns: OpenRuns;
-  /** Milliseconds of a clock that never goes back. */
+  /** Milliseconds of a monotonic clock. */
   now: () => number;
   waitUntil: (work: Promise<unknown>) => void;
-  /** Is told of defects and outages; never of what was asked or answered. */
+  /** Receives defects and outages, never the content of requests or answers. */
   report: (error: unknown, requestId?: string) => void;
   telemetry: Telemetry;
 };

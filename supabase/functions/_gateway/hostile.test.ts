@@ -108,7 +108,7 @@ const messageEvents = [
   { type: "message_stop" },
 ];
 
-/** A value of JSON with something else in some of its places. */
+/** Generates a JSON value with some of its parts replaced. */
 function mutated(valid: unknown): fc.Arbitrary<unknown> {
   const other = fc.oneof(
     fc.jsonValue({ maxDepth: 2 }),
@@ -132,7 +132,7 @@ function orElse(valid: fc.Arbitrary<unknown>, other: fc.Arbitrary<unknown>): fc.
   return fc.oneof({ weight: 12, arbitrary: valid }, { weight: 1, arbitrary: other });
 }
 
-describe("a body, whatever it is, is read or refused by one of our errors", { timeout: 30_000 }, () => {
+describe("reads any body or refuses it with one of our errors", { timeout: 30_000 }, () => {
   test.for([
     ["a chat", chat, readChat],
     ["a response", response, readResponses],
@@ -154,7 +154,7 @@ describe("a body, whatever it is, is read or refused by one of our errors", { ti
   });
 });
 
-describe("a provider's stream, whatever it sends, is read without a fault", { timeout: 30_000 }, () => {
+describe("reads any provider stream without throwing", { timeout: 30_000 }, () => {
   const usageLimits = { contextWindow: 100, outputLimit: 100, choices: 1 };
   const step = { first: true, last: false, earlier: { input_tokens: 1 }, usageLimits };
   const conversation = () => ({ nextIndex: 0, nextSequence: 0, shown: [] });

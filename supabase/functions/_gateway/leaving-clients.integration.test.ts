@@ -18,7 +18,7 @@ import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-
 const root = path.resolve(import.meta.dirname, "../../..");
 const functions = ["audio", "chat", "embeddings", "generate", "models", "provider-costs", "responses", "usage"];
 
-/** Serves the functions as they are deployed: nothing of ours is around them that would catch a rejection. */
+/** Serves the functions as deployed, without any code of ours around them that would catch a rejection. */
 const plainHost = `
   const { responseLoop } = await import("./scripts/local-stack/services/functions/response-loops.ts");
   const { serve } = Deno;
@@ -56,7 +56,7 @@ const wholeAnswers: Record<string, object> = {
   embeddings: { object: "list", model: "m", data: [{ object: "embedding", index: 0, embedding: [0] }], usage },
 };
 
-/** Calls that a client of ours left before their end. */
+/** Provider calls that the gateway aborted. */
 let abandoned = 0;
 
 async function writeSlowly(response: ServerResponse, piece: string): Promise<void> {
@@ -67,7 +67,7 @@ async function writeSlowly(response: ServerResponse, piece: string): Promise<voi
   if (response.destroyed) abandoned += 1;
 }
 
-/** A provider that takes its time; it cuts what is asked with the word. */
+/** A slow provider that cuts its answer if the request asks for that. */
 const provider = createServer(async (request, response) => {
   let text = "";
   for await (const piece of request) text += piece;
@@ -177,7 +177,7 @@ function send({ port }: Host, { path: url, text, bytes }: { path: string; text: 
   return { socket, answer: () => answer };
 }
 
-/** A call, and the status that a client who stays is answered with. */
+/** A call, and the status of its answer if the client stays. */
 const chat = (content: string, fields: object = {}, status = 200): Asked => ({
   path: "/chat/completions",
   body: { model: "demo-chat", messages: [{ role: "user", content }], ...fields },
@@ -210,7 +210,7 @@ async function stay(host: Host, { path: url, body }: Asked): Promise<number> {
   return Number(/^HTTP\/1.1 (\d+)/.exec(answer())?.[1]);
 }
 
-/** Has clients leave in every way, between others that stay. */
+/** Makes clients disconnect in every way, alternating with others that stay. */
 async function callAndLeave(host: Host): Promise<void> {
   await serveAll(host);
   await Promise.all([
@@ -224,7 +224,7 @@ async function callAndLeave(host: Host): Promise<void> {
   expect(host.output()).not.toMatch(/uncaught|unhandled/i);
 }
 
-/** Calls until all are answered: a process that is new, on a busy machine, may not reach the database in time. */
+/** Repeats the calls until all are answered: a new process on a busy machine may not reach the database in time. */
 async function serveAll(host: Host): Promise<void> {
   const answered = () => Promise.all(calls.map((call) => stay(host, call)));
   await expect.poll(answered).toEqual(calls.map(({ status }) => status));
@@ -235,7 +235,7 @@ async function stop({ child }: Host): Promise<void> {
   if (child.exitCode === null) await once(child, "exit");
 }
 
-/** Streams a completion for the workspace that pays, and leaves after its first piece if told to. */
+/** Streams a completion for the paying workspace, and disconnects after the first piece if `leaves` is set. */
 async function streamTo({ port }: Host, { requestId, leaves }: { requestId: string; leaves: boolean }) {
   const leaving = new AbortController();
   const response = await fetch(`http://127.0.0.1:${port}/chat/completions`, {
@@ -257,16 +257,17 @@ const plainHosts = [
   { deno: "deno-hosted", loop: "hosted", onLeave: "cancel" },
 ] as const;
 
-describe.for(plainHosts)("functions on $deno in the loop $loop, where a left call is to $onLeave", (options) => {
+describe.for(plainHosts)("functions on $deno in the loop $loop, which $onLeave abandoned calls", (options) => {
   let host: Host;
   beforeAll(async () => {
     host = await startHost({ ...options, args: ["eval", "--quiet", plainHost] });
   });
   afterAll(() => stop(host));
 
-  test("settle every run and serve on when clients leave, without an unhandled rejection", () => callAndLeave(host));
+  test("settle every run and keep serving when clients disconnect, without an unhandled rejection", () =>
+    callAndLeave(host));
 
-  test("complete five streams while the client of a sixth leaves, and book all six", async () => {
+  test("complete five streams while a sixth client disconnects, and record all six", async () => {
     const requestIds = Array.from({ length: 6 }, () => `it-${randomUUID()}`);
     const abandonedBefore = abandoned;
     const texts = await Promise.all(requestIds.map((requestId, at) => streamTo(host, { requestId, leaves: at === 0 })));
@@ -292,9 +293,9 @@ describe.for(plainHosts)("functions on $deno in the loop $loop, where a left cal
     expect(host.output()).not.toMatch(/uncaught|unhandled/i);
   });
 
-  // Hosted notices nothing before a write, and a call that is not streamed has one.
+  // Hosted detects a disconnect only on a write, and a call without streaming writes once.
   if (options.loop === "hosted") {
-    test("charge a call that is not streamed in full when its client leaves", async () => {
+    test("charge a non-streamed call in full when its client disconnects", async () => {
       const requestId = `it-${randomUUID()}`;
       const call = fetch(`http://127.0.0.1:${host.port}/chat/completions`, {
         method: "POST",
@@ -314,7 +315,7 @@ describe.for(plainHosts)("functions on $deno in the loop $loop, where a left cal
     });
   }
 
-  test("report what fails behind an answer and serve on", async () => {
+  test("report errors in background work and keep serving", async () => {
     for (let count = 0; count < 2; count += 1) {
       expect(await (await fetch(`http://127.0.0.1:${host.port}/failing`)).text()).toBe("answered");
     }
@@ -323,7 +324,7 @@ describe.for(plainHosts)("functions on $deno in the loop $loop, where a left cal
   });
 });
 
-test("the local stack's functions settle every run and serve on when clients leave", async () => {
+test("the local stack's functions settle every run and keep serving when clients disconnect", async () => {
   const host = await startHost({ args: denoArguments(root), onLeave: "cancel" });
   await callAndLeave(host).finally(() => stop(host));
 });

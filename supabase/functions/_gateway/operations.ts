@@ -27,7 +27,7 @@ import { speechSchema } from "./speech/request.ts";
 
 const label = z.string().regex(labelPattern);
 const workspace = z.string().optional();
-/** What every call may say of itself. */
+/** Headers that every call may send. */
 const labels = { "x-request-id": label.optional() };
 const readHeaders = z.object({ ...labels, "X-Platform-Workspace-Id": workspace });
 const callHeaders = readHeaders.extend({
@@ -47,7 +47,7 @@ const platformHeaders = {
   "x-platform-usage-source": "Where the token counts come from.",
 };
 
-/** What admission, the idempotency key and a provider may say. */
+/** Errors from admission, the idempotency key and a provider. */
 const ofCalls = [
   "invalid_json",
   "unsupported_parameter",
@@ -74,7 +74,7 @@ const text = { tag: "Text", method: "POST", credentials: anyCredential, headers:
 const event = ["text/event-stream"] as const;
 const importing = { tag: "Imports and usage", credentials: appCredential, headers: appHeaders } as const;
 
-/** Calls of the AI gateway, by its path below its origin. */
+/** Calls of the AI gateway, by path below its origin. */
 export const gatewayOperations: readonly Operation<ErrorCode>[] = [
   {
     ...text,

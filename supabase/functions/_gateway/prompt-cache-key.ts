@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 
-/** What OpenAI takes of one, in characters. */
+/** OpenAI's limit in characters. */
 const maxCharacters = 64;
 
 /**
- * A prompt cache key as providers get it: one tenant's cache is no other's. One that would be too long with its tenant
- * before it goes by its hash, so that equal keys stay equal.
+ * Returns a prompt cache key for providers that is unique to the tenant, so that tenants never share a cache. A key
+ * that is too long with its prefix is hashed, so that equal keys stay equal.
  */
 export function tenantCacheKey(workspaceId: string, key: string): string {
   const named = `${workspaceId}:${key}`;

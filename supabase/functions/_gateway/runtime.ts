@@ -2,7 +2,7 @@ import { assembleGateway, type Share } from "./assemble-gateway.ts";
 import { readEnvironment } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
 
-/** The part of the edge runtime that functions use. */
+/** The part of the edge runtime that the functions use. */
 const runtime = globalThis as unknown as {
   Deno: {
     env: { toObject: () => Record<string, string> };
@@ -11,7 +11,7 @@ const runtime = globalThis as unknown as {
   EdgeRuntime?: { waitUntil: (work: Promise<unknown>) => void };
 };
 
-/** Serves a function's handler with what the environment gives. */
+/** Serves a function's handler with a gateway configured from the environment. */
 export function serve(
   createHandler: (gateway: Gateway) => (request: Request) => Promise<Response>,
   share: Share = {},
@@ -30,12 +30,12 @@ function gatewayFromEnvironment(share: Share): Gateway {
     write: (line) => console.log(line),
     ...share,
   });
-  // The isolate is about to end: what waits for its batch goes now.
+  // The isolate is about to end: send waiting batches now.
   globalThis.addEventListener("beforeunload", () => waitUntil(gateway.flush()));
   return gateway;
 }
 
-/** One line for each defect or outage: the kind of error and where, never a text that a caller or provider wrote. */
+/** Logs one line per defect or outage: the kind of error and its location, never text from a caller or provider. */
 function report(error: unknown, requestId?: string): void {
   const { name, code, stack } = error instanceof Error ? (error as Error & { code?: string }) : { name: typeof error };
   const at = stack?.split("\n").find((line) => line.trimStart().startsWith("at "));

@@ -15,8 +15,8 @@ import { openRun } from "./runs/run.ts";
 import type { Asked, Surface } from "./surface.ts";
 
 /**
- * Serves a surface: credential's syntax, body, schema, admission with its reservation, provider,
- * settlement.
+ * Serves a surface. Checks the credential's syntax, reads and validates the body, admits the call with a reservation,
+ * calls the provider and settles.
  */
 export function serveSurface<Request extends Asked>(gateway: Gateway, surface: Surface<Request>): Handler {
   return async (call) => {
@@ -93,17 +93,17 @@ async function admit<Request extends Asked>(
   const refusal = strictModeRefusal(run, { asked, providers: gateway.providers });
   if (refusal) throw settleFailure(refusal, admitted);
   const answering = surface.answer(gateway, admitted);
-  // A client that leaves does not take the run's end with it.
+  // A client that disconnects must not stop the run from ending.
   gateway.waitUntil(answering.catch(() => {}));
   return answering;
 }
 
-/** What is not streamed is whole before its first byte goes out. */
+/** Returns the total time. A non-streamed answer must be complete before its first byte is sent. */
 function timeInAll({ limits: { totalMs } }: Gateway, { stream }: Asked): number {
   return stream ? totalMs : Math.min(totalMs, firstByteWithinMs);
 }
 
-/** What an idempotency key is bound to: SHA-256 of path and raw body. */
+/** Returns what an idempotency key is bound to: the SHA-256 of path and raw body. */
 async function fingerprintOf(path: string, body: Uint8Array): Promise<string> {
   const head = new TextEncoder().encode(`${path}\n`);
   const whole = new Uint8Array(head.length + body.length);

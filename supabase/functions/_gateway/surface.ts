@@ -9,9 +9,9 @@ import type { Provider } from "./providers/provider-settings.ts";
 import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
 import type { CallCounts, StatedUsage, UsageLimits } from "./usage/usage.ts";
 
-/** What every call asks, as far as admission and metering need to know. */
+/** The parts of any call that admission and metering need. */
 export type Asked = {
-  /** Absent: the catalogue's default of the kind. */
+  /** Absent for the catalogue's default model of the kind. */
   model?: string;
   stream: boolean;
   /** The service tier that the client names. */
@@ -24,36 +24,36 @@ export type Asked = {
   /** How often the model may read the conversation, because tools run at the provider; once where absent. */
   inputReads?: number;
   audio: boolean;
-  /** Seconds of audio in the input; absent where there is none. */
+  /** Seconds of audio in the input; absent if there is none. */
   audioSeconds?: number;
-  /** What the input counts where no provider states it. */
+  /** Estimated counts of the input, used if no provider states them. */
   inputEstimate: CallCounts;
-  /** Tokens of output at most, of each choice. */
+  /** Maximum output tokens per choice. */
   outputLimit: number;
   /** Whether `outputLimit` is our default because the client stated none. */
   outputLimitAssumed?: boolean;
-  /** The fields that decide how many tokens the call counts. */
+  /** The fields that determine how many tokens the call counts. */
   sizeFields: SizeFields;
   choices: number;
   voice?: string;
-  /** Members of the body that are not the endpoint's: they pass to a provider whose kind lists them. */
+  /** Members of the body outside the endpoint's schema: they pass to a provider whose kind lists them. */
   others?: Readonly<Record<string, unknown>>;
-  /** The members that are left out for a provider whose kind refuses them. */
+  /** Members that are left out for a provider whose kind refuses them. */
   hints?: readonly (typeof tellingHints)[number][];
   /** Names that are left out for every provider. */
   ignored?: readonly string[];
-  /** Whether an answer keeps to the schema that was asked for; absent where none was, or it cannot be told. */
+  /** Returns whether an answer conforms to the requested schema; absent if there is none, or it can't be checked. */
   keepsSchema?: AnswerCheck;
 };
 
-/** The field with the input, and the one in which the client stated an output limit. */
+/** The field with the input, and the field in which the client stated an output limit. */
 export type SizeFields = { input: string; output?: string };
 
-/** An endpoint: how its calls are read, passed on and answered. Admission and settlement are the same for each. */
+/** An endpoint: how its calls are read, forwarded and answered. Admission and settlement are the same for all. */
 export type Surface<Call extends Asked> = {
   feature: "chat" | "responses" | "messages" | "count_tokens" | "embeddings" | "speech" | "generate";
   kind: ModelKind;
-  /** What of a provider it needs. */
+  /** The provider endpoint it needs. */
   endpoint: Endpoint;
   /** A header that may carry the credential in place of `Authorization`. */
   keyHeader?: "x-api-key";
@@ -66,31 +66,31 @@ export type Surface<Call extends Asked> = {
   session?: (call: Call) => string | undefined;
   request: (call: Call, to: ProviderTarget) => ProviderRequest;
   answer: (gateway: Gateway, call: AdmittedCall<Call>) => Promise<Response>;
-  /** Says a kept answer as a stream's events; absent where nothing is streamed. */
+  /** Returns a stored answer as a stream's events; absent if the endpoint doesn't stream. */
   replayStream?: (answer: unknown, call: Call) => string;
 };
 
-/** Whom a request is for, and in whose name. */
+/** The target of a request, and the workspace it is made for. */
 export type ProviderTarget = { route: RunRoute; provider: Provider; workspaceId: string; voice?: string };
 
-/** How a provider's answers of JSON or events are read. */
+/** How a provider's JSON answers or events are read. */
 export type AnswerFormat<Call extends Asked> = {
-  /** @returns undefined for what is no answer of this kind */
+  /** @returns undefined if it isn't an answer of this kind */
   readAnswer: (value: unknown, limits: UsageLimits) => WholeAnswer | undefined;
-  /** Reads a streamed answer; absent where there is none. */
+  /** Returns the reader of a streamed answer; absent if the endpoint doesn't stream. */
   createReader?: (call: AdmittedCall<Call>) => StreamReader;
 };
 
-/** A whole answer, as far as metering needs to know. */
+/** The parts of a whole answer that metering needs. */
 export type WholeAnswer = {
   usage?: StatedUsage;
   servedTier?: string;
-  /** Where the strings of the answer's JSON that are output begin; absent where the output is not text. */
+  /** Matches the start of output strings in the answer's JSON; absent if the output isn't text. */
   output?: RegExp;
-  /** The provider says that it failed. */
+  /** Whether the provider reports a failure. */
   failed?: boolean;
-  /** The value was corrected in place, so its text is outdated. */
+  /** Whether the value was corrected in place, so that its text is outdated. */
   corrected?: boolean;
-  /** Read when it is asked for: few want to know. */
+  /** A function, because the texts are rarely needed. */
   said?: () => SaidTexts;
 };

@@ -2,11 +2,11 @@ import { z } from "zod";
 import { stringifyWithSource } from "./http/source-json.ts";
 import { isObject } from "./structured/canonical.ts";
 
-/** Limits of what a text asks for; `whole` is what most models write within the time of an answer that is not streamed. */
+/** Output limits in tokens; `whole` is what most models write within the time of a non-streamed answer. */
 export const outputLimits = { default: 2_048, whole: 8_192, max: 32_768 } as const;
 const maxSchemaCharacters = 100_000;
 
-/** Fields that chat completions and responses have in common. */
+/** Fields that chat completions and responses share. */
 export const modelName = z.string().min(1).max(128);
 export const outputLimit = z.number().int().min(1).max(outputLimits.max);
 export const probability = z.number().min(0).max(1);
@@ -21,14 +21,16 @@ export const imageUrl = z.string().regex(/^(https:\/\/|data:image\/)/, "must be 
 export const imageDetail = z.enum(["auto", "low", "high", "original"]);
 
 const storedFileCure = "A stored file may be another tenant's: send its content.";
-/** A file that the provider keeps. */
+/** A file stored at the provider. */
 export const storedFile = z.never({ error: storedFileCure }).optional();
 
-/** A file in the request itself. One at the provider, or at an address, could be another tenant's or of any size. */
+/**
+ * A file in the request itself. A file stored at the provider, or at a URL, could be another tenant's or of any size.
+ */
 export const fileData = z.looseObject({
   file_id: storedFile,
   file_url: z.never({ error: "Send the file's content as file_data." }).optional(),
-  // OpenRouter fetches an address: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
+  // OpenRouter fetches URLs: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
   file_data: z.string().regex(/^(data:|[\w+/=\s-]+$)/i, "must be base64 or a data URL"),
   filename: z.string().optional(),
 });
@@ -53,8 +55,8 @@ const media = [
 ];
 
 /**
- * Refuses media in a content part of another kind, as a `superRefine`. No count of the request includes it, and vLLM
- * reads it all the same: by its `uuid` even what another tenant sent.
+ * Refuses media in a content part of another kind, as a `superRefine`. It would not be counted, yet vLLM reads it: with
+ * a `uuid`, even what another tenant sent.
  */
 export function refuseOtherMedia(part: { type: string }, context: z.RefinementCtx): void {
   const own = part.type === "input_image" ? "image_url" : part.type === "input_file" ? "file_data" : part.type;
@@ -63,28 +65,29 @@ export function refuseOtherMedia(part: { type: string }, context: z.RefinementCt
   if (name) context.addIssue({ code: "custom", path: [name], message });
 }
 
-/** Characters of Unicode, of which some are stored as two. */
+/** Counts Unicode characters, some of which take two UTF-16 units. */
 export function countCharacters(text: string): number {
   let count = 0;
   for (const _ of text) count += 1;
   return count;
 }
 
-/** An object that passes to the provider as it came: zod would copy it, and lose its source. */
+/** An object that passes to the provider unchanged: zod would copy it, which loses its source. */
 export const jsonObject = z
   .unknown()
   .refine(isObject, { message: "must be an object", abort: true })
   .meta({ type: "object" }) as unknown as z.ZodType<Record<string, unknown>>;
 
-/** A JSON Schema that an answer has to keep to. */
+/** A JSON Schema that an answer must conform to. */
 export const jsonSchema = jsonObject.refine(
   (schema) => countCharacters(stringifyWithSource(schema)) <= maxSchemaCharacters,
   { message: `may have ${maxSchemaCharacters} characters at most` },
 );
 
 /**
- * Arguments of a chat template (`apply_chat_template` of github.com/huggingface/transformers) that are not the template's own
- * switches: `chat_template` is code that the server would run (github.com/vllm-project/vllm/pull/25794), `tokenize` blocks it.
+ * Returns whether an argument of a chat template (`apply_chat_template` of github.com/huggingface/transformers) is one
+ * of the template's own switches. Others aren't safe: `chat_template` is code that the server would run
+ * (github.com/vllm-project/vllm/pull/25794), and `tokenize` blocks it.
  */
 const isTemplateSwitch = (name: string, value: unknown) =>
   !/^(chat_template|tokenize|tokenizer_kwargs|return_.*|padding|truncation|max_length)$/.test(name) &&
@@ -92,7 +95,9 @@ const isTemplateSwitch = (name: string, value: unknown) =>
     typeof value === "number" ||
     (typeof value === "string" && /^[\w.-]{0,64}$/.test(value)));
 
-/** Leaves everything but switches out of `chat_template_kwargs`. @returns the other members, and the names left out */
+/**
+ * Removes everything except switches from `chat_template_kwargs`. @returns the other members, and the names left out
+ */
 export function leaveOutTemplates(others: Record<string, unknown>): {
   others: Record<string, unknown>;
   ignored: string[];

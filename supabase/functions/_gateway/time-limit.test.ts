@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("a limit falls once, not before its time, and soon after", () => {
+test("a limit expires once, never early, and soon after its time", () => {
   const fall = vi.fn();
   startTimeLimit(1_000, fall);
   vi.advanceTimersByTime(999);
@@ -20,7 +20,7 @@ test("a limit falls once, not before its time, and soon after", () => {
   expect(fall).toHaveBeenCalledOnce();
 });
 
-test("one that is set anew falls by its new time, however often", () => {
+test("a restarted limit expires at its new time, however often it was restarted", () => {
   const fall = vi.fn();
   const limit = startTimeLimit(100, fall);
   for (let turn = 0; turn < 50; turn++) {
@@ -36,7 +36,7 @@ test("one that is set anew falls by its new time, however often", () => {
   expect(fall).toHaveBeenCalledOnce();
 });
 
-test("limits that have ended fall no more, and leave no timer behind", () => {
+test("ended limits do not expire and leave no timer behind", () => {
   const fall = vi.fn();
   const limits = Array.from({ length: 1_000 }, (_, n) => startTimeLimit(50 + n, fall));
   expect(vi.getTimerCount()).toBe(1);
@@ -47,7 +47,7 @@ test("limits that have ended fall no more, and leave no timer behind", () => {
   expect(fall).not.toHaveBeenCalled();
 });
 
-test("a limit that falls may end others, and set new ones", () => {
+test("a limit that expires may end others and set new ones", () => {
   const told: string[] = [];
   const other = startTimeLimit(60, () => told.push("other"));
   startTimeLimit(50, () => {
@@ -61,7 +61,7 @@ test("a limit that falls may end others, and set new ones", () => {
   expect(told).toEqual(["first", "second"]);
 });
 
-test("one whose work throws keeps no other from falling", () => {
+test("a limit whose callback throws does not stop others from expiring", () => {
   const fall = vi.fn();
   startTimeLimit(50, () => {
     throw new Error("of this limit alone");

@@ -1,13 +1,13 @@
 import { createBag, type InBag } from "../_shared/bag.ts";
 
-/** A limit that was set for something to happen. */
+/** A time limit that can be restarted or ended. */
 export type TimeLimit = {
-  /** Sets it anew, in milliseconds from now; never, if infinite. */
+  /** Restarts the limit, in milliseconds from now; it never expires if infinite. */
   restart: (limitMs: number) => void;
   end: () => void;
 };
 
-/** How late a limit may fall, in milliseconds. */
+/** How late a limit may expire, in milliseconds. */
 const precisionMs = 25;
 
 type Limit = { fallsAt: number; fall: () => void; watched?: InBag<Limit> };
@@ -15,8 +15,9 @@ const watched = createBag<Limit>();
 let looking = false;
 
 /**
- * Calls `fall` once, should the limit be over before it is ended. Never early, and a little late: all limits of an isolate
- * share one timer, since a call has several that hardly ever fall, and a timer for each takes as long as reading its body.
+ * Calls `fall` once if the limit expires before it is ended: never early, but a little late. All limits of an isolate
+ * share one timer, because a call has several that rarely expire, and a timer for each takes as long as reading its
+ * body.
  */
 export function startTimeLimit(limitMs: number, fall: () => void): TimeLimit {
   const limit: Limit = { fallsAt: Number.POSITIVE_INFINITY, fall };
@@ -39,13 +40,13 @@ function look(): void {
   const now = performance.now();
   try {
     for (const limit of watched.items()) {
-      // One that fell before it may have ended it.
+      // A limit that expired earlier may have ended this one.
       if (limit.fallsAt > now || !limit.watched) continue;
       forget(limit);
       limit.fall();
     }
   } finally {
-    // Whatever one of them throws, the others fall in their time.
+    // If one of them throws, the others still expire on time.
     looking = watched.size > 0;
     if (looking) setTimeout(look, precisionMs);
   }

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { aiCredentialKind, createAiCredential, createAiKey, hashAiCredential } from "./ai-key.ts";
 
 describe("a new key", () => {
-  test("has the documented shape and names its kind", async () => {
+  test("has the documented format and names its kind", async () => {
     const { text, lookup, hash } = await createAiKey();
     expect(text).toMatch(/^ttr_ai_[a-z0-9]{12}_[A-Za-z0-9_-]{43}[A-Za-z0-9]{6}$/);
     expect(text.slice(7, 19)).toBe(lookup);
@@ -12,12 +12,12 @@ describe("a new key", () => {
     expect(aiCredentialKind((await createAiCredential("app_token")).text)).toBe("app_token");
   });
 
-  test("is never made twice", async () => {
+  test("is always different", async () => {
     const texts = await Promise.all(Array.from({ length: 200 }, async () => (await createAiKey()).text));
     expect(new Set(texts).size).toBe(200);
   });
 
-  test("is the same from the same bytes, lookup part first", async () => {
+  test("is derived from the given bytes, lookup part first", async () => {
     const source = () => {
       let calls = 0;
       return (length: number) => new Uint8Array(length).fill(++calls);
@@ -31,15 +31,15 @@ describe("a new key", () => {
     expect(one.text).toContain(`_${Buffer.alloc(32, 2).toString("base64url")}`);
   });
 
-  test("is hashed alike wherever it is hashed", async () => {
+  test("has the same hash in every runtime", async () => {
     expect(Buffer.from(await hashAiCredential("abc")).toString("hex")).toBe(
       "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
     );
   });
 });
 
-describe("a text that is no credential of ours", () => {
-  test("has another character somewhere", async () => {
+describe("a text that is not one of our credentials", () => {
+  test("has a wrong character somewhere", async () => {
     const { text } = await createAiKey();
     for (let index = 0; index < text.length; index++) {
       const other = text[index] === "a" ? "b" : "a";
@@ -51,7 +51,7 @@ describe("a text that is no credential of ours", () => {
     expect(aiCredentialKind(text)).toBeUndefined();
   });
 
-  test("is one with something before or after", async () => {
+  test("is one with additional characters before or after it", async () => {
     const { text } = await createAiKey();
     for (const each of [` ${text}`, `${text} `, `${text}\n`, text + text]) {
       expect(aiCredentialKind(each)).toBeUndefined();

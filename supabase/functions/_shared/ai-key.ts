@@ -1,36 +1,35 @@
 /**
- * Text of the gateway's credentials: prefix, 12 lookup characters, `_`, 32 random bytes in base64url, 6 checksum
+ * The format of the gateway's credentials: prefix, 12 lookup characters, `_`, 32 random bytes in base64url, 6 checksum
  * characters.
  */
 const prefixes = { key: "ttr_ai_", app_token: "ttr_app_" } as const;
 
-/** Which credential a text claims to be; the names are those of `ai.runs.credential_source`. */
+/** The kind of credential a text claims to be; the names match `ai.runs.credential_source`. */
 export type AiCredentialKind = keyof typeof prefixes;
 
-/** A new credential. `text` is shown once and never stored; `lookup` is no secret; `hash` is what the database keeps. */
+/** A new credential. `text` is shown once and never stored; `lookup` is not secret; the database stores `hash`. */
 export type NewAiCredential = { text: string; lookup: string; hash: Uint8Array<ArrayBuffer> };
 
 const secretBytes = 32;
 const lookupLength = 12;
 const checksumLength = 6;
-/** 32 characters, none easily taken for another, so that a random byte picks one without bias. */
+/** 32 unambiguous characters, so that a random byte picks one without bias. */
 const lookupAlphabet = "abcdefghijkmnpqrstuvwxyz23456789";
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const shape = /^(ttr_ai_|ttr_app_)[A-Za-z0-9]{12}_[A-Za-z0-9_-]{43}[0-9A-Za-z]{6}$/;
 
-/** Makes a `ttr_ai_` key. */
+/** Creates a `ttr_ai_` key. */
 export function createAiKey(): Promise<NewAiCredential> {
   return createAiCredential("key");
 }
 
-/** The platform's random source. */
 function randomBytes(length: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(length));
 }
 
 /**
- * Makes a credential of a kind.
- * @param source of unguessable bytes, asked for the lookup part first and then for the secret
+ * Creates a credential.
+ * @param source returns unguessable bytes; called for the lookup part first, then for the secret
  */
 export async function createAiCredential(kind: AiCredentialKind, source = randomBytes): Promise<NewAiCredential> {
   const lookup = [...source(lookupLength)].map((byte) => lookupAlphabet.charAt(byte % lookupAlphabet.length)).join("");
@@ -40,8 +39,8 @@ export async function createAiCredential(kind: AiCredentialKind, source = random
 }
 
 /**
- * Which kind of credential a text is, by its shape and checksum alone.
- * @returns undefined for a text that nothing of ours ever made, so that mistyped ones never reach the database
+ * Returns the kind of a credential by its format and checksum alone.
+ * @returns undefined for a text that we can't have issued, so that mistyped ones never reach the database
  */
 export function aiCredentialKind(text: string): AiCredentialKind | undefined {
   const prefix = shape.exec(text)?.[1];
@@ -49,7 +48,7 @@ export function aiCredentialKind(text: string): AiCredentialKind | undefined {
   return prefix === prefixes.key ? "key" : "app_token";
 }
 
-/** SHA-256 of a credential's text. The secret has 256 bits of its own, so that no slow hash is needed. */
+/** Returns the SHA-256 of a credential's text. The secret has 256 random bits, so no slow hash is needed. */
 export async function hashAiCredential(text: string): Promise<Uint8Array<ArrayBuffer>> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
 }
@@ -67,7 +66,9 @@ const crcOfByte = Uint32Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** CRC-32 (ISO 3309, as in zlib) of a text in base 62. It finds slips of the hand, and protects nothing. */
+/**
+ * Returns the CRC-32 (ISO 3309, as in zlib) of a text in base 62. It detects typing errors and has no security purpose.
+ */
 function checksum(text: string): string {
   let crc = 0xffffffff;
   for (let index = 0; index < text.length; index++) {

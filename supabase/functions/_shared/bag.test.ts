@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { createBag } from "./bag.ts";
 
-test("holds what was put in and not taken out, each as often as it was put in", () => {
+test("contains items that were added and not removed, as often as they were added", () => {
   const bag = createBag<string>();
   const [first, second, third] = [bag.add("a"), bag.add("b"), bag.add("a")];
   expect(bag.items().sort()).toEqual(["a", "a", "b"]);
@@ -15,7 +15,7 @@ test("holds what was put in and not taken out, each as often as it was put in", 
   expect(bag.size).toBe(0);
 });
 
-test("takes out nothing else where something is taken out twice", () => {
+test("removes nothing else when an item is removed twice", () => {
   const bag = createBag<number>();
   const entries = [1, 2, 3].map((item) => bag.add(item));
   const [first] = entries;
@@ -24,7 +24,7 @@ test("takes out nothing else where something is taken out twice", () => {
   expect(bag.items().sort()).toEqual([2, 3]);
 });
 
-test("any order of coming and going leaves what is due", () => {
+test("contains the right items after any sequence of additions and removals", () => {
   const bag = createBag<number>();
   const there = new Map<number, ReturnType<typeof bag.add>>();
   for (let turn = 0; turn < 2_000; turn += 1) {
@@ -39,9 +39,9 @@ test("any order of coming and going leaves what is due", () => {
   expect(new Set(bag.items())).toEqual(new Set(there.keys()));
 });
 
-test("keeps nothing of what has gone until a full collection", async () => {
+test("keeps no removed item alive until a full collection", async () => {
   const file = path.join(import.meta.dirname, "bag.ts");
-  // Each item is of some 8 KB, and four are there at a time. What outlives its scavenges is in the old space.
+  // Each item has about 8 KB, and there are four at a time. Items that survive scavenges are in the old space.
   const program = `
     const { createBag } = await import(${JSON.stringify(file)});
     const { getHeapSpaceStatistics } = await import("node:v8");

@@ -1,20 +1,20 @@
-/** What is in a bag, at its place there. */
+/** An item in a bag, and its position there. */
 export type InBag<Item> = { readonly item: Item; place: number };
 
-/** Items in no order, put in and taken out at the same price however many there are. */
+/** An unordered collection whose items are added and removed in constant time. */
 export type Bag<Item> = {
   readonly size: number;
   add: (item: Item) => InBag<Item>;
-  /** Takes it out, unless it is out already. */
+  /** Removes an entry, unless it has been removed already. */
   remove: (entry: InBag<Item>) => void;
-  /** What is in it now. */
+  /** Returns its current items. */
   items: () => Item[];
 };
 
 /**
- * For what comes and goes with every call, in place of a `Set` or a `Map`. V8 gives those a new table each few changes,
- * and the old one points to it: once one of them has grown old, each that follows is kept with all that was in it, call
- * after call, until a full collection finds that nobody needs them.
+ * Creates a bag for items that are added and removed with every call, instead of a `Set` or a `Map`. V8 gives those a
+ * new table every few changes, and the old table points to it: once one of them is in the old generation, each later
+ * table is kept with everything that was in it, call after call, until a full collection.
  */
 export function createBag<Item>(): Bag<Item> {
   const entries: InBag<Item>[] = [];

@@ -1,23 +1,23 @@
 import { add, type Decimal, formatDecimal, parseDecimal, roundHalfEven } from "./decimal.ts";
 import { type PricedUsage, priceUsage, sumOfLines, type Tariff, type TokenCounts, usdToCredits } from "./money.ts";
 
-/** A route of a run, with its prices of the moment that the run began. */
+/** A route of a run, with its prices at the time the run began. */
 export type PricedRoute = Tariff & { position: number; trusts_stated_cost?: boolean };
 
-/** What decides the price of one provider call. */
+/** What determines the price of one provider call. */
 export type ChargedCall = { route: number; usage: TokenCounts; servedTier?: string; statedCostUsd?: string };
 
-/** The price of a call by its tariff; or, where its route trusts that, the cost that the provider stated. */
+/** The price of a call by its tariff; or the cost that the provider stated, if its route trusts that. */
 export type CallPrice = { route: PricedRoute; amount: Decimal } & (PricedUsage | { stated: true });
 
-/** The cost of a run: USD, and credits before an exemption. Exact decimals as text. */
+/** The cost of a run: USD, and credits before any exemption. Exact decimals as text. */
 export type RunCost = { cost_usd: string; credits: string };
 
-/** Decimals of a USD amount in the database. */
+/** Decimal places of a USD amount in the database. */
 const usdDecimals = 12;
 const nothing: Decimal = { units: 0n, scale: 0 };
 
-/** Returns what provider calls cost together, rounded as the database keeps it. Settlement books this amount. */
+/** Returns the total cost of provider calls, rounded as in the database. Settlement charges this amount. */
 export function costOfCalls(
   { routes, credits_per_usd }: { routes: readonly PricedRoute[]; credits_per_usd: string },
   calls: readonly ChargedCall[],
@@ -26,12 +26,12 @@ export function costOfCalls(
   return { cost_usd: formatDecimal(cost), credits: formatDecimal(usdToCredits(cost, credits_per_usd)) };
 }
 
-/** Returns an amount of USD as the database keeps it: with 12 decimals, rounded half to even. */
+/** Returns a USD amount as stored in the database: with 12 decimals, rounded half to even. */
 export function bookedUsd(amount: Decimal): Decimal {
   return roundHalfEven(amount, usdDecimals);
 }
 
-/** Returns the price of a call, exactly. @throws RangeError for a run without a route */
+/** Returns the exact price of a call. @throws RangeError for a run without a route */
 export function priceCall(routes: readonly PricedRoute[], call: ChargedCall): CallPrice {
   const route = routeOf(routes, call);
   if (isStated(route, call)) return { route, stated: true, amount: parseDecimal(call.statedCostUsd) };

@@ -15,7 +15,7 @@ const called = (id: string, name: string, text: string, more: object = {}) => ({
 });
 
 describe("a streamed message", () => {
-  test("is the text of its deltas, whatever member holds it", () => {
+  test("is the joined text of its deltas, in any member", () => {
     expect(
       merge(
         { role: "assistant", content: "" },
@@ -27,7 +27,7 @@ describe("a streamed message", () => {
     ).toEqual({ role: "assistant", content: "Hello", reasoning_content: "think", reasoning: "ab" });
   });
 
-  // https://openrouter.ai/docs/use-cases/reasoning-tokens: the details come in chunks, to be sent back as one sequence.
+  // https://openrouter.ai/docs/use-cases/reasoning-tokens: the details arrive in chunks, and go back as one sequence.
   test("joins OpenRouter's reasoning details by their index", () => {
     const detail = (more: object) => ({
       reasoning_details: [{ type: "reasoning.text", format: "v1", index: 0, ...more }],
@@ -37,20 +37,20 @@ describe("a streamed message", () => {
     });
   });
 
-  test("keeps lists without an index in their order", () => {
+  test("keeps lists without an index in order", () => {
     expect(merge({ annotations: [{ url: "a" }] }, { annotations: [{ url: "b" }] })).toMatchObject({
       annotations: [{ url: "a" }, { url: "b" }],
     });
   });
 
-  test("changes no prototype", () => {
+  test("does not change prototypes", () => {
     merge(JSON.parse('{"__proto__":{"polluted":1},"a":{"__proto__":{"polluted":1},"constructor":{"polluted":1}}}'));
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
   });
 });
 
 describe("streamed tool calls", () => {
-  test("are whole once all their pieces have come", () => {
+  test("are complete once all their pieces have arrived", () => {
     expect(
       calls(
         { index: 0, id: "a", type: "function", function: { name: "add", arguments: "" } },
@@ -68,13 +68,13 @@ describe("streamed tool calls", () => {
     ]);
   });
 
-  test("with ids of their own are separate calls, at one index or none", () => {
+  test("are separate calls if their ids differ, at one index or none", () => {
     const [a, b] = [called("a", "add", '{"a":1}'), called("b", "add", '{"a":2}')];
     expect(calls({ index: 0, ...a }, { index: 0, ...b })).toEqual([a, b]);
     expect(calls(a, b)).toEqual([a, b]);
   });
 
-  test("with one id at two indexes are two calls", () => {
+  test("are two calls if one id has two indexes", () => {
     const a = called("a", "add", "{}");
     expect(calls({ index: 0, ...a }, { index: 1, ...a })).toEqual([a, a]);
   });
@@ -88,7 +88,7 @@ describe("streamed tool calls", () => {
     ).toEqual([called("a", "add", "{}")]);
   });
 
-  test("are merged in time that grows with their number, wherever their provider puts them", () => {
+  test("are merged in linear time, at any position", () => {
     const began = performance.now();
     const many = Array.from({ length: 50_000 }, (_, index) => ({ index: 2 ** 40 - index, function: { name: "f" } }));
     expect(calls(...many)).toHaveLength(many.length);
@@ -96,7 +96,7 @@ describe("streamed tool calls", () => {
   });
 });
 
-test("a tool call's index may be anything", () => {
+test("accepts any value as a tool call's index", () => {
   const index = [{ toString: 0 }];
   expect(wholeMessage({ tool_calls: [{ index: "1", id: "b" }, { index: {} }, { index, id: "a" }] }).tool_calls).toEqual(
     [

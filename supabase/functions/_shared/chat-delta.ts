@@ -1,12 +1,12 @@
 type Members = Record<string, unknown>;
 
-/** Only the last entries of a list can continue, so that a hostile stream is not searched quadratically. */
+/** Only the last entries of a list can continue, so that a hostile stream doesn't cause a quadratic search. */
 const maxOpenEntries = 128;
 
-/** Members whose value is sent whole, and by some providers in every chunk. */
+/** Members that are always sent whole, by some providers in every chunk. */
 const sentWhole: ReadonlySet<string> = new Set(["id", "type", "role", "format", "signature", "thought_signature"]);
 
-/** Merges a streamed message's next delta into it, members that OpenAI does not have included. */
+/** Merges a streamed message's next delta into it, including members that OpenAI doesn't have. */
 export function mergeDelta(message: Members, delta: Members): void {
   for (const [name, value] of Object.entries(delta)) {
     if (name === "__proto__" || value === null || value === undefined) continue;
@@ -17,7 +17,7 @@ export function mergeDelta(message: Members, delta: Members): void {
   }
 }
 
-/** The message as an answer that is not streamed has it. */
+/** Returns the message in its non-streamed form. */
 export function wholeMessage(merged: Members): Members {
   const { content, tool_calls: calls, ...rest } = merged;
   const tool_calls = (Array.isArray(calls) ? calls.filter(isMembers) : [])
@@ -32,7 +32,7 @@ export function wholeMessage(merged: Members): Members {
   };
 }
 
-/** Where a tool call says that it belongs. Converting an object to a number can throw. */
+/** Returns the index that a tool call states, or 0. Converting an object to a number can throw. */
 function placeOf({ index }: Members): number {
   return typeof index === "number" || typeof index === "string" ? Number(index) || 0 : 0;
 }
@@ -59,7 +59,7 @@ function mergeList(list: unknown[], more: unknown[]): unknown[] {
   return list;
 }
 
-/** Whether a list's entry is the next part of a known one. The gateway gives each tool call an index of its own. */
+/** Returns whether an entry of a list continues a known one. The gateway has given each tool call its own index. */
 function continues(known: Members, entry: Members): boolean {
   if (entry.id && known.id && entry.id !== known.id) return false;
   return entry.index === undefined ? Boolean(entry.id && known.id) : entry.index === known.index;
@@ -68,7 +68,7 @@ function continues(known: Members, entry: Members): boolean {
 function mergeText(name: string, before: unknown, value: unknown): unknown {
   if (typeof before !== "string" || typeof value !== "string" || name === "index") return value;
   if (sentWhole.has(name)) return value || before;
-  // A function's name comes in pieces, or whole in every chunk.
+  // A function's name arrives in pieces, or complete in every chunk.
   return name === "name" && before === value ? before : before + value;
 }
 

@@ -11,16 +11,16 @@ const keyPair = () => generateKeyPair("ES256");
 let server: Server;
 let supabaseUrl: string;
 let keys: { kid: string; pair: Awaited<ReturnType<typeof keyPair>> }[];
-/** What is answered in the place of the keys. */
+/** The answer to use instead of the key set. */
 let keysFault: { status: number; body: string } | null;
-/** What the identity backend answers of the user. */
+/** The identity backend's answer for the user. */
 let userStatus: number;
 let users: number;
 let verify: ClaimsVerifier;
 let verifications: { mock: { calls: unknown[] } };
 
 beforeEach(async () => {
-  // Only the clock by which jose says when to fetch the keys again.
+  // Only the clock that jose uses to decide when to fetch the keys again.
   vi.useFakeTimers({ toFake: ["Date"] });
   keys = [{ kid: "first", pair: await keyPair() }];
   keysFault = null;
@@ -67,7 +67,7 @@ function tokenOf({ expiresIn = 3_600, email = "ada@example.test", by = keys[0] }
 
 const statusOf = async (token: string) => (await verify(token, { identityHeaders })).status;
 
-test("a token's signature is verified once, whatever asks for it", async () => {
+test("verifies a token's signature once for all its uses", async () => {
   const token = await tokenOf();
   const first = await verify(token, { identityHeaders });
   expect(await verify(token, { identityHeaders })).toEqual(first);
@@ -75,7 +75,7 @@ test("a token's signature is verified once, whatever asks for it", async () => {
   expect(verifications.mock.calls).toHaveLength(1);
 });
 
-test("another payload under a signature that is known is refused", async () => {
+test("refuses another payload under a known signature", async () => {
   const token = await tokenOf();
   await statusOf(token);
   const [header, , signature] = token.split(".");
@@ -84,7 +84,7 @@ test("another payload under a signature that is known is refused", async () => {
   expect(await statusOf(token)).toBe("valid");
 });
 
-test("a token that is known is refused from the second of its end", async () => {
+test("refuses a known token from the second it expires", async () => {
   vi.setSystemTime(new Date("2026-03-01T00:00:00Z"));
   const token = await tokenOf({ expiresIn: 60 });
   expect(await statusOf(token)).toBe("valid");
@@ -94,7 +94,7 @@ test("a token that is known is refused from the second of its end", async () => 
   expect(await statusOf(token)).toBe("refused");
 });
 
-test("a token that is known is refused once its key is withdrawn", async () => {
+test("refuses a known token once its key is withdrawn", async () => {
   const token = await tokenOf();
   expect(await statusOf(token)).toBe("valid");
   keys = [{ kid: "second", pair: await keyPair() }];
@@ -102,7 +102,7 @@ test("a token that is known is refused once its key is withdrawn", async () => {
   expect(await statusOf(token)).toBe("refused");
 });
 
-test("what another key signed makes the keys known anew, and forgets what the key before had signed", async () => {
+test("fetches the keys again for an unknown key and forgets the old key's tokens", async () => {
   const token = await tokenOf();
   expect(await statusOf(token)).toBe("valid");
   keys = [{ kid: "second", pair: await keyPair() }];
@@ -111,7 +111,7 @@ test("what another key signed makes the keys known anew, and forgets what the ke
   expect(await statusOf(token)).toBe("refused");
 });
 
-describe("what a new key signed, while the keys are not to be had,", () => {
+describe("a token signed by a new key while the key set is unavailable", () => {
   beforeEach(async () => {
     expect(await statusOf(await tokenOf())).toBe("valid");
     keys = [{ kid: "second", pair: await keyPair() }];
@@ -122,7 +122,7 @@ describe("what a new key signed, while the keys are not to be had,", () => {
     ["refused", { status: 503, body: "" }],
     ["no JSON", { status: 200, body: "<html>" }],
     ["no keys", { status: 200, body: "{}" }],
-  ])("%s, is for the identity backend to say", async (_, fault) => {
+  ])("is checked by the identity backend: %s", async (_, fault) => {
     keysFault = fault;
     const token = await tokenOf();
     expect(await verify(token, { identityHeaders })).toMatchObject({ status: "valid", claims: { sub } });
@@ -134,12 +134,12 @@ describe("what a new key signed, while the keys are not to be had,", () => {
   });
 });
 
-test("what nobody's key signed is refused without a word from the identity backend", async () => {
+test("refuses an unknown key's token without calling the identity backend", async () => {
   const forged = await tokenOf({ by: { kid: "first", pair: await keyPair() } });
   expect([await statusOf(forged), users]).toEqual(["refused", 0]);
 });
 
-test(`of more than ${maxRemembered} tokens the first is verified again, and one fewer is not`, async () => {
+test(`verifies the first token again after more than ${maxRemembered}, but not after one fewer`, async () => {
   const first = await tokenOf({ email: "first@example.test" });
   await statusOf(first);
   for (let index = 1; index < maxRemembered; index += 1) await statusOf(await tokenOf({ email: `${index}@a.test` }));

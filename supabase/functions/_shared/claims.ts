@@ -11,17 +11,17 @@ import {
 } from "jose";
 import { z } from "zod";
 
-/** Bounds on what one verification waits for. */
+/** Time limits for one verification. */
 const jwksTimeoutMs = 1_000;
 const getUserTimeoutMs = 2_500;
-/** After a failed JWKS fetch, how long we go to the identity backend at once instead of trying again. */
+/** How long verification goes straight to the identity backend after a failed JWKS fetch. */
 const jwksRetryAfterMs = 5_000;
-/** How many tokens' signatures are remembered; of more, the first goes. Some 2 MB. */
+/** How many verified tokens are remembered before the oldest is dropped. About 2 MB. */
 export const maxRemembered = 1_000;
 
 /**
- * The header by which our web server proves to the Data API and the gateway that a browser showed the cookie of its
- * session's mobile approval. Only the database judges it.
+ * The header with which our web server proves to the Data API and the gateway that a browser presented the cookie of
+ * its session's mobile approval. Only the database verifies it.
  */
 export const approvalProofHeader = "x-mfa-approval";
 
@@ -38,31 +38,34 @@ const claimsSchema = z.object({
   amr: z.array(z.object({ method: z.string(), timestamp: z.number() })).default([]),
 });
 
-/** The claims of a user's access token, as far as they matter here. */
+/** The claims of a user's access token that are used here. */
 export type Claims = z.infer<typeof claimsSchema>;
 
-/** What is known of an access token. `unavailable`: nothing could be found out, so nothing is concluded. */
+/**
+ * The result of verifying an access token. `unavailable`: verification was not possible, so the token is neither valid
+ * nor refused.
+ */
 export type ClaimsResult = { status: "valid"; claims: Claims } | { status: "refused" } | { status: "unavailable" };
 
 export interface ClaimsVerifierOptions {
-  /** The Supabase project's URL, without a slash at the end. */
+  /** The Supabase project's URL, without a trailing slash. */
   supabaseUrl: string;
-  /** How the identity backend is asked for a user. */
+  /** The `fetch` used to ask the identity backend for a user. */
   fetch?: typeof globalThis.fetch;
   /** Milliseconds since 1970. */
   now?: () => number;
 }
 
 export interface VerifyOptions {
-  /** Headers for a call to the identity backend on this visitor's behalf, should one be needed; not Authorization. */
+  /** Headers for a call to the identity backend on this visitor's behalf, if one is needed; without Authorization. */
   identityHeaders: Record<string, string>;
 }
 
 export type ClaimsVerifier = (accessToken: string, options: VerifyOptions) => Promise<ClaimsResult>;
 
 /**
- * Makes the verifier of access tokens: locally against the project's JWKS (ES256; iss, aud, exp). Where the keys are
- * not to be had, or the project has no asymmetric key, the identity backend is asked for the user instead.
+ * Creates the verifier of access tokens. Verifies locally against the project's JWKS (ES256; iss, aud, exp). If the
+ * keys are unavailable, or the project has no asymmetric key, asks the identity backend for the user instead.
  */
 export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVerifier {
   const { supabaseUrl, fetch = globalThis.fetch, now = Date.now } = options;
@@ -114,19 +117,19 @@ export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVeri
     const known = remembered.find(accessToken, keys);
     if (known) return known.exp > now() / 1000 ? { status: "valid", claims: known } : { status: "refused" };
     const result = await verifyLocally(accessToken, { jwks, issuer, now });
-    // By a key that the set of before lacks, and a newer one was not to be had.
+    // The key is missing from the previous set, and a newer set was unavailable.
     if (result.status === "unavailable") return askBackend(accessToken, verifyOptions);
-    // Where the set has changed meanwhile, nobody knows which one vouched for it.
+    // If the set has changed in the meantime, it is unclear which set verified the token.
     if (result.status === "valid" && keys === keySet.jwks) remembered.add(accessToken, { claims: result.claims, keys });
     return result;
   };
 }
 
 /**
- * Remembers tokens whose signature has been verified, so that the requests of a page and those after it verify it once.
- * Nothing of it can be stale: the whole token is compared, its end is looked at on each use, and all is forgotten as
- * soon as the key set is another one, which is fetched as often as ever. Whether the token's session lives, and what its
- * account demands, no token says; that the database is asked on each request.
+ * Remembers tokens whose signature has been verified, so that a page's requests and later ones verify it only once.
+ * Nothing can be stale: the whole token is compared, its expiry is checked on each use, and all tokens are forgotten
+ * when the key set changes, which is fetched as often as ever. A token doesn't show whether its session is still alive
+ * or what its account requires; the database is asked for that on each request.
  */
 function rememberVerified() {
   let verifiedBy: object | undefined;
@@ -161,13 +164,13 @@ async function verifyLocally(
   }
 }
 
-/** Whether an error says that the keys were not to be had, and nothing of the token: faults of a token have codes of their own. */
+/** Returns whether an error means that the keys were unavailable. Errors about the token have their own codes. */
 function isMissingKeySet(error: unknown): boolean {
   if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return true;
   return !(error instanceof errors.JOSEError) || error.code === errors.JOSEError.code;
 }
 
-/** The token's claims by its own word; only for a token that the identity backend then vouches for. */
+/** Reads a token's claims without verifying it; only for a token that the identity backend confirms afterwards. */
 function readClaims(accessToken: string, { issuer, nowSeconds }: { issuer: string; nowSeconds: number }) {
   try {
     const claims = claimsSchema.parse(decodeJwt(accessToken));
@@ -177,12 +180,12 @@ function readClaims(accessToken: string, { issuer, nowSeconds }: { issuer: strin
   }
 }
 
-/** The claims of a token that the identity backend handed to us in this very request; no other one is believed. */
+/** Reads the claims of a token that the identity backend issued to us in this request. Not for any other token. */
 export function claimsOfIssued(accessToken: string): Claims {
   return claimsSchema.parse(decodeJwt(accessToken));
 }
 
-/** Seconds since the epoch at which the token says that it expires; null where it is no token. */
+/** Returns when the token claims to expire, in seconds since the epoch; null if it isn't a token. */
 export function expiryOf(accessToken: string): number | null {
   try {
     return decodeJwt(accessToken).exp ?? null;

@@ -4,7 +4,7 @@ export type Decimal = { units: bigint; scale: number };
 const shape = /^(-?)(\d+)(?:\.(\d+))?$/;
 
 /**
- * Reads a decimal as Postgres writes `numeric`.
+ * Parses a decimal in the form in which Postgres writes `numeric`.
  * @throws RangeError for any other text
  */
 export function parseDecimal(text: string): Decimal {
@@ -14,12 +14,10 @@ export function parseDecimal(text: string): Decimal {
   return { units: sign ? -units : units, scale: fraction.length };
 }
 
-/** The product, exactly. */
 export function multiply(one: Decimal, other: Decimal): Decimal {
   return { units: one.units * other.units, scale: one.scale + other.scale };
 }
 
-/** The sum, exactly. */
 export function add(one: Decimal, other: Decimal): Decimal {
   const scale = Math.max(one.scale, other.scale);
   return { units: atScale(one, scale) + atScale(other, scale), scale };
@@ -37,7 +35,7 @@ export function roundHalfEven(value: Decimal, scale: number): Decimal {
   return { units: value.units < 0n ? -rounded : rounded, scale };
 }
 
-/** The shortest text of a decimal: no trailing zeros. It is a JSON number as it stands. */
+/** Returns the shortest text of a decimal, without trailing zeros. It is a valid JSON number. */
 export function formatDecimal({ units, scale }: Decimal): string {
   const digits = (units < 0n ? -units : units).toString().padStart(scale + 1, "0");
   const fraction = digits.slice(digits.length - scale).replace(/0+$/, "");

@@ -1,6 +1,6 @@
 import { jsonNumber } from "./raw-json.ts";
 
-/** A number of a JSON text, with the digits as they were written, and `JSON.stringify` writes it so again. */
+/** A JSON number with its original digits, which `JSON.stringify` writes unchanged. */
 export class JsonNumber {
   readonly text: string;
 
@@ -14,8 +14,8 @@ export class JsonNumber {
 }
 
 /**
- * `JSON.parse` as it is by now: a reviver sees the source text of primitives (ECMAScript, JSON.parse source text access),
- * which the compiler's library does not know yet.
+ * `JSON.parse` in its current form: a reviver receives the source text of primitives (ECMAScript, JSON.parse source
+ * text access). The compiler's library doesn't declare that yet.
  */
 const parse = JSON.parse as (
   text: string,
@@ -23,8 +23,8 @@ const parse = JSON.parse as (
 ) => unknown;
 
 /**
- * Parses JSON in which numbers are a {@link JsonNumber}: amounts never pass through a float.
- * @param isExact says which are, by the name of their member; all, where it is left out
+ * Parses JSON with numbers as {@link JsonNumber}, so that amounts never pass through a float.
+ * @param isExact decides by member name which numbers; defaults to all
  * @throws SyntaxError
  */
 export function parseExactJson(text: string, isExact: (name: string) => boolean = () => true): unknown {

@@ -24,6 +24,6 @@ test.each(local)("%s is this machine", (url) => {
   expect(isLoopback(new URL(url).hostname)).toBe(true);
 });
 
-test.each(elsewhere)("%s is not", (url) => {
+test.each(elsewhere)("%s is not this machine", (url) => {
   expect(isLoopback(new URL(url).hostname)).toBe(false);
 });

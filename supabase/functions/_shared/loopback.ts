@@ -1,4 +1,4 @@
-/** Whether a URL's host name is this machine, by name or by address. */
+/** Returns whether a URL's host is this machine, by name or by address. */
 export function isLoopback(hostname: string): boolean {
   return (
     hostname === "localhost" ||

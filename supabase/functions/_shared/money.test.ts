@@ -5,12 +5,12 @@ import { isTierPriced, type Tariff, type TokenCounts, unitPrices, usageCostUsd, 
 import vectors from "./money-vectors.json" with { type: "json" };
 
 describe("rounding", () => {
-  test.for(vectors.rounding)("$value at $scale decimals is $result", ({ value, scale, result }) => {
+  test.for(vectors.rounding)("turns $value at $scale decimals into $result", ({ value, scale, result }) => {
     expect(formatDecimal(roundHalfEven(parseDecimal(value), scale))).toBe(result);
   });
 });
 
-/** Rounds units of 10^-from to 10^-to, half to even, on integers alone. */
+/** Rounds units of 10^-from to 10^-to, half to even, with integers only. */
 function roundUnits(units: bigint, from: number, to: number): bigint {
   const divisor = 10n ** BigInt(from - to);
   const size = units < 0n ? -units : units;
@@ -23,7 +23,7 @@ function roundUnits(units: bigint, from: number, to: number): bigint {
 test("rounding agrees with integer arithmetic on any amount", () => {
   const amount = fc.oneof(
     fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }),
-    // Ties, which chance alone would rarely produce.
+    // Ties, which random values would rarely produce.
     fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n }).map((n) => n * 10_000_000_000n + 5_000_000_000n),
   );
   fc.assert(
@@ -51,14 +51,14 @@ describe("the tariff", () => {
     formatDecimal(usageCostUsd(tariff, counts, served));
 
   test.for([
-    // OpenAI bills cache writes at 1.25 times the input price, Anthropic those for an hour at 2 times.
+    // OpenAI bills cache writes at 1.25 times the input price; Anthropic bills one-hour cache writes at 2 times.
     {
       name: "cache writes",
       counts: { input_tokens: 8_000, cache_write_tokens: 7_900, output_tokens: 100 },
       usd: "0.02075",
     },
     {
-      name: "cache writes beside the input",
+      name: "cache writes next to the input",
       counts: { input_tokens: 12_400, cache_write_tokens: 12_000, output_tokens: 25 },
       usd: "0.031",
     },
@@ -85,7 +85,7 @@ describe("the tariff", () => {
     expect(cost({ prices: [{ ...tier, ...more }] }, counts)).toBe(usd);
   });
 
-  test("charges the tier that was served, at prices of its own or as a multiple", () => {
+  test("charges the served tier, at its own prices or as a multiple", () => {
     const counts = { input_tokens: 1_000, output_tokens: 100, fee_requests: 1 };
     const flex = { ...tier, service_tier: "flex", input: "1", output: "4", request_fee: "0.01" };
     const tariff = { prices: [{ ...tier, request_fee: "0.01" }, flex], tier_multipliers: { priority: 1.75 } };
@@ -121,16 +121,19 @@ describe("a multiplier", () => {
     expect(costAt("flex", { flex: multiplier })).toBe(cost);
   });
 
-  test.for(["constructor", "toString", "hasOwnProperty", "__proto__"])("is none of a tier called %s", (tier) => {
-    expect(costAt(tier)).toBe("2");
-    expect(isTierPriced(tariff({}), tier)).toBe(false);
-  });
+  test.for(["constructor", "toString", "hasOwnProperty", "__proto__"])(
+    "does not exist for a tier called %s",
+    (tier) => {
+      expect(costAt(tier)).toBe("2");
+      expect(isTierPriced(tariff({}), tier)).toBe(false);
+    },
+  );
 });
 
 describe("decimals", () => {
   const decimals = fc.record({ units: fc.bigInt({ min: -(10n ** 40n), max: 10n ** 40n }), scale: fc.nat(20) });
 
-  test("what is written is read back as the same amount", () => {
+  test("are read back as the same amount", () => {
     fc.assert(
       fc.property(decimals, (value) => {
         const again = parseDecimal(formatDecimal(value));
@@ -139,7 +142,7 @@ describe("decimals", () => {
     );
   });
 
-  test("sums and products do not depend on the order", () => {
+  test("have sums and products that do not depend on the order", () => {
     fc.assert(
       fc.property(decimals, decimals, decimals, (a, b, c) => {
         expect(formatDecimal(multiply(a, add(b, c)))).toBe(formatDecimal(add(multiply(c, a), multiply(b, a))));
@@ -147,7 +150,7 @@ describe("decimals", () => {
     );
   });
 
-  test.for(["", "1.", ".5", "1e3", "0x1", "NaN", " 1", "--1"])("%j is none", (text) => {
+  test.for(["", "1.", ".5", "1e3", "0x1", "NaN", " 1", "--1"])("reject %j", (text) => {
     expect(() => parseDecimal(text)).toThrow(RangeError);
   });
 });
@@ -167,11 +170,11 @@ describe("unit prices", () => {
     [200_000, "flex", "1.25", "4"],
     [0, "priority", "4.375", "14"],
     [0, "constructor", "2.5", "8"],
-  ])("of %d input tokens at tier %s are %s and %s", ([inputTokens, servedTier, input, output]) => {
+  ])("for %d input tokens at tier %s are %s and %s", ([inputTokens, servedTier, input, output]) => {
     expect(unitPrices(tariff, { inputTokens, servedTier })).toEqual({ input, output });
   });
 
-  test("are undefined without a price of the default tier", () => {
+  test("are undefined if the default tier has no price", () => {
     expect(unitPrices({ prices: [] }, { inputTokens: 1 })).toBeUndefined();
   });
 });

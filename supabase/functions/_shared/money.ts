@@ -1,9 +1,11 @@
 import { add, type Decimal, formatDecimal, multiply, parseDecimal, roundHalfEven } from "./decimal.ts";
 import { readDecimalText } from "./usd-amount.ts";
 
-/** One tier of a route's prices as decimal text, as `ai.begin_run` answers it: USD per million tokens, and USD per fee. */
+/**
+ * One tier of a route's prices as decimal text, as returned by `ai.begin_run`: USD per million tokens, and USD per fee.
+ */
 export type PriceTier = {
-  /** Absent: the default tier. */
+  /** Absent for the default tier. */
   service_tier?: string;
   min_input_tokens: number;
   input: string;
@@ -17,11 +19,11 @@ export type PriceTier = {
   request_fee?: string;
 };
 
-/** What a route charges. */
+/** A route's prices. */
 export type Tariff = { prices: readonly PriceTier[]; tier_multipliers?: Readonly<Record<string, number>> };
 
 /**
- * What a provider call used. `input_tokens` is the whole input: uncached, cache reads and writes, audio and images.
+ * The usage of a provider call. `input_tokens` is the whole input: uncached, cache reads and writes, audio and images.
  * `output_tokens` is the whole output: text, reasoning and audio. The other tokens are parts of one of the two.
  */
 export type TokenCounts = {
@@ -37,17 +39,17 @@ export type TokenCounts = {
   output_tokens?: number;
   reasoning_tokens?: number;
   audio_output_tokens?: number;
-  /** Requests with a fee of their own, such as web searches. */
+  /** Requests with a separate fee, such as web searches. */
   fee_requests?: number;
 };
 
 const perMillion: Decimal = { units: 1n, scale: 6 };
 const nothing: Decimal = { units: 0n, scale: 0 };
 const creditDecimals = 8;
-/** What providers call the tier of their list prices: OpenAI, Anthropic and Groq. */
+/** Providers' names for the tier of their list prices: OpenAI, Anthropic and Groq. */
 const listPriceTiers: ReadonlySet<string> = new Set(["auto", "default", "standard", "on_demand"]);
 
-/** What a call is charged for, in the order of a price list. */
+/** What a call may be charged for, in the order of a price list. */
 export const priceItems = [
   "input",
   "cached_input",
@@ -65,7 +67,7 @@ export type PriceItem = (typeof priceItems)[number];
 export type PriceLine = {
   item: PriceItem;
   count: number;
-  /** Whose price applies, where the tier has none for the item itself. */
+  /** The item whose price applies if the tier has none for this one. */
   pricedAs: PriceItem;
   /** USD per million tokens with the tier's multiplier, or USD per fee. */
   unitPrice: Decimal;
@@ -73,22 +75,21 @@ export type PriceLine = {
   amount: Decimal;
 };
 
-/** The price list of a call, and its cost. */
+/** The price lines of a call, and the tier and multiplier they use. */
 export type PricedUsage = { tier: PriceTier; multiplier: Decimal; lines: PriceLine[] };
 
-/** Returns what usage costs in USD, exactly: the sum of {@link priceUsage}'s lines. Settlement books this amount. */
+/** Returns the exact cost of usage in USD: the sum of {@link priceUsage}'s lines. Settlement charges this amount. */
 export function usageCostUsd(tariff: Tariff, counts: TokenCounts, servedTier?: string): Decimal {
   return sumOfLines(priceUsage(tariff, counts, servedTier).lines);
 }
 
-/** Returns the sum of lines in USD, exactly. */
 export function sumOfLines(lines: readonly PriceLine[]): Decimal {
   return lines.map(({ amount }) => amount).reduce(add, nothing);
 }
 
 /**
- * Returns the tier that applies to usage, and a line for each class of tokens that was used.
- * @param servedTier the service tier that the provider's answer names; one without a price is charged as the default tier
+ * Returns the tier that applies to usage, and a line for each class of tokens used.
+ * @param servedTier the service tier named in the provider's answer; if it has no price, the default tier is charged
  * @throws RangeError for a route without a price
  */
 export function priceUsage(tariff: Tariff, counts: TokenCounts, servedTier?: string): PricedUsage {
@@ -140,7 +141,7 @@ export function priceLines(
   });
 }
 
-/** Fallbacks for prices that a tier does not have. Fees without a price are free. */
+/** Fallbacks for prices that a tier doesn't have. Fees without a price are free. */
 const insteadOf: Readonly<Record<PriceItem, readonly PriceItem[]>> = {
   input: [],
   cached_input: ["input"],
@@ -154,8 +155,8 @@ const insteadOf: Readonly<Record<PriceItem, readonly PriceItem[]>> = {
 };
 
 /**
- * Returns the prices that a served tier is charged at, by ascending `min_input_tokens`, and what they are multiplied by.
- * A tier without a price is charged as the default tier.
+ * Returns the prices for a served tier, by ascending `min_input_tokens`, and their multiplier. A tier without a price
+ * is charged as the default tier.
  */
 export function tierPrices(
   { prices, tier_multipliers = {} }: Tariff,
@@ -166,18 +167,18 @@ export function tierPrices(
   const ascending = (own.length > 0 ? own : of("default")).toSorted(
     (one, other) => one.min_input_tokens - other.min_input_tokens,
   );
-  // The provider names the tier, so it may be a member of every object, such as `constructor`.
+  // The provider names the tier, so it may match an inherited member such as `constructor`.
   const multiplier = own.length === 0 && Object.hasOwn(tier_multipliers, servedTier) ? tier_multipliers[servedTier] : 1;
-  // JavaScript writes a small number with an exponent.
+  // JavaScript writes small numbers with an exponent.
   return { prices: ascending, multiplier: parseDecimal(readDecimalText(String(multiplier)) ?? "1") };
 }
 
-/** Returns a price of a tier with its multiplier applied, as exact decimal text. */
+/** Returns a tier's price with its multiplier applied, as exact decimal text. */
 export function unitPrice(price: string, multiplier: Decimal): string {
   return formatDecimal(multiply(parseDecimal(price), multiplier));
 }
 
-/** Returns what a call is charged for text, in USD per million tokens, as exact decimal text; undefined without a price. */
+/** Returns the text prices of a call, in USD per million tokens, as exact decimal text; undefined without a price. */
 export function unitPrices(
   tariff: Tariff,
   { inputTokens, servedTier }: { inputTokens: number; servedTier?: string },
@@ -186,7 +187,6 @@ export function unitPrices(
   return tier && { input: unitPrice(tier.input, multiplier), output: unitPrice(tier.output, multiplier) };
 }
 
-/** Returns whether a tariff has a price for a service tier. */
 export function isTierPriced({ prices, tier_multipliers = {} }: Tariff, tier: string): boolean {
   return (
     listPriceTiers.has(tier) ||
@@ -195,7 +195,7 @@ export function isTierPriced({ prices, tier_multipliers = {} }: Tariff, tier: st
   );
 }
 
-/** Returns an amount in credits, rounded half to even, at the rate that `ai.begin_run` answers. */
+/** Returns an amount in credits, rounded half to even, at the rate returned by `ai.begin_run`. */
 export function usdToCredits(amountUsd: Decimal, creditsPerUsd: string): Decimal {
   return roundHalfEven(multiply(amountUsd, parseDecimal(creditsPerUsd)), creditDecimals);
 }

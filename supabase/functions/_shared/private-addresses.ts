@@ -1,7 +1,7 @@
 import { BlockList, isIP } from "node:net";
 
 /**
- * Networks that are not the public internet (IANA's special-purpose registries), with the clouds' metadata services:
+ * Networks outside the public internet (IANA's special-purpose registries), and the clouds' metadata services:
  * 169.254.169.254, fd00:ec2::254, 100.100.100.200, 192.0.0.192 and Azure's 168.63.129.16.
  */
 const privateNetworks = new BlockList();
@@ -22,7 +22,7 @@ for (const [network, prefix] of [
 }
 for (const [network, prefix] of [
   ["::", 96],
-  // An IPv4 address in them is translated or tunnelled to, as in 64:ff9b::/96 and 2002::/16.
+  // IPv4 addresses in these are translated or tunnelled, as in 64:ff9b::/96 and 2002::/16.
   ["::ffff:0:0:0", 96],
   ["2001::", 32],
   ["64:ff9b::", 96],
@@ -36,16 +36,16 @@ for (const [network, prefix] of [
   privateNetworks.addSubnet(network, prefix, "ipv6");
 }
 
-/** Names that no public name server answers for, or that stand for this machine. */
+/** Names that no public name server resolves, or that mean this machine. */
 const privateName = /(^|\.)(localhost|local|internal|intranet|lan|home|corp|home\.arpa)\.?$|^[^.]+\.?$/;
 
-/** Whether an IP address, without brackets, is private, loopback, link-local or a metadata service. */
+/** Returns whether an IP address, without brackets, is private, loopback, link-local or a metadata service. */
 export function isPrivateAddress(address: string): boolean {
   const family = isIP(address);
   return family !== 0 && privateNetworks.check(address, family === 4 ? "ipv4" : "ipv6");
 }
 
-/** Whether a URL's host is private as far as its text tells: an address, or a name that is never public. */
+/** Returns whether a URL's host is private, judged by its text: a private address, or a name that is never public. */
 export function isPrivateHost(hostname: string): boolean {
   const address = hostname.replace(/^\[|\]$/g, "");
   return isIP(address) ? isPrivateAddress(address) : privateName.test(hostname);

@@ -7,10 +7,10 @@ import { utcDay, utcTime } from "./utc-time.ts";
 const label = z.string().regex(labelPattern, { error: "This takes 1 to 128 of A-Z a-z 0-9 . _ : -" });
 const externalId = z.string().regex(externalIdPattern, { error: externalIdRule });
 
-/** What is wrong with an amount, for people. */
+/** The rule for amounts, in words for users. */
 const amountRule = "An amount is a number of 0 or more, with at most 12 decimals and 15 significant digits.";
 
-/** An amount of USD: a JSON number's text in, an exact decimal out. */
+/** Turns the text of a JSON number into an exact USD amount. */
 const amount = z.instanceof(JsonNumber, { error: amountRule }).transform(({ text }, context) => {
   const exact = readUsdAmount(text);
   if (exact !== null) return exact;
@@ -20,7 +20,7 @@ const amount = z.instanceof(JsonNumber, { error: amountRule }).transform(({ text
 const usd = z.literal("USD", { error: "Amounts are in USD." }).optional();
 const midnight = /T00:00:00(\.0+)?Z$/;
 
-/** A cost as a provider reports it (docs/costs.md, Importing), of a body that parseExactJson read. */
+/** A cost reported by a provider (docs/costs.md, Importing), from a body that parseExactJson read. */
 export const providerCost = z
   .strictObject({
     provider: label,
@@ -42,10 +42,10 @@ export const providerCost = z
     error: "A record of granularity account_day is of midnight in UTC.",
   });
 
-/** What a batch takes at most, in records. */
+/** Maximum number of records in a batch. */
 const maxBatchRecords = 100;
 
-/** Records that stand alone: what is wrong with one is said of that one. */
+/** Independent records: an error of one affects only that one. */
 export const providerCostBatch = z.strictObject({
   records: z.array(z.unknown()).min(1).max(maxBatchRecords),
 });
@@ -72,15 +72,15 @@ function endsAfterStart({ periodStart, periodEnd }: Period): boolean {
 }
 const periodRule = { path: ["periodEnd"], error: "The period ends before it starts." };
 
-/** A reviewed invoice (docs/costs.md, Importing), of a body that parseExactJson read. */
+/** A reviewed invoice (docs/costs.md, Importing), from a body that parseExactJson read. */
 export const providerInvoice = invoiceFields.refine(endsAfterStart, periodRule);
 
 const invoiceOfApp = invoiceFields.extend({ appId: z.uuid({ error: "This names no app." }) });
 
-/** The same, as a member enters it in the console for one of the workspace's apps. */
+/** A reviewed invoice that a member enters in the console for one of the workspace's apps. */
 export const enteredInvoice = invoiceOfApp.refine(endsAfterStart, periodRule);
 
-/** The same before a member has reviewed it. */
+/** An entered invoice before a member has reviewed it. */
 export const draftedInvoice = invoiceOfApp.omit({ reviewedAt: true }).refine(endsAfterStart, periodRule);
 
 export type ProviderCost = z.output<typeof providerCost>;

@@ -10,7 +10,7 @@ test.for([
   ["15E+2", "1500"],
   ["0e400", "0"],
   ["-0.0", "0"],
-] as const)("%s is the amount %s", ([text, amount]) => {
+] as const)("reads %s as the amount %s", ([text, amount]) => {
   expect(readUsdAmount(text)).toBe(amount);
 });
 
@@ -26,11 +26,11 @@ test.for([
   ".5",
   "0x1",
   "1e1000000000",
-])("%s is no amount", (text) => {
+])("rejects %s as an amount", (text) => {
   expect(readUsdAmount(text)).toBeNull();
 });
 
-test("whatever a float is written as, its amount is the same number, or it has too many digits", () => {
+test("reads any float's text as the same number, unless it has too many digits", () => {
   fc.assert(
     fc.property(fc.double({ min: 0, max: 999_999_999_999, noNaN: true }), (number) => {
       const amount = readUsdAmount(JSON.stringify(number));
@@ -43,9 +43,9 @@ test.for([
   ["1.5e-3", "0.0015"],
   ["0.13080438340307526", "0.13080438340307526"],
   ["-2E2", "-200"],
-  // The zero of IEEE 754 decimal128.
+  // Zero in IEEE 754 decimal128.
   ["0E-6176", "0"],
   ["0.00e+999", "0"],
-] as const)("%s is the decimal %s", ([text, decimal]) => {
+] as const)("reads %s as the decimal %s", ([text, decimal]) => {
   expect(readDecimalText(text)).toBe(decimal);
 });

@@ -1,10 +1,10 @@
-/** Amounts of money that come in: so many decimals, and so many significant digits. */
+/** Limits on incoming amounts of money: decimals, significant digits, and digits before the point. */
 export const amountLimits = { decimals: 12, significantDigits: 15, wholeDigits: 12 } as const;
 
 const shape = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,9}))?$/;
 
 /**
- * A decimal's text without an exponent, if it is one: `1.5e-3` is `0.0015`. The exponent is held within ±99, except of
+ * Returns a decimal's text without an exponent: `1.5e-3` becomes `0.0015`. The exponent is limited to ±99, except for
  * zero, which IEEE 754 decimal128 writes as `0E-6176`.
  */
 export function readDecimalText(text: string): string | null {
@@ -20,9 +20,9 @@ export function readDecimalText(text: string): string | null {
 }
 
 /**
- * The exact decimal of a JSON number's text, without an exponent or needless zeros. Digits count by value: 1.50 has one
- * decimal and two significant digits.
- * @returns null where it is negative, or has more digits than an amount may have (12 before the point, as the column)
+ * Returns the exact decimal of a JSON number's text, without an exponent or unnecessary zeros. Digits are counted by
+ * value: 1.50 has one decimal and two significant digits.
+ * @returns null if it is negative, or has more digits than an amount may have (12 before the point, like the column)
  */
 export function readUsdAmount(text: string): string | null {
   const [, sign, whole, fraction = "", exponent = "0"] = shape.exec(text) ?? [];

@@ -5,7 +5,7 @@ import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-
 import { leaveOnceAsked } from "../../tests/ai-gateway-truth.ts";
 import { createAppToken, createMember } from "../../tests/gateway-callers.ts";
 
-/** What supabase/seed.sql says of the demo's speech model: USD per million tokens of text and of audio. */
+/** Prices of the demo's speech model in supabase/seed.sql: USD per million tokens of text and of audio. */
 const prices = { input: 0.5, audio: 10 };
 const markup = 1.2;
 const sampleRate = 24_000;
@@ -34,10 +34,10 @@ async function speak(
   return { requestId, response, headers: response.headers, bytes: Buffer.from(await response.arrayBuffer()) };
 }
 
-/** Routes a model of its own to one of the demo's mishaps. */
+/** Creates a model that is routed to one of the demo's failures. */
 async function speechModel(behaviour: string): Promise<string> {
   const id = `speech-${behaviour}-${randomUUID()}`;
-  // In one statement: the doctor may look at the stack at any time.
+  // In one statement, because the doctor may check the stack at any time.
   await tenant.db.query(
     `with model as (
        insert into ai.models (id, kind, display_name, owned_by, voices) values ($1, 'speech', $1, 'test', '{Kore}')
@@ -53,7 +53,7 @@ async function speechModel(behaviour: string): Promise<string> {
 }
 
 describe("speech", () => {
-  test("is a WAV file to download, and what it was travels in headers", async () => {
+  test("is a WAV file for download, with its run's details in headers", async () => {
     const { headers, bytes, requestId } = await speak({ input: "Hello there, this is a test.", voice: "Kore" });
     expect(headers.get("content-type")).toBe("audio/wav");
     expect(headers.get("content-disposition")).toBe('attachment; filename="speech.wav"');
@@ -73,7 +73,7 @@ describe("speech", () => {
     expect(headers.get("x-platform-usage-source")).toBe("provider");
   });
 
-  test("is the same samples as raw PCM, in another voice other ones; and works with the client", async () => {
+  test("is the same samples as raw PCM, differs with another voice, and works with the client", async () => {
     const ask = async (response_format: "wav" | "pcm", voice: string) => {
       const answer = await tenant.client.audio.speech.create({
         model: "demo-speech",
@@ -89,13 +89,13 @@ describe("speech", () => {
     expect(other.bytes).not.toEqual(pcm.bytes);
   });
 
-  test("of 10,000 characters fits", async () => {
+  test("accepts 10,000 characters", async () => {
     const { response, bytes } = await speak({ input: "x".repeat(10_000), response_format: "pcm" });
     expect([response.status, bytes.length]).toEqual([200, 10_000 * 0.05 * sampleRate * 2]);
   });
 
   test.for([
-    [{ input: "a", voice: "nobody" }, 400, "invalid_request", "voice"],
+    [{ input: "a", voice: "unknown" }, 400, "invalid_request", "voice"],
     [{ input: "a", response_format: "mp3" }, 400, "invalid_request", "response_format"],
     [{ input: "a", model: "demo-chat" }, 404, "endpoint_not_served", "model"],
     [{ input: "a".repeat(70_000) }, 413, "payload_too_large", null],
@@ -104,13 +104,13 @@ describe("speech", () => {
     expect([response.status, JSON.parse(bytes.toString()).error]).toMatchObject([status, { code, param }]);
   });
 
-  test("in a voice that the model lacks says where its voices are", async () => {
-    const { bytes } = await speak({ input: "a", voice: "nobody" });
+  test("lists where to find voices if the model lacks the requested one", async () => {
+    const { bytes } = await speak({ input: "a", voice: "unknown" });
     const { message } = JSON.parse(bytes.toString()).error;
     expect(message).toBe("The model does not have this voice. GET /v1/models lists the voices of each model.");
   });
 
-  test("by an app's token without tts:use is refused before what is wrong with the body", async () => {
+  test("is refused for an app token without tts:use before the body is validated", async () => {
     const person = await createMember(tenant);
     const { app, token } = await createAppToken(tenant, person);
     await tenant.db.query("update private.apps set scopes = '{workspace:session,ai:use}' where id = $1", [app.id]);
@@ -121,7 +121,7 @@ describe("speech", () => {
     }
   });
 
-  test("whose provider states no usage is charged by the length of its sound", async () => {
+  test("is charged by the length of its audio if the provider states no usage", async () => {
     const input = "Hello there";
     const { requestId, headers } = await speak({ input, model: await speechModel("demo-no-usage") });
     const { run, truth } = await tenant.accountOf(requestId);
@@ -136,7 +136,7 @@ describe("speech", () => {
     ["demo-cut", 502],
     ["demo-garbage", 502],
     ["demo-reset", 502],
-  ] as const)("whose provider fails (%s) is %i and free", async ([behaviour, status]) => {
+  ] as const)("whose provider fails (%s) is answered with %i and free", async ([behaviour, status]) => {
     const { requestId, response } = await speak({ input: "Hello", model: await speechModel(behaviour) });
     expect(response.status).toBe(status);
     const { run, charged } = await tenant.accountOf(requestId);

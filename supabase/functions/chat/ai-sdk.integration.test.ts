@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => tenant.close());
 
-/** The provider that people configure with a base URL and a key. */
+/** The provider as users configure it, with a base URL and a key. */
 const gatehouse = () =>
   createOpenAICompatible({
     name: "gatehouse",
@@ -28,14 +28,14 @@ const weather = tool({
 });
 
 describe("the AI SDK", () => {
-  test("generates text, and is told what it used", async () => {
+  test("generates text and receives its usage", async () => {
     const { text, finishReason, usage } = await generateText({ model: chat(), prompt: "hello there" });
     expect([text, finishReason]).toEqual([expect.stringContaining("hello there"), "stop"]);
     expect(usage.inputTokens).toBeGreaterThan(0);
     expect(usage.outputTokens).toBeGreaterThan(0);
   });
 
-  test("streams text, with our last event among its chunks", async () => {
+  test("streams text and receives our last event among its chunks", async () => {
     const { textStream, text, usage, finishReason } = streamText({ model: chat(), prompt: "hello there" });
     let streamed = "";
     let pieces = 0;
@@ -49,14 +49,14 @@ describe("the AI SDK", () => {
     expect((await usage).outputTokens).toBeGreaterThan(0);
   });
 
-  test("generates objects, by either of its ways", async () => {
+  test("generates objects in both of its ways", async () => {
     const { object } = await generateObject({ model: chat(), schema: sum, prompt: "add" });
     expect(object).toEqual({ sum: expect.any(Number), parts: expect.any(Array) });
     const { output } = await generateText({ model: chat(), output: Output.object({ schema: sum }), prompt: "add" });
     expect(output).toEqual(object);
   });
 
-  test("calls tools and goes on with what they say, streamed or not", async () => {
+  test("calls tools and continues with their results, streamed or not", async () => {
     const ask = {
       model: chat(),
       tools: { weather },
@@ -73,7 +73,7 @@ describe("the AI SDK", () => {
     expect((await generateText({ ...settings, messages })).text).toContain("and again");
   });
 
-  test("sends images, and takes our own tools by the body's own fields", async () => {
+  test("sends images, and enables our own tools through body fields", async () => {
     const image = { type: "file" as const, mediaType: "image/png", data: Buffer.alloc(600) };
     const seen = await generateText({
       model: chat(),
@@ -88,7 +88,7 @@ describe("the AI SDK", () => {
     expect(text).toContain("42");
   });
 
-  test("embeds", async () => {
+  test("creates embeddings", async () => {
     const { embeddings } = await embedMany({
       model: gatehouse().embeddingModel("demo-embedding"),
       values: ["one", "two"],
@@ -96,7 +96,7 @@ describe("the AI SDK", () => {
     expect(embeddings).toHaveLength(2);
   });
 
-  test("fails as it does elsewhere, and retries nothing that may have been charged", async () => {
+  test("fails as with other providers, and retries nothing that may have been charged", async () => {
     const failure = (model: string) =>
       generateText({ model: chat(model), prompt: "x", maxRetries: 0 }).catch((error: unknown) => error);
     const notFound = await failure("no-such-model");
@@ -106,7 +106,7 @@ describe("the AI SDK", () => {
     expect(await failure("demo-error-500")).toMatchObject({ statusCode: 502 });
   });
 
-  test("tells of a stream that breaks", async () => {
+  test("reports a stream that breaks", async () => {
     const { fullStream } = streamText({ model: chat("demo-cut"), prompt: "[[words=20 pace=2]]", onError: () => {} });
     const types: string[] = [];
     for await (const { type } of fullStream) types.push(type);
@@ -114,7 +114,7 @@ describe("the AI SDK", () => {
     expect(types).toContain("error");
   });
 
-  test("that is aborted ends the provider's call", async () => {
+  test("ends the provider's call when aborted", async () => {
     const requestId = `it-${crypto.randomUUID()}`;
     const leaving = new AbortController();
     const { textStream } = streamText({

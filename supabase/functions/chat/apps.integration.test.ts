@@ -14,19 +14,19 @@ function clientOf(apiKey: string, defaultHeaders: Record<string, string> = {}): 
   return new OpenAI({ baseURL: `${ai}/v1`, apiKey, defaultHeaders, maxRetries: 0 });
 }
 
-/** An app pays no credits, and is told what its calls cost. */
+/** An app pays no credits, but its answers state the provider's cost. */
 const exempt = {
   platform: { billed_credits: 0, provider_cost_usd: expect.any(Number), usage_source: "provider" },
 };
 
 describe("the demo's external app", () => {
-  test("calls by the key that is bound to it", async () => {
+  test("calls with the key that is bound to it", async () => {
     const client = clientOf(appKey);
     expect(await client.chat.completions.create(hello)).toMatchObject(exempt);
     expect(await client.get("/key")).toMatchObject({ source: "key", app: { name: externalApp.name }, exempt: true });
   });
 
-  describe("with a token for somebody", () => {
+  describe("with a token for a user", () => {
     let accessToken: string;
     beforeAll(async () => {
       const person = users.find(({ role }) => role === "user") ?? { email: "", password: "" };
@@ -38,7 +38,7 @@ describe("the demo's external app", () => {
       accessToken = (body as { accessToken: string }).accessToken;
     });
 
-    test("calls for them in the workspace that it names, and speaks", async () => {
+    test("calls for that user in the workspace it names, speech included", async () => {
       const client = clientOf(accessToken, { "X-Platform-Workspace-Id": workspaceId.toUpperCase() });
       expect((await client.models.list()).data.map(({ id }) => id)).toContain("demo-chat");
       expect(await client.chat.completions.create(hello)).toMatchObject(exempt);
@@ -46,7 +46,7 @@ describe("the demo's external app", () => {
       expect(await client.get("/key")).toMatchObject({ source: "app_token", workspaceId, exempt: true });
     });
 
-    test("and nowhere else", async () => {
+    test("is refused in any other workspace", async () => {
       await expect(clientOf(accessToken).chat.completions.create(hello)).rejects.toMatchObject({
         status: 400,
         code: "workspace_header_required",

@@ -21,7 +21,7 @@ async function post(body: BodyInit, headers: Record<string, string> = {}) {
   return { status: response.status, ...((await response.json()) as { error: Record<string, unknown> }) };
 }
 
-describe("a bad body is the client's fault, in OpenAI's shape, never ours", () => {
+describe("answers a bad body with a client error in OpenAI's format", () => {
   const bodies: [string, string | Uint8Array<ArrayBuffer>, string][] = [
     ["nothing", "", "invalid_json"],
     ["half of it", '{"model":', "invalid_json"],
@@ -48,7 +48,7 @@ describe("a bad body is the client's fault, in OpenAI's shape, never ours", () =
     expect(error).toMatchObject({ type: "invalid_request_error", request_id: expect.stringMatching(/^req_/) });
   });
 
-  test("sound for a model that hears none says which models do", async () => {
+  test("names the models that accept audio if the requested one does not", async () => {
     const sound = { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } };
     const { status, error } = await post(JSON.stringify({ ...hello, messages: [{ role: "user", content: [sound] }] }));
     expect([status, error.code, error.param]).toEqual([400, "unsupported_parameter", "messages"]);
@@ -57,11 +57,11 @@ describe("a bad body is the client's fault, in OpenAI's shape, never ours", () =
     );
   });
 
-  test("another content type is 415", async () => {
+  test("answers another content type with 415", async () => {
     expect(await post(JSON.stringify(hello), { "content-type": "text/plain" })).toMatchObject({ status: 415 });
   });
 
-  test("10 MB are 413, said or not", async () => {
+  test("10 MB are 413, with or without a stated length", async () => {
     const body = withText("x".repeat(10_000_000));
     for (const announced of [true, false]) {
       const { status, text } = await postOnce(body, announced);
@@ -75,25 +75,25 @@ describe("a bad body is the client's fault, in OpenAI's shape, never ours", () =
     ["X-Platform-Operation", "a/b"],
     ["X-Platform-Entity-Id", "x".repeat(129)],
     ["idempotency-key", "x".repeat(256)],
-  ] as const)("%s: %s is 400 and names the header", async ([name, value]) => {
+  ] as const)("answers 400 and names the header for %s: %s", async ([name, value]) => {
     const { status, error } = await post(JSON.stringify(hello), { [name]: value });
     expect([status, error.param]).toEqual([400, name]);
   });
 
-  test("another workspace's header is 403", async () => {
+  test("answers another workspace's header with 403", async () => {
     for (const workspace of ["0b6b1a3e-0000-4000-8000-000000000000", "nonsense"]) {
       const { status, error } = await post(JSON.stringify(hello), { "X-Platform-Workspace-Id": workspace });
       expect([status, error.code]).toEqual([403, "workspace_mismatch"]);
-      // Whose call it is comes before what it says.
+      // The caller is checked before the contents.
       const worse = await post("{", { "X-Platform-Workspace-Id": workspace, "X-Platform-Operation": "a/b" });
       expect([worse.status, worse.error.code]).toEqual([403, "workspace_mismatch"]);
     }
   });
 });
 
-describe("the edge of a balance", () => {
-  test("admits no more of many calls at once than it covers", async () => {
-    // A call reserves about 0.8 credits, nearly all of it for 100 tokens of output.
+describe("the last credits of a balance", () => {
+  test("admit only as many concurrent calls as they cover", async () => {
+    // A call reserves about 0.8 credits, nearly all of it for 100 output tokens.
     const poor = await createGatewayTenant({ credits: "4" });
     const calls = await Promise.allSettled(
       Array.from({ length: 100 }, () =>
@@ -110,7 +110,7 @@ describe("the edge of a balance", () => {
     expect(new Set(refused)).toEqual(new Set([402]));
     const reserved = "select max(reserved_credits)::text as one from ai.runs where workspace_id = $1";
     const [{ one }] = (await poor.db.query(reserved, [poor.workspaceId])) as [{ one: string }];
-    // All reservations were held at once, or settled for less: the balance never had to give more than it had.
+    // All reservations were held concurrently, or settled for less: the balance never had to cover more than it had.
     const { balance } = await poor.books();
     expect(Number(balance)).toBeGreaterThanOrEqual(0);
     expect(admitted).toBeGreaterThanOrEqual(Math.floor(4 / Number(one)));
@@ -127,9 +127,9 @@ function schemaOf(characters: number): object {
   return { type: "json_schema", json_schema: { name: "s", schema } };
 }
 
-/** Posts over a connection of its own until it is answered; in chunks, unless it says how much is to come. */
+/** Posts on its own connection until answered; in chunks, unless it states its length. */
 async function postOnce(body: string, announced: boolean): Promise<{ status?: number; text: string }> {
-  // One that is kept is read to its end, so that the answer is not lost to what is still on its way.
+  // A kept-alive connection is read to its end, so that the answer isn't lost to bytes still being sent.
   const agent = new Agent({ keepAlive: true });
   const call = request(new URL(`${tenant.client.baseURL}/chat/completions`), {
     method: "POST",
@@ -150,7 +150,7 @@ async function postOnce(body: string, announced: boolean): Promise<{ status?: nu
       });
       response.once("end", () => resolve({ status: response.statusCode, text }));
     });
-    // The rest of the body finds a closed door.
+    // The rest of the body finds the connection closed.
     call.on("error", (error) => answered || reject(error));
   });
   for (let at = 0; at < body.length && !answered; at += 65_536) {

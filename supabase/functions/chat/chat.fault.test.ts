@@ -21,14 +21,14 @@ afterAll(async () => {
 const newId = () => `fault-${randomUUID()}`;
 const recovery = { timeout: 40_000, interval: 250 };
 
-/** Ends a service of the stack as a crash does; the stack starts it again. */
+/** Ends a service of the stack the way a crash does; the stack restarts it. */
 function crash(name: string): void {
   const service = readStack().services.find((each) => each.name === name);
   if (!service) throw new Error(`no service ${name}`);
   process.kill(service.pid, "SIGKILL");
 }
 
-/** A stream of so many words, 50 ms apart, and its first events. */
+/** Starts a stream of this many words, 50 ms apart, and reads its first events. */
 async function startStream(requestId: string, words: number, headers: Record<string, string> = {}) {
   const stream = await tenant.client.chat.completions.create(
     { model: "demo-chat", stream: true, messages: [{ role: "user", content: `[[words=${words} pace=50]]` }] },
@@ -59,14 +59,14 @@ async function expectBooksAgree(): Promise<void> {
 }
 
 describe("a crash", () => {
-  test("of the functions in mid-stream breaks the stream, and the server's schedule closes its run once", async () => {
+  test("of the functions breaks a running stream, and the server's schedule closes its run once", async () => {
     const requestId = newId();
     const key = { "idempotency-key": newId() };
     const stream = await startStream(requestId, 400, key);
     crash("functions");
     await expect(stream.rest()).rejects.toThrow();
 
-    // As if 45 seconds had gone by without a sign of life. Nobody calls, and the web server sweeps all the same.
+    // Simulates 45 seconds without a heartbeat. Nothing calls the gateway, and the web server still sweeps.
     const ofRequest = "select created_at::text, id as run_id from ai.runs where workspace_id = $1 and request_id = $2";
     await abandon(tenant.db, await tenant.db.query(ofRequest, [tenant.workspaceId, requestId]));
     const ended = "select id from ai.runs where request_id = $1 and status <> 'running'";
@@ -76,14 +76,14 @@ describe("a crash", () => {
     expect([charged, truth.length, truth[0]?.aborted]).toEqual(["0.00000000", 1, true]);
     await expectBooksAgree();
 
-    // Who asks again with that key costs nothing twice.
+    // A retry with that key costs nothing more.
     await expect.poll(statusOfCall, recovery).toBe(200);
     await expect(startStream(requestId, 400, key)).rejects.toMatchObject({ status: 409, code: "idempotency_key_used" });
     expect((await tenant.accountOf(requestId)).truth).toHaveLength(1);
   });
 
-  test("of Postgres in mid-stream leaves the stream whole, and its run is settled when Postgres is back", async () => {
-    // The functions may yet be coming back from their own crash.
+  test("of Postgres leaves a running stream complete, and its run is settled when Postgres is back", async () => {
+    // The functions may still be recovering from their own crash.
     await expect.poll(statusOfCall, recovery).toBe(200);
     const requestId = newId();
     const stream = await startStream(requestId, 40);

@@ -43,7 +43,7 @@ async function collect(requestId: string, body: OpenAI.ChatCompletionCreateParam
   return { chunks, failure, text, platform: chunks.at(-1)?.platform };
 }
 
-describe("a chat that is answered whole", () => {
+describe("a non-streamed chat", () => {
   test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length"])(
     "%s is metered to the last digit",
     async (model) => {
@@ -71,7 +71,7 @@ describe("a chat that is answered whole", () => {
     },
   );
 
-  test("without usage is charged by a guess, within its reservation, and never free", async () => {
+  test("without usage is charged an estimate within its reservation, and never free", async () => {
     const requestId = newId();
     await tenant.client.chat.completions.create(chatOf("demo-no-usage"), { headers: { "x-request-id": requestId } });
     const { run, charged } = await tenant.accountOf(requestId);
@@ -80,9 +80,9 @@ describe("a chat that is answered whole", () => {
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
   });
 
-  test("falls back to the next route, and says so", async () => {
+  test("falls back to the next route and says so", async () => {
     const requestId = newId();
-    // In a process of its own, where other tests have not set the first route aside.
+    // In a separate process, where other tests haven't set the first route aside.
     const gateway = await openGateway();
     const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
     const answer = await client.chat.completions.create(chatOf("demo-fallback"));
@@ -98,7 +98,7 @@ describe("a chat that is answered whole", () => {
     expectTruth(account);
   });
 
-  test("is labelled as its headers say", async () => {
+  test("is labelled by its headers", async () => {
     const requestId = newId();
     await tenant.client.chat.completions.create(chatOf("demo-chat"), {
       headers: { "x-request-id": requestId, "X-Platform-Operation": "notes.summary", "X-Platform-Entity-Id": "note:7" },
@@ -106,7 +106,7 @@ describe("a chat that is answered whole", () => {
     expect((await tenant.accountOf(requestId)).run).toMatchObject({ feature: "notes.summary", entity_id: "note:7" });
   });
 
-  test("with a key that carries a label has that one, and is refused with another", async () => {
+  test("gets the label of its key, and is refused with another label", async () => {
     const labelled = await createGatewayTenant();
     await labelled.db.query("update ai.keys set entity_id = 'customer:7' where id = $1", [labelled.keyId]);
     const call = (requestId: string, headers: Record<string, string>) =>
@@ -152,16 +152,19 @@ describe("a streamed chat", () => {
   test.for([
     [false, [{ index: 0, delta: {}, finish_reason: null }]],
     [true, []],
-  ] as const)("states its usage once, in the last chunk: asked for %s", async ([usageAsked, choices]) => {
-    const { chunks } = await collect(newId(), chatOf("demo-usage-cumulative"), usageAsked);
-    expect(chunks.filter(({ usage }) => usage)).toEqual([chunks.at(-1)]);
-    expect(chunks.at(-1)).toMatchObject({
-      object: "chat.completion.chunk",
-      choices,
-      usage: { total_tokens: expect.any(Number) },
-      platform: { usage_source: "provider" },
-    });
-  });
+  ] as const)(
+    "states its usage once, in the last chunk, whether requested or not: %s",
+    async ([usageAsked, choices]) => {
+      const { chunks } = await collect(newId(), chatOf("demo-usage-cumulative"), usageAsked);
+      expect(chunks.filter(({ usage }) => usage)).toEqual([chunks.at(-1)]);
+      expect(chunks.at(-1)).toMatchObject({
+        object: "chat.completion.chunk",
+        choices,
+        usage: { total_tokens: expect.any(Number) },
+        platform: { usage_source: "provider" },
+      });
+    },
+  );
 
   test("works with the client's own helper", async () => {
     const { model, messages } = chatOf("demo-chat");
@@ -170,7 +173,7 @@ describe("a streamed chat", () => {
     expect(answer.choices[0]?.message.content).toContain("demo");
   });
 
-  test("without usage is charged by a guess, within its reservation", async () => {
+  test("without usage is charged an estimate within its reservation", async () => {
     const requestId = newId();
     const { failure } = await collect(requestId, chatOf("demo-no-usage"));
     expect(failure).toBeUndefined();
@@ -181,7 +184,7 @@ describe("a streamed chat", () => {
   });
 
   test.for(["demo-cut", "demo-error-midway"])(
-    "%s ends in one error, and is charged what was used by a guess",
+    "%s ends in one error and is charged an estimate of what it used",
     async (model) => {
       const requestId = newId();
       const { failure, text, platform } = await collect(requestId, chatOf(model, "[[words=20 pace=5]]"));
@@ -196,7 +199,7 @@ describe("a streamed chat", () => {
     },
   );
 
-  test("that the client leaves is cancelled at the provider and charged by a guess", async () => {
+  test("is cancelled at the provider when the client leaves, and charged an estimate", async () => {
     const requestId = newId();
     const stream = await tenant.client.chat.completions.create(
       { ...chatOf("demo-paced", "[[words=200 pace=20]]"), stream: true },
@@ -212,7 +215,7 @@ describe("a streamed chat", () => {
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
   });
 
-  test("that 50 clients leave is 50 calls cancelled and 50 runs metered", async () => {
+  test("is cancelled and metered for each of 50 clients that leave", async () => {
     const leave = async () => {
       const requestId = newId();
       const stream = await tenant.client.chat.completions.create(
@@ -234,7 +237,7 @@ describe("a streamed chat", () => {
     { stream: false, size: 0 },
     { stream: true, size: 100_000 },
     { stream: false, size: 100_000 },
-  ])("that the client leaves before the first byte is cancelled at the provider, too: %j", async ({ stream, size }) => {
+  ])("is also cancelled at the provider if the client leaves before the first byte: %j", async ({ stream, size }) => {
     const requestId = newId();
     const leaving = new AbortController();
     const call = tenant.client.chat.completions.create(
@@ -250,7 +253,7 @@ describe("a streamed chat", () => {
 });
 
 describe("the books", () => {
-  test("of everything above agree to the last digit", async () => {
+  test("of all tests above agree to the last digit", async () => {
     const running = "select count(*)::int as n from ai.runs where workspace_id = $1 and status = 'running'";
     await expect.poll(async () => (await tenant.db.query(running, [tenant.workspaceId]))[0]?.n).toBe(0);
     const { granted, balance, ledger, runs, reserved } = await tenant.books();

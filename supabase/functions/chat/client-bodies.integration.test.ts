@@ -25,7 +25,7 @@ const question = { role: "user", content: "2+3?" };
 const call = { id: "t1", type: "function", function: { name: "add", arguments: "{}" } };
 const result = { role: "tool", tool_call_id: "t1", content: "5" };
 
-describe("a chat is served as", () => {
+describe("a chat is served if", () => {
   test.for<[string, object]>([
     [
       "LangChain, CrewAI and Instructor name a tool's message",
@@ -92,7 +92,7 @@ describe("a chat is served as", () => {
     expect(json.platform).not.toHaveProperty("ignored");
   });
 
-  test("OpenAI's schema has it, and names what the provider did not get", async () => {
+  test("it follows OpenAI's schema; fields the provider did not receive are named", async () => {
     const { status, json } = await ask("/chat/completions", {
       messages: [hi],
       audio: { voice: "alloy", format: "wav" },
@@ -134,12 +134,12 @@ describe("a chat is served as", () => {
   });
 });
 
-describe("a response is served as", () => {
-  test("LlamaIndex sends null", async () => {
+describe("a response", () => {
+  test("is served if LlamaIndex sends null", async () => {
     expect((await ask("/responses", { input: "hi", user: null })).status).toBe(200);
   });
 
-  test("OpenAI's schema has it, and names what the provider did not get", async () => {
+  test("is served with every field of OpenAI's schema, and names those the provider did not receive", async () => {
     const pdf = { type: "input_file", filename: "a.pdf", file_data: "data:application/pdf;base64,JVBERi0=" };
     const { status, json } = await ask("/responses", {
       input: [{ role: "user", content: [{ type: "input_text", text: "hi" }, pdf] }],
@@ -164,7 +164,7 @@ describe("a response is served as", () => {
     ]);
   });
 
-  test("it calls a custom tool of a namespace that an item brings, streamed or not", async () => {
+  test("may call a custom tool of a namespace from an item, streamed or not", async () => {
     const run = { type: "custom" as const, name: "run", format: { type: "text" as const } };
     const input: OpenAI.Responses.ResponseInput = [
       {
@@ -190,7 +190,7 @@ describe("a response is served as", () => {
     expect(after.output_text).toContain("total 0");
   });
 
-  test("the AI SDK refers to stored items, with what to do instead", async () => {
+  test("that refers to stored items, as by the AI SDK, is refused with what to do instead", async () => {
     const { status, json } = await ask("/responses", {
       input: [
         { role: "user", content: [{ type: "input_text", text: "2+3?" }] },
@@ -229,7 +229,7 @@ describe("OpenAI's other endpoints", () => {
       audio.transcriptions.create({ model: "whisper-1", file: new File(["x"], "a.wav") }),
   };
 
-  test.for(Object.keys(ofClient))("%s is 404 in OpenAI's error shape, with the request's id", async (path) => {
+  test.for(Object.keys(ofClient))("%s answers 404 in OpenAI's error format with the request's id", async (path) => {
     const error = await ofClient[path]?.(tenant.client).then(
       () => undefined,
       (reason: unknown) => reason,
@@ -242,7 +242,7 @@ describe("OpenAI's other endpoints", () => {
     });
   });
 
-  test("a slash at the end of a served path means nothing, and HEAD is GET without a body", async () => {
+  test("ignores a trailing slash of a served path, and answers HEAD like GET without a body", async () => {
     const headers = { authorization: `Bearer ${tenant.key}` };
     for (const path of ["/models", "/models/", "/models/demo-chat/"]) {
       const answer = await fetch(tenant.client.baseURL + path, { headers });
@@ -253,7 +253,7 @@ describe("OpenAI's other endpoints", () => {
     expect((await ask("/chat/completions/", { messages: [hi] })).status).toBe(200);
   });
 
-  test("a compressed body is 415", async () => {
+  test("answers a compressed body with 415", async () => {
     const response = await fetch(`${tenant.client.baseURL}/chat/completions`, {
       method: "POST",
       headers: {

@@ -21,7 +21,7 @@ const chat = (content: string, fields: object = {}) => ({
   ...fields,
 });
 
-/** Posts as stock clients do not: with nothing done to the answer. */
+/** Posts a request and returns the raw answer, unlike standard clients. */
 async function post(tenant: GatewayTenant, call: { path?: string; body: object; key: string; requestId?: string }) {
   const { path = "/chat/completions", body, key, requestId = newId() } = call;
   const response = await fetch(tenant.client.baseURL + path, {
@@ -47,7 +47,6 @@ async function contentOf({ db, workspaceId }: GatewayTenant, requestId: string) 
   return rows[0];
 }
 
-/** The chunks of a stream of events. */
 const chunksOf = (text: string) =>
   text.split("\n\n").flatMap((event) => {
     const data = /^data: (\{.*)$/m.exec(event)?.[1];
@@ -55,7 +54,7 @@ const chunksOf = (text: string) =>
   });
 
 describe("what a workspace captures", () => {
-  test("is prompt and answer as they came", async () => {
+  test("is prompt and answer, unchanged", async () => {
     const call = { body: chat("remember me"), key: newId() };
     const { text, requestId } = await post(keeping, call);
     await keeping.accountOf(requestId);
@@ -66,7 +65,7 @@ describe("what a workspace captures", () => {
     });
   });
 
-  test("is what server tools were asked and said", async () => {
+  test("is the arguments and results of server tools", async () => {
     const body = chat('call calculator with {"expression":"6*7"}', { platform: { tools: ["calculator"] } });
     const { requestId } = await post(keeping, { body, key: newId() });
     await keeping.accountOf(requestId);
@@ -75,14 +74,14 @@ describe("what a workspace captures", () => {
     ]);
   });
 
-  test("is the prompt alone where the answer did not come whole", async () => {
+  test("is only the prompt if the answer is incomplete", async () => {
     const body = chat("[[words=20 pace=5]]", { model: "demo-cut", stream: true });
     const { requestId } = await post(keeping, { body, key: newId() });
     await keeping.accountOf(requestId);
     expect(await contentOf(keeping, requestId)).toEqual({ prompt: JSON.stringify(body), tools: null, answer: null });
   });
 
-  test("is nothing where it does not ask for it", async () => {
+  test("is nothing unless its policy enables it", async () => {
     const { requestId } = await post(plain, { body: chat("forget me"), key: newId() });
     await plain.accountOf(requestId);
     expect(await contentOf(plain, requestId)).toBeUndefined();
@@ -100,27 +99,24 @@ describe("a repeated call", () => {
     ["a response", "/responses", { model: "demo-chat", input: "again" }],
     ["embeddings", "/embeddings", { model: "demo-embedding", input: "again" }],
   ];
-  test.for(bodies)(
-    "%s gets the answer that was kept, without a second provider call or charge",
-    async ([, path, body]) => {
-      const key = newId();
-      const first = await post(keeping, { path, body, key });
-      const { charged } = await keeping.accountOf(first.requestId);
-      const before = await keeping.books();
-      const calls = await providerCalls(keeping, first.requestId);
-      const second = await post(keeping, { path, body, key });
-      expect(second).toMatchObject({ status: 200, replayed: "true", text: first.text });
-      expect(second.headers.get("x-request-id")).toBe(second.requestId);
-      expect(first.replayed).toBeNull();
-      expect(calls).toBeGreaterThan(0);
-      expect(await providerCalls(keeping, first.requestId)).toBe(calls);
-      expect(await providerCalls(keeping, second.requestId)).toBe(0);
-      expect(await keeping.books()).toEqual(before);
-      expect(Number(charged)).toBeGreaterThan(0);
-    },
-  );
+  test.for(bodies)("%s gets the stored answer, without a second provider call or charge", async ([, path, body]) => {
+    const key = newId();
+    const first = await post(keeping, { path, body, key });
+    const { charged } = await keeping.accountOf(first.requestId);
+    const before = await keeping.books();
+    const calls = await providerCalls(keeping, first.requestId);
+    const second = await post(keeping, { path, body, key });
+    expect(second).toMatchObject({ status: 200, replayed: "true", text: first.text });
+    expect(second.headers.get("x-request-id")).toBe(second.requestId);
+    expect(first.replayed).toBeNull();
+    expect(calls).toBeGreaterThan(0);
+    expect(await providerCalls(keeping, first.requestId)).toBe(calls);
+    expect(await providerCalls(keeping, second.requestId)).toBe(0);
+    expect(await keeping.books()).toEqual(before);
+    expect(Number(charged)).toBeGreaterThan(0);
+  });
 
-  test("streamed gets one chunk with all of it, and its completion", async () => {
+  test("streamed gets one chunk with all content, and its completion", async () => {
     const key = newId();
     const body = chat("again and again", { stream: true, stream_options: { include_usage: true }, n: 2 });
     const first = await post(keeping, { body, key });
@@ -145,7 +141,7 @@ describe("a repeated call", () => {
     expect(await providerCalls(keeping, second.requestId)).toBe(0);
   });
 
-  test("works with the client's own helpers, calls of functions included", async () => {
+  test("works with the client's own helpers, including function calls", async () => {
     const tools = [{ type: "function" as const, function: { name: "weather", parameters: { type: "object" } } }];
     const idempotent = () => ({ headers: { "idempotency-key": key } });
     const key = newId();
@@ -171,7 +167,7 @@ describe("a repeated call", () => {
     await expect.poll(() => respond("call weather", called)).toMatchObject({ output });
   });
 
-  test("where nothing is kept is 409 with the run and its usage, not to be retried", async () => {
+  test("gets 409 with the run and its usage, and advice not to retry, if no answer is stored", async () => {
     const call = { body: chat("once"), key: newId() };
     const first = await post(plain, call);
     const { run } = await plain.accountOf(first.requestId);
@@ -187,7 +183,7 @@ describe("a repeated call", () => {
     expect(await providerCalls(plain, second.requestId)).toBe(0);
   });
 
-  test("with another body or path is 422, and tells nothing of the first", async () => {
+  test("with another body or path gets 422 and no details of the first", async () => {
     const key = newId();
     await keeping.accountOf((await post(keeping, { body: chat("one"), key })).requestId);
     for (const other of [
@@ -200,7 +196,7 @@ describe("a repeated call", () => {
     }
   });
 
-  test("of 50 at once with one key makes one provider call and one charge; each gets 409 or the answer", async () => {
+  test("sent 50 times concurrently makes one provider call and one charge; each gets 409 or the answer", async () => {
     const call = { body: chat("[[first=150]] together"), key: newId() };
     const answers = await Promise.all(Array.from({ length: 50 }, () => post(keeping, call)));
     const called = await Promise.all(answers.map(({ requestId }) => providerCalls(keeping, requestId)));
@@ -215,7 +211,7 @@ describe("a repeated call", () => {
     expect(await keeping.db.query(runs, [keeping.workspaceId, call.key])).toEqual([{ n: 1 }]);
   });
 
-  test("whose client left before its answer, at a provider that was not to be drained, is 409", async () => {
+  test("gets 409 if its client left before its answer and the provider's call was cancelled", async () => {
     const [key, requestId] = [newId(), newId()];
     const headers = { "idempotency-key": key, "x-request-id": requestId };
     const leaving = new AbortController();

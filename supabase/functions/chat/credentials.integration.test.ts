@@ -30,7 +30,7 @@ function clientOf(apiKey: string, headers: Record<string, string> = workspace): 
   return tenant.client.withOptions({ apiKey, defaultHeaders: headers });
 }
 
-/** Reads a stream to its end, doing something after its second event. @returns its text */
+/** Reads a stream to its end, and calls `act` after its second event. @returns its text */
 async function readWhile(client: OpenAI, headers: Record<string, string>, act: () => Promise<unknown>) {
   const stream = await client.chat.completions.create(
     { model: "demo-chat", stream: true, messages: [{ role: "user", content: "[[words=20 pace=20]]" }] },
@@ -45,8 +45,8 @@ async function readWhile(client: OpenAI, headers: Record<string, string>, act: (
   return text;
 }
 
-describe("a credential that ends in the middle of a call", () => {
-  test("lets the answer come whole, is charged once, and is good for no other", async () => {
+describe("a credential that becomes invalid during a call", () => {
+  test("lets the call finish, charges it once, and refuses the next call", async () => {
     const other = await createGatewayTenant();
     const ended: [OpenAI, () => Promise<unknown>, object][] = [
       [
@@ -84,21 +84,21 @@ describe("a credential that ends in the middle of a call", () => {
   });
 });
 
-test("taking a workspace's approval away ends no key", async () => {
+test("keys keep working after their workspace loses its approval", async () => {
   const approved = await createGatewayTenant();
   await approved.db.query("delete from ai.key_approvals where workspace_id = $1", [approved.workspaceId]);
   expect((await approved.client.chat.completions.create(hello)).choices).toHaveLength(1);
   await approved.close();
 });
 
-describe("the credential is the Authorization header's, and nothing else's", () => {
+describe("credentials are read from the Authorization header only", () => {
   const askWith = async (headers: Record<string, string>, query = "") => {
     const response = await fetch(`${tenant.client.baseURL}/models${query}`, { headers });
     return [response.status, ((await response.json()) as { error?: { code: string } }).error?.code];
   };
   const refused = [401, "invalid_api_key"];
 
-  test("not a cookie's, an api key's, or the query's, beside a bad bearer or none", async () => {
+  test("not from a cookie, an API key header or the query, with or without a bad bearer token", async () => {
     const bearer = { authorization: `Bearer ${(await createAiCredential("key")).text}` };
     const elsewhere: [Record<string, string>, string?][] = [
       [{ cookie: `sb-127-auth-token=${member.accessToken}; authorization=Bearer ${tenant.key}` }],
@@ -126,15 +126,15 @@ describe("the credential is the Authorization header's, and nothing else's", () 
     expect(await askWith({ authorization: spell(tenant.key) })).toEqual(refused);
   });
 
-  test("by whatever case its scheme is written in", async () => {
+  test("with the scheme in any case", async () => {
     expect((await askWith({ authorization: `bEARER   ${tenant.key}` }))[0]).toBe(200);
   });
 });
 
-describe("what is a credential elsewhere is none here", () => {
+describe("credentials of other APIs are refused", () => {
   const { supabase } = readStack();
 
-  test("an internal satellite's sessions, handoffs and refresh tokens, and the project's own keys", async () => {
+  test("a satellite's sessions, handoffs and refresh tokens, and the project's own keys", async () => {
     const scopes = ["profile", "workspaces:read", "workspaces:write"];
     const satellite = await createApp({ scopes });
     const { appSession, centralSession } = await handOver(member, satellite);
@@ -157,7 +157,7 @@ describe("what is a credential elsewhere is none here", () => {
     }
   });
 
-  test("a session in a workspace that was deleted, and of somebody who was banned or is gone", async () => {
+  test("sessions in a deleted workspace, and of banned or deleted users", async () => {
     const other = await createGatewayTenant();
     const [left, banned, gone] = [await createMember(other), await createMember(other), await createMember(other)];
     const asked = async ({ accessToken }: Person) => {
@@ -178,7 +178,7 @@ describe("what is a credential elsewhere is none here", () => {
   });
 });
 
-test("a well-formed credential takes one time to be refused, whatever is wrong with it", async () => {
+test("takes the same time to refuse any well-formed credential", async () => {
   const spare = await createGatewayTenant();
   const dead = await createGatewayTenant();
   const { token: revokedToken } = await createAppToken(tenant, member);
@@ -219,7 +219,7 @@ test("a well-formed credential takes one time to be refused, whatever is wrong w
 });
 
 describe("tenants", () => {
-  test("who choose the same request id, idempotency key and body are two callers, each with their own run", async () => {
+  test("with the same request id, idempotency key and body each get their own run", async () => {
     const other = await createGatewayTenant();
     const headers = { "x-request-id": randomUUID(), "idempotency-key": "the-same" };
     const clients = [tenant.client, other.client, clientOf(member.accessToken), clientOf(appToken)];
@@ -237,7 +237,7 @@ describe("tenants", () => {
     await other.close();
   });
 
-  test("are told from nothing that a body or a label says", async () => {
+  test("are not identified by anything in a body or a label", async () => {
     const other = await createGatewayTenant();
     const requestId = randomUUID();
     await tenant.client.chat.completions.create(
@@ -255,7 +255,7 @@ describe("tenants", () => {
     await other.close();
   });
 
-  test("that are not one's own and that there are not are one answer", async () => {
+  test("that are foreign or don't exist get the same answer", async () => {
     const other = await createGatewayTenant();
     for (const [key, code] of [
       [tenant.key, "workspace_mismatch"],
@@ -278,8 +278,8 @@ describe("tenants", () => {
   });
 });
 
-test("no log of the stack holds a credential, a prompt or an answer", async () => {
-  const said = `what-nobody-logs-${randomUUID()}`;
+test("no log of the stack contains a credential, a prompt or an answer", async () => {
+  const said = `never-logged-${randomUUID()}`;
   for (const key of [tenant.key, appToken, member.accessToken]) {
     await clientOf(key).chat.completions.create({ ...hello, messages: [{ role: "user", content: said }] });
     const failing = { model: "demo-error-500", messages: [{ role: "user" as const, content: said }] };

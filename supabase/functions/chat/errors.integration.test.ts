@@ -46,7 +46,7 @@ describe("errors", () => {
     expect(account.steps.at(-1)).toMatchObject({ type: "model", status: "failed" });
   });
 
-  test("a wrong key is an AuthenticationError, whether malformed or unknown", async () => {
+  test("are AuthenticationErrors for a malformed or unknown key", async () => {
     const stranger = await createGatewayTenant();
     await stranger.db.query("delete from ai.keys where id = $1", [stranger.keyId]);
     for (const apiKey of ["sk-wrong", stranger.key]) {
@@ -57,19 +57,22 @@ describe("errors", () => {
     await stranger.close();
   });
 
-  test.for(["demo-reset", "demo-cut"])("%s on a connection that was in use is one provider call", async (model) => {
-    for (let n = 0; n < 3; n++) {
-      await tenant.client.chat.completions.create(chatOf("demo-chat"));
-      const requestId = newId();
-      const headers = { "x-request-id": requestId };
-      const call = tenant.client.chat.completions.create(chatOf(model), { headers });
-      await expect(call).rejects.toMatchObject({ status: 502 });
-      await expect(call.catch((error) => error.headers.get("x-should-retry"))).resolves.toBe("false");
-      expect((await tenant.accountOf(requestId)).truth).toHaveLength(1);
-    }
-  });
+  test.for(["demo-reset", "demo-cut"])(
+    "come after a single provider call for %s on a reused connection",
+    async (model) => {
+      for (let n = 0; n < 3; n++) {
+        await tenant.client.chat.completions.create(chatOf("demo-chat"));
+        const requestId = newId();
+        const headers = { "x-request-id": requestId };
+        const call = tenant.client.chat.completions.create(chatOf(model), { headers });
+        await expect(call).rejects.toMatchObject({ status: 502 });
+        await expect(call.catch((error) => error.headers.get("x-should-retry"))).resolves.toBe("false");
+        expect((await tenant.accountOf(requestId)).truth).toHaveLength(1);
+      }
+    },
+  );
 
-  test("a wrong key is one answer, whatever is wrong with it", async () => {
+  test("are the same for every invalid key", async () => {
     const { text: unknown } = await createAiKey();
     const answers = await Promise.all(
       ["sk-wrong", unknown].map(async (key) => {
@@ -85,7 +88,7 @@ describe("errors", () => {
     expect(answers[1]).toEqual(answers[0]);
   });
 
-  test("an unknown key is told nothing of its body, a good one which field is wrong", async () => {
+  test("name the wrong field of the body only for a valid key", async () => {
     const bad = { ...chatOf("demo-chat"), max_completion_tokens: 0 };
     const stranger = await createGatewayTenant();
     await stranger.db.query("update ai.keys set revoked_at = now() where id = $1", [stranger.keyId]);
@@ -98,7 +101,7 @@ describe("errors", () => {
     await stranger.close();
   });
 
-  test("an empty balance is 402", async () => {
+  test("are a 402 for an empty balance", async () => {
     const poor = await createGatewayTenant({ credits: "0.0001" });
     await expect(poor.client.chat.completions.create(chatOf("demo-chat"))).rejects.toMatchObject({
       status: 402,
@@ -107,7 +110,7 @@ describe("errors", () => {
     await poor.close();
   });
 
-  test("a rate limit is a RateLimitError that says when to come back", async () => {
+  test("are a RateLimitError with the time to retry for a rate limit", async () => {
     const limited = await createGatewayTenant();
     await limited.db.query("update ai.keys set requests_per_minute = 1 where id = $1", [limited.keyId]);
     const calls = await Promise.allSettled(
@@ -123,7 +126,7 @@ describe("errors", () => {
     await limited.close();
   });
 
-  test("one idempotency key is one provider call, and says so to whoever asks again", async () => {
+  test("say that an idempotency key is in use, and its calls reach the provider once", async () => {
     const requestId = newId();
     const headers = { "x-request-id": requestId, "idempotency-key": newId() };
     const calls = await Promise.allSettled(

@@ -8,7 +8,7 @@ import { type InProcessGateway, openGateway } from "../../tests/gateway-in-proce
 import { createPricedModel } from "../../tests/priced-model.ts";
 import { wavHeader } from "../_gateway/speech/wav.ts";
 
-/** What the provider answers next. */
+/** The provider's next answer. */
 let answer: { text: string; status?: number; type?: string };
 const provider = createServer(async (request, response) => {
   for await (const _ of request);
@@ -47,7 +47,7 @@ const whole = (content: string, choice: object = {}) => ({
   }),
 });
 
-/** Asks, reads the answer to its end, and returns the run as the database has settled it. */
+/** Sends a call, reads the answer to its end, and returns the settled run. */
 async function runOf(fields: object, given: typeof answer) {
   answer = given;
   const requestId = `it-${randomUUID()}`;
@@ -62,7 +62,7 @@ async function runOf(fields: object, given: typeof answer) {
   return (await tenant.accountOf(requestId)).run;
 }
 
-test("a short answer without usage is estimated the same whole, streamed, and with log probabilities", async () => {
+test("estimates a short answer without usage the same whole, streamed, and with log probabilities", async () => {
   const entry = { token: "Hello", logprob: -0.01, bytes: [72, 101, 108, 108, 111], top_logprobs: [] };
   const logprobs = { content: Array(50).fill(entry), refusal: null };
   const runs = [
@@ -82,7 +82,7 @@ test("a short answer without usage is estimated the same whole, streamed, and wi
   expect(new Set(runs.map(({ cost_usd }) => cost_usd)).size).toBe(1);
 });
 
-test("an upstream that ignores the limit and states no usage is charged for what it delivered", async () => {
+test("charges what was delivered if an upstream ignores the limit and states no usage", async () => {
   const words = Array.from({ length: 3_000 }, () => "words ");
   const run = await runOf({ stream: true, max_tokens: 10 }, stream(...words));
   expect(run).toMatchObject({ status: "succeeded", output_tokens: 4_500 });
@@ -92,7 +92,7 @@ test("an upstream that ignores the limit and states no usage is charged for what
 });
 
 // 150 tokens of audio, 20 of text and 20 of output, as Gemini counts them: https://ai.google.dev/gemini-api/docs/audio
-test("a recording is charged within a factor of two of its cost, and reserves within a factor of ten", async () => {
+test("charges a recording within a factor of two of its cost, and reserves within a factor of ten", async () => {
   const cost = 0.0062;
   const header = Buffer.from(wavHeader(153_556));
   header.writeUInt32LE(16_000, 24);
@@ -110,7 +110,7 @@ test("a recording is charged within a factor of two of its cost, and reserves wi
   expect(Number(run.reserved_usd)).toBeLessThan(cost * 10);
 });
 
-describe("a call is free where the provider refuses it as", () => {
+describe("a call is free if the provider refuses it with", () => {
   test.for(readProviderFixtures().filter(({ status }) => status >= 400))("$name", async ({ text, status }) => {
     const run = await runOf({}, { text, status });
     expect(run).toMatchObject({ status: "failed", usage_source: "unavailable", cost_usd: "0.000000000000" });

@@ -7,7 +7,7 @@ import { type InProcessGateway, openGateway } from "../../tests/gateway-in-proce
 
 type Body = { messages: { role: string; content: unknown }[]; stream?: boolean };
 
-/** What the provider does next with a call. */
+/** What the provider does with the next call. */
 let answer: (body: Body, response: ServerResponse) => void;
 const provider = createServer(async (request, response) => {
   let text = "";
@@ -17,7 +17,7 @@ const provider = createServer(async (request, response) => {
 
 let tenant: GatewayTenant;
 let gateway: InProcessGateway;
-/** Whose provider is paid for all of it, whoever leaves. */
+/** A gateway whose provider charges in full even if the client leaves. */
 let draining: InProcessGateway;
 beforeAll(async () => {
   await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
@@ -57,7 +57,7 @@ type Outcome = {
   error?: { status: number; code: string; message: string };
 };
 
-/** @throws what a stream ends with */
+/** @throws the error that ends a stream */
 async function readToEnd(value: unknown): Promise<unknown> {
   const isStream = typeof value === "object" && value !== null && Symbol.asyncIterator in value;
   if (isStream) for await (const _ of value as AsyncIterable<unknown>);
@@ -81,7 +81,7 @@ async function ask(
   return { ...outcome, account: await tenant.accountOf(requestId) };
 }
 
-/** A streamed response: the types of its events, or what it ends with; and its run. */
+/** Requests a streamed response. Returns the types of its events, or the error that ends it, and its run. */
 async function askResponse(platform: object = {}) {
   const requestId = `it-${randomUUID()}`;
   const body = { model: "demo-chat", input: "x", stream: true, platform };
@@ -103,7 +103,7 @@ describe("a provider that misbehaves", () => {
     [33, 32],
     [5_000, 32],
   ])(
-    "by calling %i tools at once has %i of them run and traced, and each of them answered",
+    "by making %i concurrent tool calls has %i of them run and traced, and all of them answered",
     async ([called = 0, traced = 0]) => {
       let results = 0;
       answer = ({ messages }, response) => {
@@ -128,7 +128,7 @@ describe("a provider that misbehaves", () => {
     },
   );
 
-  test("by the case of its media type (RFC 9110, 8.3.1) is understood all the same", async () => {
+  test("by the case of its media type (RFC 9110, 8.3.1) is still understood", async () => {
     const delta = { role: "assistant", content: "x" };
     const events = [{ choices: [{ index: 0, delta }] }, { choices: [], usage }].map(event);
     answer = (_, response) =>
@@ -148,7 +148,7 @@ describe("a provider that misbehaves", () => {
     expect([said, run.status, run.usage_source]).toEqual(["x", "succeeded", "provider"]);
   });
 
-  test("by calling a whole answer a stream is understood all the same", async () => {
+  test("by labelling a whole answer as a stream is still understood", async () => {
     answer = (_, response) =>
       response
         .writeHead(200, { "content-type": "text/event-stream" })
@@ -157,7 +157,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3 });
   });
 
-  test("by calling a stream JSON, where a stream was asked for, is understood by its bytes", async () => {
+  test("by labelling a requested stream as JSON is recognized by its bytes", async () => {
     answer = (_, response) =>
       response
         .writeHead(200, { "content-type": "application/json" })
@@ -167,7 +167,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3 });
   });
 
-  describe("by a stream where a whole answer was asked for", () => {
+  describe("by sending a stream instead of a whole answer", () => {
     const word = { choices: [{ index: 0, delta: { content: "x" } }] };
     const counted = event(word) + event({ choices: [], usage });
     const begin = (response: ServerResponse, events: string) => {
@@ -176,7 +176,7 @@ describe("a provider that misbehaves", () => {
     };
     const charged = { usage_source: "provider", input_tokens: 3, output_tokens: 2 };
 
-    test("is charged for what it says at its end, though its connection stays open", async () => {
+    test("is charged for the usage it states at its end, even if its connection stays open", async () => {
       const closed = new Promise((resolve) => {
         answer = (_, response) => begin(response, `${counted}data: [DONE]\n\n`).once("close", resolve);
       });
@@ -190,21 +190,21 @@ describe("a provider that misbehaves", () => {
       ["that is cut off after its count", counted, (response) => setTimeout(() => response.destroy(), 50)],
       ["that fails and counts", event({ choices: [], error: {}, usage }), (response) => response.end()],
       ["that counts with its content", `${event({ ...word, usage })}data: [DONE]\n\n`, (response) => response.end()],
-    ])("%s is charged for it", async ([, events, finish]) => {
+    ])("a stream %s is charged for its usage", async ([, events, finish]) => {
       answer = (_, response) => void finish(begin(response, events));
       const { error, account } = await ask();
       expect(error?.status).toBe(502);
       expect(account.run).toMatchObject({ status: "failed", ...charged });
     });
 
-    test("that has counted is charged for that, and not by a guess, when its client leaves", async () => {
+    test("is charged by its own counts rather than an estimate when its client leaves", async () => {
       answer = (_, response) => void begin(response, counted);
       const { account } = await ask({}, { leaveAfterMs: 300 });
       expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, ...charged });
     });
   });
 
-  test.for([false, true])("by bytes that are no text has its call cancelled, streamed %s", async (stream) => {
+  test.for([false, true])("by sending bytes that are not text has its call cancelled, streamed %s", async (stream) => {
     let timer: NodeJS.Timeout | undefined;
     const closed = new Promise((resolve) => {
       answer = (_, response) => {
@@ -220,14 +220,17 @@ describe("a provider that misbehaves", () => {
 
   test.for<[string, object, object, string]>([
     ["fails", {}, { choices: undefined }, "unavailable"],
-    ["comes whole where a stream was asked for", { stream: true }, {}, "provider"],
-  ])("by an answer that %s, paid for whoever leaves, is cancelled for who left", async ([, asked, fields, source]) => {
-    answer = (_, response) => void setTimeout(json, 600, response, { ...completion({ content: "x" }), ...fields });
-    const { account } = await ask(asked, { by: draining, leaveAfterMs: 250 });
-    expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: source });
-  });
+    ["is whole instead of a stream", { stream: true }, {}, "provider"],
+  ])(
+    "by an answer that %s ends as cancelled if the client left, even though the answer is drained",
+    async ([, asked, fields, source]) => {
+      answer = (_, response) => void setTimeout(json, 600, response, { ...completion({ content: "x" }), ...fields });
+      const { account } = await ask(asked, { by: draining, leaveAfterMs: 250 });
+      expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: source });
+    },
+  );
 
-  test("by names, ids and arguments that are anything has its run traced in our words alone", async () => {
+  test("by sending arbitrary names, ids and arguments has its run traced in our words only", async () => {
     answer = ({ messages }, response) => {
       const calls = ["__proto__", "constructor", "calculator\u0000", "x".repeat(10_000)].map((name) => ({
         id: "",
@@ -243,7 +246,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run.status).toBe("succeeded");
   });
 
-  test("by claiming our own metadata is not believed", async () => {
+  test("by sending our own metadata is ignored", async () => {
     answer = (_, response) =>
       json(response, {
         ...completion({ content: "x" }),
@@ -262,7 +265,7 @@ describe("a provider that misbehaves", () => {
     ["fractions", { prompt_tokens: 1.5, completion_tokens: 2 }],
     ["texts", { prompt_tokens: "3", completion_tokens: 2 }],
     ["more cached than asked", { ...usage, prompt_tokens_details: { cached_tokens: 9_999 } }],
-  ])("by counting %s is charged within the reservation", async ([, stated]) => {
+  ])("by stating %s as usage is charged within the reservation", async ([, stated]) => {
     answer = (_, response) => json(response, { ...completion({ content: "x" }), usage: stated });
     const { account } = await ask();
     expect(account.run.status).toBe("succeeded");
@@ -277,7 +280,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "succeeded", input_tokens: 128_000, output_tokens: 2 });
   });
 
-  describe("by a whole answer where a stream was asked for", () => {
+  describe("by sending a whole answer instead of a stream", () => {
     const calculate = {
       id: "t",
       type: "function",
@@ -288,7 +291,7 @@ describe("a provider that misbehaves", () => {
       ["that states its usage is charged for it", {}, { input_tokens: 3, output_tokens: 2 }, "provider"],
       ["that states none is free", { usage: undefined }, { input_tokens: 0, output_tokens: 0 }, "unavailable"],
       ["that is an error is free", { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
-    ])("%s, and a 502 all the same", async ([, fields, counted, source]) => {
+    ])("an answer %s, and is still a 502", async ([, fields, counted, source]) => {
       answer = (_, response) => json(response, { ...completion({ content: "x" }), ...fields });
       const { error, account } = await ask({ stream: true });
       expect(error).toMatchObject({ status: 502, code: "provider_error" });
@@ -302,7 +305,7 @@ describe("a provider that misbehaves", () => {
       ["the same with tools", { platform: { tools: ["calculator"] } }, {}, { input_tokens: 3 }, "provider"],
       ["that states none is free", {}, { usage: undefined }, { input_tokens: 0 }, "unavailable"],
       ["that is an error is free", {}, { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
-    ])("and calls itself one, %s, and an error all the same", async ([, asked, fields, counted, source]) => {
+    ])("labelled as a stream, %s, and is still an error", async ([, asked, fields, counted, source]) => {
       const text = JSON.stringify({ ...completion({ content: "x" }), ...fields }, null, 2);
       answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
       const { error, account } = await ask({ stream: true, ...asked });
@@ -323,7 +326,7 @@ describe("a provider that misbehaves", () => {
       ["in an event, with tools", `data: ${JSON.stringify(whole)}\n\n`, calculating, "provider"],
       ["that is an error, and the end of one", `${failure}\ndata: [DONE]\n\n`, {}, "unavailable"],
       ["that is an event of no text, and the end of one", "data: [DONE]\n\n", {}, "unavailable"],
-    ])("and calls itself one, %s, is charged for what it states", async ([, text, asked, source]) => {
+    ])("labelled as a stream, %s, is charged for the usage it states", async ([, text, asked, source]) => {
       answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
       const { error, account } = await ask({ stream: true, ...asked });
       expect(error).toMatchObject({ code: "provider_error" });
@@ -335,7 +338,7 @@ describe("a provider that misbehaves", () => {
       ["an error", '{"error":{}}'],
       ["an error event", 'data: {"error":{}}\n\n'],
       ["a silent event", ": waiting\n\n"],
-    ])("or a stream of %s alone, paid for whoever leaves, is free for who left", async ([, text]) => {
+    ])("or a stream of only %s is free if the client left, even though it is drained", async ([, text]) => {
       answer = (_, response) => {
         response.writeHead(200, { "content-type": "text/event-stream" }).write(": waiting\n\n");
         setTimeout(() => response.end(text), 600);
@@ -345,7 +348,7 @@ describe("a provider that misbehaves", () => {
       expect(Number(account.charged)).toBe(0);
     });
 
-    test("is charged for after the steps before it, which were streams", async () => {
+    test("is charged for after earlier streamed steps", async () => {
       const choice = { index: 0, delta: { tool_calls: [{ index: 0, ...calculate }] }, finish_reason: "tool_calls" };
       const events = [{ choices: [choice] }, { choices: [], usage }].map(event);
       answer = ({ messages }, response) => {
@@ -368,7 +371,7 @@ describe("a provider that misbehaves", () => {
     ["that counts is charged for that", {}, { input_tokens: 3, output_tokens: 2 }, "provider", {}],
     ["the same with tools", {}, { input_tokens: 3 }, "provider", { platform: { tools: ["calculator"] } }],
     ["that counts nothing is free", { usage: undefined }, { input_tokens: 0 }, "unavailable", {}],
-  ])("by a stream where a whole answer was asked for, %s, and a 502 all the same", async (row) => {
+  ])("by sending a stream instead of a whole answer, %s, and is still a 502", async (row) => {
     const [, fields, counted, source, asked] = row;
     const events = [{ choices: [{ index: 0, delta: { content: "x" } }] }, { choices: [], usage, ...fields }].map(event);
     answer = (_, response) =>
@@ -384,13 +387,13 @@ describe("a provider that misbehaves", () => {
   const begun = event({ choices: [{ index: 0, delta: { role: "assistant", content: "x" } }] });
   test.for<[string, string]>([
     ["a comment's line above its first event", `: waiting\n${begun}${end}`],
-    ["fields that nobody knows", `weight: 1\nnothing\n${begun}${end}`],
+    ["unknown fields", `weight: 1\nnothing\n${begun}${end}`],
     [
       "an event before any content, as Azure's filters",
       `${event({ choices: [], prompt_filter_results: [] })}${begun}${end}`,
     ],
     ["no content, but a count", end],
-  ])("by a stream with %s is understood all the same", async ([, text]) => {
+  ])("by a stream with %s is still understood", async ([, text]) => {
     answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
     const { error, account } = await ask({ stream: true });
     expect(error).toBeUndefined();
@@ -406,7 +409,7 @@ describe("a provider that misbehaves", () => {
       `data: ${JSON.stringify({ type: "response.created", response: { output: [] } })}\n\ndata: [DONE]\n\n`,
       "unavailable",
     ],
-  ])("by a streamed response that is %s has what it states charged", async ([, text, source]) => {
+  ])("by a streamed response that is %s is charged for the usage it states", async ([, text, source]) => {
     answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
     const { ended, run } = await askResponse();
     expect(ended).toMatchObject({ code: "provider_error" });
@@ -417,7 +420,7 @@ describe("a provider that misbehaves", () => {
     ["a stream after a blank", "\n", `${event({ choices: [], usage })}data: [DONE]\n\n`],
     ["a stream after many", " ", `${" ".repeat(70)}\n\n${event({ choices: [], usage })}data: [DONE]\n\n`],
     ["a whole answer after a comment", ": waiting\n", JSON.stringify(completion({ content: "x" }))],
-  ])("by %s, where a whole answer was asked for, is charged for what that counts", async ([, first, rest]) => {
+  ])("by sending %s instead of a whole answer is charged for the usage it states", async ([, first, rest]) => {
     answer = (_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" }).write(first);
       setTimeout(() => response.end(rest), 50);
@@ -427,7 +430,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "failed", usage_source: "provider", input_tokens: 3 });
   });
 
-  test("by blanks without end before an answer has its call cancelled", async () => {
+  test("by sending endless blanks before an answer has its call cancelled", async () => {
     const blanks = Buffer.alloc(1024 * 1024, "\n");
     const closed = new Promise((resolve) => {
       answer = (_, response) => {
@@ -444,14 +447,14 @@ describe("a provider that misbehaves", () => {
     await closed;
   });
 
-  describe("by an answer nested beyond all measure", () => {
+  describe("by sending an extremely deeply nested answer", () => {
     const nested = `${"[".repeat(20_000)}${"]".repeat(20_000)}`;
 
     test.for<[string, object, string]>([
       ["that counts", {}, "provider"],
       ["that counts and has our member", { platform: {} }, "provider"],
       ["that does not", { usage: undefined }, "unavailable"],
-    ])("%s has what it states charged, and is a 502", async ([, fields, source]) => {
+    ])("an answer %s has its stated usage charged, and is a 502", async ([, fields, source]) => {
       const { choices: _, ...rest } = { ...completion({ content: "x" }), ...fields };
       answer = (_, response) =>
         response
@@ -462,39 +465,39 @@ describe("a provider that misbehaves", () => {
       expect(account.run).toMatchObject({ status: "failed", usage_source: source });
     });
 
-    test.for([false, true])("at a streamed response's end has that charged, with tools %s", async (withTools) => {
-      const completed = { id: "r", object: "response", created_at: 1, status: "completed", usage: responseUsage };
-      answer = (_, response) =>
-        response
-          .writeHead(200, { "content-type": "text/event-stream" })
-          .end(
-            `data: {"type":"response.completed","response":{"output":[${nested}],${JSON.stringify(completed).slice(1)}}\n\n`,
-          );
-      const { ended, run } = await askResponse(withTools ? { tools: ["calculator"] } : {});
-      expect(ended).toMatchObject({ code: "provider_error" });
-      expect(run).toMatchObject({ status: "failed", usage_source: "provider", input_tokens: 3 });
-    });
+    test.for([false, true])(
+      "at the end of a streamed response has its usage charged, with tools %s",
+      async (withTools) => {
+        const completed = { id: "r", object: "response", created_at: 1, status: "completed", usage: responseUsage };
+        answer = (_, response) =>
+          response
+            .writeHead(200, { "content-type": "text/event-stream" })
+            .end(
+              `data: {"type":"response.completed","response":{"output":[${nested}],${JSON.stringify(completed).slice(1)}}\n\n`,
+            );
+        const { ended, run } = await askResponse(withTools ? { tools: ["calculator"] } : {});
+        expect(ended).toMatchObject({ code: "provider_error" });
+        expect(run).toMatchObject({ status: "failed", usage_source: "provider", input_tokens: 3 });
+      },
+    );
   });
 
-  test.for([false, true])(
-    "by events that keep a response's connection alive is understood, tools %s",
-    async (tools) => {
-      const keepalive = 'event: keepalive\ndata: {"type":"keepalive","sequence_number":2}\n\n';
-      const begun = { id: "r", created_at: 1, output: [] };
-      const completed = { ...begun, status: "completed", usage: responseUsage };
-      const events = [
-        { type: "response.created", response: begun },
-        { type: "response.output_text.delta", delta: "x" },
-        { type: "response.completed", response: completed },
-      ];
-      const text = events.map((each) => `event: ${each.type}\ndata: ${JSON.stringify(each)}\n\n`).join(keepalive);
-      answer = (_, response) =>
-        response.writeHead(200, { "content-type": "text/event-stream" }).end(`event: ping\n\n${keepalive}${text}`);
-      const { ended, run } = await askResponse(tools ? { tools: ["calculator"] } : {});
-      expect(ended).toEqual(events.map(({ type }) => type));
-      expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3 });
-    },
-  );
+  test.for([false, true])("by sending keepalive events in a response is understood, tools %s", async (tools) => {
+    const keepalive = 'event: keepalive\ndata: {"type":"keepalive","sequence_number":2}\n\n';
+    const begun = { id: "r", created_at: 1, output: [] };
+    const completed = { ...begun, status: "completed", usage: responseUsage };
+    const events = [
+      { type: "response.created", response: begun },
+      { type: "response.output_text.delta", delta: "x" },
+      { type: "response.completed", response: completed },
+    ];
+    const text = events.map((each) => `event: ${each.type}\ndata: ${JSON.stringify(each)}\n\n`).join(keepalive);
+    answer = (_, response) =>
+      response.writeHead(200, { "content-type": "text/event-stream" }).end(`event: ping\n\n${keepalive}${text}`);
+    const { ended, run } = await askResponse(tools ? { tools: ["calculator"] } : {});
+    expect(ended).toEqual(events.map(({ type }) => type));
+    expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3 });
+  });
 
   test.for<[string, (response: ServerResponse) => void]>([
     ["an answer of another kind", (response) => json(response, { object: "list", data: [] })],
@@ -503,7 +506,7 @@ describe("a provider that misbehaves", () => {
     ["its own error under 200", (response) => json(response, { error: { message: "secret" } })],
     ["nothing", (response) => response.writeHead(200).end()],
     ["an error with its words", (response) => response.writeHead(500).end('{"error":{"message":"secret"}}')],
-  ])("by sending %s is a 502 in our words", async ([, send]) => {
+  ])("by sending %s is answered with a 502 in our words", async ([, send]) => {
     answer = (_, response) => void send(response);
     const { error, account } = await ask();
     expect(error).toMatchObject({ status: 502, code: "provider_error" });

@@ -17,7 +17,7 @@ afterEach(() => {
   for (const socket of sockets.splice(0)) socket.destroy();
 });
 
-/** Sends all of a body but its last byte, and then nothing. @returns what is answered, if anything */
+/** Sends all but the last byte of a body. @returns the answer, if there is one */
 async function stall(key: string): Promise<{ answered: Promise<string> }> {
   const url = new URL(`${tenant.client.baseURL}/chat/completions`);
   const socket = connect({ host: url.hostname, port: Number(url.port) });
@@ -48,14 +48,14 @@ const ask = ({ client }: GatewayTenant, padding = 0) =>
   });
 
 describe("large bodies that never end", () => {
-  test("of strangers are not waited for, and keep nobody out", async () => {
+  test("from unknown callers are not waited for and block no one", async () => {
     const { text: key } = await createAiKey();
     const stalled = await Promise.all(Array.from({ length: 6 }, () => stall(key)));
     for (const { answered } of stalled) expect(await answered).toContain(" 401 ");
     await expect(ask(tenant)).resolves.toMatchObject({ object: "chat.completion" });
   });
 
-  test("of one tenant keep no other out", async () => {
+  test("from one tenant block no other tenant", async () => {
     await Promise.all(Array.from({ length: 4 }, () => stall(tenant.key)));
     await expect(ask(other)).resolves.toMatchObject({ object: "chat.completion" });
     await expect(ask(other, 1_000)).resolves.toMatchObject({ object: "chat.completion" });
@@ -64,7 +64,7 @@ describe("large bodies that never end", () => {
 });
 
 describe("a body that is refused on its way", () => {
-  /** Posts chunks whose number nobody announced, on a connection of its own. @returns the status line */
+  /** Posts chunks without a stated length, on its own connection. @returns the status line */
   async function post(key: string, chunks: number): Promise<string> {
     const url = new URL(`${tenant.client.baseURL}/chat/completions`);
     const socket = connect({ host: url.hostname, port: Number(url.port) }).on("error", () => {});
@@ -88,10 +88,10 @@ describe("a body that is refused on its way", () => {
     ["a stranger's", 3, 4, " 401 "],
     ["a tenant's that is too large", 1, 65, " 413 "],
   ] as const)(
-    "is answered, and no other call is hurt by what is left of it: %s",
+    "is answered, and its remaining bytes affect no other call: %s",
     async ([whose, posts, chunks, status]) => {
       const key = whose === "a stranger's" ? (await createAiKey()).text : tenant.key;
-      // A call that is under way all the while would break off with the process.
+      // A running call would break off if the process ended.
       const stream = await tenant.client.chat.completions.create({
         model: "demo-chat",
         messages: [{ role: "user", content: "[[words=8]] [[pace=100]]" }],
@@ -107,7 +107,7 @@ describe("a body that is refused on its way", () => {
   );
 });
 
-test("a large body of very many values is a stranger's 401 and a tenant's 400", async () => {
+test("answers a large body of very many values with 401 for an unknown caller and 400 for a tenant", async () => {
   const body = `{"a":[${"{},".repeat(2_700_000)}1]}`;
   const post = async (key: string) => {
     const answer = await fetch(`${tenant.client.baseURL}/chat/completions`, {

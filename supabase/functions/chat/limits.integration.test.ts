@@ -4,11 +4,14 @@ import { createApp } from "../../../scripts/test/apps.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 import { createMember } from "../../tests/gateway-callers.ts";
 
-/** Nobody answers this one, so that what its calls hold is held until they are left. The name is as long as demo-chat. */
+/**
+ * A model that never answers, so its calls hold their reservation until they are abandoned. Its name is as long as
+ * demo-chat.
+ */
 const unanswered = { model: "demo-hang", messages: [{ role: "user" as const, content: "hello" }] };
 const answered = { ...unanswered, model: "demo-chat" };
 
-/** What one call of the above holds of a budget, in exact decimals. */
+/** Returns what one of these calls reserves from a budget, as an exact decimal. */
 async function heldByOne(tenant: GatewayTenant): Promise<string> {
   const { platform } = (await tenant.client.chat.completions.create(answered)) as unknown as {
     platform: { run_id: string };
@@ -18,7 +21,10 @@ async function heldByOne(tenant: GatewayTenant): Promise<string> {
   return row?.held ?? "";
 }
 
-/** Calls all at once, waits until all but so many are refused, and leaves those. @returns the refusals */
+/**
+ * Makes concurrent calls, waits until all except the admitted ones are refused, and abandons those. @returns the
+ * refusals
+ */
 async function callAtOnce(clients: OpenAI[], { admitted }: { admitted: number }): Promise<Set<string>> {
   const leaving = new AbortController();
   const refusals: string[] = [];
@@ -38,7 +44,7 @@ async function callAtOnce(clients: OpenAI[], { admitted }: { admitted: number })
 }
 
 describe("of 200 calls at once at the edge of a budget", () => {
-  /** Sets a budget that covers five calls, or lacks the last digit for the fifth, and tries it. */
+  /** Sets a budget that covers five calls, or is one digit short for the fifth, and tests it. */
   async function tryBudget(
     tenant: GatewayTenant,
     { scope, subject, lacking, clients }: { scope: string; subject: string; lacking: string; clients: OpenAI[] },
@@ -66,13 +72,13 @@ describe("of 200 calls at once at the edge of a budget", () => {
       .toEqual([{ runs: admitted, reserved: "0.000000000000", agree: true }]);
   }
 
-  test("of a key, five are admitted where it covers five", async () => {
+  test("for a key, five are admitted if it covers five", async () => {
     const tenant = await createGatewayTenant();
     await tryBudget(tenant, { scope: "key", subject: tenant.keyId, lacking: "0", clients: [tenant.client] });
     await tenant.close();
   });
 
-  test("of an app, four where the last digit of the fifth is lacking", async () => {
+  test("for an app, four are admitted if it is one digit short for the fifth", async () => {
     const tenant = await createGatewayTenant();
     const app = await createApp({
       kind: "external",
@@ -84,7 +90,7 @@ describe("of 200 calls at once at the edge of a budget", () => {
     await tenant.close();
   });
 
-  test("of a workspace, five, by whatever credential they come", async () => {
+  test("for a workspace, five are admitted across its credentials", async () => {
     const tenant = await createGatewayTenant();
     const { accessToken } = await createMember(tenant);
     const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };
@@ -99,7 +105,9 @@ const told = (headers: Headers) =>
   Object.fromEntries([...headers].filter(([name]) => /^(x-ratelimit-.+|retry-after)$/.test(name)));
 const seconds = expect.stringMatching(/^([1-9]|[1-9][0-9]|1[01][0-9]|120)s$/);
 
-/** Opens windows a minute ahead: they hold for this minute and the next, so that none turns in between. */
+/**
+ * Opens rate-limit windows a minute ahead, which apply to this minute and the next, so that none resets during a test.
+ */
 async function openWindows({ db, keyId, workspaceId }: GatewayTenant): Promise<void> {
   await db.query(
     `insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
@@ -117,7 +125,7 @@ describe("rate limits", () => {
   });
   afterAll(() => tenant.close());
 
-  test("are told with each answer, streamed or not, by whichever has less left; the third of two is refused", async () => {
+  test("are stated in each answer for the limit with less left, and the third of two calls is refused", async () => {
     await tenant.db.query("update ai.keys set requests_per_minute = 2, tokens_per_minute = 100000 where id = $1", [
       tenant.keyId,
     ]);
@@ -152,7 +160,7 @@ describe("rate limits", () => {
     });
   });
 
-  test("of the workspace hold for sessions too", async () => {
+  test("of the workspace also apply to sessions", async () => {
     const { accessToken } = await createMember(tenant);
     const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };
     const session = tenant.client.withOptions({ apiKey: accessToken, defaultHeaders: workspace });
@@ -190,7 +198,7 @@ describe("token limits", () => {
   };
   const call = (changes: object = {}) => tenant.client.chat.completions.create({ ...answered, ...changes });
 
-  test("admit a call that states no output limit by a limit below the default one", async () => {
+  test("admit a call without an output limit even if the limit is below the default output", async () => {
     await limitKey({ tokens: 2_000 });
     const { data, response } = await call().withResponse();
     const left = 2_000 - (data.usage?.total_tokens ?? 0);
@@ -199,7 +207,7 @@ describe("token limits", () => {
     await expect.poll(remaining).toBe(left);
   });
 
-  test("count what calls used, sent one after another and at the same time", async () => {
+  test("count the usage of sequential and concurrent calls", async () => {
     await limitKey({ tokens: 10_000 });
     let used = 0;
     const one = async () => {
@@ -231,7 +239,7 @@ describe("token limits", () => {
     expect(await remaining()).toBe(10_000 - (runs?.used ?? 0));
   });
 
-  test("refuse a call larger than all of it with 400, and admit one that fills it", async () => {
+  test("refuse a call larger than the entire limit with 400, and admit one that fills it", async () => {
     await limitKey({ tokens: 2_000 });
     const refused = await call({ max_completion_tokens: 3_000 }).catch((error) => error);
     expect(refused).toBeInstanceOf(OpenAI.BadRequestError);
@@ -248,7 +256,7 @@ describe("token limits", () => {
     await call({ max_completion_tokens: 3_000 });
   });
 
-  test("refuse an input larger than all of it with the field to shorten", async () => {
+  test("refuse an input larger than the entire limit and name the field to shorten", async () => {
     await limitKey({ tokens: 10 });
     await expect(call()).rejects.toMatchObject({ status: 400, param: "messages" });
     await expect(tenant.client.responses.create({ model: "demo-chat", input: "hello there" })).rejects.toMatchObject({
@@ -260,7 +268,7 @@ describe("token limits", () => {
     ).rejects.toMatchObject({ status: 400, param: "input" });
   });
 
-  test("of the workspace appear in a refusal by the key's requests", async () => {
+  test("of the workspace appear when the key's request limit refuses a call", async () => {
     await limitKey({ requests: 1 });
     await tenant.db.query("insert into ai.workspace_policies (workspace_id, tokens_per_minute) values ($1, 5000)", [
       tenant.workspaceId,

@@ -6,7 +6,7 @@ import { type InProcessGateway, openGateway } from "../../tests/gateway-in-proce
 import { add, formatDecimal, parseDecimal } from "../_shared/decimal.ts";
 
 let tenant: GatewayTenant;
-/** Of a provider that is paid for all of a call, whoever leaves. */
+/** A gateway whose provider charges in full even if the client leaves. */
 let draining: InProcessGateway;
 beforeAll(async () => {
   tenant = await createGatewayTenant();
@@ -19,7 +19,7 @@ afterAll(async () => {
 
 const newId = () => `it-${randomUUID()}`;
 
-/** The body of a call that says the same on either surface. */
+/** The body of the same call on either surface. */
 const bodies = {
   "/chat/completions": (model: string, prompt: string) => ({ model, messages: [{ role: "user", content: prompt }] }),
   "/responses": (model: string, input: string) => ({ model, input }),
@@ -36,14 +36,14 @@ function post({ path, model, stream, prompt = "hello there" }: Asked, requestId:
   });
 }
 
-/** Asks, reads all of it, and returns what was written of it. */
+/** Sends a call, reads its answer to the end, and returns the records of it. */
 async function account(asked: Asked): Promise<Account> {
   const requestId = newId();
   await (await post(asked, requestId)).text();
   return tenant.accountOf(requestId);
 }
 
-/** Leaves a stream once it has said something. */
+/** Leaves a stream once it contains a text. */
 async function leaveAt(asked: Asked, until: string): Promise<Account> {
   const requestId = newId();
   const leaving = new AbortController();
@@ -57,7 +57,7 @@ async function leaveAt(asked: Asked, until: string): Promise<Account> {
   return tenant.accountOf(requestId);
 }
 
-/** A guess is charged, and never beyond what was reserved for it. */
+/** Expects an estimate to be charged within its reservation. */
 function expectGuess({ run, charged }: Account): void {
   expect(Number(charged)).toBeGreaterThan(0);
   expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
@@ -69,7 +69,7 @@ const ways = surfaces.flatMap((path) => [true, false].map((stream) => ({ path, s
 
 describe.for(ways)("on $path, streamed $stream, a provider", ({ path, stream }) => {
   test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length", "demo-filtered"])(
-    "that reports its usage is believed to the last digit: %s",
+    "that reports its usage is charged to the last digit: %s",
     async (model) => {
       const metered = await account({ path, stream, model });
       expect(metered.run).toMatchObject({ status: "succeeded", usage_source: "provider", http_status: 200 });
@@ -86,10 +86,10 @@ describe.for(ways)("on $path, streamed $stream, a provider", ({ path, stream }) 
     },
   );
 
-  test.for(["demo-cut", "demo-garbage"])("that breaks off is charged what had come: %s", async (model) => {
+  test.for(["demo-cut", "demo-garbage"])("that breaks off is charged for what arrived: %s", async (model) => {
     const metered = await account({ path, stream, model, prompt: "[[words=20 pace=5]]" });
     expect(metered.run).toMatchObject({ status: "failed", error_code: "provider_error" });
-    // Whole answers that never came whole brought nothing.
+    // An incomplete non-streamed answer produced nothing.
     expect(metered.run.usage_source).toBe(stream ? "estimated_partial" : "unavailable");
     if (stream) expectGuess(metered);
     else expect(metered.charged).toBe("0.00000000");
@@ -107,26 +107,26 @@ describe.for(ways)("on $path, streamed $stream, a provider", ({ path, stream }) 
 
 describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
   const paced: Asked = { path, model: "demo-paced", stream: true, prompt: "[[words=10 pace=80]]" };
-  // Still being written when a busy machine comes round to its client's leaving.
+  // Still being written when a busy machine notices that its client left.
   const long: Asked = { ...paced, prompt: "[[words=100 pace=80]]" };
   const last = path === "/responses" ? "output_text.done" : '"finish_reason":"stop"';
 
   test.for([
     ["at its first byte", ""],
     ["in its middle", "word3"],
-  ])("%s is charged by a guess, and its provider's call is cancelled", async ([, until = ""]) => {
+  ])("%s is charged an estimate, and its provider's call is cancelled", async ([, until = ""]) => {
     const metered = await leaveAt(long, until);
     expect(metered.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
     expectGuess(metered);
     expect(metered.truth).toMatchObject([{ aborted: true }]);
-    // As much as had been written, give or take what was on its way.
+    // About as much as had been written, allowing for output in transit.
     expect(Math.abs(metered.run.output_tokens - (metered.truth[0]?.usage.output ?? 0))).toBeLessThanOrEqual(4);
   });
 
-  test("at its end, where its usage may be on its way, is charged by that or by a guess", async () => {
+  test("at its end, when its usage may be in transit, is charged by that or by an estimate", async () => {
     const metered = await leaveAt(paced, last);
     const { status, usage_source } = metered.run;
-    // Between its usage and its end it is cancelled, and metered exactly.
+    // Between its usage and its end, it is cancelled but metered exactly.
     expect(["succeeded provider", "cancelled provider", "cancelled estimated_partial"]).toContain(
       `${status} ${usage_source}`,
     );
@@ -134,7 +134,7 @@ describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
     else expectGuess(metered);
   });
 
-  test("before its first byte is charged for what was asked", async () => {
+  test("before its first byte is charged for its input", async () => {
     const requestId = newId();
     const leaving = new AbortController();
     const call = post({ ...paced, prompt: "[[first=5000]]" }, requestId, leaving.signal);
@@ -147,7 +147,7 @@ describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
   });
 });
 
-test("a client that leaves a stream whose counts grow is charged by the last of them, which is no final word", async () => {
+test("a client that leaves a stream with growing counts is charged by the last count", async () => {
   const prompt = "[[words=100 pace=80]]";
   const asked: Asked = { path: "/chat/completions", model: "demo-usage-cumulative", stream: true, prompt };
   const { run, truth, charged } = await leaveAt(asked, "word3");
@@ -186,7 +186,7 @@ describe("a client that leaves where the provider is paid for all of it", () => 
   });
 });
 
-test("the books of everything above agree to the last digit", async () => {
+test("the books of all tests above agree to the last digit", async () => {
   const running = "select count(*)::int as n from ai.runs where workspace_id = $1 and status = 'running'";
   await expect.poll(async () => (await tenant.db.query(running, [tenant.workspaceId]))[0]?.n).toBe(0);
   const { granted, balance, ledger, runs, reserved } = await tenant.books();

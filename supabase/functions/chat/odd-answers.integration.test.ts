@@ -9,7 +9,7 @@ import { type InProcessGateway, openGateway } from "../../tests/gateway-in-proce
 
 type Body = { messages: { role: string; content: unknown; tool_call_id?: string }[] };
 
-/** What the provider does next with a call. */
+/** What the provider does with the next call. */
 let answer: (response: ServerResponse, body: Body) => void;
 const provider = createServer(async (request, response) => {
   let text = "";
@@ -43,7 +43,7 @@ const counted = event({ choices: [], usage });
 const done = "data: [DONE]\n\n";
 const inEvents = (response: ServerResponse) => response.writeHead(200, { "content-type": "text/event-stream" });
 
-/** A whole answer, or what it fails with, and its run. */
+/** Requests a whole answer. Returns it or its error, and its run. */
 async function ask(fields: object = {}) {
   const requestId = `it-${randomUUID()}`;
   const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], ...fields };
@@ -57,7 +57,7 @@ async function ask(fields: object = {}) {
   return { ...outcome, run: (await tenant.accountOf(requestId)).run };
 }
 
-/** What a stream says, or what it fails with, and its run. */
+/** Requests a stream. Returns its content or its error, and its run. */
 async function stream(fields: object = {}) {
   const requestId = `it-${randomUUID()}`;
   const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], ...fields };
@@ -90,7 +90,7 @@ describe("two streamed tool calls at index 0", () => {
     ["in one chunk", [calls]],
   ] as const;
 
-  test.for(inChunks)("%s are both run as server tools", async ([, chunks]) => {
+  test.for(inChunks)("%s both run as server tools", async ([, chunks]) => {
     let results: unknown[] = [];
     answer = (response, { messages }) => {
       results = messages
@@ -111,7 +111,7 @@ describe("two streamed tool calls at index 0", () => {
     expect(steps.map(({ type }) => type)).toEqual(["model", "tool", "tool", "model"]);
   });
 
-  test.for(inChunks)("%s are two calls to the stock client", async ([, chunks]) => {
+  test.for(inChunks)("%s are two calls for the standard client", async ([, chunks]) => {
     answer = (response) =>
       inEvents(response).end(
         begun +
@@ -144,7 +144,7 @@ test.for<[string, string]>([
   ["a comment and an id", ": waiting\nid: 7\n\n"],
   ["a status with a message", 'data: {"type":"status","message":"Searching"}\n\n'],
   ["search results", 'data: {"search_results":[],"citations":["https://example.org"]}\n\n'],
-])("a stream with %s, first and later, continues and is charged by its usage", async ([, other]) => {
+])("a stream with %s, at any position, continues and is charged by its usage", async ([, other]) => {
   answer = (response) =>
     inEvents(response).end([other, begun, other, said("there"), other, finish(), counted, done].join(""));
   const { error, text, run } = await stream();
@@ -189,7 +189,7 @@ describe("a stream without [DONE] and usage", () => {
     }
   });
 
-  test.for(ends)("of two choices needs both finish reasons if it %s", async ([, end]) => {
+  test.for(ends)("with two choices needs both finish reasons if it %s", async ([, end]) => {
     const both = begun + event({ choices: [{ index: 1, delta: { role: "assistant", content: "ho" } }] }) + finish();
     answer = (response) => end(inEvents(response), both + finish("stop", 1));
     const whole = await stream({ n: 2 });
@@ -233,7 +233,7 @@ describe("arguments that are an object", () => {
   const events = event({ choices: [{ index: 0, delta: message }] }) + finish("tool_calls") + counted + done;
   const tools = [{ type: "function", function: { name: "calculator", parameters: { type: "object" } } }];
 
-  test.for([false, true])("are text to the client, streamed: %s", async (streams) => {
+  test.for([false, true])("become text for the client, streamed: %s", async (streams) => {
     answer = (response) => void (streams ? inEvents(response).end(events) : response.end(JSON.stringify(whole)));
     const { choices } = streams ? await stream({ tools }) : await ask({ tools });
     expect(choices[0]?.message.tool_calls).toMatchObject([
@@ -241,7 +241,7 @@ describe("arguments that are an object", () => {
     ]);
   });
 
-  test.for([false, true])("are read by server tools, streamed: %s", async (streams) => {
+  test.for([false, true])("are understood by server tools, streamed: %s", async (streams) => {
     let result: unknown;
     answer = (response, { messages }) => {
       result = messages.find(({ role }) => role === "tool")?.content;
@@ -258,7 +258,7 @@ describe("arguments that are an object", () => {
   });
 });
 
-describe("an answer in a content coding that was not asked for", () => {
+describe("an answer in a content coding that was not requested", () => {
   const completion = JSON.stringify({
     id: "c",
     object: "chat.completion",
@@ -278,7 +278,7 @@ describe("an answer in a content coding that was not asked for", () => {
     ["gzip", gzipSync],
     ["deflate", deflateSync],
     ["deflate", deflateRawSync],
-  ])("is answered and charged: %s", async ([coding, encode]) => {
+  ])("is decoded and charged: %s", async ([coding, encode]) => {
     const { choices, run } = await askIn(coding, encode(completion));
     expect(choices[0]?.message.content).toBe("hi");
     expect(run).toMatchObject(charged);

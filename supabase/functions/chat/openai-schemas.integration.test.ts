@@ -46,15 +46,15 @@ function ask(path: string, body?: object, headers: Record<string, string> = {}):
   });
 }
 
-/** Every event's data, which must be JSON but for the last. */
+/** Returns the data of every event, which must be JSON except for the last. */
 async function eventsOf(response: Response): Promise<unknown[]> {
   const data = [...(await response.text()).matchAll(/^data: (.*)$/gm)].map(([, text = ""]) => text);
   expect(data.at(-1)).toBe("[DONE]");
   return data.slice(0, -1).map((text) => JSON.parse(text));
 }
 
-describe("what OpenAI publishes of its answers holds for", () => {
-  test.for(Object.entries(chats))("a chat %s, streamed, and replayed", async ([, fields]) => {
+describe("OpenAI's published schema accepts", () => {
+  test.for(Object.entries(chats))("a chat %s, whole, streamed and replayed", async ([, fields]) => {
     const body = { model: "demo-chat", messages: [{ role: "user", content: "hello" }], ...fields };
     expect(faultOf("chat", await (await ask("/chat/completions", body)).json())).toBeUndefined();
     const key = { "idempotency-key": randomUUID() };
@@ -69,7 +69,7 @@ describe("what OpenAI publishes of its answers holds for", () => {
     for (const chunk of replayed) expect(faultOf("chunk", chunk)).toBeUndefined();
   });
 
-  test.for(Object.entries(responses))("a response %s, streamed, and replayed", async ([, fields]) => {
+  test.for(Object.entries(responses))("a response %s, whole, streamed and replayed", async ([, fields]) => {
     const body = { model: "demo-chat", input: "hello", ...fields };
     expect(faultOf("response", await (await ask("/responses", body)).json())).toBeUndefined();
     const key = { "idempotency-key": randomUUID() };
@@ -99,7 +99,7 @@ describe("what OpenAI publishes of its answers holds for", () => {
     expect(faultOf("error", await (await ask(path, body)).json())).toBeUndefined();
   });
 
-  test("no answer that lacks a field, is of another type or of no known event", () => {
+  test("no answer that lacks a field, has a wrong type or an unknown event", () => {
     expect(faultOf("chat", { id: "x", object: "chat.completion", created: 1, model: "m" })).toMatch(/^no chat/);
     expect(faultOf("event", { type: "response.output_text.delta", delta: 1 })).toMatch(/^no event/);
     expect(faultOf("event", { type: "response.invented" })).toMatch(/^no event is of type/);

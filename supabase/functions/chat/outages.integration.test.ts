@@ -31,7 +31,7 @@ const chat = (content = "hello", more: object = {}): OpenAI.ChatCompletionCreate
   ...more,
 });
 
-/** Nothing is held any more, and what was charged is what the runs cost. */
+/** Expects that nothing is reserved and that charges equal the cost of the runs. */
 async function expectBooksAgree(): Promise<void> {
   const { balance, ledger, runs, granted, reserved } = await tenant.books();
   expect([reserved, balance]).toEqual(["0.00000000", ledger]);
@@ -42,7 +42,7 @@ async function expectBooksAgree(): Promise<void> {
   expect(balance).toBe(row?.left);
 }
 
-/** As if 45 seconds had gone by without a sign of life, and the sweeper had come by. */
+/** Simulates 45 seconds without a heartbeat, and runs the sweeper. */
 async function sweep(requestId: string): Promise<void> {
   const sql = `select created_at::text, id as run_id from ai.runs
     where workspace_id = $1 and request_id = $2 and status = 'running'`;
@@ -55,8 +55,8 @@ async function sweep(requestId: string): Promise<void> {
     .toEqual([]);
 }
 
-describe("Postgres that is gone", () => {
-  test("before a call begins is 503, in our shape, without a run", async () => {
+describe("an outage of Postgres", () => {
+  test("before a call begins is answered with 503 in OpenAI's format, without a run", async () => {
     const requestId = randomUUID();
     gateway.line.cut();
     for (const stream of [false, true]) {
@@ -69,7 +69,7 @@ describe("Postgres that is gone", () => {
     expect(await tenant.db.query("select id from ai.runs where request_id = $1", [requestId])).toEqual([]);
   });
 
-  test("as it says yes is 503; what it holds is given back once it is there, and the idempotency key is free", async () => {
+  test("as it admits a call is answered with 503; the reservation and the idempotency key are released afterwards", async () => {
     const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
     gateway.line.cutAt("begin_run", "before its answer");
     await expect(client.chat.completions.create(chat(), { headers })).rejects.toMatchObject({ status: 503 });
@@ -85,7 +85,7 @@ describe("Postgres that is gone", () => {
     expect(await providerCalls(tenant, again["x-request-id"])).toBe(1);
   });
 
-  test("that waits for one row after another is 503 and begins nothing; the retry is served", async () => {
+  test("caused by waiting for row locks is answered with 503 and begins no run; the retry is served", async () => {
     const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
     await client.chat.completions.create(chat());
     await gateway.settled();
@@ -109,7 +109,7 @@ describe("Postgres that is gone", () => {
   });
 
   test.for([false, true])(
-    "between begin and settle takes nothing from the answer, and is told of it once it is back: streamed %s",
+    "between begin and settle doesn't affect the answer, and the run is settled later: streamed %s",
     async (streamed) => {
       const requestId = randomUUID();
       const headers = { "x-request-id": requestId };
@@ -132,7 +132,7 @@ describe("Postgres that is gone", () => {
     },
   );
 
-  test("for so long that the sweeper closes the run first: the truth is booked once, when it comes", async () => {
+  test("that lasts until the sweeper closes the run delays the real charge, which is made once", async () => {
     const requestId = randomUUID();
     gateway.line.cutAt("begin_runs", "after its answer");
     await client.chat.completions.create(chat("[[words=3]]"), { headers: { "x-request-id": requestId } });
@@ -146,7 +146,7 @@ describe("Postgres that is gone", () => {
     expect(Number(charged)).toBeGreaterThan(0);
   });
 
-  test("at the settlement's answer: said again, and booked once", async () => {
+  test("before it confirms a settlement leads to a retry and one charge", async () => {
     const requestId = randomUUID();
     gateway.line.cutAt("settle_runs", "before its answer");
     await client.chat.completions.create(chat("[[words=3]]"), { headers: { "x-request-id": requestId } });
@@ -162,7 +162,7 @@ describe("Postgres that is gone", () => {
   });
 });
 
-test("an identity backend that is gone is 503 for sessions, who are refused until it is back, and nothing to keys", async () => {
+test("an unavailable identity backend means 503 for sessions until it is back, and doesn't affect keys", async () => {
   const { accessToken } = await createMember(tenant);
   const alone = await openGateway({ SUPABASE_URL: "http://127.0.0.1:9" });
   const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };

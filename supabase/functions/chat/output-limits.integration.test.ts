@@ -31,7 +31,7 @@ afterAll(async () => {
 
 const messages = [{ role: "user" as const, content: "hello" }];
 
-/** Each way to state an output limit. A provider that answers a chat is enough to see what a response sends. */
+/** Each way to state an output limit. A provider that answers chats is enough to check what a response sends. */
 const surfaces = [
   {
     field: "max_completion_tokens",
@@ -48,7 +48,7 @@ const surfaces = [
 ];
 
 describe.for(surfaces)("a model's output limit of 1,500 tokens, and $field", ({ field, ask }) => {
-  test("refuses 1,501 with the limit and the field, and asks no provider", async () => {
+  test("refuses 1,501 naming the limit and the field, without calling a provider", async () => {
     await expect(ask({ [field]: 1_501 })).rejects.toMatchObject({
       status: 400,
       code: "invalid_request",
@@ -63,14 +63,14 @@ describe.for(surfaces)("a model's output limit of 1,500 tokens, and $field", ({ 
     expect(Object.values(provider.bodies[0] ?? {})).toContain(1_500);
   });
 
-  test("lowers our default where none is stated, for the provider too", async () => {
+  test("lowers our default if none is stated, also for the provider", async () => {
     await ask({}).catch(() => {});
     expect(Object.values(provider.bodies[0] ?? {})).toContain(1_500);
   });
 });
 
 // Codex and the Agents SDKs state no limit, and end their turn with an error if an answer reaches one.
-test("a streamed response without a limit may be as long as the model allows, a whole one 8,192 tokens, a chat 2,048", async () => {
+test("defaults to the model's limit for streamed responses, 8,192 tokens for whole ones, and 2,048 for chats", async () => {
   const roomy = await createPricedModel(tenant, { providers: ["first"] });
   await tenant.db.query("update ai.models set output_limit = 9000 where id = $1", [roomy]);
   const client = gateway.clientOf(tenant.key);

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => tenant.close());
 
-/** An address where nobody listens. */
+/** Returns an address that refuses connections. */
 async function closedAddress(): Promise<string> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -45,35 +45,39 @@ const faults: [string, () => Promise<Fault>][] = [
   ],
 ];
 
-describe.for([false, true])("a provider that is asked with stream: %s", (stream) => {
-  test.for(faults)("and %s: the run is closed, nothing is held, nothing is charged twice", async ([, faultOf]) => {
-    const { settings, model, code, status, tries } = await faultOf();
-    const gateway = await openGateway(settings);
-    const client = gateway.clientOf(tenant.key);
-    const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
-    const call = () =>
-      client.chat.completions.create({ model, stream, messages: [{ role: "user", content: "hello" }] }, { headers });
-    const refusal = await call().then(
-      () => undefined,
-      (error: unknown) => error,
-    );
-    expect(refusal).toBeInstanceOf(OpenAI.APIError);
-    expect(refusal).toMatchObject({ status, code, requestID: headers["x-request-id"] });
-    await gateway.settled();
+describe.for([false, true])("a provider called with stream: %s", (stream) => {
+  test.for(faults)(
+    "and %s: its run is closed, nothing stays reserved, nothing is charged twice",
+    async ([, faultOf]) => {
+      const { settings, model, code, status, tries } = await faultOf();
+      const gateway = await openGateway(settings);
+      const client = gateway.clientOf(tenant.key);
+      const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
+      const call = () =>
+        client.chat.completions.create({ model, stream, messages: [{ role: "user", content: "hello" }] }, { headers });
+      const refusal = await call().then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      expect(refusal).toBeInstanceOf(OpenAI.APIError);
+      expect(refusal).toMatchObject({ status, code, requestID: headers["x-request-id"] });
+      await gateway.settled();
 
-    const { run, charged, truth } = await tenant.accountOf(headers["x-request-id"]);
-    expect(run).toMatchObject({ status: "failed", http_status: status, error_code: code });
-    expect([charged, truth.length]).toEqual([run.billed_credits, tries]);
-    expect((await tenant.books()).reserved).toBe("0.00000000");
-    // Who may have charged is not asked again under the same key; who surely did not, is.
-    const again = await call().catch((error) => error.code);
-    const mayHaveCharged = (refusal as InstanceType<typeof OpenAI.APIError>).headers?.get("x-should-retry") === "false";
-    expect(again).toBe(mayHaveCharged ? "idempotency_key_used" : code);
-    await gateway.close();
-  });
+      const { run, charged, truth } = await tenant.accountOf(headers["x-request-id"]);
+      expect(run).toMatchObject({ status: "failed", http_status: status, error_code: code });
+      expect([charged, truth.length]).toEqual([run.billed_credits, tries]);
+      expect((await tenant.books()).reserved).toBe("0.00000000");
+      // A provider that may have charged is not called again for the same key; one that certainly didn't is.
+      const again = await call().catch((error) => error.code);
+      const mayHaveCharged =
+        (refusal as InstanceType<typeof OpenAI.APIError>).headers?.get("x-should-retry") === "false";
+      expect(again).toBe(mayHaveCharged ? "idempotency_key_used" : code);
+      await gateway.close();
+    },
+  );
 });
 
-test("the books agree after all of it", async () => {
+test("the books agree after all faults", async () => {
   const { balance, ledger, runs, granted, reserved } = await tenant.books();
   const [row] = await tenant.db.query<{ left: string }>("select ($1::numeric - $2::numeric)::text as left", [
     granted,

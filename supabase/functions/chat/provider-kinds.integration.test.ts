@@ -6,7 +6,7 @@ import { type InProcessGateway, openGateway } from "../../tests/gateway-in-proce
 import { createPricedModel } from "../../tests/priced-model.ts";
 import { openStrictUpstream, type StrictUpstream } from "../../tests/strict-upstream.ts";
 
-/** The settings of docs/providers.md: its examples by id, and the default address of each kind. */
+/** The settings in docs/providers.md: its examples by id, and the default address of each kind. */
 const guide = readFileSync(new URL("../../../docs/providers.md", import.meta.url), "utf8");
 const examples = [
   ...guide.matchAll(
@@ -17,7 +17,7 @@ const defaults = new Map(
   [...guide.matchAll(/^\| `([a-z-]+)` \| `(https:[^`]+)` by default/gm)].map(([, kind, url]) => [kind, url]),
 );
 
-/** What an operator reads there, with the upstream of this test in place of the provider's host. */
+/** Returns the documented settings, with this test's upstream as the provider's host. */
 function settingsOf(id: string, kind: string, origin: string): Record<string, string> {
   const found = examples
     .filter(([, , each]) => each === id)
@@ -33,7 +33,7 @@ function settingsOf(id: string, kind: string, origin: string): Record<string, st
 const bearer: [string, string] = ["authorization", "Bearer k"];
 const counted = { prompt_tokens: 20, completion_tokens: 3, total_tokens: 23 };
 
-/** Shapes as the documentation has them that each kind's module cites. */
+/** Formats as documented by the sources that each kind's module cites. */
 const upstreams: (StrictUpstream & { id: string; kind: string })[] = [
   {
     id: "AZURE_CLASSIC",
@@ -86,7 +86,7 @@ const upstreams: (StrictUpstream & { id: string; kind: string })[] = [
     text: "Forty-two.",
   },
   {
-    // A server without a key that states no usage.
+    // A server without a key, and without usage in its answers.
     id: "VLLM",
     kind: "vllm",
     path: "/v1/chat/completions",
@@ -133,7 +133,7 @@ afterAll(async () => {
   for (const { close } of servers.values()) close();
 });
 
-/** Asks as stock clients do, hints that some providers refuse included. @returns the text, and the run */
+/** Sends a call like standard clients do, including hints that some providers refuse. @returns the text, and the run */
 async function ask(id: string, { stream, tools }: { stream: boolean; tools: boolean }) {
   const requestId = `it-${randomUUID()}`;
   const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
@@ -162,21 +162,21 @@ async function ask(id: string, { stream, tools }: { stream: boolean; tools: bool
 
 const ways = [false, true].flatMap((stream) => [false, true].map((tools) => ({ stream, tools })));
 
-describe.for(upstreams)("an upstream of kind $kind that refuses what it does not know", ({ id, text, usage }) => {
+describe.for(upstreams)("an upstream of kind $kind that refuses unknown members", ({ id, text, usage }) => {
   test.for(ways)("answers a chat, streamed $stream, with server tools $tools", async (way) => {
     const { taken, refused } = servers.get(id) ?? { taken: [], refused: [] };
     taken.length = 0;
     const told = await ask(id, way);
     expect(refused).toEqual([]);
     expect(told.text).toBe(text);
-    // A stream's client gets the usage that it asked for, whether or not the provider was asked for it.
+    // A stream's client gets the usage it requested, whether or not the provider was asked for it.
     if (usage || way.stream) {
       expect(told.usage).toMatchObject({ prompt_tokens: expect.any(Number), completion_tokens: expect.any(Number) });
     }
     expect(told.run).toMatchObject({ status: "succeeded", http_status: 200 });
     const calls = way.tools ? 2 : 1;
     expect(taken.length).toBe(calls);
-    // What is written beyond the limit is charged as it is stated; what is not stated is estimated.
+    // Output beyond the limit is charged as stated; output that isn't stated is estimated.
     expect(told.run.usage_source === "provider").toBe(usage !== undefined);
     if (usage) {
       expect(told.run).toMatchObject({
@@ -187,7 +187,7 @@ describe.for(upstreams)("an upstream of kind $kind that refuses what it does not
   });
 });
 
-test("a model says which endpoints it has, and another is refused before a provider is asked", async () => {
+test("a model lists its endpoints, and others are refused without calling a provider", async () => {
   const client = gateway.clientOf(tenant.key);
   const own = servers.get("OWN");
   const before = own?.taken.length;
@@ -205,7 +205,7 @@ test("a model says which endpoints it has, and another is refused before a provi
   expect([own?.taken.length, own?.refused]).toEqual([before, []]);
 });
 
-test("an endpoint that a server turns out to lack is answered 502, which stock clients do not try again", async () => {
+test("an endpoint missing on the server is answered with 502, which standard clients do not retry", async () => {
   const requestId = `it-${randomUUID()}`;
   const client = gateway.clientOf(tenant.key, { "x-request-id": requestId }).withOptions({ maxRetries: 2 });
   const vllm = servers.get("VLLM");

@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   second.script = answerWell;
-  // Its own, so that no route is cooling down from the test before.
+  // A separate gateway, so that no route is cooling down from an earlier test.
   gateway = await openGateway({
     AI_PROVIDER_FIRST_BASE_URL: first.url,
     AI_PROVIDER_FIRST_FIRST_BYTE_SECONDS: "1",
@@ -90,7 +90,7 @@ describe.for([whole, streamed])("the next route answers: %j", (how) => {
     ]);
   });
 
-  test("after one that hangs, and the run says that it may have been charged", async () => {
+  test("after one that hangs, and the run records that it may have been charged", async () => {
     first.script = hang;
     const { outcome, run } = await ask(model, how);
     expect(outcome).toBe("hi");
@@ -101,7 +101,7 @@ describe.for([whole, streamed])("the next route answers: %j", (how) => {
     ]);
   });
 
-  // OpenRouter sends the second one, a chunk or a completion with a choice: openrouter.ai/docs/api-reference/errors
+  // OpenRouter sends the second form, a chunk or a completion with a choice: openrouter.ai/docs/api-reference/errors
   test.for<[string, object]>([
     ["an error in place of an answer", {}],
     ["an error next to a choice", { choices: [{ index: 0, finish_reason: "error", delta: { content: "" } }] }],
@@ -120,7 +120,7 @@ describe.for([whole, streamed])("the next route answers: %j", (how) => {
     }
   });
 
-  test("after a page with the status 200, as a proxy or a wrong address answers", async () => {
+  test("after a web page with status 200, as from a proxy or a wrong address", async () => {
     first.script = (response) => response.writeHead(200, { "content-type": "text/html" }).end("\n<!doctype html>");
     const { outcome, run } = await ask(model, how);
     expect(outcome).toBe("hi");
@@ -131,7 +131,7 @@ describe.for([whole, streamed])("the next route answers: %j", (how) => {
   });
 });
 
-test("a route that hangs makes one call wait, and the runs of the others say that it was not asked", async () => {
+test("a hanging route makes one call wait; later runs record that it was skipped", async () => {
   first.script = hang;
   first.calls = 0;
   const runs = [];
@@ -144,7 +144,7 @@ test("a route that hangs makes one call wait, and the runs of the others say tha
   expect(runs.at(-1)).toMatchObject({ usage_source: "provider", marks: [] });
 });
 
-describe.for([whole, streamed])("without another route the error says what to do: %j", (how) => {
+describe.for([whole, streamed])("without another route, the error says what to do: %j", (how) => {
   test.for<[string, Script, object]>([
     [
       "shorten the input",
@@ -170,7 +170,7 @@ describe.for([whole, streamed])("without another route the error says what to do
     expect(run).toMatchObject({ status: "failed", http_status: status, error_code: code, usage_source: "unavailable" });
   });
 
-  test("an error as the first event is an error status, and no empty stream", async () => {
+  test("an error as the first event becomes an error status, not an empty stream", async () => {
     first.script = (response) =>
       response
         .writeHead(200, { "content-type": "text/event-stream" })
@@ -183,7 +183,7 @@ describe.for([whole, streamed])("without another route the error says what to do
 });
 
 test.for(["text/plain", "application/octet-stream", "application/x-ndjson", ""])(
-  "an event stream labelled %j is one",
+  "recognizes an event stream labelled %j",
   async (type) => {
     first.script = answerAs(type);
     const { outcome, run } = await ask(alone, streamed);
@@ -192,7 +192,7 @@ test.for(["text/plain", "application/octet-stream", "application/x-ndjson", ""])
   },
 );
 
-test("the provider gets the run's id as x-request-id, and nothing of the client's", async () => {
+test("sends the provider the run's id as x-request-id, and not the client's", async () => {
   const requestId = `of-the-client-${randomUUID()}`;
   const told: object[] = [];
   const noting =

@@ -21,7 +21,7 @@ const hello: OpenAI.ChatCompletionCreateParamsNonStreaming = {
   messages: [{ role: "user", content: "hello" }],
 };
 
-/** A member of the tenant's workspace, signed in with the stock client. */
+/** Creates a member of the tenant's workspace, signed in with the standard client. */
 async function signedIn() {
   const email = `${randomUUID()}@example.test`;
   const created = await admin.auth.admin.createUser({ email, password, email_confirm: true });
@@ -42,7 +42,7 @@ async function signedIn() {
 }
 
 describe("a person's own session", () => {
-  test("lists models, chats, streamed too, and is charged to its workspace", async () => {
+  test("lists models, chats, streams, and is charged to its workspace", async () => {
     const { openai } = await signedIn();
     expect((await openai.models.list()).data.map(({ id }) => id)).toContain("demo-chat");
     const requestId = randomUUID();
@@ -59,7 +59,7 @@ describe("a person's own session", () => {
     expect((await openai.audio.speech.create({ model: "demo-speech", voice: "Kore", input: "Hi" })).status).toBe(200);
   });
 
-  test("names its workspace", async () => {
+  test("must name its workspace", async () => {
     const { token } = await signedIn();
     const openai = tenant.client.withOptions({ apiKey: token });
     await expect(openai.chat.completions.create(hello)).rejects.toMatchObject({
@@ -72,13 +72,13 @@ describe("a person's own session", () => {
     await other.close();
   });
 
-  test("ends with sign-out, though its token has not expired", async () => {
+  test("ends at sign-out, although its token has not expired", async () => {
     const { openai, auth } = await signedIn();
     await auth.signOut();
     await expect(openai.chat.completions.create(hello)).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
   });
 
-  test("of an account that owes a second factor is refused, and told so", async () => {
+  test("without the required second factor is refused with that reason", async () => {
     const { openai, userId } = await signedIn();
     await tenant.db.query(
       `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
@@ -92,7 +92,7 @@ describe("a person's own session", () => {
     await expect(openai.models.list()).rejects.toMatchObject({ status: 403, code: "MFA_REQUIRED" });
   });
 
-  test("is no session by a token of another issuer, another algorithm, or without a signature", async () => {
+  test("is refused with a token of another issuer or algorithm, or without a signature", async () => {
     const { token } = await signedIn();
     const [header = "", claims = "", signature = ""] = token.split(".");
     const none = Buffer.from('{"alg":"none","typ":"JWT"}').toString("base64url");
@@ -115,7 +115,7 @@ describe("a person's own session", () => {
 });
 
 describe("a key with allowed addresses", () => {
-  test("is good from there, and from nowhere else, whatever the client says of itself", async () => {
+  test("works from those only, even if the client claims another address", async () => {
     const bound = await createGatewayTenant();
     const allow = (addresses: string) =>
       bound.db.query("update ai.keys set allowed_addresses = $2 where id = $1", [bound.keyId, addresses]);

@@ -28,7 +28,7 @@ const ways: Record<string, (client: OpenAI, headers: Record<string, string>) => 
   },
 };
 
-describe.for(["key", "app token", "session"])("two statements a call, by %s", (kind) => {
+describe.for(["key", "app token", "session"])("makes two statements per call for %s", (kind) => {
   test.for(Object.keys(ways))("%s", async (way) => {
     const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };
     const client = gateway.clientOf(credentials[kind] ?? "", workspace);
@@ -36,7 +36,7 @@ describe.for(["key", "app token", "session"])("two statements a call, by %s", (k
       await ways[way]?.(client, headers);
       await gateway.settled();
     };
-    // The first one connects.
+    // The first call connects.
     await call();
     const { line } = gateway;
     const [flights, calls] = [line.flights(), line.calls().length];

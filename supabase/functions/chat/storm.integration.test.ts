@@ -15,11 +15,11 @@ function oneOf<Item>(items: readonly Item[]): Item {
   return items[randomInt(items.length)] as Item;
 }
 
-/** Calls in some way, and may leave in the middle. @returns how it ended */
+/** Makes a random kind of call, and may disconnect midway. @returns how it ended */
 async function callSomehow(client: OpenAI, headers: Record<string, string>, key: string): Promise<string> {
   const leaving = new AbortController();
   if (randomInt(3) === 0) setTimeout(() => leaving.abort(), randomInt(250));
-  // What is asked follows from the key, as with a client that tries again.
+  // The request is derived from the key, so that a retry sends the same.
   const model = models[Number.parseInt(key.slice(0, 4), 16) % models.length] ?? "demo-chat";
   const stream = Number.parseInt(key.slice(4, 8), 16) % 2 === 0;
   const asked = {
@@ -38,7 +38,7 @@ async function callSomehow(client: OpenAI, headers: Record<string, string>, key:
   }
 }
 
-/** A further key of the workspace, bound to an app that is linked to it. */
+/** Creates another key of the workspace, bound to an app that is linked to it. */
 async function createBoundKey(tenant: GatewayTenant): Promise<string> {
   const app = await createApp({
     kind: "external",
@@ -59,7 +59,7 @@ async function createBoundKey(tenant: GatewayTenant): Promise<string> {
   return text;
 }
 
-test("a storm of callers who fail, leave, come again and run into every limit leaves books that agree", async () => {
+test("the books agree after a storm of callers who fail, disconnect, retry and exceed every limit", async () => {
   const tenant = await createGatewayTenant({ credits: "120" });
   const member = await createMember(tenant);
   const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };
@@ -122,7 +122,7 @@ test("a storm of callers who fail, leave, come again and run into every limit le
   const whole = { reserved: "0.000000000000", kept: true, is_of_runs: true };
   expect(budgets).toEqual(["app", "key", "workspace"].map((scope) => ({ scope, ...whole })));
 
-  // Whatever was charged happened once for its key: a second run of a key only where the first surely cost nothing.
+  // Each key was charged once: it has a second run only if the first certainly cost nothing.
   const twice = await tenant.db.query(
     `select idempotency_key, coalesce(key_lineage_id, app_id, actor_id) as principal
      from ai.runs where workspace_id = $1 and cost_usd > 0 group by 1, 2 having count(*) > 1`,

@@ -8,7 +8,7 @@ import { type ScriptedProvider, startScriptedProvider } from "../../tests/script
 let tenant: GatewayTenant;
 let provider: ScriptedProvider;
 let gateway: InProcessGateway;
-/** At OpenAI alone, and at OpenAI with a second route that takes fewer members. */
+/** Routed to OpenAI only, and to OpenAI with a second route that accepts fewer members. */
 let model: string;
 let mixed: string;
 
@@ -38,7 +38,7 @@ afterAll(async () => {
 const setStrict = (strict: boolean) =>
   tenant.db.query("update ai.keys set is_strict = $2 where id = $1", [tenant.keyId, strict]);
 
-/** Makes a chat with further members, and reads its run. */
+/** Makes a chat with additional members, and reads its run. */
 async function ask(more: object, name = model) {
   const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
   const body = { model: name, messages: [{ role: "user" as const, content: "hello" }], ...more };
@@ -53,7 +53,7 @@ describe("a key in strict mode", () => {
   test.for([
     ["a member that the provider's kind does not take", { top_k: 3, acme_mode: "x" }, ["top_k", "acme_mode"]],
     ["a hosted tool", webSearch, ["web_search"]],
-  ] as const)("refuses %s by name, asks no provider and charges nothing", async ([, more, names]) => {
+  ] as const)("refuses %s by name, calls no provider and charges nothing", async ([, more, names]) => {
     const before = (await tenant.books()).balance;
     const { outcome, account } = await ask(more);
     expect(outcome).toMatchObject({ status: 400, code: "unsupported_parameter", param: names[0] });
@@ -63,26 +63,26 @@ describe("a key in strict mode", () => {
     expect([provider.calls, account.charged, reserved, balance]).toEqual([0, "0.00000000", "0.00000000", before]);
   });
 
-  test("refuses a member that only the second route's provider would not get", async () => {
+  test("refuses a member that only the second route's provider would not receive", async () => {
     const retention = { prompt_cache_retention: "24h" as const };
     expect((await ask(retention)).outcome).toMatchObject({ object: "chat.completion" });
     expect((await ask(retention, mixed)).outcome).toMatchObject({ status: 400, param: "prompt_cache_retention" });
   });
 
-  test("refuses a hint that the second route's provider would not get", async () => {
+  test("refuses a hint that the second route's provider would not receive", async () => {
     expect((await ask({ user: "u", store: false })).outcome).toMatchObject({ object: "chat.completion" });
     expect((await ask({ user: "u", store: false }, mixed)).outcome).toMatchObject({ status: 400, param: "user" });
     expect((await ask({ store: false }, mixed)).outcome).toMatchObject({ object: "chat.completion" });
   });
 
-  test("serves a call of which nothing is left out, null members included", async () => {
+  test("serves a call that reaches the provider in full, including null members", async () => {
     const { outcome } = await ask({ acme_mode: null, temperature: 0.5 });
     expect(outcome).toMatchObject({ object: "chat.completion" });
     expect(outcome).not.toHaveProperty("platform.ignored");
   });
 
-  // codex-rs/core/src/client.rs of github.com/openai/codex: no setting of Codex leaves it out.
-  test("asks a provider without client_metadata all the same", async () => {
+  // codex-rs/core/src/client.rs of github.com/openai/codex: no setting of Codex removes it.
+  test("accepts client_metadata and leaves it out", async () => {
     const body = { model, input: "hello", client_metadata: { session: "s" } };
     await gateway
       .clientOf(tenant.key)
@@ -106,7 +106,7 @@ describe("a key in strict mode", () => {
   });
 });
 
-test("a key without strict mode leaves them out and names them", async () => {
+test("a key without strict mode has such members left out and named", async () => {
   await setStrict(false);
   const { outcome } = await ask({ ...webSearch, acme_mode: "x" });
   expect(outcome).toMatchObject({ platform: { ignored: ["web_search", "acme_mode"] } });

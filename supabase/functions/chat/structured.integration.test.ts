@@ -25,7 +25,7 @@ const person: Format = {
   },
 };
 
-/** Asks for a structured answer in each way there is. @returns the run's metadata */
+/** Requests a structured answer in every possible way. @returns the run's metadata */
 const ways = {
   "a chat": async (model: string, format: Format, requestId: string, limit?: number) => {
     const answer = await tenant.client.chat.completions.create(chatOf(model, format, limit), named(requestId));
@@ -71,12 +71,12 @@ async function lastPlatform(events: AsyncIterable<object>): Promise<Platform | u
   return (last as { platform?: Platform }).platform;
 }
 
-describe.for(Object.entries(ways))("%s that must keep to a schema", ([way, ask]) => {
-  test("says that it does", async () => {
+describe.for(Object.entries(ways))("%s that must conform to a schema", ([way, ask]) => {
+  test("says so if it does", async () => {
     expect(await ask("demo-chat", person, `it-${randomUUID()}`)).toMatchObject({ schema_valid: true });
   });
 
-  test("says that it does not, comes all the same, and is charged", async () => {
+  test("says so if it does not, and is delivered and charged anyway", async () => {
     const requestId = `it-${randomUUID()}`;
     const platform = await ask("demo-bad-schema", person, requestId);
     expect(platform?.schema_valid).toBe(false);
@@ -86,14 +86,14 @@ describe.for(Object.entries(ways))("%s that must keep to a schema", ([way, ask])
     expect(Number(account.charged)).toBeGreaterThan(0);
   });
 
-  test("says that it was cut off, and is charged", async () => {
+  test("says so if it was cut off, and is charged", async () => {
     const requestId = `it-${randomUUID()}`;
     expect(await ask("demo-chat", person, requestId, 5)).toMatchObject({ schema_valid: false });
     expect(Number((await tenant.accountOf(requestId)).charged)).toBeGreaterThan(0);
   });
 
-  test("is refused where a strict schema does not compile, and only then", async () => {
-    const broken = { ...person, schema: { $ref: "#/$defs/nobody" } };
+  test("is refused only if a strict schema does not compile", async () => {
+    const broken = { ...person, schema: { $ref: "#/$defs/missing" } };
     await expect(ask("demo-chat", broken, `it-${randomUUID()}`)).rejects.toMatchObject({
       status: 400,
       code: "unsupported_schema",
@@ -105,7 +105,7 @@ describe.for(Object.entries(ways))("%s that must keep to a schema", ([way, ask])
   });
 });
 
-test("each choice counts, and one that calls a function is no answer", async () => {
+test("checks every choice, and treats one that calls a function as no answer", async () => {
   const both = await tenant.client.chat.completions.create({ ...chatOf("demo-chat", person), n: 2 });
   expect(both).toMatchObject({ platform: { schema_valid: true } });
   const tools = [{ type: "function" as const, function: { name: "weather" } }];
@@ -113,7 +113,7 @@ test("each choice counts, and one that calls a function is no answer", async () 
   expect((called as unknown as { platform: object }).platform).not.toHaveProperty("schema_valid");
 });
 
-test("the client parses what it asked for", async () => {
+test("the client parses the requested format", async () => {
   const completion = await tenant.client.chat.completions.parse({
     model: "demo-chat",
     messages: [{ role: "user", content: "add" }],

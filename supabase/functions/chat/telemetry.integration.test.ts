@@ -41,7 +41,7 @@ afterAll(async () => {
 const chat = (content: unknown, fields: object = {}) =>
   ({ model: "demo-chat", messages: [{ role: "user", content }], ...fields }) as never;
 
-test("what is traced and logged is what happened, and no secret, prompt, answer or tool's content", async () => {
+test("traces and logs describe what happened, without secrets, prompts, answers or tool contents", async () => {
   const { completions } = gateway.clientOf(tenant.key, { "idempotency-key": planted }).chat;
   const fresh = () => ({ headers: { "idempotency-key": `${planted}${randomUUID()}` } });
   const whole = (await completions.create(

@@ -7,7 +7,7 @@ import { type InProcessGateway, openGateway } from "../../tests/gateway-in-proce
 import { createPricedModel } from "../../tests/priced-model.ts";
 import { formatDecimal, parseDecimal } from "../_shared/decimal.ts";
 
-/** When the provider answers, after it was asked. */
+/** How long the provider waits before it answers. */
 let answerInMs = 0;
 const usage = { prompt_tokens: 20, completion_tokens: 30_000, total_tokens: 30_020 };
 const finished = { index: 0, finish_reason: "stop" };
@@ -42,7 +42,7 @@ afterAll(async () => {
   provider.close();
 });
 
-/** Asks for an answer that comes after so many milliseconds. @returns its status and its settled cost */
+/** Requests an answer that arrives after `ms`. @returns its status and its settled cost */
 async function ask(ms: number, { stream }: { stream: boolean }) {
   answerInMs = ms;
   const requestId = `it-${randomUUID()}`;
@@ -58,22 +58,22 @@ async function ask(ms: number, { stream }: { stream: boolean }) {
   return [status, run.error_code, formatDecimal(parseDecimal(run.cost_usd))];
 }
 
-describe("an answer that is not streamed", () => {
-  test("may come after the time that a stream has for its first byte, and is charged", async () => {
+describe("a non-streamed answer", () => {
+  test("may arrive after a stream's first-byte limit, and is charged", async () => {
     expect(await ask(1_000, { stream: false })).toEqual([200, null, "0.24004"]);
   });
 
-  test("may not come after the time in all", async () => {
+  test("may not arrive after the total time limit", async () => {
     expect(await ask(2_500, { stream: false })).toEqual([504, "provider_timeout", "0"]);
   });
 });
 
 describe("a stream", () => {
-  test("may begin within the time for its first byte", async () => {
+  test("may begin within the first-byte limit", async () => {
     expect(await ask(100, { stream: true })).toEqual([200, null, "0.24004"]);
   });
 
-  test("may not begin after it", async () => {
+  test("may not begin after the first-byte limit", async () => {
     expect(await ask(1_000, { stream: true })).toEqual([504, "provider_timeout", "0"]);
   });
 });

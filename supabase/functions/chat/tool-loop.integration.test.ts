@@ -20,7 +20,7 @@ afterAll(() => tenant.close());
 
 const newId = () => `it-${randomUUID()}`;
 const named = (requestId: string) => ({ headers: { "x-request-id": requestId } });
-/** Fields of ours that the client's types do not know. */
+/** Fields of the gateway that the client's types don't include. */
 const body = (prompt: string, fields: object = {}) =>
   ({
     model: "demo-chat",
@@ -51,25 +51,25 @@ async function stream(requestId: string, request: OpenAI.ChatCompletionCreatePar
   return { chunks, text, failure, platform: chunks.at(-1)?.platform };
 }
 
-/** Reads a stream to its end; any other answer is there already. */
+/** Reads a stream to its end; any other answer is already complete. */
 async function drained(answer: object): Promise<void> {
   if (Symbol.asyncIterator in answer) for await (const _ of answer as AsyncIterable<unknown>);
 }
 
-/** The run counts what all the provider's calls used together. */
+/** Expects the run to count the total usage of all provider calls. */
 function expectSum({ run, charged, truth, steps }: Account, modelCalls: number): void {
   const sum = (key: "input" | "output") => truth.reduce((total, { usage }) => total + usage[key], 0);
   expect(truth).toHaveLength(modelCalls);
   expect(run).toMatchObject({ usage_source: "provider", input_tokens: sum("input"), output_tokens: sum("output") });
   expect(charged).toBe(run.billed_credits);
-  // Each call is kept with what it is charged for, because its own input decides its tier.
+  // Each call is stored with what it is charged for, because its own input determines its tier.
   const uses = run.attempts?.map((attempt) => attempt.charged);
   expect(uses).toMatchObject(truth.map(({ usage }) => ({ input_tokens: usage.input, output_tokens: usage.output })));
   expect(steps.map(({ step }) => step)).toEqual(steps.map((_, index) => index + 1));
 }
 
 describe("a chat with server tools", () => {
-  test("calls them, and answers with what they said", async () => {
+  test("calls them and answers with their results", async () => {
     const requestId = newId();
     const { answer, platform } = await whole(requestId, body('call calculator with {"expression":"6*7"}'));
     expect(answer.choices[0]).toMatchObject({ finish_reason: "stop", message: { role: "assistant" } });
@@ -90,7 +90,7 @@ describe("a chat with server tools", () => {
     expect(platform.billed_credits).toBe(Number(account.run.billed_credits));
   });
 
-  test("streamed is one answer under one name, metered alike", async () => {
+  test("is one answer under one name if streamed, and metered the same", async () => {
     const requestId = newId();
     const { chunks, text, platform, failure } = await stream(
       requestId,
@@ -112,7 +112,7 @@ describe("a chat with server tools", () => {
     ]);
   });
 
-  test("takes the native spelling, tells the time, and works with the client's helper", async () => {
+  test("accepts the native spelling, returns the time, and works with the client's helper", async () => {
     const { tools, ...request } = body("call current_time");
     const native = { ...request, platform: { max_steps: 2, tools: ["current_time"] } };
     const { answer } = await whole(newId(), native);
@@ -121,20 +121,23 @@ describe("a chat with server tools", () => {
     expect((await helper.finalChatCompletion()).choices[0]?.message.content).toContain('"timezone":"Europe/Rome"');
   });
 
-  test.for([false, true])("ends with its steps, whatever the model wants: streamed %s", async (streamed) => {
-    const limited = (model: string) => body("go on", { model, tools: ["calculator"], max_steps: 3 });
-    const ask = async (model: string) => {
-      const requestId = newId();
-      const { platform } = await (streamed ? stream : whole)(requestId, limited(model));
-      return { steps: bare(platform?.steps), account: await tenant.accountOf(requestId) };
-    };
-    const stubborn = await ask("demo-stubborn");
-    const one = [model("succeeded", "demo-stubborn"), tool("calculator")];
-    expect(stubborn.steps).toEqual([...one, ...one, one[0]]);
-    expectSum(stubborn.account, 3);
-  });
+  test.for([false, true])(
+    "ends when its steps are used up, even if the model wants more: streamed %s",
+    async (streamed) => {
+      const limited = (model: string) => body("continue", { model, tools: ["calculator"], max_steps: 3 });
+      const ask = async (model: string) => {
+        const requestId = newId();
+        const { platform } = await (streamed ? stream : whole)(requestId, limited(model));
+        return { steps: bare(platform?.steps), account: await tenant.accountOf(requestId) };
+      };
+      const stubborn = await ask("demo-stubborn");
+      const one = [model("succeeded", "demo-stubborn"), tool("calculator")];
+      expect(stubborn.steps).toEqual([...one, ...one, one[0]]);
+      expectSum(stubborn.account, 3);
+    },
+  );
 
-  test("its last step may call no tool: as many calls as there are steps before it", async () => {
+  test("disables tools on its last step, so there is one call per step before it", async () => {
     const request = body('[[calls=9]] call calculator with {"expression":"1+1"}', { max_steps: 3 });
     const { answer, platform } = await whole(newId(), request);
     expect(bare(platform.steps)).toEqual([model(), tool("calculator"), model(), tool("calculator"), model()]);
@@ -143,13 +146,13 @@ describe("a chat with server tools", () => {
     expect(bare(single.platform.steps)).toEqual([model()]);
   });
 
-  test("a tool that fails is told to the model, and is no failure of the run", async () => {
+  test("reports a failing tool to the model without failing the run", async () => {
     const { answer, platform } = await whole(newId(), body('call calculator with {"expression":"1/0"}'));
     expect(bare(platform.steps)).toEqual([model(), tool("calculator", "failed"), model()]);
     expect(answer.choices[0]?.message.content).toContain("not a finite number");
   });
 
-  test("max_steps alone changes nothing", async () => {
+  test("is not enabled by max_steps alone", async () => {
     const { answer, platform } = await whole(newId(), body("hello", { tools: undefined, max_steps: 8 }));
     expect(answer.choices[0]?.message.content).toContain("hello");
     expect(bare(platform.steps)).toEqual([model()]);
@@ -157,14 +160,14 @@ describe("a chat with server tools", () => {
 });
 
 describe("a further step", () => {
-  /** A tenant whose balance covers the first step alone. */
+  /** Creates a tenant whose balance covers only the first step. */
   async function poorTenant() {
     const poor = await createGatewayTenant({ credits: "1.5" });
     const ask = body('call calculator with {"expression":"6*7"}', { max_completion_tokens: 100 });
     return { poor, ask };
   }
 
-  test("that the balance does not cover is refused, and what was used by then is charged", async () => {
+  test("that exceeds the balance is refused, and earlier usage is charged", async () => {
     const { poor, ask } = await poorTenant();
     const requestId = newId();
     await expect(poor.client.chat.completions.create(ask, named(requestId))).rejects.toMatchObject({
@@ -181,7 +184,7 @@ describe("a further step", () => {
     await poor.close();
   });
 
-  test("that is refused in a stream ends it with one error", async () => {
+  test("that is refused ends a stream with one error", async () => {
     const { poor, ask } = await poorTenant();
     const requestId = newId();
     const events = await poor.client.chat.completions.create({ ...ask, stream: true }, named(requestId));
@@ -208,7 +211,7 @@ describe("a further step", () => {
     expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
   });
 
-  test("that fails after charged ones is not made again: neither by the client nor with the same idempotency key", async () => {
+  test("that fails after charged ones is not retried by the client or by its idempotency key", async () => {
     const requestId = newId();
     const ask = () =>
       fetch(`${tenant.client.baseURL}/chat/completions`, {
@@ -230,7 +233,7 @@ describe("a further step", () => {
   });
 
   test.for([false, true])(
-    "that the client leaves is charged by a guess beside what is known: streamed %s",
+    "that the client leaves is charged an estimate in addition to known usage: streamed %s",
     async (streamed) => {
       const requestId = newId();
       const leaving = new AbortController();

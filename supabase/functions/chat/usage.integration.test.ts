@@ -9,7 +9,7 @@ import { createPricedModel } from "../../tests/priced-model.ts";
 
 import { formatDecimal, parseDecimal } from "../_shared/decimal.ts";
 
-/** What the provider does next with a call. */
+/** What the provider does with the next call. */
 let answer: (body: { messages?: { role: string }[] }, response: ServerResponse) => void;
 const provider = createServer(async (request, response) => {
   let text = "";
@@ -54,7 +54,7 @@ const done = "data: [DONE]\n\n";
 
 type Asked = { path?: "chat" | "responses"; inputTokens?: number; fields?: object };
 
-/** Asks, reads what comes to its end, and returns it with the run and its cost as the database has settled it. */
+/** Sends a call and reads its answer to the end. Returns it with the run and its settled cost. */
 async function ask({ path = "chat", inputTokens = 80, fields = {} }: Asked = {}) {
   const requestId = `it-${randomUUID()}`;
   const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
@@ -76,7 +76,7 @@ async function ask({ path = "chat", inputTokens = 80, fields = {} }: Asked = {})
 const fixtures = readProviderFixtures();
 const provided = { status: "succeeded", http_status: 200, usage_source: "provider" };
 
-describe("a run is charged for the usage that is stated by", () => {
+describe("a run is charged for the usage stated by", () => {
   test.for(fixtures.filter(({ surface, states }) => states && (surface === "chat" || surface === "responses")))(
     "$name",
     async ({ text, events, surface, states }) => {
@@ -97,7 +97,7 @@ describe("a run is charged for the usage that is stated by", () => {
   );
 });
 
-describe("a stream is charged for the usage that it states", () => {
+describe("a stream is charged for its stated usage", () => {
   const usage = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 };
   const zeros = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
 
@@ -134,7 +134,7 @@ describe("a stream is charged for the usage that it states", () => {
         done,
       "0.0028",
     ],
-    // https://docs.x.ai/docs/api-reference#chat-completions counts up with each chunk.
+    // https://docs.x.ai/docs/api-reference#chat-completions increases its counts with each chunk.
     [
       "with each chunk, as it grows",
       delta("hi", { usage: { ...usage, completion_tokens: 1, total_tokens: 1001 } }) +
@@ -171,7 +171,7 @@ describe("a stream is charged for the usage that it states", () => {
     }
   });
 
-  test("where a whole answer was asked for, without [DONE], too", async () => {
+  test("even instead of a whole answer, and without [DONE]", async () => {
     for (const events of [delta("hi") + finish({ usage }), delta("hi") + finish({}, { usage })]) {
       answer = (_, response) => stream(response, events);
       const requestId = `it-${randomUUID()}`;
@@ -190,14 +190,14 @@ describe("a stream that ends without [DONE]", () => {
     setTimeout(() => response.destroy(), 50);
   };
 
-  test.for([stream, cut])("and without usage, but finished, has succeeded and is estimated", async (send) => {
+  test.for([stream, cut])("succeeds with an estimate if it has finished without usage", async (send) => {
     answer = (_, response) => void send(response, delta("hi") + finish());
     const { run } = await ask({ fields: { stream: true } });
     expect(run).toMatchObject({ status: "succeeded", usage_source: "provider_partial", error_code: null });
     expect(run.output_tokens).toBeGreaterThan(0);
   });
 
-  test("has failed while one of its choices is open, and has succeeded once all are finished", async () => {
+  test("fails while one of its choices is open, and succeeds once all have finished", async () => {
     const both = delta("hi") + chunk({ choices: [{ index: 1, delta: { content: "ho" } }] }) + finish();
     const fields = { stream: true, n: 2 };
     answer = (_, response) => stream(response, both);
@@ -206,13 +206,13 @@ describe("a stream that ends without [DONE]", () => {
     expect((await ask({ fields })).run.status).toBe("succeeded");
   });
 
-  test("has failed where nothing says that it finished", async () => {
+  test("fails if nothing shows that it finished", async () => {
     answer = (_, response) => stream(response, delta("hi"));
     await expect(ask({ fields: { stream: true } })).rejects.toMatchObject({ code: "provider_error" });
   });
 });
 
-test("an answer in several steps costs what all of them state, and says so by OpenAI's names", async () => {
+test("an answer in several steps costs the usage of all steps, stated under OpenAI's names", async () => {
   const usage = {
     ...{ prompt_tokens: 400, completion_tokens: 25, total_tokens: 12425 },
     ...{ cache_read_input_tokens: 2000, cache_creation_input_tokens: 10000, service_tier: "standard" },
@@ -231,7 +231,7 @@ test("an answer in several steps costs what all of them state, and says so by Op
   });
 });
 
-test("a streamed answer in several steps is charged for usage in the choice that finishes, and needs no [DONE]", async () => {
+test("a streamed answer in several steps is charged by usage in the finishing choice, without [DONE]", async () => {
   const usage = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 };
   const called = { name: "calculator", arguments: '{"expression":"1+1"}' };
   const call = { tool_calls: [{ index: 0, id: "t", type: "function", function: called }] };

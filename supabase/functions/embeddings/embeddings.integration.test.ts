@@ -35,7 +35,7 @@ describe("embeddings", () => {
     },
   );
 
-  test("are what the provider sends, in both encodings", async () => {
+  test("are returned as the provider sends them, in both encodings", async () => {
     const ask = (encoding_format: "float" | "base64") =>
       tenant.client.embeddings.create({ model, input: "a", dimensions: 4, encoding_format });
     const [float] = (await ask("float")).data;
@@ -63,7 +63,7 @@ describe("embeddings", () => {
     });
   });
 
-  test("take 2,048 texts, and models of their own kind alone", async () => {
+  test("accept 2,048 texts, and embedding models only", async () => {
     const input = Array.from({ length: 2_048 }, () => "a");
     expect((await tenant.client.embeddings.create({ model, input, dimensions: 1 })).data).toHaveLength(2_048);
     const chat = tenant.client.embeddings.create({ model: "demo-chat", input: "a" });

@@ -21,7 +21,7 @@ async function generate(fields: unknown, key = tenant.key) {
 }
 
 describe("the legacy endpoint", () => {
-  test("answers in its own shape, says what takes its place, and is metered like a chat", async () => {
+  test("answers in its own format, names its successor, and is metered like a chat", async () => {
     const { requestId, response, body } = await generate({ prompt: "Grüße", system: "Be brief." });
     const { headers } = response;
     const account = await tenant.accountOf(requestId);
@@ -40,7 +40,7 @@ describe("the legacy endpoint", () => {
     expectTruth(account);
   });
 
-  test("takes a model", async () => {
+  test("accepts a model", async () => {
     expect((await generate({ prompt: "x", model: "demo-length" })).body.finishReason).toBe("length");
   });
 
@@ -49,12 +49,12 @@ describe("the legacy endpoint", () => {
     [{ prompt: "" }, 400, "invalid_request"],
     [{ prompt: "x", temperature: 1 }, 400, "invalid_request"],
     [{ prompt: "x", model: "demo-error-500" }, 502, "provider_error"],
-  ] as const)("refuses %j with %d in OpenAI's shape", async ([fields, status, code]) => {
+  ] as const)("refuses %j with %d in OpenAI's format", async ([fields, status, code]) => {
     const { response, body } = await generate(fields);
     expect([response.status, body.error.code, response.headers.has("deprecation")]).toEqual([status, code, true]);
   });
 
-  test("needs a good key", async () => {
+  test("requires a valid key", async () => {
     expect((await generate({ prompt: "x" }, "nonsense")).response.status).toBe(401);
   });
 });

@@ -3,16 +3,16 @@ import { generateSurface } from "../_gateway/generate/surface.ts";
 import { createRouter } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 
-/** RFC 9745: since when this endpoint is deprecated. */
+/** RFC 9745: when this endpoint was deprecated. */
 const deprecation = "@1767225600";
 
-/** `/api/ai/generate`, as the gateway in front maps it. */
+/** `/api/ai/generate`, as mapped by the gateway in front. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   const serve = createRouter(
     [{ path: /^\/generate$/, method: "POST", handle: serveSurface(gateway, generateSurface) }],
     gateway,
   );
-  // RFC 8288: what takes its place.
+  // RFC 8288: names the successor.
   const successor = `<${gateway.url}/v1/chat/completions>; rel="successor-version"`;
   return async (request) => {
     const response = await serve(request);

@@ -3,7 +3,7 @@ import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
 
-/** `GET /v1/key`: what this credential is, its limits, what it has spent and what is left. */
+/** `GET /v1/key`: describes this credential, its limits, what it has spent and what is left. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createRouter([{ path: /^\/key$/, method: "GET", handle: describeCredential(gateway) }], gateway);
 }

@@ -1,5 +1,5 @@
 import { serve } from "../_gateway/runtime.ts";
 import { createHandler } from "./handler.ts";
 
-// It adds up a month of runs: as often as anybody asks, never more than this at once beside the calls themselves.
+// It adds up a month of runs. However often it is called, it takes no more than this from the connections for calls.
 serve(createHandler, { connections: 2 });

@@ -19,7 +19,7 @@ async function askKey({ key = tenant.key, method = "GET", ...headers }: Record<s
 }
 
 describe("GET /v1/key", () => {
-  test("tells a key what it is, what it spent and what is left, to the last digit, and never its text", async () => {
+  test("describes a key, its spend and what is left, to the last digit, but never its text", async () => {
     const requestId = randomUUID();
     await tenant.client.chat.completions.create(
       { model: "demo-chat", messages: [{ role: "user", content: "hello" }] },
@@ -45,7 +45,7 @@ describe("GET /v1/key", () => {
     expect(text).not.toContain(tenant.key.slice(20));
   });
 
-  test("is of the credential alone: no header makes it another's", async () => {
+  test("depends on the credential only: no header makes it another's", async () => {
     const other = await createGatewayTenant();
     const { status, body } = await askKey({ "X-Platform-Workspace-Id": other.workspaceId });
     expect([status, body.error.code]).toEqual([403, "workspace_mismatch"]);
@@ -53,7 +53,7 @@ describe("GET /v1/key", () => {
     await other.close();
   });
 
-  test("refuses as every endpoint does", async () => {
+  test("refuses callers like every endpoint", async () => {
     const malformed = { "X-Platform-Operation": "a/b" };
     for (const key of ["nonsense", (await createAiKey()).text]) {
       for (const headers of [{}, malformed]) {

@@ -9,7 +9,7 @@ import { createRouter, type Handler } from "../_gateway/http/router.ts";
 import type { Endpoint } from "../_gateway/providers/kinds/kind.ts";
 import { anthropicListing } from "./anthropic-listing.ts";
 
-/** What the catalogue can have for an id at all: no text beyond reaches the database. */
+/** Any id the catalogue can have: other texts never reach the database. */
 const possibleId = /^[A-Za-z0-9._:/-]{1,128}$/;
 
 /** `/v1/models` and `/v1/models/{id}`: what the credential may use at this moment. */
@@ -52,7 +52,7 @@ function listModels(gateway: Gateway): Handler {
   };
 }
 
-/** Which paths need what of a model and its providers. */
+/** What each path requires of a model and its providers. */
 const paths = [
   { path: "/v1/chat/completions", kind: "chat", endpoint: "chat" },
   { path: "/v1/responses", kind: "chat", endpoint: "responses" },
@@ -61,7 +61,7 @@ const paths = [
   { path: "/v1/audio/speech", kind: "speech", endpoint: "speech" },
 ] as const satisfies { path: string; kind: ModelKind; endpoint: Endpoint }[];
 
-/** Adds the paths to a listing's text, in which prices keep all their digits. A quote within a string is escaped there. */
+/** Adds the paths to a listing's text, in which prices keep all their digits. Quotes within its strings are escaped. */
 function withEndpoints({ listing, endpoints }: { listing: string; endpoints: readonly string[][] }): string {
   let place = 0;
   return listing.replace(

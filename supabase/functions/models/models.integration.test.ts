@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => tenant.close());
 
 describe("models", () => {
-  test("are listed as OpenAI lists them, with prices, the default first", async () => {
+  test("are listed in OpenAI's format with prices, the default first", async () => {
     const { data } = await tenant.client.models.list();
     const model = data.find(({ id }) => id === "demo-chat");
     expect(model).toMatchObject({ object: "model", owned_by: "gatehouse-demo", created: expect.any(Number) });
@@ -25,7 +25,7 @@ describe("models", () => {
     expect(data[0]).toEqual(model);
   });
 
-  test("without a price or a configured provider are not listed, and calls of them are 404", async () => {
+  test("without a price or a configured provider are not listed, and calling them is a 404", async () => {
     const unpriced = await createPricedModel(tenant);
     await tenant.db.query("delete from ai.model_prices where model_id = $1", [unpriced]);
     const unreachable = await createPricedModel(tenant, { providers: ["not_configured"] });
@@ -37,7 +37,7 @@ describe("models", () => {
     }
   });
 
-  test("that are unknown and that are not allowed are one answer", async () => {
+  test("get the same answer whether unknown or not allowed", async () => {
     await tenant.db.query("update ai.keys set allowed_models = '{demo-chat}' where id = $1", [tenant.keyId]);
     const { data } = await tenant.client.models.list();
     expect(data.map(({ id }) => id)).toEqual(["demo-chat"]);
@@ -46,7 +46,7 @@ describe("models", () => {
     }
   });
 
-  test("are shown to nobody without a good key, however the model is called", async () => {
+  test("are hidden without a valid key, under any model name", async () => {
     const stranger = tenant.client.withOptions({ apiKey: (await createAiKey()).text });
     await expect(stranger.models.retrieve("\u0000")).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
     const headers = { "X-Platform-Operation": "a/b" };
@@ -57,14 +57,14 @@ describe("models", () => {
     });
   });
 
-  test("need a good key", async () => {
+  test("require a valid key", async () => {
     const stranger = tenant.client.withOptions({ apiKey: "nonsense" });
     await expect(stranger.models.list()).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
     await tenant.db.query("update ai.keys set revoked_at = now() where id = $1", [tenant.keyId]);
     await expect(tenant.client.models.list()).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
   });
 
-  test("HEAD answers like GET without a body", async () => {
+  test("answer HEAD like GET without a body", async () => {
     const response = await fetch(`${tenant.client.baseURL}/models`, {
       method: "HEAD",
       headers: { authorization: "Bearer nonsense" },

@@ -24,7 +24,7 @@ const costOf = (changes: object = {}) => ({
 const post = (body: unknown, headers: Record<string, string | undefined> = {}) =>
   tenant.send("/provider-costs", { body, headers });
 const batch = (body: unknown) => tenant.send("/provider-costs/batch", { body });
-/** A cost whose amount has these very digits, as JSON. */
+/** Returns a cost as JSON with exactly these digits as its amount. */
 const withAmount = (digits: string) => JSON.stringify(costOf({ amountUsd: 77 })).replace(":77,", `:${digits},`);
 
 async function amountOf(externalRunId: string): Promise<string | undefined> {
@@ -35,14 +35,14 @@ async function amountOf(externalRunId: string): Promise<string | undefined> {
   return row?.amount;
 }
 
-/** A valid cost as JSON of exactly so many bytes. */
+/** Returns a valid cost as JSON of exactly this many bytes. */
 function costOfBytes(bytes: number): string {
   const json = JSON.stringify(costOf());
   return json.replace(/}$/, `${" ".repeat(bytes - json.length)}}`);
 }
 
 describe("POST /v1/provider-costs", () => {
-  test("stores a cost under the credential's workspace and app, and is neither run nor debit", async () => {
+  test("stores a cost under the credential's workspace and app, without a run or a charge", async () => {
     const before = await tenant.books();
     const cost = costOf({ service: "chat", accountId: "acct-1", currency: "USD" });
     const { status, headers, body } = await post(cost, { "x-request-id": "cost-1" });
@@ -71,7 +71,7 @@ describe("POST /v1/provider-costs", () => {
     expect(runs).toEqual({ count: 0 });
   });
 
-  test("a newer observation corrects, an older one is stale, the same again changes nothing, another amount conflicts", async () => {
+  test("applies newer observations, reports older ones as stale, ignores repeats, and refuses conflicting amounts", async () => {
     const cost = costOf();
     const outcome = async (changes: object) => {
       const { status, body } = await post({ ...cost, ...changes });
@@ -86,7 +86,7 @@ describe("POST /v1/provider-costs", () => {
     expect(await amountOf(cost.externalRunId)).toBe("0.7");
   });
 
-  test("is 403 once the app's registration has lost a scope, as are invoices and usage", async () => {
+  test("is 403 once the app's registration has lost a scope, as for invoices and usage", async () => {
     const scoped = (scopes: string) =>
       tenant.db.query("update private.apps set scopes = $2 where id = $1", [tenant.appId, scopes]);
     await scoped("{workspace:session}");
@@ -115,7 +115,7 @@ describe("POST /v1/provider-costs", () => {
     ["12.50", "12.5"],
     ["-0", "0"],
     ["0", "0"],
-  ] as const)("keeps the amount %s exactly", async ([digits, kept]) => {
+  ] as const)("stores the amount %s exactly", async ([digits, kept]) => {
     const json = withAmount(digits);
     expect((await post(json)).status).toBe(200);
     expect(await amountOf(JSON.parse(json).externalRunId)).toBe(kept);
@@ -171,13 +171,13 @@ describe("POST /v1/provider-costs", () => {
     ],
     ["workspaceId", {}, { workspaceId: randomUUID() }],
     ["appId", {}, { appId: randomUUID() }],
-  ] as [string, object, object][])("%s: %j is taken, %j is not", async ([param, inside, outside]) => {
+  ] as [string, object, object][])("%s: accepts %j and refuses %j", async ([param, inside, outside]) => {
     expect((await post(costOf(inside))).status).toBe(200);
     const { status, body } = await post(costOf(outside));
     expect([status, body.error.code, body.error.param]).toEqual([400, "invalid_request", param]);
   });
 
-  test("takes 8,192 bytes and refuses 8,193, whatever the length says", async () => {
+  test("accepts 8,192 bytes and refuses 8,193, regardless of the stated length", async () => {
     expect((await post(costOfBytes(8_192))).status).toBe(200);
     const tooLarge = await post(costOfBytes(8_193));
     expect([tooLarge.status, tooLarge.body.error.code]).toEqual([413, "payload_too_large"]);
@@ -194,7 +194,7 @@ describe("POST /v1/provider-costs", () => {
     expect(undeclared.status).toBe(413);
   });
 
-  test("asks route, method, syntax, size, credential, binding, type, JSON and schema in this order", async () => {
+  test("checks route, method, syntax, size, credential, binding, type, JSON and schema in this order", async () => {
     const unknown = (await createAiKey()).text;
     const unbound = await createGatewayTenant();
     const bad = "x".repeat(9_000);
@@ -232,7 +232,7 @@ describe("POST /v1/provider-costs", () => {
     await unbound.close();
   });
 
-  test("refuses a bound key whose app is no longer linked, and one that is revoked", async () => {
+  test("refuses a bound key whose app is no longer linked, and a revoked one", async () => {
     const own = await createAppTenant();
     await own.db.query("delete from private.app_workspaces where app_id = $1", [own.appId]);
     const unlinked = await own.send("/provider-costs", { body: costOf() });
@@ -245,7 +245,7 @@ describe("POST /v1/provider-costs", () => {
 });
 
 describe("POST /v1/provider-costs/batch", () => {
-  test("answers for each record, which stands alone", async () => {
+  test("answers each record independently", async () => {
     const cost = costOf();
     const records = [
       cost,
@@ -266,7 +266,7 @@ describe("POST /v1/provider-costs/batch", () => {
     expect(await amountOf(cost.externalRunId)).toBe("0.6");
   });
 
-  test("takes 100 records and refuses 101, and none", async () => {
+  test("accepts 100 records and refuses 101, and none", async () => {
     const records = Array.from({ length: 100 }, () => costOf());
     const full = await batch({ records });
     expect(full.status).toBe(200);
@@ -276,7 +276,7 @@ describe("POST /v1/provider-costs/batch", () => {
     }
   });
 
-  test("takes 65,536 bytes and refuses 65,537", async () => {
+  test("accepts 65,536 bytes and refuses 65,537", async () => {
     const json = JSON.stringify({ records: [costOf()] });
     const of = (bytes: number) => json.replace(/}$/, `${" ".repeat(bytes - json.length)}}`);
     expect((await batch(of(65_536))).status).toBe(200);

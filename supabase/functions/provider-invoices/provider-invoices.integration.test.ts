@@ -25,7 +25,7 @@ const kept = (reference: string) =>
   ]);
 
 describe("POST /v1/provider-invoices", () => {
-  test("keeps an invoice under the credential's workspace and app, and the owners can read of it; it is no run and no debit", async () => {
+  test("stores an invoice for the workspace and app, readable by the owners, without a run or a charge", async () => {
     const before = await tenant.books();
     const invoice = invoiceOf({ accountId: "acct-1", periodStart: "2026-01-01", periodEnd: "2026-01-31" });
     const { status, body } = await post(invoice);
@@ -42,7 +42,7 @@ describe("POST /v1/provider-invoices", () => {
     expect(await tenant.db.query("select from ai.runs where workspace_id = $1", [tenant.workspaceId])).toEqual([]);
   });
 
-  test("an identical retry keeps one receipt; any other state of it conflicts", async () => {
+  test("keeps one receipt for an identical retry, and refuses any other version as a conflict", async () => {
     const invoice = invoiceOf({ periodStart: "2026-01-01", periodEnd: "2026-01-31" });
     const retries = await Promise.all(Array.from({ length: 50 }, () => post(invoice)));
     expect(new Set(retries.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
@@ -57,11 +57,11 @@ describe("POST /v1/provider-invoices", () => {
       const { status, body } = await post({ ...invoice, ...other });
       expect([status, body.error.code]).toEqual([409, "invoice_conflict"]);
     }
-    // Another account's invoice of that reference is another invoice.
+    // The same reference in another account is a different invoice.
     expect((await post({ ...invoice, accountId: "other", amountUsd: 1 })).status).toBe(200);
   });
 
-  test("a corrected invoice names the one that it replaces, once; a credit note is a kind of its own", async () => {
+  test("lets a corrected invoice name the one it replaces, once, and accepts credit notes separately", async () => {
     const first = invoiceOf();
     await post(first);
     const second = invoiceOf({ replaces: first.reference, amountUsd: 8 });
@@ -95,13 +95,13 @@ describe("POST /v1/provider-invoices", () => {
     ["note", {}, { note: "unknown field" }],
     ["workspaceId", {}, { workspaceId: randomUUID() }],
     ["appId", {}, { appId: randomUUID() }],
-  ] as [string, object, object][])("%s: %j is taken, %j is not", async ([param, inside, outside]) => {
+  ] as [string, object, object][])("%s: accepts %j and refuses %j", async ([param, inside, outside]) => {
     expect((await post(invoiceOf(inside))).status).toBe(200);
     const { status, body } = await post(invoiceOf(outside));
     expect([status, body.error.code, body.error.param]).toEqual([400, "invalid_request", param]);
   });
 
-  test("takes 8,192 bytes and refuses 8,193", async () => {
+  test("accepts 8,192 bytes and refuses 8,193", async () => {
     const of = (bytes: number) => {
       const json = JSON.stringify(invoiceOf());
       return json.replace(/}$/, `${" ".repeat(bytes - json.length)}}`);
@@ -110,7 +110,7 @@ describe("POST /v1/provider-invoices", () => {
     expect((await post(of(8_193))).status).toBe(413);
   });
 
-  test("refuses keys that are bound to no app, and other workspaces, before it looks at the body", async () => {
+  test("refuses keys without an app, and other workspaces, before it reads the body", async () => {
     const unbound = await createGatewayTenant();
     const refused = await tenant.send("/provider-invoices", { body: "{", key: unbound.key });
     expect([refused.status, refused.body.error.code]).toEqual([403, "credential_not_bound"]);

@@ -30,7 +30,7 @@ async function collect(requestId: string, model: string, input = "hello there") 
   return { events, types: events.map(({ type }) => type), failure };
 }
 
-describe("a response that is answered whole", () => {
+describe("a non-streamed response", () => {
   test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length"])(
     "%s is metered to the last digit",
     async (model) => {
@@ -47,7 +47,7 @@ describe("a response that is answered whole", () => {
     },
   );
 
-  test("without usage is charged by a guess", async () => {
+  test("without usage is charged an estimate", async () => {
     const requestId = newId();
     await tenant.client.responses.create({ model: "demo-no-usage", input: "hello there" }, named(requestId));
     const { run, charged } = await tenant.accountOf(requestId);
@@ -56,7 +56,7 @@ describe("a response that is answered whole", () => {
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
   });
 
-  test("parses into a schema, calls functions and takes their output and its own items back", async () => {
+  test("parses into a schema, calls functions and accepts their output and its own items", async () => {
     const parsed = await tenant.client.responses.parse({
       model: "demo-chat",
       input: "hello",
@@ -80,7 +80,7 @@ describe("a response that is answered whole", () => {
     expect(again.status).toBe("completed");
   });
 
-  test("takes images", async () => {
+  test("accepts images", async () => {
     const image_url = `data:image/png;base64,${Buffer.alloc(60_000).toString("base64")}`;
     const content = [
       { type: "input_text" as const, text: "what is this?" },
@@ -90,7 +90,7 @@ describe("a response that is answered whole", () => {
     expect(answer.usage?.input_tokens).toBeGreaterThan(85);
   });
 
-  test("fails with the classes of the client", async () => {
+  test("fails with the client's error classes", async () => {
     const ask = (model: string) => tenant.client.responses.create({ model, input: "hello" });
     await expect(ask("demo-error-500")).rejects.toBeInstanceOf(OpenAI.InternalServerError);
     await expect(ask("demo-error-400")).rejects.toBeInstanceOf(OpenAI.BadRequestError);
@@ -122,7 +122,7 @@ describe("a streamed response", () => {
     },
   );
 
-  test("ends with [DONE], and passes the provider's events on byte for byte", async () => {
+  test("ends with [DONE] and passes on the provider's events byte for byte", async () => {
     const body = JSON.stringify({ model: "demo-chat", input: "hello there", stream: true });
     const headers = { authorization: `Bearer ${tenant.key}`, "content-type": "application/json" };
     const ours = await (await fetch(`${tenant.client.baseURL}/responses`, { method: "POST", headers, body })).text();
@@ -138,7 +138,7 @@ describe("a streamed response", () => {
   });
 
   test.for(["demo-cut", "demo-error-midway", "demo-garbage"])(
-    "%s ends in one error, and is charged what was used by a guess",
+    "%s ends in one error and is charged an estimate of what it used",
     async (model) => {
       const requestId = newId();
       const { failure, types } = await collect(requestId, model, "[[words=20 pace=5]]");
@@ -151,7 +151,7 @@ describe("a streamed response", () => {
     },
   );
 
-  test("that the client leaves is cancelled at the provider and charged by a guess", async () => {
+  test("is cancelled at the provider when the client leaves, and charged an estimate", async () => {
     const requestId = newId();
     const stream = await tenant.client.responses.create(
       { model: "demo-paced", input: "[[words=200 pace=20]]", stream: true },

@@ -16,7 +16,7 @@ afterAll(() => tenant.close());
 
 const newId = () => `it-${randomUUID()}`;
 const named = (requestId: string) => ({ headers: { "x-request-id": requestId } });
-/** Fields of ours that the client's types do not know. */
+/** Fields of the gateway that the client's types don't include. */
 const body = (input: unknown, fields: object = {}) =>
   ({ model: "demo-chat", input, tools: ["calculator", "current_time"], ...fields }) as unknown as Body;
 const multiply = 'call calculator with {"expression":"6*7"}';
@@ -39,12 +39,12 @@ async function stream(requestId: string, request: Body) {
   return { events, answer: last.response, platform: last.platform };
 }
 
-/** Reads a stream to its end; any other answer is there already. */
+/** Reads a stream to its end; any other answer is already complete. */
 async function drained(answer: object): Promise<void> {
   if (Symbol.asyncIterator in answer) for await (const _ of answer as AsyncIterable<unknown>);
 }
 
-/** The run counts what all the provider's calls used together. */
+/** Expects the run to count the total usage of all provider calls. */
 function expectSum({ run, charged, truth }: Account, modelCalls: number): void {
   const sum = (key: "input" | "output") => truth.reduce((total, { usage }) => total + usage[key], 0);
   expect(truth).toHaveLength(modelCalls);
@@ -56,7 +56,7 @@ describe.for([
   ["whole", whole],
   ["streamed", stream],
 ] as const)("a response with server tools, %s,", ([, ask]) => {
-  test("calls them, and answers with what they said", async () => {
+  test("calls them and answers with their results", async () => {
     const requestId = newId();
     const { answer, platform } = await ask(requestId, body(multiply));
     expect(answer.status).toBe("completed");
@@ -77,7 +77,7 @@ describe.for([
     expect(platform.billed_credits).toBe(Number(account.run.billed_credits));
   });
 
-  test("takes the native spelling, and items before its question", async () => {
+  test("accepts the native spelling, and items before its question", async () => {
     const input = [
       { role: "user", content: "hello" },
       { role: "assistant", content: "yes?" },
@@ -88,7 +88,7 @@ describe.for([
     expect(JSON.stringify(answer.output)).toContain(String.raw`\"utc\":\"${new Date().toISOString().slice(0, 11)}`);
   });
 
-  test("ends with its steps: of one, of eight, and whatever the model wants", async () => {
+  test("ends when its one or eight steps are used up, even if the model wants more", async () => {
     const many = body(`[[calls=9]] ${multiply}`, { max_steps: 1 });
     expect(bare((await ask(newId(), many)).platform.steps)).toEqual([model()]);
     const requestId = newId();
@@ -96,7 +96,7 @@ describe.for([
     expect(eight.platform.steps.filter(({ type }) => type === "model")).toHaveLength(8);
     expect(eight.platform.steps.filter(({ type }) => type === "tool")).toHaveLength(7);
     expectSum(await tenant.accountOf(requestId), 8);
-    const stubborn = await ask(newId(), body("go on", { model: "demo-stubborn", max_steps: 2 }));
+    const stubborn = await ask(newId(), body("continue", { model: "demo-stubborn", max_steps: 2 }));
     expect(stubborn.answer.output.map(({ type }) => type)).toEqual(["function_call"]);
   });
 
@@ -108,13 +108,13 @@ describe.for([
     });
   });
 
-  test("tells the model of a tool that fails, which is no failure of the run", async () => {
+  test("reports a failing tool to the model without failing the run", async () => {
     const { answer, platform } = await ask(newId(), body('call calculator with {"expression":"1/0"}'));
     expect(bare(platform.steps)).toEqual([model(), tool("calculator", "failed"), model()]);
     expect(answer.status).toBe("completed");
   });
 
-  test("is refused a further step that the balance does not cover, and charged what was used by then", async () => {
+  test("is refused a further step that exceeds the balance, and charged for earlier usage", async () => {
     const poor = await createGatewayTenant({ credits: "1.5" });
     const requestId = newId();
     const streamed = ask === stream;
@@ -132,7 +132,7 @@ describe.for([
     await poor.close();
   });
 
-  test("that fails at a further step leaves the completed ones charged", async () => {
+  test("that fails at a later step leaves the completed ones charged", async () => {
     const requestId = newId();
     const asked = body("call calculator", { model: "demo-error-later" });
     await expect(ask(requestId, asked)).rejects.toMatchObject({ code: "provider_error" });
@@ -143,7 +143,7 @@ describe.for([
     expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
   });
 
-  test("that the client leaves is charged by a guess beside what is known", async () => {
+  test("that the client leaves is charged an estimate in addition to known usage", async () => {
     const requestId = newId();
     const leaving = new AbortController();
     const asked = body(`[[first=1000]] ${multiply}`, { stream: ask === stream });
@@ -160,7 +160,7 @@ describe.for([
 });
 
 describe("a streamed response with server tools", () => {
-  test("is one response: one beginning, items counted through, one end", async () => {
+  test("is one response: one beginning, continuously numbered items, one end", async () => {
     const { events, answer } = await stream(newId(), body(`[[calls=2]] ${multiply}`));
     expect(events.map((event) => event.sequence_number)).toEqual(events.map((_, index) => index));
     const types = events.map(({ type }) => type);
@@ -180,7 +180,7 @@ describe("a streamed response with server tools", () => {
   });
 });
 
-test("max_steps without server tools changes nothing", async () => {
+test("max_steps has no effect without server tools", async () => {
   const { answer, platform } = await whole(newId(), body("hello", { tools: undefined, max_steps: 8 }));
   expect(answer.output_text).toContain("hello");
   expect(bare(platform.steps)).toEqual([model()]);

@@ -6,7 +6,7 @@ import { refuseBody } from "../_gateway/http/parse-body.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
 import { utcWindow } from "../_shared/utc-time.ts";
 
-/** `GET /v1/usage`: what the calling app used, by day, model, feature and execution mode. */
+/** `GET /v1/usage`: reports what the calling app used, by day, model, feature and execution mode. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createRouter([{ path: /^\/usage$/, method: "GET", handle: reportUsage(gateway) }], gateway);
 }
@@ -22,7 +22,7 @@ function reportUsage(gateway: Gateway): Handler {
         return readWindow(request);
       },
     );
-    // HEAD changes nothing: not even when the key was last used.
+    // HEAD changes nothing, not even when the key was last used.
     const text = await database.reportUsage({ ...caller, ...asked, notes_use: request.method !== "HEAD" });
     return new Response(text, { headers: { "content-type": "application/json" } });
   };

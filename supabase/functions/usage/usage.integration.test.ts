@@ -13,7 +13,7 @@ const usage = (query: string, sent: Parameters<AppTenant["send"]>[1] = {}) => te
 const yearMs = 365 * 86_400_000;
 
 describe("GET /v1/usage", () => {
-  test("tells what the app used today, to the last digit", async () => {
+  test("reports what the app used today, to the last digit", async () => {
     const requestId = "usage-1";
     await tenant.client.chat.completions.create(
       { model: "demo-chat", messages: [{ role: "user", content: "hello" }] },
@@ -53,7 +53,7 @@ describe("GET /v1/usage", () => {
     expect(Math.abs(Date.parse(to) - Date.now())).toBeLessThan(60_000);
   });
 
-  test("is of the calling app alone", async () => {
+  test("covers the calling app only", async () => {
     const other = await createGatewayTenant();
     const person = await createPerson();
     const refusals = [
@@ -65,14 +65,14 @@ describe("GET /v1/usage", () => {
       [{ method: "POST" }, 405, "invalid_request"],
     ] as const;
     for (const [sent, status, code] of refusals) {
-      // Nobody is told of a bad window who may not ask at all.
+      // A caller without access learns nothing about a bad window.
       const answer = await usage(status === 405 ? "" : "?from=nonsense", sent);
       expect([answer.status, answer.body.error.code]).toEqual([status, code]);
     }
     await other.close();
   });
 
-  test("echoes the window as used, in days or times, and names the older one where there is any", async () => {
+  test("echoes the window used, in days or times, and names the earlier one if it has data", async () => {
     const window = async (query: string) => {
       const { body } = await usage(query);
       const { from, to, previous, rows } = body as Record<string, unknown>;
@@ -100,14 +100,14 @@ describe("GET /v1/usage", () => {
     ["?to=2026-02-28", "?to=2026-02-29"],
     [`?from=${daysAgo(364)}`, `?from=${daysAgo(366)}`],
     [`?from=${daysAgo(1)}`, "?from="],
-  ])("%s is a window, %s is none", async ([inside, outside]) => {
+  ])("accepts %s and refuses %s", async ([inside, outside]) => {
     expect((await usage(inside ?? "")).status).toBe(200);
     const { status, body } = await usage(outside ?? "");
     expect([status, body.error.code]).toEqual([400, "invalid_request"]);
     expect(body.error.param).toMatch(/^(from|to)$/);
   });
 
-  test("notes that the key was used; HEAD, which answers the same, notes nothing", async () => {
+  test("records that the key was used; HEAD, with the same answer, doesn't", async () => {
     const lastUse = async () => {
       const [key] = await tenant.db.query<{ last_used_at: Date | null }>(
         "select last_used_at from ai.keys where id = $1",

@@ -1,6 +1,6 @@
--- What our routes call before and after each attempt.
+-- Called by our routes before and after each attempt.
 
--- Definer: nobody, the service role included, takes from a bucket or puts back but through begin and settle.
+-- Definer: no role, not even the service role, may change a bucket except through begin and complete.
 create or replace function private.begin_attempt(attempt jsonb) returns jsonb
   language plpgsql
   volatile
@@ -52,7 +52,7 @@ begin
   if mail is not null then
     mail_wait := private.mail_wait(mail, lower(attempt ->> 'email'), (attempt ->> 'userId')::uuid);
   end if;
-  -- In one order for everybody, so that no two wait for each other.
+  -- In the same order for all callers, so that no two deadlock.
   for bucket in
     select of_action as action, b.*
     from private.attempt_buckets(of_action, account, network) b
@@ -94,7 +94,7 @@ begin
   insert into private.open_attempts (action, address, pair, charged, password_checks)
   values (
     of_action, network, account_pair, charged,
-    -- Under an override the sign-in is made again once what blocked it is lifted.
+    -- Under an override the sign-in is tried again once the block is lifted.
     case when of_action in ('password', 'sign_up') then 1 + overridden::integer else 0 end
   )
   returning id into new_id;
@@ -109,15 +109,16 @@ begin
 end
 $$;
 comment on function private.begin_attempt(jsonb) is
-  'Counts an attempt before it is made: { action, address, email | userId, challenged, overridden, mail, code } gives { '
-  'allowed, attemptId, needsBotChallenge, repeated, mailWaitSeconds, mailPauseSeconds } or { allowed: false, reason: '
-  'limited | blocked, retryAfterSeconds }. Whoever gets no answer must not try. challenged: the attempt carries a bot challenge''s '
-  'token, which the identity backend checks first. overridden: a recovery override lets the email past its own limits, '
-  'to those of override_password; those of the address hold. mail: the kind of mail that the attempt sends. Where '
-  'mailWaitSeconds is not null, it must not be sent: another one is on its way, or its link is too young to be replaced. code: the mailed code '
-  'that is tried, which only a digest is kept of. Where repeated is true, it was tried before and must not be again.';
+  'Counts an attempt before it is made: { action, address, email | userId, challenged, overridden, mail, code } gives '
+  '{ allowed, attemptId, needsBotChallenge, repeated, mailWaitSeconds, mailPauseSeconds } or { allowed: false, reason:'
+  ' limited | blocked, retryAfterSeconds }. A caller without an answer must not make the attempt. challenged: the '
+  'attempt carries a bot challenge''s token, which the identity backend checks first. overridden: a recovery override '
+  'replaces the email''s own limits with those of override_password; the address''s limits still apply. mail: the kind'
+  ' of email that the attempt sends. If mailWaitSeconds is not null, the email must not be sent: another one is being '
+  'sent, or its link is too recent to be replaced. code: the mailed code that is tried, stored only as a digest. If '
+  'repeated is true, the code was tried before and must not be tried again.';
 
--- Definer: nobody, the service role included, takes from a bucket or puts back but through begin and settle.
+-- Definer: no role, not even the service role, may change a bucket except through begin and complete.
 create or replace function private.complete_attempt(attempt_id uuid, outcome text) returns boolean
   language plpgsql
   volatile
@@ -130,7 +131,7 @@ begin
   if outcome is null or outcome not in ('succeeded', 'failed', 'void') then
     raise exception 'an attempt is succeeded, failed or void' using errcode = 'invalid_parameter_value';
   end if;
-  -- Who deletes the row settles: once, however many try.
+  -- The caller that deletes the row settles the attempt, so it is settled once.
   delete from private.open_attempts o where o.id = attempt_id and o.expires_at > now() returning * into settled;
   if not found then
     return false;
@@ -140,7 +141,8 @@ begin
   elsif outcome = 'failed' then
     perform private.count_failure(settled.action, settled.address);
   elsif settled.action in ('password', 'code', 'sign_in_code', 'passkey') then
-    -- One each, and not the address's whole count: who has an account would else guess at others between sign-ins.
+    -- Refunds one attempt per bucket, not the address's whole count: otherwise an account holder could guess at other
+    -- accounts between their own sign-ins.
     perform private.refund_attempts(settled.charged);
     delete from private.rate_limits r where r.subject = any (settled.charged) and r.scope = 'pair';
     if settled.pair is not null then
@@ -151,9 +153,9 @@ begin
 end
 $$;
 comment on function private.complete_attempt(uuid, text) is
-  'Says what became of an attempt. succeeded: it is given back, and the account''s failures from this address are '
-  'forgotten; what costs a mail or a hash stays counted. failed: it counts against the address. void: it was never '
-  'made, and is given back. False where it was settled already or is too old.';
+  'Records the outcome of an attempt. succeeded: it is refunded, and the account''s failures from this address are '
+  'deleted; attempts that cost an email or a hash stay counted. failed: it counts against the address. void: it was '
+  'not made, and is refunded. Returns false if it was already settled or is too old.';
 
 create or replace function private.attempt_refusal(reason text, wait interval) returns jsonb
   language sql
@@ -167,7 +169,7 @@ as $$
     'retryAfterSeconds', greatest(1, ceil(extract(epoch from wait)))::integer
   )
 $$;
-comment on function private.attempt_refusal(text, interval) is 'How begin_attempt says no, and for how many seconds.';
+comment on function private.attempt_refusal(text, interval) is 'Returns the answer of begin_attempt for a refusal, with the number of seconds to wait.';
 
 create or replace function private.mail_wait(kind text, of_email text, of_user uuid) returns interval
   language sql
@@ -187,8 +189,8 @@ as $$
   where (u.email = of_email and not u.is_sso_user or u.id = of_user) and sent.at > now() - private.mail_pause()
 $$;
 comment on function private.mail_wait(text, text, uuid) is
-  'How long an account''s newest mail of a kind is safe from another one; null where it is older than that, or there is '
-  'none. Mails that were asked for at the identity backend itself count too.';
+  'Returns how long an account''s newest email of a kind is protected from being replaced; null if it is older than '
+  'that, or there is none. Emails requested directly from the identity backend count too.';
 
 create or replace function private.mail_pause() returns interval
   language sql
@@ -199,8 +201,8 @@ as $$
   select interval '3 minutes'
 $$;
 comment on function private.mail_pause() is
-  'How long the link in a mail is safe from being replaced by that of another mail of its kind: long enough to receive, '
-  'open and use it. The same as max_frequency in supabase/config.toml.';
+  'Returns how long the link in an email is protected from being replaced by another email of its kind: long enough to'
+  ' receive, open and use it. The same as max_frequency in supabase/config.toml.';
 
 create or replace function private.record_verified_address(proven bytea) returns void
   language sql
@@ -212,7 +214,7 @@ as $$
   on conflict (pair) do update set verified_until = excluded.verified_until
 $$;
 comment on function private.record_verified_address(bytea) is
-  'Remembers for 30 days that an account was entered from an address.';
+  'Records for 30 days that an account was signed in to from an address.';
 
 create or replace function private.delete_expired_attempts(at_most integer default 1000) returns integer
   language plpgsql
@@ -227,7 +229,7 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.delete_expired_attempts', 0)) then
     return 0;
   end if;
-  -- Rows that an attempt has locked stay for the next run.
+  -- Skips rows locked by an attempt; the next run deletes them.
   delete from private.rate_limits r
   where r.subject = any (array(
     select o.subject from private.rate_limits o where o.full_at < now() order by o.full_at limit at_most for update skip locked
@@ -248,7 +250,7 @@ begin
   ));
   get diagnostics batch = row_count;
   cleared := cleared + batch;
-  -- Kept a month, to explain to people why they could not get in.
+  -- Kept for a month, to explain to people why they could not sign in.
   delete from private.address_blocks b
   where b.id = any (array(
     select o.id from private.address_blocks o
@@ -259,5 +261,5 @@ begin
 end
 $$;
 comment on function private.delete_expired_attempts(integer) is
-  'Removes up to at_most each of full buckets, expired attempts, expired verified addresses, and blocks a month after their '
-  'end. Returns their number; 0 while another removal runs.';
+  'Deletes up to at_most each of full buckets, expired attempts, expired verified addresses, and blocks a month after '
+  'they end. Returns their number; 0 while another deletion runs.';

@@ -1,7 +1,7 @@
 -- The same limits in the hooks of Supabase Auth, for callers that use its API directly with the publishable key.
 -- A hook runs after the password or code was checked and before the response.
 
--- Definer: the identity backend's role may call the hook, and read nothing of ours.
+-- Definer: the identity backend's role may call the hook, but may not read our tables.
 create or replace function private.password_verification_attempt(event jsonb) returns jsonb
   language plpgsql
   volatile
@@ -23,7 +23,8 @@ begin
   if account is null or valid is null then
     raise exception 'the hook needs user_id and valid' using errcode = 'invalid_parameter_value';
   end if;
-  -- An attempt at our own routes was counted before it was made, and passes whatever others do here. One check each.
+  -- An attempt on our own routes was counted before it was made, and passes regardless of direct attempts. One check
+  -- each.
   update private.open_attempts o
   set password_checks = o.password_checks - 1
   where o.id = (
@@ -46,7 +47,7 @@ begin
   proven := exists (select from private.verified_addresses p where p.pair = event_pair and p.verified_until > now());
   for bucket in select * from private.attempt_buckets('direct_password', account, network) b order by b.subject loop
     continue when bucket.when_empty = 'refuse_new' and proven;
-    -- A right password from an empty bucket is refused too: else guessing would go on, and only success would tell.
+    -- A right password is refused too if the bucket is empty: otherwise guessing could continue until it succeeds.
     if valid then
       refused := private.is_bucket_empty(bucket.subject, bucket.step, bucket.per);
     else
@@ -66,10 +67,10 @@ begin
 end
 $$;
 comment on function private.password_verification_attempt(jsonb) is
-  'Hook of the identity backend: { metadata, user_id, valid }. Lets attempts of our own routes on, which were counted '
-  'already, and limits those that come past us by account and by account and address.';
+  'Hook of the identity backend: { metadata, user_id, valid }. Admits attempts of our own routes, which were counted '
+  'already, and limits direct ones by account and by account and address.';
 
--- Definer: Supabase Auth's role may call the hook, and can read nothing of ours.
+-- Definer: Supabase Auth's role may call the hook, but may not read our tables.
 create or replace function private.mfa_verification_attempt(event jsonb) returns jsonb
   language plpgsql
   volatile
@@ -96,8 +97,8 @@ begin
 end
 $$;
 comment on function private.mfa_verification_attempt(jsonb) is
-  'Hook of the identity backend: { metadata, user_id, factor_id, factor_type, valid }. A rejection ends all sessions of '
-  'the user, so it comes under attack only: after ten failures in 15 minutes, wherever they were made.';
+  'Hook of the identity backend: { metadata, user_id, factor_id, factor_type, valid }. A rejection ends all sessions '
+  'of the user, so it happens only under attack: after ten failures in 15 minutes, from any addresses.';
 
 create or replace function private.hook_network(event jsonb) returns cidr
   language sql
@@ -111,7 +112,7 @@ as $$
   end
 $$;
 comment on function private.hook_network(jsonb) is
-  'Whose attempt a hook is told of; null where the backend names no address.';
+  'Returns the account and address of an attempt that a hook received; null if the backend passes no address.';
 
 create or replace function private.hook_rejection() returns jsonb
   language sql
@@ -121,4 +122,4 @@ create or replace function private.hook_rejection() returns jsonb
 as $$
   select '{"decision": "reject", "message": "Too many attempts. Wait a few minutes, then try again."}'::jsonb
 $$;
-comment on function private.hook_rejection() is 'How a hook refuses.';
+comment on function private.hook_rejection() is 'Returns the hook''s answer for a refusal.';

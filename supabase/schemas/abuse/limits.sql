@@ -1,13 +1,14 @@
--- Limits on attempts: sign-in, guessing codes, sending mail. Every server and the hooks of Supabase Auth share them.
--- Each limit is a bucket that refills evenly over its window. A bucket is one row with the time at which it is full.
+-- Limits on attempts: signing in, guessing codes, sending email. Every server and the hooks of Supabase Auth share
+-- them. Each limit is a bucket that refills evenly over its window. A bucket is one row with the time at which it is
+-- full.
 
--- Every number of the abuse controls, and its reason. `address`: whoever comes from there. `pair`: one account from one
--- address. `account`: one account from anywhere. What happens when a bucket is empty:
---   refuse      429, with the time until the next attempt
---   challenge   a bot challenge is due; without one the attempt is slowed down, never refused
---   refuse_new  429, unless the attempt carries a bot challenge or the address is proven for this account
---   wait        no mail is sent, and the answer is the same
---   repeat      the same code was tried before: it is not tried again, and the answer is that of a wrong one
+-- Every number of the abuse controls, with its reason. `address`: all attempts from one address. `pair`: one account
+-- from one address. `account`: one account from any address. What happens when a bucket is empty:
+-- - refuse: 429, with the time until the next attempt
+-- - challenge: requires a bot challenge; without one the attempt is slowed down, never refused
+-- - refuse_new: 429, unless the attempt carries a bot challenge or the address is verified for this account
+-- - wait: no email is sent, and the answer is the same
+-- - repeat: the same code was tried before, so it is not tried again, and the answer is that for a wrong code
 create or replace function private.attempt_limits()
   returns table (action text, scope text, attempts integer, per interval, when_empty text)
   language sql
@@ -16,86 +17,88 @@ create or replace function private.attempt_limits()
   set search_path = ''
 as $$
   values
-    -- An office behind one address signs in within minutes, some with typing errors; what succeeds is given back.
+    -- An office behind one address signs in within minutes, with some typing errors; successes are refunded.
     ('password', 'address', 60, interval '10 minutes', 'refuse'),
-    -- More than anybody needs to remember which password it was; 40 an hour at most afterwards.
+    -- More than anyone needs to remember which password it was; afterwards 40 an hour at most.
     ('password', 'pair', 10, interval '15 minutes', 'refuse'),
     -- Many addresses at one account are an attack. The owner, who may come from anywhere, must still get in.
     ('password', 'account', 20, interval '1 hour', 'challenge'),
-    -- Without a bot challenge something has to end it: NIST SP 800-63B allows 100 failures in a row.
+    -- A limit for attempts without a bot challenge: NIST SP 800-63B allows 100 failures in a row.
     ('password', 'account_cap', 100, interval '1 hour', 'refuse_new'),
 
     ('code', 'address', 60, interval '10 minutes', 'refuse'),
-    -- A code of six digits, of which three are right at any time: five guesses, then twenty an hour.
+    -- A six-digit code, of which three are valid at any time: five guesses, then twenty an hour.
     ('code', 'pair', 5, interval '15 minutes', 'refuse'),
-    -- Who is asked for a code knew the password. Stays below the backend's hook, whose refusal ends all sessions.
+    -- A person asked for a code knew the password. Stays below the limit of the backend's hook, whose refusal ends all
+    -- sessions.
     ('code', 'account', 8, interval '15 minutes', 'refuse'),
 
-    -- Mailed sign-in codes. Anybody can ask for one, so strangers must not be able to lock the owner out. The identity
-    -- backend checks no bot challenge with a code, so nothing could let the owner past a cap for the account. It needs
-    -- none: the code has ten digits.
+    -- Mailed sign-in codes. Anyone can request one, so strangers must not be able to lock the owner out. The identity
+    -- backend checks no bot challenge with a code, so nothing could let the owner past a cap for the account. No cap is
+    -- needed: the code has ten digits.
     ('sign_in_code', 'address', 60, interval '10 minutes', 'refuse'),
     ('sign_in_code', 'pair', 5, interval '15 minutes', 'refuse'),
     ('sign_in_code', 'account', 20, interval '1 hour', 'challenge'),
-    -- One code of one account. The identity backend would start a session for each concurrent request with it.
+    -- One attempt per code and account, because the identity backend would start a session for each concurrent request
+    -- with it.
     ('redemption', 'account', 1, interval '1 hour', 'repeat'),
 
-    -- Mails cost reputation. A class of thirty signs up in one lesson.
+    -- Emails cost reputation. A class of thirty signs up in one lesson.
     ('mail', 'address', 30, interval '1 hour', 'refuse'),
     ('mail', 'pair', 5, interval '15 minutes', 'refuse'),
     ('mail', 'account', 10, interval '1 hour', 'challenge'),
-    -- Nobody's mailbox is to be filled by others.
+    -- Strangers must not be able to flood a mailbox.
     ('mail', 'account_cap', 30, interval '1 hour', 'refuse_new'),
     ('sign_up', 'address', 30, interval '1 hour', 'refuse'),
     ('sign_up', 'pair', 5, interval '15 minutes', 'refuse'),
     ('sign_up', 'account', 10, interval '1 hour', 'challenge'),
     ('sign_up', 'account_cap', 30, interval '1 hour', 'refuse_new'),
 
-    -- One at a time of each kind: the identity backend notes a mail when its mail server has taken it, and a second
-    -- request within those seconds would replace the link in the first mail.
+    -- One at a time of each kind: the identity backend records an email once its mail server has accepted it, and a
+    -- second request within those seconds would replace the link in the first email.
     ('sign_up_mail', 'account', 1, interval '30 seconds', 'wait'),
     ('confirmation_mail', 'account', 1, interval '30 seconds', 'wait'),
     ('recovery_mail', 'account', 1, interval '30 seconds', 'wait'),
     ('email_change_mail', 'account', 1, interval '30 seconds', 'wait'),
 
-    -- Of one inviter, whatever the workspace: a team in one go, and never a mailing to strangers.
+    -- Per inviter, across workspaces: enough for a team, but not for bulk email to strangers.
     ('invitation', 'account', 10, interval '10 minutes', 'refuse'),
     ('invitation', 'account_cap', 50, interval '1 day', 'refuse'),
 
-    -- Nothing to guess here; this spares the identity backend.
+    -- Nothing to guess here; this limits the load on the identity backend.
     ('passkey', 'address', 60, interval '10 minutes', 'refuse'),
-    -- Visits to providers, counted where they begin: none is given back when somebody returns.
+    -- Visits to providers, counted when they begin and never refunded.
     ('oauth', 'address', 120, interval '10 minutes', 'refuse'),
-    -- Changes by somebody who is signed in: each hashes a password or sends a mail.
+    -- Changes by a signed-in person: each hashes a password or sends an email.
     ('credential', 'address', 60, interval '10 minutes', 'refuse'),
     ('credential', 'pair', 20, interval '1 hour', 'refuse'),
 
-    -- Under a recovery override these hold in the place of the password's own by email: for the owner afresh, and for
-    -- those who guess as before.
+    -- Under a recovery override these replace the password's own limits by email: with full buckets for the owner, and
+    -- still limited for guessing.
     ('override_password', 'pair', 10, interval '15 minutes', 'refuse'),
     ('override_password', 'account', 100, interval '1 hour', 'refuse'),
 
-    -- Nobody guesses a secret of 256 bits: this spares the database. Only wrong ones count.
+    -- A 256-bit secret can't be guessed; this limits the load on the database. Only wrong ones count.
     ('app_secret', 'address', 60, interval '10 minutes', 'refuse'),
-    -- Signing in to apps; each is a row that lives for a day.
+    -- Signing in to apps; each is a row kept for a day.
     ('handoff', 'account', 120, interval '10 minutes', 'refuse'),
 
-    -- Requests of devices for a user code (RFC 8628), each a row that lives for a day.
+    -- Requests of devices for a user code (RFC 8628); each is a row kept for a day.
     ('device_authorization', 'address', 60, interval '10 minutes', 'refuse'),
-    -- User codes have 34 bits and live for 10 minutes (RFC 8628 section 5.1). A right one is given back.
+    -- User codes have 34 bits and live for 10 minutes (RFC 8628 section 5.1). A right one is refunded.
     ('user_code', 'address', 30, interval '10 minutes', 'refuse'),
     ('user_code', 'account', 10, interval '15 minutes', 'refuse'),
 
-    -- At the identity backend itself, past our routes. Only failures count.
+    -- Direct calls to the identity backend, past our routes. Only failures count.
     ('direct_password', 'pair', 10, interval '15 minutes', 'refuse'),
     ('direct_password', 'account', 30, interval '1 hour', 'refuse_new'),
     -- The backend ends all of the user's sessions when this is empty: only under attack (docs/abuse.md).
     ('direct_code', 'account', 10, interval '15 minutes', 'refuse'),
 
-    -- Failures of any kind, and attempts that came in spite of a refusal: then the address is blocked.
+    -- Failures of any kind, and attempts made despite a refusal. The address is blocked when it is empty.
     ('failure', 'address', 100, interval '1 hour', 'block')
 $$;
-comment on function private.attempt_limits() is 'The limits on attempts: attempts per window, and what then.';
+comment on function private.attempt_limits() is 'Returns the limits on attempts: attempts per window, and what happens when none is left.';
 
 create or replace function private.attempt_buckets(of_action text, account text, network cidr)
   returns table (scope text, subject bytea, step interval, per interval, when_empty text)
@@ -123,7 +126,7 @@ as $$
     and (l.scope not in ('address', 'pair') or network is not null)
 $$;
 comment on function private.attempt_buckets(text, text, cidr) is
-  'The buckets that an attempt takes from. Those that lack their account or address are left out.';
+  'Returns the buckets that an attempt takes from. Leaves out those for which it has no account or address.';
 
 create or replace function private.consume_attempt(bucket bytea, of_action text, of_scope text, step interval, per interval)
   returns interval
@@ -135,7 +138,7 @@ as $$
 declare
   wait interval;
 begin
-  -- One statement: whoever comes at the same moment waits for this row, and then sees what was taken.
+  -- One statement: a concurrent caller waits for this row, and then sees what was taken.
   insert into private.rate_limits as r (subject, action, scope, full_at)
   values (bucket, of_action, of_scope, now() + step)
   on conflict (subject) do update
@@ -144,13 +147,14 @@ begin
   if found then
     return null;
   end if;
-  -- The row stays locked, though nothing was taken.
+  -- The row stays locked even though nothing was taken.
   select r.full_at + step - per - now() into strict wait from private.rate_limits r where r.subject = bucket;
   return wait;
 end
 $$;
 comment on function private.consume_attempt(bytea, text, text, interval, interval) is
-  'Takes one attempt from a bucket: null, or how long until there is one. An empty bucket is left as it was.';
+  'Takes one attempt from a bucket. Returns null, or how long until one is available. Leaves an empty bucket '
+  'unchanged.';
 
 create or replace function private.refund_attempts(buckets bytea[]) returns void
   language plpgsql
@@ -179,7 +183,7 @@ as $$
   )
 $$;
 comment on function private.is_bucket_empty(bytea, interval, interval) is
-  'Whether nothing could be taken from a bucket at this moment.';
+  'Returns whether a bucket is empty now.';
 
 create or replace function private.attempt_digest(kind text, subject text) returns bytea
   language sql
@@ -189,7 +193,7 @@ create or replace function private.attempt_digest(kind text, subject text) retur
 as $$
   select extensions.hmac(convert_to(kind || ':' || subject, 'UTF8'), s.secret, 'sha256') from private.attempt_secrets s
 $$;
-comment on function private.attempt_digest(text, text) is 'The keyed digest under which something is counted.';
+comment on function private.attempt_digest(text, text) is 'Returns the keyed digest under which a subject is counted.';
 
 create or replace function private.attempt_pair(account text, network cidr) returns bytea
   language sql
@@ -200,7 +204,7 @@ as $$
   select private.attempt_digest('pair', network::text || ' ' || account)
 $$;
 comment on function private.attempt_pair(text, cidr) is
-  'One account from one address, as a digest. The account is `email:…` in lower case, or `user:…` with its id.';
+  'Returns one account from one address, as a digest. The account is `email:…` in lower case, or `user:…` with its id.';
 
 create or replace function private.address_network(address inet) returns cidr
   language sql
@@ -216,7 +220,8 @@ as $$
   end
 $$;
 comment on function private.address_network(inet) is
-  'What counts as one visitor: an IPv4 address, or the /64 of an IPv6 one, which is what one household or server gets.';
+  'Returns what counts as one visitor: an IPv4 address, or the /64 of an IPv6 address, as assigned to a household or '
+  'server.';
 
 create or replace function private.block_duration(level integer) returns interval
   language sql
@@ -232,7 +237,8 @@ as $$
   end
 $$;
 comment on function private.block_duration(integer) is
-  'How long an address is blocked: long enough to make guessing pointless, short enough for whoever gets it next.';
+  'Returns how long an address is blocked: long enough to make guessing pointless, short enough for the address''s '
+  'next user.';
 
 create or replace function private.count_failure(of_action text, network cidr) returns void
   language plpgsql
@@ -248,7 +254,7 @@ begin
   if private.consume_attempt(bucket.subject, 'failure', bucket.scope, bucket.step, bucket.per) is null then
     return;
   end if;
-  -- The row is ours until the end: of those who fail at the same moment one blocks, and the others begin to count anew.
+  -- The row is locked until commit: one of several concurrent failures blocks, and the others start a new count.
   delete from private.rate_limits r where r.subject = bucket.subject;
   select coalesce(max(b.level), 0) + 1 into next_level
   from private.address_blocks b
@@ -258,4 +264,4 @@ begin
 end
 $$;
 comment on function private.count_failure(text, cidr) is
-  'Counts a failure against an address, and blocks it where there were too many: longer each time within a week.';
+  'Counts a failure against an address, and blocks the address after too many: longer each time within a week.';

@@ -19,7 +19,7 @@ as $$
       private.list_sign_in_methods(u.id) as methods
     from auth.users u
     left join private.access_confirmations c on c.user_id = u.id
-    -- Somebody who knew the password could have confirmed their own additions.
+    -- A person who knew only the password could have confirmed their own additions.
     cross join lateral (
       select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
         as confirmed_at
@@ -54,7 +54,7 @@ as $$
     union all
     select
       2, 'identity', i.id::text, i.email, null, i.provider,
-      -- Supabase Auth makes a new account and its first identity in one call, at two readings of the clock.
+      -- Supabase Auth creates a new account and its first identity in one call, but reads the clock twice.
       case when i."createdAt" < a.created_at + interval '500 milliseconds' then a.created_at else i."createdAt" end,
       i."lastSignInAt",
       private.addition_event(a.id, i.id, 'identity_linked')
@@ -86,7 +86,7 @@ as $$
     cross join lateral private.account_sessions(a.id, actor_session_id, page_size => most_sessions) s
 
     union all
-    -- An app that was connected again is as new as its newest credential.
+    -- A reconnected app is as new as its newest credential.
     select
       6, 'app', p.name, p.display_name, null, null, max(h.connected_at), max(h.renewed_at),
       (array_agg(private.sign_in_event(a.id, h.session_id) order by h.connected_at desc))[1]
@@ -132,8 +132,8 @@ as $$
       ) order by w.position, d.added_at, w.id), '[]')
       from ways w
       left join public.security_events e on e.id = w.event_id
-      -- Its row may be older: of an authenticator since its enrolment began, of a link since the visit to the provider, of a
-      -- copied session since the sign-in it was copied from.
+      -- The row may be older: an authenticator's dates from the start of enrolment, a link's from the visit to the
+      -- provider, and a copied session's from the original sign-in.
       cross join lateral (select greatest(w.added_at, e.created_at) as added_at) d
       left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
       left join lateral (select host(l.ip) as ip from auth.sessions l where w.kind = 'session' and l.id::text = w.id) s
@@ -157,14 +157,14 @@ as $$
 $$;
 comment on function private.account_access(uuid, uuid, integer) is
   'Lists what can open an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent, provider, '
-  'addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew } }. It lists the '
-  'most_sessions sessions that were refreshed last, the one that asks among them; otherSessions are the rest, counted to '
-  '1,001. kind: password, identity, passkey, authenticator, '
-  'session or app. isNew: added since the owner last confirmed the list, or since the account was created; for a session that began with '
-  'a password reset or recovery, since such a session last did. Device and '
-  'address are null where no event says where it was added. Null without the account.';
+  'addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew } }. It '
+  'lists the most_sessions sessions that were refreshed last, including the calling one; otherSessions are the rest, '
+  'counted to 1,001. kind: password, identity, passkey, authenticator, session or app. isNew: added since the owner '
+  'last confirmed the list, or since the account was created; in a session that began with a password reset or '
+  'recovery, since such a session last confirmed it. Device and address are null if no event records where it was '
+  'added. Null if the account doesn''t exist.';
 
--- Definer: reads the log and the unconfirmed additions of an account past row-level security.
+-- Definer: row-level security hides the log and an account's unconfirmed additions.
 create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
   language sql
   stable
@@ -185,7 +185,7 @@ as $$
   )
 $$;
 comment on function private.access_state(uuid, uuid) is
-  'When the owner last confirmed what can open the account, as private.account_access has it, and the ids of the '
+  'Returns when the owner last confirmed what can open the account, as in private.account_access, and the ids of the '
   'unconfirmed additions: { confirmedAt, unconfirmed: [id] }.';
 
 create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
@@ -201,7 +201,8 @@ as $$
   limit 1
 $$;
 comment on function private.addition_event(uuid, uuid, text) is
-  'The event by which an identity, passkey or authenticator was added, or null. For definers; not granted to a role.';
+  'Returns the event by which an identity, passkey or authenticator was added, or null. For definers; not granted to a'
+  ' role.';
 
 create or replace function private.sign_in_event(subject_id uuid, signed_in_id uuid) returns uuid
   language sql
@@ -216,7 +217,7 @@ as $$
   limit 1
 $$;
 comment on function private.sign_in_event(uuid, uuid) is
-  'The event of the sign-in that began a session, or null. For definers; not granted to a role.';
+  'Returns the event of the sign-in that began a session, or null. For definers; not granted to a role.';
 
 -- Definer: these are Supabase Auth's tables, which the service role cannot write.
 create or replace function private.confirm_access(
@@ -242,7 +243,7 @@ declare
   kept uuid[];
   ended jsonb;
 begin
-  -- One change of an account's credentials at a time: the next one counts what this one left.
+  -- Serializes changes to an account's credentials, so that the next one counts what this one left.
   select u.* into account from auth.users u where u.id = subject_id and u.deleted_at is null for no key update;
   if not found or not exists (select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id) then
     return jsonb_build_object('outcome', 'not_found');
@@ -252,7 +253,7 @@ begin
   end if;
 
   access := private.account_access(subject_id, actor_session_id);
-  -- Keys of other accounts, and of what is gone, match nothing.
+  -- Keys of other accounts, and of deleted entries, match nothing.
   select
     coalesce(jsonb_agg(w), '[]'),
     coalesce(bool_or(w ->> 'kind' = 'password'), false),
@@ -311,7 +312,7 @@ begin
   perform private.end_app_of_account(subject_id, a.id)
   from private.apps a
   where a.name in (select w ->> 'id' from jsonb_array_elements(removed) as w where w ->> 'kind' = 'app');
-  -- Triggers record the identities, passkeys and authenticators that went.
+  -- Triggers record the removed identities, passkeys and authenticators.
   perform private.add_account_event(
     subject_id, 'app_disconnected', session_id => actor_session_id, details => jsonb_build_object('app', w -> 'name')
   )
@@ -324,7 +325,7 @@ begin
     perform private.add_account_event(subject_id, 'session_revoked', session_id => actor_session_id);
   end if;
 
-  -- As of the moment of the list that the owner saw: what was added since then is new the next time, too.
+  -- As of when the owner saw the list: later additions will still be new next time.
   insert into private.access_confirmations as c (user_id, confirmed_at, confirmed_by_mail_at)
   select subject_id, l.seen_at, case when private.began_by_mail(subject_id, actor_session_id) then l.seen_at end
   from (select least((removals ->> 'listedAt')::timestamptz, now()) as seen_at) l
@@ -337,12 +338,13 @@ begin
 end
 $$;
 comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
-  'Removes what the owner chose from the list of private.account_access, signs out what depends on it, and confirms the '
-  'rest, in one transaction. removals: { listedAt, listed: [key], remove: [key], sessions: [key] }, listedAt, listed and '
-  'sessions (all that the list had) as the owner saw them; other_sessions in remove removes the sessions of that moment '
-  'that the list did not have. Answers { outcome: confirmed, removed: [way], endedSessions: [{ id, device, userAgent }] }, or an outcome that '
-  'changed nothing: last_method where no usable way to sign in would be left, last_of_required where the account must have an '
-  'authenticator, insufficient_aal where the session has yet to prove one, not_found. The session that asks stays.';
+  'Removes what the owner chose from the list of private.account_access, signs out what depends on it, and confirms '
+  'the rest, in one transaction. removals: { listedAt, listed: [key], remove: [key], sessions: [key] }, where '
+  'listedAt, listed and sessions (all in the list) are as the owner saw them; other_sessions in remove removes the '
+  'sessions of that time that the list left out. Returns { outcome: confirmed, removed: [way], endedSessions: [{ id, '
+  'device, userAgent }] }, or an outcome that changed nothing: last_method if no usable way to sign in would remain, '
+  'last_of_required if the account must have an authenticator, insufficient_aal if the session has yet to prove one, '
+  'not_found. The calling session stays.';
 
 create or replace function private.may_change_access(subject_id uuid, actor_session_id uuid) returns boolean
   language sql
@@ -350,7 +352,7 @@ create or replace function private.may_change_access(subject_id uuid, actor_sess
   security invoker
   set search_path = ''
 as $$
-  -- Supabase Auth's own rule: an account's authenticator has to be proved in the session.
+  -- Supabase Auth has the same rule: an account's authenticator must be proved in the session.
   select not exists (select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified')
     or exists (
       select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id and s.aal = 'aal2'
@@ -358,7 +360,8 @@ as $$
     or private.may_review_authenticators(subject_id, actor_session_id)
 $$;
 comment on function private.may_change_access(uuid, uuid) is
-  'Whether a session has proved enough to remove ways into its account. For definers; not granted to a role.';
+  'Returns whether a session has proved enough to remove ways to open its account. For definers; not granted to a '
+  'role.';
 
 -- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.may_review_authenticators(subject_id uuid, actor_session_id uuid) returns boolean
@@ -381,9 +384,10 @@ as $$
   ) and private.began_by_mail(subject_id, actor_session_id)
 $$;
 comment on function private.may_review_authenticators(uuid, uuid) is
-  'Whether a session may decide about authenticators that it cannot prove: all of the account''s are unconfirmed '
-  'additions, none is required, and the session began with a password reset or recovery in the last ten minutes. Without '
-  'this, somebody who knew the password could lock the owner out by enrolling an authenticator of their own.';
+  'Returns whether a session may decide about authenticators that it can''t prove: all of the account''s are '
+  'unconfirmed additions, none is required, and the session began with a password reset or recovery in the last ten '
+  'minutes. Without this, an attacker who knew the password could lock the owner out by enrolling their own '
+  'authenticator.';
 
 create or replace function private.began_by_mail(subject_id uuid, actor_session_id uuid) returns boolean
   language sql
@@ -401,7 +405,7 @@ as $$
   )
 $$;
 comment on function private.began_by_mail(uuid, uuid) is
-  'Whether a session began with a password reset or recovery, so that it is of somebody who reads the account''s mail. '
+  'Returns whether a session began with a password reset or recovery, which proves access to the account''s mailbox. '
   'For definers; not granted to a role.';
 
 create or replace function private.end_dependent_sessions(subject_id uuid, kept_session_id uuid, removed jsonb)
@@ -415,8 +419,8 @@ declare
   ended jsonb;
   others_left boolean;
 begin
-  -- Supabase Auth does not record with which passkey, or with which account at a provider, a session signed in: all
-  -- sessions of that method are signed out.
+  -- Supabase Auth does not record which passkey or provider account a session signed in with, so all sessions of that
+  -- method are signed out.
   select coalesce(jsonb_agg(jsonb_build_object(
     'id', s.id, 'device', e.device, 'userAgent', s.user_agent
   )), '[]')
@@ -431,7 +435,7 @@ begin
       where case w ->> 'kind'
         when 'session' then w ->> 'id' = s.id::text
         when 'authenticator' then w ->> 'id' = s.factor_id::text
-        -- Our pages record the provider; a sign-in without them is recorded as oauth.
+        -- Our pages record the provider; other sign-ins are recorded as oauth.
         when 'identity' then private.session_used_method(s.id, 'oauth')
           and coalesce(e.method not like 'oauth:%' or e.method = 'oauth:' || (w ->> 'provider'), true)
         when 'passkey' then private.session_used_method(s.id, 'passkey')
@@ -444,8 +448,8 @@ begin
 end
 $$;
 comment on function private.end_dependent_sessions(uuid, uuid, jsonb) is
-  'Ends the sessions among the removed ways of private.account_access, and those that signed in with one of them: '
-  '[{ id, device, userAgent }]. For definers; not granted to a role.';
+  'Ends the sessions among the removed ways of private.account_access, and those that signed in with one of them. '
+  'Returns [{ id, device, userAgent }]. For definers; not granted to a role.';
 
 create or replace function private.session_used_method(target_id uuid, method text) returns boolean
   language sql
@@ -460,4 +464,4 @@ as $$
   )
 $$;
 comment on function private.session_used_method(uuid, text) is
-  'Whether a session signed in by a method of Supabase Auth. For definers; not granted to a role.';
+  'Returns whether a session signed in by a method of Supabase Auth. For definers; not granted to a role.';

@@ -1,5 +1,5 @@
--- Changes of an account at the identity backend, made by our pages, a phone, the admin API or SQL. The
--- triggers of auth-schema.sql call these functions, which write the event and queue the mail to the owner.
+-- Account changes at the identity backend, made by our pages, a phone, the admin API or SQL. The triggers of
+-- auth-schema.sql call these functions, which write the event and queue the email to the owner.
 --
 -- A trigger must not break the backend: functions that record turn their own errors into warnings. Only
 -- private.guard_addition and private.guard_email raise, to refuse.
@@ -19,7 +19,7 @@ as $$
   )
 $$;
 comment on function private.is_told_by_mail(text) is
-  'Whether the owner gets a mail about events of this kind. A sign-in sends one only from a new place.';
+  'Returns whether the owner is emailed about events of this kind. A sign-in is emailed only from a new location.';
 
 create or replace function private.queue_event_mail(event public.security_events, recipient text) returns void
   language sql
@@ -28,12 +28,12 @@ create or replace function private.queue_event_mail(event public.security_events
   set search_path = ''
 as $$
   insert into private.outgoing_mails (recipient, event_id, next_attempt_at)
-  -- Our server describes the changes that it makes within this time.
+  -- Our server describes its own changes within this time.
   select queue_event_mail.recipient, (event).id, now() + interval '15 seconds'
   where char_length(queue_event_mail.recipient) between 3 and 320
 $$;
 comment on function private.queue_event_mail(public.security_events, text) is
-  'Queues the mail that tells an account''s owner about an event. Does nothing without an address.';
+  'Queues the email to an account''s owner about an event. Does nothing without an address.';
 
 create or replace function private.add_account_event(
   subject_id uuid,
@@ -65,8 +65,8 @@ begin
 end
 $$;
 comment on function private.add_account_event(uuid, text, uuid, uuid, jsonb) is
-  'Adds an event to an account''s activity, queues the mail about it, and returns its id; null without such an account. '
-  'For definers that change an account, in their transaction.';
+  'Adds an event to an account''s activity, queues the email about it, and returns its id; null if the account '
+  'doesn''t exist. For definers that change an account, in their transaction.';
 
 create or replace function private.is_new_place(event public.security_events) returns boolean
   language sql
@@ -76,7 +76,7 @@ create or replace function private.is_new_place(event public.security_events) re
 as $$
   select count(*) > 0 and not coalesce(bool_or(
     private.truncate_address(s.ip) is not distinct from private.truncate_address((event).ip)
-    -- Without version numbers, so that an update is not a new place.
+    -- Without version numbers, so that an update is not a new location.
     and regexp_replace(coalesce(s.user_agent, ''), '[0-9._]+', '', 'g')
       = regexp_replace(coalesce((event).user_agent, ''), '[0-9._]+', '', 'g')
   ), false)
@@ -84,9 +84,10 @@ as $$
   where s.user_id = (event).user_id and s.kind = 'sign_in' and s.id <> (event).id
 $$;
 comment on function private.is_new_place(public.security_events) is
-  'Whether no other sign-in of the account came from this network with this program. False for the first sign-in.';
+  'Returns whether no other sign-in of the account came from this network with this program. False for the first '
+  'sign-in.';
 
--- Sign-ins. The backend adds a session and then the method that it was proven by; a later method is a second factor.
+-- Sign-ins. The backend adds a session and then the method that proved it; a later method is a second factor.
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_sign_in() returns trigger
@@ -130,7 +131,7 @@ exception when others then
 end
 $$;
 comment on function private.record_sign_in() is
-  'Records a new session as a sign-in, and queues a mail where it comes from a new place.';
+  'Records a new session as a sign-in, and queues an email if it comes from a new location.';
 
 -- Sign-outs.
 
@@ -150,8 +151,8 @@ as $$
   end
 $$;
 comment on function private.sign_out_scope(text) is
-  'The scope of a sign-out, by the statement that Supabase Auth ends sessions with; null for every other statement, such '
-  'as those that clean up or end sessions below a level of assurance.';
+  'Returns the scope of a sign-out from the statement with which Supabase Auth ends sessions; null for every other '
+  'statement, such as those that clean up or end sessions below a level of assurance.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_sign_outs() returns trigger
@@ -171,7 +172,7 @@ begin
   for account in
     select e.user_id, (array_agg(e.id))[1] as session_id
     from ended e
-    -- The change that ended the sessions, such as a new password, is an event already.
+    -- The change that ended the sessions, such as a new password, already has an event.
     where not exists (
       select from public.security_events s
       where s.user_id = e.user_id and s.created_at = now() and s.kind <> 'sign_in'
@@ -194,7 +195,7 @@ exception when others then
 end
 $$;
 comment on function private.record_sign_outs() is
-  'Records sign-outs at the backend, one event for each account and statement.';
+  'Records sign-outs at the backend, one event per account and statement.';
 
 -- Definer: sessions are Supabase Auth's, which the service role cannot write.
 create or replace function private.discard_session(subject_id uuid, target_id uuid) returns boolean
@@ -211,8 +212,8 @@ begin
 end
 $$;
 comment on function private.discard_session(uuid, uuid) is
-  'Ends a session that our server made and never handed out, such as one that checks a password, and takes its sign-in out '
-  'of the activity. True if the session was there.';
+  'Ends a session that our server created but did not issue, such as one that checks a password, and removes its '
+  'sign-in from the activity. Returns true if the session existed.';
 
 -- The account itself.
 
@@ -226,7 +227,7 @@ as $$
 declare
   event_id uuid;
 begin
-  -- Before its address is confirmed an account has no owner yet. A deleted account has none any more.
+  -- Before its address is confirmed, an account has no owner; a deleted account has none any more.
   if new.deleted_at is not null or old.email_confirmed_at is null and old.last_sign_in_at is null then
     return null;
   end if;
@@ -263,11 +264,11 @@ exception when others then
 end
 $$;
 comment on function private.record_account_change() is
-  'Records a new password, a change of email, a ban and its end. A change of email is mailed to both addresses.';
+  'Records a new password, a change of email, a ban and its end. A change of email is sent to both addresses.';
 
--- Additions. A trigger knows the account, and not how the session at the backend was proven. So an account with a
--- verified factor accepts only additions that our server announced after step-up; on other accounts they are marked
--- unconfirmed until the owner keeps them.
+-- Additions. A trigger knows the account, but not how the session at the backend was proven. So an account with a
+-- verified factor accepts only additions that our server announced after step-up; on other accounts, unannounced ones
+-- are marked unconfirmed until the owner keeps them.
 
 create or replace function private.announce_addition(subject_id uuid, target text) returns void
   language sql
@@ -298,7 +299,7 @@ as $$
   )
   select exists (select from announced)
 $$;
-comment on function private.is_announced(uuid, text) is 'Takes an announcement: true once.';
+comment on function private.is_announced(uuid, text) is 'Consumes an announcement. Returns true once.';
 
 create or replace function private.guard_addition(subject_id uuid, except_factor uuid default null) returns void
   language plpgsql
@@ -346,7 +347,7 @@ exception when others then
 end
 $$;
 comment on function private.record_addition(uuid, text, uuid, boolean, jsonb) is
-  'Records an identity, passkey or authenticator that was added, and marks it where our server did not announce it.';
+  'Records an added identity, passkey or authenticator, and marks it if our server did not announce it.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_authenticator_added() returns trigger
@@ -367,7 +368,7 @@ begin
   return null;
 end
 $$;
-comment on function private.record_authenticator_added() is 'Guards and records a factor that was verified.';
+comment on function private.record_authenticator_added() is 'Guards and records a newly verified factor.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_passkey_added() returns trigger
@@ -388,7 +389,7 @@ begin
   return null;
 end
 $$;
-comment on function private.record_passkey_added() is 'Guards and records a passkey that was registered.';
+comment on function private.record_passkey_added() is 'Guards and records a newly registered passkey.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_unconfirmed_identity() returns trigger
@@ -408,11 +409,11 @@ begin
   into account
   from auth.users u
   where u.id = new.user_id;
-  -- Linking needs a sign-in. An account without one is being created, or waits for its owner.
+  -- Linking requires a sign-in. An account without one is being created, or has no owner yet.
   if account.last_sign_in_at is null then
     return null;
   end if;
-  -- The rule by which the backend itself links at a sign-in.
+  -- The backend applies the same rule when it links at a sign-in.
   is_own_address := new.identity_data -> 'email_verified' = 'true'::jsonb and (
     (account.email_confirmed_at is not null and account.email = new.email)
     or exists (
@@ -444,8 +445,8 @@ begin
 end
 $$;
 comment on function private.record_unconfirmed_identity() is
-  'Guards and records an identity that joined an account in use. One with the account''s own verified address was linked '
-  'by the backend at a sign-in, and is confirmed.';
+  'Guards and records an identity that was added to an account in use. One with the account''s own verified address '
+  'was linked by the backend at a sign-in, and is confirmed.';
 
 create or replace function private.is_unconfirmed_identity(of_id uuid) returns boolean
   language sql
@@ -457,7 +458,7 @@ as $$
     or exists (select from private.unconfirmed_additions a where a.target_id = of_id)
 $$;
 comment on function private.is_unconfirmed_identity(uuid) is
-  'Whether an identity waits for its account: for the end of our own link, or for the owner after a direct one.';
+  'Returns whether an identity is unconfirmed: until our own link completes, or until the owner keeps a direct one.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.guard_email() returns trigger
@@ -480,7 +481,7 @@ begin
     where i.user_id = new.id
       and i.email = lower(new.email)
       and (
-        -- An address that both mailboxes or an administrator agreed to is the email identity's first.
+        -- An address that both mailboxes or an administrator confirmed is set on the email identity first.
         i.provider = 'email'
         or (i.identity_data -> 'email_verified' = 'true'::jsonb and not private.is_unconfirmed_identity(i.id))
       )
@@ -492,9 +493,9 @@ begin
 end
 $$;
 comment on function private.guard_email() is
-  'Refuses a change of an account''s email to the address of an unconfirmed identity, or to none where that has none: '
-  'mails that reset the password would no longer reach the owner. Also refuses an address that no provider has verified: '
-  'it may be somebody else''s, who would confirm it later.';
+  'Refuses to change an account''s email to the address of an unconfirmed identity, or to null if that has none: '
+  'password-reset emails would no longer reach the owner. Also refuses an address that no provider has verified: it '
+  'may be another person''s, who could confirm it later.';
 
 -- Removals.
 
@@ -511,7 +512,7 @@ declare
     and exists (select from private.unconfirmed_identities n where n.identity_id = old.id);
 begin
   delete from private.unconfirmed_additions a where a.target_id = old.id;
-  -- A cascade runs inside a trigger; an account without a confirmed address is cleaned up, and has no owner yet.
+  -- A cascade runs inside a trigger; an account without a confirmed address is being cleaned up, and has no owner yet.
   if pg_trigger_depth() > 1 or is_pending or not exists (
     select from auth.users u
     where u.id = old.user_id and (u.email_confirmed_at < now() or u.last_sign_in_at is not null)
@@ -519,7 +520,7 @@ begin
     return old;
   end if;
   if tg_table_name = 'mfa_factors' then
-    -- A recovery removes all of them, and is an event of its own.
+    -- A recovery removes all of them, and has its own event.
     if removed ->> 'status' = 'verified' and not exists (
       select from auth.users u
       where u.id = old.user_id and private.required_mfa_state(u.raw_app_meta_data) = 'recovery_in_progress'
@@ -535,7 +536,7 @@ begin
       details => jsonb_strip_nulls(jsonb_build_object('passkey', left(removed ->> 'friendly_name', 120)))
     );
   elsif removed ->> 'provider' not in ('email', 'phone')
-    -- What the refused sign-in added is taken back with its event.
+    -- What a refused sign-in added is removed together with its event.
     and current_setting('gatehouse.takes_back', true) is distinct from 'on' then
     perform private.add_account_event(
       old.user_id, 'identity_unlinked', old.id,
@@ -549,7 +550,7 @@ exception when others then
 end
 $$;
 comment on function private.record_removal() is
-  'Records that an authenticator, a passkey or an identity was removed from an account in use.';
+  'Records the removal of an authenticator, a passkey or an identity from an account in use.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_passkey_renamed() returns trigger

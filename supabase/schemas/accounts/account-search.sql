@@ -1,6 +1,6 @@
--- The console's copy of emails and names, which has indexes that auth.users cannot have.
+-- The console's copy of emails and names, with indexes that auth.users can't have.
 
--- Definer: neither the identity backend nor people hold a grant on the copy.
+-- Definer: neither the identity backend nor people have a grant on the copy.
 create or replace function private.index_account() returns trigger
   language plpgsql
   volatile
@@ -17,8 +17,8 @@ begin
   return null;
 end
 $$;
-comment on function private.index_account() is 'Keeps an account''s row of private.account_search.';
+comment on function private.index_account() is 'Maintains an account''s row in private.account_search.';
 
 create or replace trigger index_account after insert or update of display_name on public.profiles
   for each row execute function private.index_account();
-comment on trigger index_account on public.profiles is 'The console finds accounts by a part of the name.';
+comment on trigger index_account on public.profiles is 'Lets the console find accounts by part of the name.';

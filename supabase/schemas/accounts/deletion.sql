@@ -1,7 +1,7 @@
--- Deleting an account, unless a workspace would be left without an owner.
+-- Deletes an account, unless a workspace would be left without an owner.
 
--- Definer: the service role may not delete from the identity backend's tables, and the check and the deletion must be
--- one transaction, which the backend's own API cannot give.
+-- Definer: the service role may not delete from the identity backend's tables. The check and the deletion must share
+-- one transaction, which the backend's own API can't offer.
 create or replace function private.delete_account(subject_id uuid, request_id text) returns jsonb
   language plpgsql
   volatile
@@ -11,18 +11,18 @@ as $$
 declare
   blockers jsonb;
 begin
-  -- As the deletion itself will, by private.serialize_account_deletions: before any row.
+  -- The deletion itself takes this lock in private.serialize_account_deletions, before any row.
   perform pg_advisory_xact_lock(hashtextextended('end of an account', 0));
-  -- The account before all that hangs on it, as whoever changes its sessions, or what apps hold of it.
+  -- Locks the account before its dependent rows, like changes to its sessions or app credentials.
   perform from auth.users u where u.id = subject_id for update;
-  -- Memberships and invitations before their workspaces, as who leaves, is given another role or accepts has them locked.
+  -- Locks memberships and invitations before their workspaces, like leaving, changing a role and accepting.
   perform from public.workspace_members m where m.user_id = subject_id order by m.workspace_id for update;
   perform
   from public.workspace_invitations i
   where subject_id in (i.invited_by, i.accepted_by)
   order by i.id
   for update;
-  -- Nobody joins or leaves these workspaces between the question and the deletion.
+  -- Prevents joining and leaving these workspaces between the check and the deletion.
   perform
   from public.workspaces w
   where w.id in (select m.workspace_id from public.workspace_members m where m.user_id = subject_id)
@@ -45,8 +45,8 @@ begin
 end
 $$;
 comment on function private.delete_account(uuid, text) is
-  'Ends an account with everything that hangs on it, unless a workspace would be left without an owner: '
-  '{ deleted, blockers: [{ workspaceId, name, members }] }. Runs, ledger, costs and invoices stay, by its id alone.';
+  'Deletes an account with its dependent rows, unless a workspace would be left without an owner: { deleted, blockers:'
+  ' [{ workspaceId, name, members }] }. Runs, ledger, costs and invoices stay, with only the account''s id.';
 
 create or replace function private.list_account_deletion_blockers(subject_id uuid)
   returns table (workspace_id uuid, name text, members integer)
@@ -73,4 +73,5 @@ as $$
   order by w.name, w.id
 $$;
 comment on function private.list_account_deletion_blockers(uuid) is
-  'Workspaces that others are in and that this account alone owns: each needs another owner before the account may go.';
+  'Returns the workspaces with other members that this account alone owns. Each needs another owner before the account'
+  ' may be deleted.';

@@ -1,6 +1,6 @@
--- A change of email address that waits for confirmation. Supabase Auth stores it, but has no call to read it.
+-- A pending email change. Supabase Auth stores it, but has no call to read it.
 
--- Definer: accounts are the identity backend's, which the service role cannot read.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.pending_email_change(subject_id uuid) returns jsonb
   language sql
   stable
@@ -20,7 +20,7 @@ as $$
   from auth.users u
   where u.id = subject_id
     and coalesce(u.email_change, '') <> ''
-    -- Another password voids the links, and leaves the rest.
+    -- A new password voids the links, but leaves the rest.
     and exists (
       select from auth.one_time_tokens t
       where t.user_id = u.id
@@ -28,8 +28,8 @@ as $$
     )
 $$;
 comment on function private.pending_email_change(uuid) is
-  'The change of address that an account waits for: { email, newEmail, sentAt, agreed }, or null. agreed is the mailbox '
-  'that has confirmed already: current, new, or null.';
+  'Returns an account''s pending email change: { email, newEmail, sentAt, agreed }, or null. agreed is the mailbox '
+  'that has already confirmed: current, new, or null.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.email_change_of_link(token_hash text) returns jsonb
@@ -47,5 +47,5 @@ as $$
     and t.token_type::text in ('email_change_token_current', 'email_change_token_new')
 $$;
 comment on function private.email_change_of_link(text) is
-  'The change that a link from a mail confirms, with the account''s userId and the mailbox that the link was sent to; '
-  'null where the link is used, replaced or none of ours. The link was mailed to one of the two addresses.';
+  'Returns the change that a mailed link confirms, with the account''s userId and the mailbox that the link was sent '
+  'to; null if the link is used, replaced or unknown. The link was sent to one of the two addresses.';

@@ -1,6 +1,6 @@
 -- The export of an account: everything stored about a person, without secrets.
 
--- Definer: no role may call its parts.
+-- Definer: no role may call the functions it is composed of.
 create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
   language sql
   stable
@@ -95,7 +95,7 @@ as $$
   where wanted
 $$;
 comment on function private.export_whole_part(uuid, text, boolean) is
-  'Returns all records of a part of an export; [] unless wanted. For definers; not granted to any role.';
+  'Returns all records of a part of an export; [] unless requested. For definers; not granted to any role.';
 
 -- Definer: reads the identity backend's tables, which the service role may not.
 create or replace function private.export_account_part(
@@ -302,7 +302,7 @@ as $$
   left join ai.workspace_policies p on p.workspace_id = r.workspace_id
   where r.actor_id = subject_id
     and r.credential_source <> 'key'
-    -- Prunes partitions, which the comparison of rows does not.
+    -- Prunes partitions, which a row comparison does not.
     and r.created_at <= coalesce((before ->> 'createdAt')::timestamptz, 'infinity')
     and (r.created_at, r.id) < (
       coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
@@ -312,5 +312,5 @@ as $$
   limit page_size
 $$;
 comment on function private.export_account_runs(uuid, jsonb, integer) is
-  'The AI runs that a person made themselves, newest first, without prompts and answers. costUsd is null where the '
-  'workspace''s policy hides what providers charge. before is the last row of the page before.';
+  'Returns the AI runs that a person made themselves, newest first, without prompts and answers. costUsd is null if '
+  'the workspace''s policy hides provider cost. before is the last row of the previous page.';

@@ -1,5 +1,5 @@
--- Anybody can sign up with anybody's email. When its owner first confirms it, the account starts over: nothing that was
--- set or added before stays.
+-- Anyone can sign up with anyone's email. When the email's owner first confirms it, the account starts over: everything
+-- that was set or added before is removed.
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.clear_unproven_metadata() returns trigger
@@ -12,7 +12,7 @@ begin
   if old.email_confirmed_at is null and new.email_confirmed_at is not null and private.may_be_unproven(new) then
     perform set_config('gatehouse.first_confirmation', new.id::text, true);
   end if;
-  -- Auth writes the metadata that it read before, in later statements of the transaction too.
+  -- Auth writes the metadata that it read earlier, also in later statements of the transaction.
   if current_setting('gatehouse.first_confirmation', true) = new.id::text then
     new.raw_user_meta_data := private.proven_metadata(new);
   end if;
@@ -29,7 +29,7 @@ create or replace function private.may_be_unproven(account auth.users) returns b
   set search_path = ''
 as $$
   select coalesce(account.email, '') <> ''
-    -- Created and confirmed at once, by an administrator or by a provider that has verified the email.
+    -- Created and confirmed in one transaction, by an administrator or by a provider that has verified the email.
     and not exists (select from public.profiles p where p.id = account.id and p.created_at = now())
     -- Created by an administrator's invitation. Auth reads its clock twice in that call.
     and (account.invited_at < account.created_at + interval '500 milliseconds') is not true
@@ -40,7 +40,7 @@ as $$
     )
 $$;
 comment on function private.may_be_unproven(auth.users) is
-  'Whether somebody other than the owner of its email may have made an account that was not confirmed yet.';
+  'Returns whether a person other than the email''s owner may have created an unconfirmed account.';
 
 create or replace function private.is_proven_identity(identity auth.identities, account auth.users) returns boolean
   language sql
@@ -53,7 +53,7 @@ as $$
     and lower(identity.identity_data ->> 'email') = lower(account.email)
 $$;
 comment on function private.is_proven_identity(auth.identities, auth.users) is
-  'Whether a provider has verified that the identity has the account''s email.';
+  'Returns whether a provider has verified that the identity has the account''s email.';
 
 create or replace function private.proven_metadata(account auth.users) returns jsonb
   language sql
@@ -73,7 +73,8 @@ as $$
   ) || private.own_claims(account.raw_user_meta_data)
 $$;
 comment on function private.proven_metadata(auth.users) is
-  'Metadata of an account that was just confirmed: what a provider that verified the email says, and Auth''s own members.';
+  'Returns the metadata of a newly confirmed account: what a provider that verified the email reports, and Auth''s own'
+  ' members.';
 
 create or replace function private.own_claims(data jsonb) returns jsonb
   language sql
@@ -86,7 +87,7 @@ as $$
   where m.key in ('sub', 'email', 'email_verified', 'phone_verified')
 $$;
 comment on function private.own_claims(jsonb) is
-  'The members that Supabase Auth itself writes into metadata and into email identities.';
+  'Returns the members that Supabase Auth itself writes into metadata and into email identities.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.keep_own_claims() returns trigger
@@ -101,7 +102,7 @@ begin
 end
 $$;
 comment on function private.keep_own_claims() is
-  'Leaves out of an email identity what the sign-up sent as metadata: it would outlive the first confirmation.';
+  'Removes the sign-up''s metadata from an email identity, where it would survive the first confirmation.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.start_over() returns trigger
@@ -131,7 +132,7 @@ begin
   delete from private.mfa_recovery_codes c where c.user_id = new.id;
   delete from private.account_vault_entries v where v.user_id = new.id;
   perform private.cancel_email_change(new.id);
-  -- A new account's password may be its owner's. One that has signed in was somebody else's.
+  -- A new account's password may be its owner's. After a sign-in, the password was another person's.
   if old.last_sign_in_at is not null then
     perform private.remove_password(new.id);
   end if;
@@ -149,9 +150,9 @@ begin
 end
 $$;
 comment on function private.start_over() is
-  'Gives an account at the first confirmation of its email what a new account has, and removes what was added before: '
-  'profile, sessions, passkeys, authenticators, identities that prove nothing, a pending change of email, app sessions, '
-  'workspaces and keys; also the password if it was used.';
+  'Resets an account at the first confirmation of its email to what a new account has, and removes what was added '
+  'before: profile, sessions, passkeys, authenticators, identities that prove nothing, a pending email change, app '
+  'sessions, workspaces and keys; also the password if it was used.';
 
 create or replace function private.replace_workspaces(subject_id uuid) returns void
   language plpgsql
@@ -162,7 +163,7 @@ as $$
 declare
   left_behind uuid[];
 begin
-  -- A workspace that is as it was made can stay.
+  -- An unused workspace can stay.
   if not exists (select from public.security_events e where e.user_id = subject_id)
     and not exists (select from ai.keys k where k.created_by = subject_id)
     and not exists (select from public.workspace_invitations i where i.invited_by = subject_id)
@@ -203,5 +204,6 @@ begin
 end
 $$;
 comment on function private.replace_workspaces(uuid) is
-  'Closes the workspaces that an account alone owns, takes it out of the others, revokes the keys that it made, and gives it '
-  'a new personal workspace; does nothing while its only workspace is as it was made. For definers; not granted to a role.';
+  'Closes the workspaces that an account alone owns, removes it from the others, revokes the keys it created, and '
+  'creates a new personal workspace; does nothing if its only workspace is unused. For definers; not granted to a '
+  'role.';

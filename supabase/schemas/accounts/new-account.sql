@@ -1,6 +1,6 @@
--- A new account starts with a profile and a personal workspace.
+-- A new account gets a profile and a personal workspace.
 
--- Definer: the identity backend inserts users, and holds no grant on profiles or workspaces.
+-- Definer: the identity backend inserts users, but has no grant on profiles or workspaces.
 create or replace function private.create_profile_and_workspace() returns trigger
   language plpgsql
   volatile
@@ -20,7 +20,7 @@ begin
 end
 $$;
 comment on function private.create_profile_and_workspace() is
-  'Profile and personal free workspace, made with the user and undone with it when the sign-up fails.';
+  'Creates a profile and a personal free workspace together with the user; a failed sign-up rolls them back.';
 
 create or replace function private.personal_workspace_name(display_name text) returns text
   language sql
@@ -31,7 +31,7 @@ as $$
   select left(display_name, 60) || '''s workspace'
 $$;
 comment on function private.personal_workspace_name(text) is
-  'What a personal workspace is called until its owner renames it. For definers; not granted to a role.';
+  'Returns the name of a personal workspace until its owner renames it. For definers; not granted to a role.';
 
 create or replace function private.default_display_name(metadata jsonb, email text) returns text
   language sql
@@ -56,4 +56,5 @@ as $$
   limit 1
 $$;
 comment on function private.default_display_name(jsonb, text) is
-  'A name to show for someone who has chosen none yet. What users send of themselves is text, never trusted further.';
+  'Returns a name to display for a person who has not chosen one. What users send about themselves is treated as plain'
+  ' text.';

@@ -1,4 +1,4 @@
--- Mails that wait to be sent. Each attempt belongs to one caller.
+-- Queued emails. Each attempt belongs to one caller.
 
 create or replace function private.claim_due_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, event jsonb, attempts smallint)
@@ -11,9 +11,9 @@ as $$
     delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
   ), claimed as (
     update private.outgoing_mails m
-    -- 4 minutes, 16, 64, 256, then twice a day: the last attempt comes after some three days.
+    -- After 4 minutes, 16, 64 and 256, then twice a day: the last attempt is about three days later.
     set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
-    -- An array is read once. A join could run the limited query more often than that.
+    -- An array is read once. A join could run the limited query more than once.
     where m.id = any (array(
       select due.id
       from private.outgoing_mails due
@@ -22,9 +22,9 @@ as $$
         from private.outgoing_mails w
         where w.next_attempt_at <= now() and w.attempts < 12 and w.created_at >= now() - interval '7 days'
       ) waiting on waiting.id = due.id
-      -- Again, since another caller may have taken it in between.
+      -- Checked again, since another caller may have claimed it in between.
       where due.next_attempt_at <= now()
-      -- In turns, so that many mails to one recipient do not delay the mails of others.
+      -- Alternates between recipients, so that many emails to one don't delay the others.
       order by waiting.turn, due.next_attempt_at
       limit max_mails
       for update of due skip locked
@@ -47,10 +47,10 @@ as $$
   left join public.security_events e on e.id = c.event_id
 $$;
 comment on function private.claim_due_mails(integer) is
-  'Takes mails whose next attempt is due, each for one caller: with their text, or the event to write it from. After '
-  'twelve attempts a mail is left as a record, for a week.';
+  'Claims emails whose next attempt is due, each for one caller: with their text, or the event to write it from. After'
+  ' twelve attempts an email is kept as a record for a week.';
 
--- Unused since 0.2.0. Servers of release 0.1.0 know mails with a text alone.
+-- Unused since 0.2.0. Servers of release 0.1.0 only support emails with a text.
 create or replace function private.claim_outgoing_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, attempts smallint)
   language sql
@@ -62,7 +62,7 @@ as $$
     delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
   )
   update private.outgoing_mails m
-  -- 4 minutes, 16, 64, 256, then twice a day: the last attempt comes after some three days.
+  -- After 4 minutes, 16, 64 and 256, then twice a day: the last attempt is about three days later.
   set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
   where m.id = any (array(
     select due.id
@@ -75,4 +75,5 @@ as $$
   returning m.id, m.recipient, m.subject, m.body, m.attempts
 $$;
 comment on function private.claim_outgoing_mails(integer) is
-  'Takes mails whose next attempt is due, each for one caller. After twelve attempts a mail is left as a record, for a week.';
+  'Claims emails whose next attempt is due, each for one caller. After twelve attempts an email is kept as a record '
+  'for a week.';

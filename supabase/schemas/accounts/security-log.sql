@@ -1,4 +1,4 @@
--- The activity of an account, as our server adds to it.
+-- An account's activity, as our server records it.
 
 -- Definer: the owner's address is in the identity backend's table, which the service role cannot read.
 create or replace function private.record_security_event(event jsonb) returns jsonb
@@ -18,7 +18,7 @@ begin
     return null;
   end if;
 
-  -- A trigger may have recorded the change already: then the event learns where our server was asked for it.
+  -- A trigger may have recorded the change already; then this adds where our server received the request.
   update public.security_events s
   set kind = event ->> 'kind',
       method = coalesce(event ->> 'method', s.method),
@@ -36,7 +36,7 @@ begin
       and e.device is null
       and case event ->> 'kind'
         when 'sign_in' then e.kind = 'sign_in' and e.session_id = session
-        -- The backend sees a recovery as a sign-in.
+        -- The backend records a recovery as a sign-in.
         when 'account_recovered' then e.kind = 'sign_in' and e.session_id = session
         when 'sign_out' then e.kind = 'sign_out' and e.session_id = session
         else e.kind = event ->> 'kind'
@@ -64,7 +64,7 @@ begin
 
   if recorded.kind = 'sign_in' and (
     not private.is_new_place(recorded)
-    -- The mail about the recovery says it.
+    -- The email about the recovery covers it.
     or exists (
       select from public.security_events r where r.session_id = recorded.session_id and r.kind = 'account_recovered'
     )
@@ -75,29 +75,30 @@ begin
     perform private.queue_event_mail(recorded, owner_email);
   end if;
 
-  -- The event is complete: its mails can go out.
+  -- The event is complete, so its emails can be sent.
   update private.outgoing_mails m set next_attempt_at = now() where m.event_id = recorded.id and m.attempts = 1;
 
   return jsonb_build_object(
     'id', recorded.id,
     'createdAt', recorded.created_at,
-    -- Servers of release 0.1.0 send a mail of their own to this address.
+    -- Servers of release 0.1.0 send their own email to this address.
     'email', null,
     'newPlace', false
   );
 end
 $$;
 comment on function private.record_security_event(jsonb) is
-  'Adds to an account''s activity, or describes what a trigger added: { userId, kind, method, sessionId, ip, userAgent, '
-  'device, place, details } → { id, createdAt }, or null without such an account. The mails about it become due.';
+  'Adds to an account''s activity, or describes what a trigger added: { userId, kind, method, sessionId, ip, '
+  'userAgent, device, place, details } → { id, createdAt }, or null if the account doesn''t exist. The emails about it'
+  ' become due.';
 
 create or replace function private.truncate_address(address inet) returns inet
   language sql
   immutable
   security invoker
 as $$
-  -- A home or a phone changes the last half of its IPv6 address as it likes.
+  -- A home or a phone changes the last half of its IPv6 address freely.
   select case when family(address) = 6 then network(set_masklen(address, 64))::inet else address end
 $$;
 comment on function private.truncate_address(inet) is
-  'What stays of an address that one place keeps: IPv4 whole, IPv6 its /64.';
+  'Returns the part of an address that identifies a location: all of an IPv4 address, the /64 of an IPv6 address.';

@@ -1,7 +1,7 @@
--- What an app session may read and change. Each function derives the user, app, scopes and MFA from the token's hash; none
--- takes an actor. Destructive changes need a full session.
+-- What an app session may read and change. Each function derives the user, app, scopes and MFA from the token's hash;
+-- none takes an actor. Destructive changes require a full session.
 
--- Definer: reads memberships for the credential's user alone.
+-- Definer: reads memberships of the credential's user only.
 create or replace function private.list_workspaces_by_app_session(
   token_hash bytea, after text[] default null, page_size integer default null
 ) returns jsonb
@@ -32,8 +32,8 @@ begin
 end
 $$;
 comment on function private.list_workspaces_by_app_session(bytea, text[], integer) is
-  'A page of the workspaces of the session''s user as public.list_workspaces has it, {workspaces: […]}, or {refused}; all '
-  'of them without page_size.';
+  'Returns a page of the workspaces of the session''s user as public.list_workspaces does, {workspaces: […]}, or '
+  '{refused}; without page_size, all of them.';
 
 -- Definer: as list_workspaces_by_app_session.
 create or replace function private.read_workspace_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb
@@ -59,7 +59,7 @@ begin
 end
 $$;
 comment on function private.read_workspace_by_app_session(bytea, uuid) is
-  '{workspace} that the session''s user belongs to, or {refused: … | not_found}.';
+  'Returns {workspace} if the session''s user is a member of it, or {refused: … | not_found}.';
 
 -- Definer: as list_workspaces_by_app_session.
 create or replace function private.can_rename_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb
@@ -78,7 +78,8 @@ begin
 end
 $$;
 comment on function private.can_rename_by_app_session(bytea, uuid) is
-  'Whether private.rename_workspace_by_app_session would be refused, before the name is known: {} or {refused}.';
+  'Returns whether private.rename_workspace_by_app_session would be refused, before the name is known: {} or '
+  '{refused}.';
 
 -- Definer: as list_workspaces_by_app_session.
 create or replace function private.rename_workspace_by_app_session(token_hash bytea, workspace_id uuid, name text) returns jsonb
@@ -93,7 +94,7 @@ begin
   if caller.refused is not null then
     return jsonb_build_object('refused', caller.refused);
   end if;
-  -- For the workspace's own log, which finds no token's user here.
+  -- For the workspace's own log, which can't see the token's user here.
   perform set_config('gatehouse.actor_id', caller.user_id::text, true);
   update public.workspaces w
   set name = rename_workspace_by_app_session.name
@@ -109,8 +110,8 @@ begin
 end
 $$;
 comment on function private.rename_workspace_by_app_session(bytea, uuid, text) is
-  '{workspace} under its new name, where the session''s user may manage its settings, or {refused: … | not_found | '
-  'forbidden}.';
+  'Returns {workspace} under its new name if the session''s user may manage its settings, or {refused: … | not_found |'
+  ' forbidden}.';
 
 create or replace function private.find_renaming_caller(token_hash bytea, workspace_id uuid) returns private.app_caller
   language plpgsql
@@ -135,8 +136,8 @@ begin
 end
 $$;
 comment on function private.find_renaming_caller(bytea, uuid) is
-  'As private.find_app_caller, for a change of the workspace''s name; refused may be not_found or forbidden, too. For '
-  'definers; granted to nobody.';
+  'Like private.find_app_caller, for renaming the workspace; refused may also be not_found or forbidden. For definers;'
+  ' not granted to any role.';
 
 create or replace function private.find_app_caller(token_hash bytea, needed_scope text) returns private.app_caller
   language plpgsql
@@ -175,8 +176,8 @@ begin
 end
 $$;
 comment on function private.find_app_caller(bytea, text) is
-  'The caller by the token of a central session or an OpenID client''s access token: refused is unauthenticated, '
-  'mfa_required, unavailable, insufficient_scope or null. For definers; granted to nobody.';
+  'Returns the caller for the token of a central session or an OpenID client''s access token: refused is '
+  'unauthenticated, mfa_required, unavailable, insufficient_scope or null. For definers; not granted to any role.';
 
 create or replace function private.user_workspaces(user_id uuid) returns table (id uuid, workspace jsonb)
   language sql
@@ -200,4 +201,5 @@ as $$
   where m.user_id = user_workspaces.user_id and w.deleted_at is null
 $$;
 comment on function private.user_workspaces(uuid) is
-  'For definers that have derived the user from a credential. Granted to nobody: it trusts the id it is given.';
+  'For definers that have derived the user from a credential. Not granted to any role, because it trusts the id it is '
+  'given.';

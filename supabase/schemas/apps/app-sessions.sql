@@ -1,7 +1,7 @@
--- App sessions: what a satellite holds instead of a Supabase Auth session. The web server signs each token; the row behind
--- it can be revoked. A handoff opens one for the app and, where the app may call the central API, one for that.
+-- App sessions, which a satellite holds instead of a Supabase Auth session. The web server signs each token; the row
+-- behind it can be revoked. A handoff opens one for the app and, if the app may call the central API, one for that.
 
--- Definer: proofs, apps' secrets and consumption are granted to nobody.
+-- Definer: the functions for proofs, app secrets and consumption are not granted to any role.
 create or replace function private.redeem_cross_app_token(
   app_name text,
   secret_hash bytea,
@@ -50,7 +50,7 @@ begin
       handoff, app.id, o.audience, app.scopes, private.handoff_proof(facts), (facts ->> 'user')::uuid, o.hash,
       least(now() + interval '8 hours', session_end), session_end
     from (values ('app', app_hash), ('central', central_hash)) as o (audience, hash)
-    -- The central API is for apps that have something to do there.
+    -- The central API is only for apps with a scope for it.
     where o.audience = 'app' or app.scopes && array['workspaces:read', 'workspaces:write', 'studio:read']
     returning s.audience, private.app_session_summary(s) as summary
   )
@@ -63,7 +63,8 @@ comment on function private.redeem_cross_app_token is
   'or {refused: unauthenticated | token | unavailable}. The facts are those of the proof, whose signature the web '
   'server has checked.';
 
--- Definer: proofs and apps' secrets are granted to nobody, and the identity backend's tables are not the service role's.
+-- Definer: the functions for proofs and app secrets are not granted to any role, and the service role can't read the
+-- identity backend's tables.
 create or replace function private.introspect_app_session(app_name text, secret_hash bytea, token_hash bytea) returns jsonb
   language plpgsql
   stable
@@ -107,8 +108,8 @@ begin
 end
 $$;
 comment on function private.introspect_app_session(text, bytea, bytea) is
-  'What a session is worth now, to its own app alone: {active, session, scopes, endsAt, profile} or {active: false}, or '
-  '{refused: unauthenticated | unavailable}.';
+  'Returns a session''s current state, for its own app only: {active, session, scopes, endsAt, profile} or {active: '
+  'false}, or {refused: unauthenticated | unavailable}.';
 
 -- Definer: as introspect_app_session.
 create or replace function private.refresh_app_session(
@@ -157,7 +158,7 @@ begin
     and s.revoked_at is null
   returning * into session;
   if not found then
-    -- Who comes second with the same token, within its grace, gets the same successor.
+    -- A second caller with the same token, within the grace period, gets the same successor.
     select s.* into session
     from private.app_sessions s
     where s.previous_hash = refresh_app_session.token_hash
@@ -173,9 +174,9 @@ begin
 end
 $$;
 comment on function private.refresh_app_session(text, bytea, bytea, bytea) is
-  'Puts the successor in a token''s place, once: {id, handoff, audience, user, factor, issuedAt, expiresAt}, the same to everyone '
-  'who asks within 30 s, or {refused: unauthenticated | token | unavailable}. The successor follows from the token by '
-  'a key of the web server''s, so that all callers bring the same.';
+  'Replaces a token with its successor, once: {id, handoff, audience, user, factor, issuedAt, expiresAt}, the same for'
+  ' all callers within 30 s, or {refused: unauthenticated | token | unavailable}. The web server derives the successor'
+  ' from the token with a key, so all callers pass the same one.';
 
 create or replace function private.live_app_session(token_hash bytea) returns setof private.app_sessions
   language sql
@@ -193,8 +194,8 @@ as $$
     and s.ends_at > now()
 $$;
 comment on function private.live_app_session(bytea) is
-  'The session of a token by its hash, the one before a refresh included for its grace; not yet whether its proof holds. '
-  'For definers; granted to nobody.';
+  'Returns the session for a token''s hash, including the previous token within its grace period; does not check '
+  'whether the proof is still valid. For definers; not granted to any role.';
 
 create or replace function private.effective_scopes(session private.app_sessions) returns text[]
   language sql
@@ -209,7 +210,7 @@ as $$
   )
 $$;
 comment on function private.effective_scopes(private.app_sessions) is
-  'What was granted and is still registered: scopes never widen, and narrow at once.';
+  'Returns the scopes that were granted and are still registered: they never widen, and narrow immediately.';
 
 create or replace function private.app_session_summary(session private.app_sessions) returns jsonb
   language sql
@@ -226,4 +227,4 @@ as $$
     'expiresAt', session.expires_at
   )
 $$;
-comment on function private.app_session_summary(private.app_sessions) is 'What the web server signs into a session''s token.';
+comment on function private.app_session_summary(private.app_sessions) is 'Returns what the web server signs into a session''s token.';

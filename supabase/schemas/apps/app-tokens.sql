@@ -1,7 +1,7 @@
--- ttr_app_ tokens: an external app calls the gateway with one for one person in one workspace. They outlive sign-out, and
--- end by revocation, password change, boundary, ban, or the app's removal.
+-- ttr_app_ tokens: an external app calls the gateway with one for one person in one workspace. They survive sign-out,
+-- and end by revocation, password change, boundary, ban, or the app's removal.
 
--- Definer: proofs, apps' secrets and consumption are granted to nobody.
+-- Definer: the functions for proofs, app secrets and consumption are not granted to any role.
 create or replace function private.exchange_cross_app_token(
   app_name text,
   secret_hash bytea,
@@ -41,7 +41,7 @@ begin
   if not token.scopes <@ private.gateway_scopes(app) or cardinality(token.scopes) = 0 then
     return jsonb_build_object('refused', 'scope');
   end if;
-  -- Before the token is used up, so that a refusal leaves it.
+  -- Checked before the token is consumed, so that a refusal leaves it valid.
   if not private.app_can_act_in_workspace(app, exchange_cross_app_token.workspace_id)
     or not private.is_workspace_member(token.user_id, exchange_cross_app_token.workspace_id) then
     return jsonb_build_object('refused', 'workspace');
@@ -55,7 +55,7 @@ begin
   end if;
   token.app_id := app.id;
   token.workspace_id := exchange_cross_app_token.workspace_id;
-  -- These tokens outlive sign-out, so their proof names no session.
+  -- These tokens survive sign-out, so their proof names no session.
   token.proof := private.handoff_proof(facts - 'session');
   token.lookup := access_lookup;
   token.token_hash := access_hash;
@@ -64,8 +64,8 @@ begin
 end
 $$;
 comment on function private.exchange_cross_app_token is
-  'Redeems a token once for an access token with its refresh token: {user, workspace, scopes, expiresAt}, or {refused: '
-  'unauthenticated | token | scope | workspace | unavailable}. Refusals but the last redemption leave the token as it is.';
+  'Redeems a token once for an access token with its refresh token: {user, workspace, scopes, expiresAt}, or {refused:'
+  ' unauthenticated | token | scope | workspace | unavailable}. A refusal does not use up the token.';
 
 -- Definer: as exchange_cross_app_token.
 create or replace function private.refresh_app_token(
@@ -107,7 +107,7 @@ begin
     return jsonb_build_object('refused', 'token');
   end if;
   if token.refreshed_at <= now() - interval '30 seconds' then
-    -- Used again after its grace: one of the two users is not the app (RFC 9700 §4.14.2).
+    -- Reused after its grace period: one of the two users is not the app (RFC 9700 §4.14.2).
     update ai.app_tokens t set revoked_at = now() where t.family_id = token.family_id and t.revoked_at is null;
     return jsonb_build_object('refused', 'token');
   end if;
@@ -130,7 +130,7 @@ begin
   end if;
 
   if token.refreshed_at is not null then
-    -- Who comes second within the grace gets what the first got.
+    -- A second caller within the grace period gets the same pair as the first.
     return coalesce(
       (
         select jsonb_build_object(
@@ -150,9 +150,9 @@ begin
 end
 $$;
 comment on function private.refresh_app_token is
-  'Uses a refresh token once for the next pair: {user, workspace, scopes, expiresAt}, the same to everyone who asks '
-  'within 30 s; after that the family ends. Or {refused: unauthenticated | token | scope | workspace | unavailable}. '
-  'The next pair follows from the token by a key of the web server''s, so that all callers bring the same.';
+  'Uses a refresh token once for the next pair: {user, workspace, scopes, expiresAt}, the same for all callers within '
+  '30 s; later reuse revokes the family. Or {refused: unauthenticated | token | scope | workspace | unavailable}. The '
+  'web server derives the next pair from the token with a key, so all callers pass the same one.';
 
 create or replace function private.issue_app_token(token ai.app_tokens) returns jsonb
   language sql
@@ -173,7 +173,7 @@ as $$
   )
 $$;
 comment on function private.issue_app_token(ai.app_tokens) is
-  'Stores the next token of a family, with its times. For definers; granted to nobody.';
+  'Stores the next token of a family, with its times. For definers; not granted to any role.';
 
 create or replace function private.gateway_scopes(app private.apps) returns text[]
   language sql
@@ -182,7 +182,7 @@ create or replace function private.gateway_scopes(app private.apps) returns text
 as $$
   select array(select s from unnest((app).scopes) as s where s in ('workspace:session', 'ai:use', 'tts:use') order by s)
 $$;
-comment on function private.gateway_scopes(private.apps) is 'What an app may ask for in a token for the gateway.';
+comment on function private.gateway_scopes(private.apps) is 'Returns the scopes that an app may request in a gateway token.';
 
 create or replace function private.app_can_act_in_workspace(app private.apps, workspace_id uuid) returns boolean
   language plpgsql
@@ -201,7 +201,7 @@ begin
 end
 $$;
 comment on function private.app_can_act_in_workspace(private.apps, uuid) is
-  'Whether an app is a registered external one that is linked to the workspace, at this moment.';
+  'Returns whether an app is currently registered as external and linked to the workspace.';
 
 create or replace function private.gateway_refusal(app private.apps, workspace_id uuid, scopes text[]) returns text
   language plpgsql
@@ -252,8 +252,9 @@ as $$
     and t.expires_at > now()
 $$;
 comment on function ai.find_app_token(bytea) is
-  'Whom a ttr_app_ token stands for by its SHA-256, with the scopes that token and registration share now, and why the '
-  'gateway refuses it, by its own code; no row for unknown, expired or revoked. For definers; granted to nobody.';
+  'Returns the person and workspace of a ttr_app_ token by its SHA-256, with the scopes that both token and '
+  'registration have now, and the gateway''s error code if it refuses the token; no row if it is unknown, expired or '
+  'revoked. For definers; not granted to any role.';
 
 create or replace function ai.app_can_act_in_workspace(app_id uuid, workspace_id uuid) returns boolean
   language plpgsql
@@ -268,5 +269,5 @@ begin
 end
 $$;
 comment on function ai.app_can_act_in_workspace(uuid, uuid) is
-  'Whether a key that is bound to the app is good in the workspace now: registered, external, enabled, linked. For '
-  'definers; granted to nobody.';
+  'Returns whether a key bound to the app may be used in the workspace now: the app is registered, external, enabled '
+  'and linked. For definers; not granted to any role.';

@@ -1,6 +1,6 @@
--- The apps that hold credentials or a consent of a person, for that person to see and disconnect.
+-- The apps that hold a person's credentials or consent, for that person to see and disconnect.
 
--- Definer: asks what is granted to nobody, of the identity backend's tables and of the registry.
+-- Definer: uses ungranted functions, the identity backend's tables and the registry.
 create or replace function private.connected_apps(subject_id uuid) returns jsonb
   language sql
   stable
@@ -38,11 +38,11 @@ as $$
       ) as held
     from ai.app_tokens t
     join private.apps a on a.id = t.app_id
-    -- Its refresh token's end, until that was used: from then on its successor has a line of its own.
+    -- Until its refresh token is used, the token ends with it; from then on its successor has a line of its own.
     cross join lateral (
       select case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end as ends_at
     ) as e
-    -- Where the gateway refuses the token, it may do nothing; and who has left a workspace learns no name of it.
+    -- If the gateway refuses the token, it allows nothing; and a person who left a workspace must not see its name.
     left join public.workspaces w on w.id = t.workspace_id
       and private.app_can_act_in_workspace(a, w.id)
       and private.is_workspace_member(subject_id, w.id)
@@ -101,12 +101,12 @@ as $$
   where coalesce(s.app_id, l.app_id, c.app_id) is not null or exists (select from tokens t where t.app_id = a.id)
 $$;
 comment on function private.connected_apps(uuid) is
-  'Apps that hold live credentials or a consent of a person: [{name, displayName, origins, session, login, consent, '
-  'tokens}]. session and login sum up app sessions and logins by OpenID Connect, and each of tokens those for one workspace: '
-  '{scopes, connectedAt, renewedAt, endsAt}, with scopes as they are in force now; tokens also have workspace, null if the '
-  'gateway refuses the token. consent is {scopes, grantedAt}. All but tokens may be null.';
+  'Returns the apps that hold a person''s live credentials or consent: [{name, displayName, origins, session, login, '
+  'consent, tokens}]. session and login summarize app sessions and logins by OpenID Connect, and each of tokens those '
+  'for one workspace: {scopes, connectedAt, renewedAt, endsAt}, with the scopes now in force; tokens also have '
+  'workspace, null if the gateway refuses the token. consent is {scopes, grantedAt}. All but tokens may be null.';
 
--- Definer: whoever ends sessions need not reach the gateway's tables.
+-- Definer: the role that ends sessions need not have access to the gateway's tables.
 create or replace function private.disconnect_app(subject_id uuid, app_name text, event jsonb) returns text
   language plpgsql
   volatile
@@ -130,9 +130,9 @@ begin
 end
 $$;
 comment on function private.disconnect_app(uuid, text, jsonb) is
-  'Ends all that an app holds of a person, handoffs on their way included, and adds to the log of the account '
-  '(private.record_security_event): disconnected; over where nothing was left to end; not_found where it never held '
-  'anything of theirs, or is no app.';
+  'Ends all of a person''s credentials at an app, including outstanding handoffs, and adds to the account''s log '
+  '(private.record_security_event): disconnected; over if nothing was left to end; not_found if it never held any, or '
+  'is not an app.';
 
 -- Definer: as private.connected_apps.
 create or replace function private.app_was_ever_connected(subject_id uuid, app_name text) returns boolean
@@ -144,7 +144,8 @@ as $$
   select exists (select from private.apps_ever_connected(subject_id) a where a.name = app_was_ever_connected.app_name)
 $$;
 comment on function private.app_was_ever_connected(uuid, text) is
-  'Whether an app holds something of a person, or held it: where it is none of private.connected_apps, it was.';
+  'Returns whether an app holds or held a person''s credentials. If private.connected_apps does not list it, it held '
+  'them before.';
 
 create or replace function private.apps_ever_connected(subject_id uuid) returns setof private.apps
   language sql
@@ -163,7 +164,8 @@ as $$
     or exists (select from private.openid_consents c where c.app_id = a.id and c.user_id = subject_id)
 $$;
 comment on function private.apps_ever_connected(uuid) is
-  'Apps that hold something of a person, or held it, as far back as what is over is kept. For definers; granted to nobody.';
+  'Returns the apps that hold or held a person''s credentials, as far back as ended ones are kept. For definers; not '
+  'granted to any role.';
 
 create or replace function ai.app_label(app uuid) returns text
   language sql
@@ -173,4 +175,4 @@ create or replace function ai.app_label(app uuid) returns text
 as $$
   select a.display_name from private.apps a where a.id = app
 $$;
-comment on function ai.app_label(uuid) is 'An app''s name to read; null once it is gone.';
+comment on function ai.app_label(uuid) is 'Returns an app''s display name; null once it is deleted.';

@@ -1,4 +1,4 @@
--- Handing a signed-in person over to an app: the web server signs what the session has proved and stores it with the hash
+-- Hands a signed-in person over to an app: the web server signs what the session has proved and stores it with the hash
 -- of a new token. The app redeems the token once, and the proof is checked again.
 
 create or replace function private.mint_cross_app_token(token_hash bytea, facts jsonb, proof text) returns boolean
@@ -8,7 +8,8 @@ create or replace function private.mint_cross_app_token(token_hash bytea, facts 
   set search_path = ''
 as $$
   with target as (
-    -- Held: whoever turns the app off waits, and ends this token with the others, or is waited for, and it is not stored.
+    -- Locked: disabling the app either waits and then ends this token with the others, or goes first, and then this
+    -- token is not stored.
     select a.id
     from private.apps a
     where a.id = (facts ->> 'targetId')::uuid and a.kind <> 'openid' and a.enabled
@@ -29,10 +30,10 @@ as $$
   select exists (select from minted)
 $$;
 comment on function private.mint_cross_app_token(bytea, jsonb, text) is
-  'Stores a token for the facts of required_mfa_proof, with the web server''s signature over them. False where the app '
-  'has been turned off since.';
+  'Stores a token for the facts of required_mfa_proof, with the web server''s signature over them. Returns false if '
+  'the app has been disabled since.';
 
--- Definer: authenticate_app, which would tell names and secrets apart, is granted to nobody.
+-- Definer: authenticate_app is not granted to any role, because it would reveal which names and secrets exist.
 create or replace function private.cross_app_token_proof(app_name text, secret_hash bytea, token_hash bytea) returns jsonb
   language plpgsql
   stable
@@ -61,8 +62,8 @@ begin
 end
 $$;
 comment on function private.cross_app_token_proof(text, bytea, bytea) is
-  'First half of a redemption, which changes nothing: the app, and the stored proof for the web server to check, or a '
-  'null one; {refused: unauthenticated} where the app did not prove itself.';
+  'First half of a redemption, which changes nothing: returns the app, and the stored proof for the web server to '
+  'check, or a null one; {refused: unauthenticated} if the app did not authenticate.';
 
 create or replace function private.consume_cross_app_token(token_hash bytea, app_id uuid, user_id uuid, proof text) returns uuid
   language sql
@@ -70,8 +71,8 @@ create or replace function private.consume_cross_app_token(token_hash bytea, app
   security invoker
   set search_path = ''
 as $$
-  -- Whose it is first, as what is stored for them next would: whoever deletes the account comes by them, too, before they
-  -- want this token.
+  -- Locks the account first, as the rows stored next for it would: deleting the account also reaches these rows before
+  -- it needs this token.
   select from auth.users u where u.id = consume_cross_app_token.user_id for key share;
   update private.cross_app_tokens t
   set redeemed_at = now()
@@ -85,10 +86,10 @@ as $$
   returning t.id
 $$;
 comment on function private.consume_cross_app_token(bytea, uuid, uuid, text) is
-  'The one statement that redeems: of many callers at once one gets the id, the others null. The proof must be the very '
-  'text that was checked. For definers; granted to nobody.';
+  'The one statement that redeems: one of many concurrent callers gets the id, the others null. The proof must be '
+  'exactly the text that was checked. For definers; not granted to any role.';
 
--- Definer: asks the identity backend's tables.
+-- Definer: reads the identity backend's tables.
 create or replace function private.preview_handoff(user_id uuid) returns jsonb
   language sql
   stable
@@ -101,9 +102,10 @@ as $$
   where u.id = preview_handoff.user_id
 $$;
 comment on function private.preview_handoff(uuid) is
-  'Whom "Continue as …" names before a token is redeemed. The web server has the user from a proof that it checked.';
+  'Returns the person that "Continue as …" names before a token is redeemed. The web server has the user from a proof '
+  'that it checked.';
 
--- Definer: accounts, of which one is held, are the identity backend's.
+-- Definer: locks an account in the identity backend's tables.
 create or replace function private.revoke_cross_app_tokens(user_id uuid) returns integer
   language plpgsql
   volatile
@@ -125,4 +127,4 @@ begin
 end
 $$;
 comment on function private.revoke_cross_app_tokens(uuid) is
-  'Ends every outstanding token of a user and says how many. The web server has the user from verified claims.';
+  'Revokes every outstanding token of a user and returns how many. The web server has the user from verified claims.';

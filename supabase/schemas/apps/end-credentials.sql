@@ -1,7 +1,8 @@
 -- What ends the credentials of an app. Sign-out, boundary and factor are checked at each use instead.
 --
--- Locks are taken in one order: the app, the account (private.lock_app_credentials), then its rows in the order in which one
--- is made from the other: handoffs, app sessions, app tokens, authorization codes, device authorizations, OpenID logins.
+-- Locks are taken in one order: the app, the account (private.lock_app_credentials), then its rows in the order in
+-- which they are derived: handoffs, app sessions, app tokens, authorization codes, device authorizations, OpenID
+-- logins.
 
 -- Definer: authenticate_app is not granted to a role.
 create or replace function private.revoke_app_credential(app_name text, secret_hash bytea, token_hash bytea) returns boolean
@@ -18,7 +19,7 @@ begin
   if not found then
     return false;
   end if;
-  -- Of whom it is and what it came of never changes.
+  -- The person and the handoff of a credential never change.
   select h.user_id, h.handoff_id into held
   from (
     select s.user_id, s.handoff_id
@@ -45,10 +46,10 @@ begin
 end
 $$;
 comment on function private.revoke_app_credential(text, bytea, bytea) is
-  'Ends an app session, or an access or refresh token for the gateway, with all that came of the same handoff; nothing '
-  'where the token is none of the app''s (RFC 7009). False where the app did not prove itself.';
+  'Revokes an app session, or an access or refresh token for the gateway, with everything from the same handoff; does '
+  'nothing if the token is not the app''s (RFC 7009). Returns false if the app did not authenticate.';
 
--- Definer: the identity backend changes its users, and holds no grant here.
+-- Definer: the identity backend changes its users, but has no grant here.
 create or replace function private.revoke_user_app_credentials() returns trigger
   language plpgsql
   volatile
@@ -66,7 +67,7 @@ begin
 end
 $$;
 comment on function private.revoke_user_app_credentials() is
-  'Revokes all app credentials of a user for good: lifting a ban brings none of them back.';
+  'Revokes all app credentials of a user permanently: lifting a ban does not restore them.';
 
 create or replace function private.end_apps_of_account(subject_id uuid) returns void
   language plpgsql
@@ -85,8 +86,8 @@ begin
 end
 $$;
 comment on function private.end_apps_of_account(uuid) is
-  'Revokes all that apps hold of a user: sessions, tokens, OpenID logins, and handoffs, codes and approvals that are not '
-  'redeemed yet. Consents stay. For definers; not granted to a role.';
+  'Revokes everything that apps hold for a user: sessions, tokens, OpenID logins, and handoffs, codes and approvals '
+  'that are not redeemed yet. Consents stay. For definers; not granted to a role.';
 
 create or replace function private.end_app_of_account(subject_id uuid, ended_app_id uuid) returns integer
   language plpgsql
@@ -99,8 +100,8 @@ declare
   ended integer := 0;
 begin
   perform private.lock_app_credentials(subject_id);
-  -- In the order in which one is made from the other, so that a redemption under way is waited for and its result is
-  -- found next. One that began just before its token expired, or renewed it, is included.
+  -- In the order in which they are derived, so that this waits for a redemption in progress and then finds its result.
+  -- Includes one that began just before its token expired, or renewed it.
   update private.cross_app_tokens t
   set revoked_at = now()
   where t.user_id = subject_id
@@ -147,8 +148,8 @@ begin
 end
 $$;
 comment on function private.end_app_of_account(uuid, uuid) is
-  'Revokes what one app holds of a user: sessions, tokens, OpenID logins, what is not redeemed yet, and the consent. Returns '
-  'how many. For definers; not granted to a role.';
+  'Revokes what one app holds for a user: sessions, tokens, OpenID logins, what is not redeemed yet, and the consent. '
+  'Returns how many. For definers; not granted to a role.';
 
 create or replace function private.end_all_access(subject_id uuid) returns integer
   language plpgsql
@@ -187,10 +188,10 @@ begin
 end
 $$;
 comment on function private.sign_out_everywhere(uuid, uuid) is
-  'Signs an account out of every device and app, records it, and tells the owner. Returns how many sessions it ended; '
-  'concurrent calls record one event.';
+  'Signs an account out of every device and app, records it, and notifies the owner. Returns how many sessions it '
+  'ended; concurrent calls record one event.';
 
--- Definer: sessions are Supabase Auth's, which the service role cannot write. Its own sign-out does not say whether it
+-- Definer: the service role cannot write Supabase Auth's sessions, and Auth's own sign-out does not report whether it
 -- ended any.
 create or replace function private.end_other_sessions(subject_id uuid, actor_session_id uuid) returns integer
   language plpgsql
@@ -213,10 +214,10 @@ begin
 end
 $$;
 comment on function private.end_other_sessions(uuid, uuid) is
-  'Ends every session of an account but one, records it, and tells the owner. Returns how many sessions it ended; '
+  'Ends every session of an account but one, records it, and notifies the owner. Returns how many sessions it ended; '
   'concurrent calls record one event.';
 
--- Definer: whoever may write the registry need not reach the gateway's tables.
+-- Definer: the role that writes the registry need not have access to the gateway's tables.
 create or replace function private.revoke_app_credentials() returns trigger
   language plpgsql
   volatile
@@ -224,8 +225,8 @@ create or replace function private.revoke_app_credentials() returns trigger
   set search_path = ''
 as $$
 begin
-  -- All of its people first, and in one order, as private.lock_app_credentials does for one of them: whoever refreshes or
-  -- disconnects at this moment is waited for, or waits, before either has a row that the other wants.
+  -- Locks all of its people first, in one order, as private.lock_app_credentials does for one: concurrent refreshes and
+  -- disconnections are serialized with this before either side holds a row that the other needs.
   perform
   from auth.users u
   where u.id in (
@@ -243,7 +244,7 @@ begin
   )
   order by u.id
   for no key update;
-  -- In the order in which one comes of the other: a redemption under way is waited for, and what it made is seen next.
+  -- In the order in which they are derived: this waits for a redemption in progress, and then sees what it created.
   update private.cross_app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
   update private.app_sessions s set revoked_at = now() where s.app_id = new.id and s.revoked_at is null;
   update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
@@ -254,12 +255,12 @@ begin
 end
 $$;
 comment on function private.revoke_app_credentials() is
-  'Ends whatever an app holds, for good: enabling it again brings none of it back.';
+  'Revokes all credentials of an app permanently: enabling it again restores none of them.';
 
 create or replace trigger revoke_app_credentials after update of enabled on private.apps
   for each row when (old.enabled and not new.enabled)
   execute function private.revoke_app_credentials();
-comment on trigger revoke_app_credentials on private.apps is 'A disabled app is removed as far as its credentials go.';
+comment on trigger revoke_app_credentials on private.apps is 'For credentials, disabling an app is the same as deleting it.';
 
 create or replace function private.sweep_app_credentials(at_most integer default 1000) returns integer
   language plpgsql
@@ -274,7 +275,8 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_app_credentials', 0)) then
     return 0;
   end if;
-  -- Disabling an app and closing an account lock these rows in another order, so locked ones stay for the next sweep.
+  -- Disabling an app and closing an account lock these rows in another order, so locked ones are left to the next
+  -- sweep.
   delete from private.cross_app_tokens t
   where t.id = any (array(
     select o.id from private.cross_app_tokens o
@@ -289,7 +291,7 @@ begin
   ));
   get diagnostics part = row_count;
   swept := swept + part;
-  -- A used refresh token stays until it would have expired, so that its reuse is noticed.
+  -- A used refresh token is kept until it would have expired, so that its reuse is detected.
   delete from ai.app_tokens t
   where t.id = any (array(
     select o.id from ai.app_tokens o
@@ -311,7 +313,7 @@ begin
   ));
   get diagnostics part = row_count;
   swept := swept + part;
-  -- With their tokens: a used refresh token stays as long, so that its reuse is noticed.
+  -- Deleted with their tokens: a used refresh token is kept as long, so that its reuse is detected.
   delete from private.openid_grants g
   where g.id = any (array(
     select o.id from private.openid_grants o
@@ -322,5 +324,5 @@ begin
 end
 $$;
 comment on function private.sweep_app_credentials(integer) is
-  'Removes up to at_most of each kind of app credentials a day after their end. Returns their number; 0 while another sweep '
-  'runs.';
+  'Deletes up to at_most of each kind of app credentials a day after they end. Returns their number; 0 while another '
+  'sweep runs.';

@@ -1,4 +1,4 @@
--- What an app's credential inherits from the web session that handed it over. Whether it still holds is asked at every use.
+-- What an app's credential inherits from the web session that handed it over. Every use checks that it is still valid.
 
 create or replace function private.session_proof(claims jsonb)
   returns table (refused text, proof private.mfa_proof, valid_until timestamptz)
@@ -9,7 +9,7 @@ create or replace function private.session_proof(claims jsonb)
 as $$
 declare
   facts record;
-  -- Whichever second factor is the later one: of the session itself, or of the approval that is bound to it.
+  -- The later second factor: of the session itself, or of the approval bound to it.
   own_second bigint;
   by_approval boolean;
 begin
@@ -43,10 +43,11 @@ begin
 end
 $$;
 comment on function private.session_proof(jsonb) is
-  'What the session of verified claims has proved, as one row: refused is unauthenticated, mfa_required, unavailable or '
-  'null. valid_until is when a mobile approval that the proof rests on expires, else null. For definers; granted to nobody.';
+  'Returns what the session of verified claims has proved, as one row: refused is unauthenticated, mfa_required, '
+  'unavailable or null. valid_until is when a mobile approval that the proof depends on expires, otherwise null. For '
+  'definers; not granted to any role.';
 
--- Definer: asks the identity backend's tables and the rule, which the service role may not.
+-- Definer: reads the identity backend's tables and applies the rule, which the service role may not.
 create or replace function private.required_mfa_proof(claims jsonb, target_app text, lifetime_seconds integer) returns jsonb
   language plpgsql
   stable
@@ -83,9 +84,10 @@ begin
 end
 $$;
 comment on function private.required_mfa_proof(jsonb, text, integer) is
-  'What the session of verified claims has proved, for the web server to sign: {user, target, session, factor, '
-  'secondFactorAt, primaryAt, generation, validUntil, issuedAt, expiresAt}, seconds since 1970 and times, or '
-  '{refused: unauthenticated | mfa_required | unavailable | not_found}. validUntil ends what an approval lent.';
+  'Returns what the session of verified claims has proved, for the web server to sign: {user, target, session, factor,'
+  ' secondFactorAt, primaryAt, generation, validUntil, issuedAt, expiresAt}, with seconds since 1970 and times, or '
+  '{refused: unauthenticated | mfa_required | unavailable | not_found}. validUntil is when what an approval '
+  'contributed expires.';
 
 create or replace function private.handoff_proof(facts jsonb) returns private.mfa_proof
   language sql
@@ -101,7 +103,7 @@ as $$
     (facts ->> 'generation')::bigint
   )::private.mfa_proof
 $$;
-comment on function private.handoff_proof(jsonb) is 'The signed facts of a handoff as the rows of its credentials keep them.';
+comment on function private.handoff_proof(jsonb) is 'Returns a handoff''s signed facts in the form in which its credentials'' rows store them.';
 
 create or replace function private.proof_status(proof private.mfa_proof) returns text
   language plpgsql
@@ -134,14 +136,14 @@ begin
   if private.required_mfa_state(account.app_metadata) = 'malformed' then
     return 'unavailable';
   end if;
-  -- Every change of the policy moves its boundary, and no proof of before it counts. A proof is tied to its factor
-  -- even where the account needs none any more.
+  -- Every policy change moves its boundary, and earlier proofs don't count. A proof is tied to its factor even if the
+  -- account no longer requires one.
   if proof.generation is distinct from private.required_mfa_generation(account.app_metadata)
     or (proof.factor_id is not null and not account.factor_verified) then
     return 'over';
   end if;
-  -- For the rule it is a second factor proved elsewhere, as a bound approval is; it knows when someone signed in, and
-  -- any primary method's name will do.
+  -- For the rule it is a second factor proved elsewhere, like a bound approval. The rule needs the time of the sign-in,
+  -- but accepts any primary method's name.
   if not private.satisfies_required_mfa(
     account.app_metadata,
     jsonb_build_object('amr', jsonb_build_array(
@@ -158,8 +160,8 @@ begin
 end
 $$;
 comment on function private.proof_status(private.mfa_proof) is
-  'good; over (session or account ended, policy changed, factor gone); mfa_required; or unavailable, where the policy '
-  'cannot be read. For definers; granted to nobody.';
+  'Returns good; over (session or account ended, policy changed, factor removed); mfa_required; or unavailable if the '
+  'policy can''t be read. For definers; not granted to any role.';
 
 create or replace function private.lock_app_credentials(user_id uuid) returns void
   language plpgsql
@@ -168,11 +170,11 @@ create or replace function private.lock_app_credentials(user_id uuid) returns vo
   set search_path = ''
 as $$
 begin
-  -- As an update of the account does by itself, so that a new password waits here, too, and is waited for.
+  -- The same lock as an update of the account, so that this and a new password wait for each other.
   perform from auth.users u where u.id = lock_app_credentials.user_id for no key update;
 end
 $$;
 comment on function private.lock_app_credentials(uuid) is
-  'One at a time for each person, before any row of theirs is read: who refreshes and who ends what apps hold of them. '
-  'Else the successor that a refresh under way is about to leave would outlive what ends its token. For definers; granted '
-  'to nobody.';
+  'Serializes, per person, refreshes and revocations of app credentials before any of the person''s rows is read. '
+  'Otherwise the successor from a refresh in progress would survive the revocation of its token. For definers; not '
+  'granted to any role.';

@@ -1,4 +1,5 @@
--- The registry of apps: our own satellites (internal) and third-party apps (external). Every change writes the audit log.
+-- The registry of apps: our own satellites (internal) and third-party apps (external). Every change writes to the audit
+-- log.
 
 create or replace function private.list_apps(
   term text default '', after text default null, page_size integer default null
@@ -38,9 +39,9 @@ as $$
   ) as a
 $$;
 comment on function private.list_apps(text, text, integer) is
-  'Returns a page of the registry by name, with the first 50 linked workspaces of each app and without secret hashes. term '
-  'is a part of the name or display name. after is the last name of the previous page. Without page_size, returns all apps. '
-  'OpenID clients are listed by private.list_openid_clients.';
+  'Returns a page of the registry by name, with the first 50 linked workspaces of each app and without secret hashes. '
+  'term is part of the name or display name. after is the last name of the previous page. Without page_size, returns '
+  'all apps. OpenID clients are listed by private.list_openid_clients.';
 
 create or replace function private.linked_workspaces(app_id uuid, after text[] default null, page_size integer default 50)
   returns table (id uuid, name text)
@@ -57,7 +58,8 @@ as $$
   limit page_size
 $$;
 comment on function private.linked_workspaces(uuid, text[], integer) is
-  'A page of the workspaces that an app is linked to, by name. after: name and id of the last one of the page before.';
+  'Returns a page of the workspaces that an app is linked to, by name. after: name and id of the last one on the '
+  'previous page.';
 
 create or replace function private.find_app_by_origin(origin text) returns jsonb
   language sql
@@ -73,7 +75,8 @@ as $$
   where o.origin = find_app_by_origin.origin and a.kind <> 'openid'
 $$;
 comment on function private.find_app_by_origin(text) is
-  'The app of an exact origin, and its scopes, or null. Disabled apps too, so that the page can say why the sign-in ends.';
+  'Returns the app with an exact origin, and its scopes, or null. Includes disabled apps, so that the page can explain'
+  ' why the sign-in fails.';
 
 create or replace function private.authenticate_app(app_name text, secret_hash bytea) returns setof private.apps
   language sql
@@ -90,8 +93,8 @@ as $$
     and a.enabled
 $$;
 comment on function private.authenticate_app(text, bytea) is
-  'The enabled app that a name and a secret''s SHA-256 stand for; no row for unknown, wrong, expired or disabled: one '
-  'answer. OpenID clients are not apps here. For definers; granted to nobody.';
+  'Returns the enabled app for a name and a secret''s SHA-256; no row, without distinction, if it is unknown, wrong, '
+  'expired or disabled. OpenID clients are not included. For definers; not granted to any role.';
 
 create or replace function private.is_loopback_origin(origin text) returns boolean
   language sql
@@ -100,7 +103,7 @@ create or replace function private.is_loopback_origin(origin text) returns boole
 as $$
   select origin ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?$'
 $$;
-comment on function private.is_loopback_origin(text) is 'Whether an origin is of this machine: good for development only.';
+comment on function private.is_loopback_origin(text) is 'Returns whether an origin is a loopback address, which is allowed for development only.';
 
 create or replace function private.register_app(
   app_name text,
@@ -133,8 +136,8 @@ begin
 end
 $$;
 comment on function private.register_app is
-  'Registers an app with its origins and first secret. Whether this caller may is decided before: the console and the '
-  'command line are the server''s.';
+  'Registers an app with its origins and first secret. The callers authorize it: the console and the command line run '
+  'on our server.';
 
 create or replace function private.rotate_app_secret(
   app_name text,
@@ -155,7 +158,7 @@ begin
   if overlap_seconds is null or overlap_seconds not between 0 and 86400 then
     raise exception 'the overlap is 0 to 86400 seconds' using errcode = 'check_violation';
   end if;
-  -- Locked, so that two rotations at once leave one current secret.
+  -- Locked, so that two concurrent rotations leave one current secret.
   select * into app from private.apps a where a.name = app_name for no key update;
   if not found then
     return null;
@@ -164,7 +167,7 @@ begin
     raise exception 'a public client has no secret' using errcode = 'check_violation';
   end if;
   delete from private.app_secrets s where s.app_id = app.id and s.expires_at <= now();
-  -- Never later than it was to end already.
+  -- Never later than its existing expiry.
   update private.app_secrets s set expires_at = least(s.expires_at, ends_at) where s.app_id = app.id;
   insert into private.app_secrets (app_id, secret_hash) values (app.id, rotate_app_secret.secret_hash);
   perform private.record_app_change(app, 'app.rotate_secret', reason, actor);
@@ -172,7 +175,8 @@ begin
 end
 $$;
 comment on function private.rotate_app_secret is
-  'Gives an app a new secret; those before end after the overlap. Returns when, or null where there is no such app.';
+  'Gives an app a new secret; the earlier ones expire after the overlap. Returns when, or null if the app doesn''t '
+  'exist.';
 
 create or replace function private.set_app_enabled(app_name text, enabled boolean, reason text, actor uuid default null)
   returns boolean
@@ -193,7 +197,7 @@ begin
 end
 $$;
 comment on function private.set_app_enabled is
-  'Lets an app in or shuts it out; shutting out ends what it holds. False where there is no such app.';
+  'Enables or disables an app; disabling revokes its credentials. Returns false if the app doesn''t exist.';
 
 create or replace function private.set_app_workspace(
   app_name text,
@@ -233,7 +237,7 @@ begin
 end
 $$;
 comment on function private.set_app_workspace is
-  'Links an app to a workspace or takes the link away. False where there is no such app or workspace.';
+  'Links an app to a workspace or removes the link. Returns false if the app or workspace doesn''t exist.';
 
 create or replace function private.record_app_change(app private.apps, action text, reason text, actor uuid) returns void
   language sql
@@ -244,4 +248,4 @@ as $$
   values (actor, action, 'app ' || (app).name, reason, to_jsonb(app))
 $$;
 comment on function private.record_app_change(private.apps, text, text, uuid) is
-  'One line of the audit log about an app. Without an actor: the command line.';
+  'Adds one line to the audit log about an app. Without an actor, it was the command line.';

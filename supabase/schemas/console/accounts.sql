@@ -1,6 +1,6 @@
--- Accounts as the console shows them. Only our server calls these, for an infrastructure admin.
+-- Accounts in the console. Only our server calls these, for an infrastructure admin.
 
--- Definer: accounts are the identity backend's, which the service role cannot read.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.search_accounts(term text, page_size integer default 50) returns jsonb
   language plpgsql
   stable
@@ -21,10 +21,10 @@ begin
 end
 $$;
 comment on function private.search_accounts(text, integer) is
-  'The accounts whose id or whole email a text is; where there is none, those whose email or name contains it: '
-  '[private.describe_account].';
+  'Returns the accounts with the given id or full email or, if there is none, those whose email or name contains the '
+  'text: [private.describe_account].';
 
--- Definer: accounts are the identity backend's, which the service role cannot read.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_accounts(before jsonb default null, page_size integer default 50) returns jsonb
   language plpgsql
   stable
@@ -80,8 +80,8 @@ as $$
   left join public.profiles p on p.id = a.id
 $$;
 comment on function private.describe_account(auth.users) is
-  'An account in the console''s lists: { id, email, displayName, singleSignOn, admin, policy, banned, confirmed, deleted, '
-  'authenticators, lastSignInAt, createdAt }.';
+  'Returns an account for the console''s lists: { id, email, displayName, singleSignOn, admin, policy, banned, '
+  'confirmed, deleted, authenticators, lastSignInAt, createdAt }.';
 
 create or replace function private.find_accounts_exactly(term text) returns setof uuid
   language sql
@@ -91,25 +91,25 @@ create or replace function private.find_accounts_exactly(term text) returns seto
 as $$
   select a.id from auth.users a where a.id = private.uuid_or_null(term) and a.deleted_at is null
   union
-  -- The backend keeps addresses in lower case, each once besides those of single sign-on.
+  -- The backend stores addresses in lower case, each once, except for those from single sign-on.
   select a.id from auth.users a where a.email = lower(term) and not a.is_sso_user and a.deleted_at is null
   union
-  -- Its own index of all addresses begins with the instance, of which there is one.
+  -- The backend's own index of all addresses begins with the instance, of which there is one.
   select a.id
   from auth.users a
   where a.instance_id = '00000000-0000-0000-0000-000000000000' and lower(a.email) = lower(term) and a.is_sso_user
     and a.deleted_at is null
 $$;
 comment on function private.find_accounts_exactly(text) is
-  'The accounts whose id or whole email a text is, by their indexes. Of an email they are several where single sign-on '
-  'made accounts of their own with it.';
+  'Returns the accounts with the given id or full email, through their indexes. There may be several for an email, '
+  'since single sign-on creates separate accounts.';
 
 create or replace function private.find_accounts_matching(term text, most integer) returns setof uuid
   language plpgsql
   stable
   security invoker
   set search_path = ''
-  -- Many matches come by the index of emails until the page is full, few by that of trigrams.
+  -- With many matches, the index of emails fills the page; with few, the trigram index finds them.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -125,7 +125,8 @@ begin
 end
 $$;
 comment on function private.find_accounts_matching(text, integer) is
-  'Accounts whose email or name contains a text, by email. One or two characters have no trigram, so rare ones read all rows.';
+  'Returns accounts whose email or name contains a text, by email. One or two characters have no trigram, so a rare '
+  'one reads all rows.';
 
 create or replace function private.containing(term text) returns text
   language sql
@@ -135,7 +136,7 @@ create or replace function private.containing(term text) returns text
 as $$
   select '%' || regexp_replace(lower(term), '([%_\\])', '\\\1', 'g') || '%'
 $$;
-comment on function private.containing(text) is 'A pattern for like: lower-case text that contains a term, with its special characters escaped.';
+comment on function private.containing(text) is 'Returns a pattern for like: lower-case text that contains a term, with its special characters escaped.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_overview(subject_id uuid) returns jsonb
@@ -186,9 +187,9 @@ as $$
   where u.id = subject_id and u.deleted_at is null
 $$;
 comment on function private.account_overview(uuid) is
-  'An account as the console shows it: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt, '
-  'bannedUntil, infrastructureAdmin, methods (private.list_sign_in_methods), factors, sessions (the 50 refreshed last), '
-  'sessionCount (to 1,001) }; null where there is none. No secret.';
+  'Returns an account as the console shows it: { id, email, displayName, singleSignOn, createdAt, confirmedAt, '
+  'lastSignInAt, bannedUntil, infrastructureAdmin, methods (private.list_sign_in_methods), factors, sessions (the 50 '
+  'refreshed last), sessionCount (to 1,001) }; null if there is none. Contains no secret.';
 
 -- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
 create or replace function private.sign_account_out(change jsonb) returns jsonb
@@ -225,8 +226,8 @@ begin
 end
 $$;
 comment on function private.sign_account_out(jsonb) is
-  'Signs an account out of every device and app and tells its owner: { actor, subject, reason, requestId, ip } → {} or { refused: '
-  'forbidden | not_found | oneself }. Repeating it is harmless.';
+  'Signs an account out of every device and app and notifies its owner: { actor, subject, reason, requestId, ip } → {}'
+  ' or { refused: forbidden | not_found | oneself }. Idempotent.';
 
 -- Definer: the admins' email addresses are in Supabase Auth's tables.
 create or replace function private.account_timeline(subject_id uuid, before jsonb default null, page_size integer default 50)
@@ -235,7 +236,7 @@ create or replace function private.account_timeline(subject_id uuid, before json
   stable
   security definer
   set search_path = ''
-  -- A plan for every position reads all that ever happened to the account.
+  -- A plan for every position would read the account's entire history.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -279,5 +280,6 @@ begin
 end
 $$;
 comment on function private.account_timeline(uuid, jsonb, integer) is
-  'What an account''s owner did and what admins did to it, newest first: [{ id, source: event | audit, kind, method, '
-  'device, ip, reason, actorEmail, requestId, createdAt }]. before is { createdAt, id } of the last one of the page before.';
+  'Returns what an account''s owner did and what admins did to it, newest first: [{ id, source: event | audit, kind, '
+  'method, device, ip, reason, actorEmail, requestId, createdAt }]. before is { createdAt, id } of the last one on the'
+  ' previous page.';

@@ -1,4 +1,4 @@
--- Networks that were blocked after too many failed attempts.
+-- Networks blocked after too many failed attempts.
 
 -- Definer: sessions and admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_address_blocks(
@@ -59,7 +59,7 @@ as $$
   ) a
 $$;
 comment on function private.recent_networks(uuid) is
-  'The networks of an account''s last 50 events and last 50 sessions.';
+  'Returns the networks of an account''s last 50 events and last 50 sessions.';
 
 -- Definer: as private.list_address_blocks.
 create or replace function private.read_address_block(block_id uuid) returns jsonb
@@ -70,7 +70,7 @@ create or replace function private.read_address_block(block_id uuid) returns jso
 as $$
   select private.describe_address_block(b) from private.address_blocks b where b.id = block_id
 $$;
-comment on function private.read_address_block(uuid) is 'A block as private.describe_address_block; null if there is none.';
+comment on function private.read_address_block(uuid) is 'Returns a block as private.describe_address_block; null if there is none.';
 
 create or replace function private.describe_address_block(block private.address_blocks) returns jsonb
   language sql
@@ -93,7 +93,8 @@ as $$
   )
 $$;
 comment on function private.describe_address_block(private.address_blocks) is
-  'A block in the console: { id, address, action, level, blockedAt, blockedUntil, active, liftedAt, liftedBy, liftReason }.';
+  'Returns a block for the console: { id, address, action, level, blockedAt, blockedUntil, active, liftedAt, liftedBy,'
+  ' liftReason }.';
 
 create or replace function private.lift_address_block(change jsonb) returns jsonb
   language plpgsql

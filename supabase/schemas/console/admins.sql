@@ -1,6 +1,6 @@
 -- Infrastructure admins, changed only by the operator's command line.
 
--- Definer: accounts are the identity backend's, which the service role cannot read.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.set_infrastructure_admin(account_email text, admin boolean, reason text) returns text
   language plpgsql
   volatile
@@ -34,8 +34,8 @@ begin
 end
 $$;
 comment on function private.set_infrastructure_admin(text, boolean, text) is
-  'Grants or takes away the console: changed, unchanged or no_account. For the command line: no page calls it, so that '
-  'no admin makes another. Each change is a line of the audit log without an actor.';
+  'Grants or withdraws access to the console: changed, unchanged or no_account. For the command line only: no page '
+  'calls it, so admins can''t create other admins. Each change is logged in the audit log without an actor.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_infrastructure_admins() returns jsonb
@@ -54,5 +54,5 @@ as $$
   join auth.users u on u.id = a.user_id
 $$;
 comment on function private.list_infrastructure_admins() is
-  'Everybody who may use the console: [{ email, reason, createdAt, hasAuthenticator }]. It opens to nobody without an '
+  'Lists all infrastructure admins: [{ email, reason, createdAt, hasAuthenticator }]. The console requires an '
   'authenticator.';

@@ -80,7 +80,8 @@ begin
 end
 $$;
 comment on function private.answer_approval_request(jsonb, uuid) is
-  'Closes a workspace''s open request and queues an email to its owners and the requester. Does nothing without one.';
+  'Closes a workspace''s open request and queues an email to its owners and the requester. Does nothing if there is '
+  'none.';
 
 -- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_approval_requests(after jsonb default null, page_size integer default 50) returns jsonb

@@ -1,4 +1,4 @@
--- Changing the registry of apps from the console. Every change names the version that the admin saw.
+-- Changes the registry of apps from the console. Every change names the version that the admin saw.
 
 create or replace function private.add_app(change jsonb) returns jsonb
   language plpgsql
@@ -61,7 +61,7 @@ begin
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  -- Compare and swap: whoever decided on another state of the app decides anew.
+  -- Compare and swap: an admin who saw another state of the app must decide again.
   known := coalesce(private.describe_openid_client(app.id), private.describe_app(app.id))
     || jsonb_build_object('version', private.app_version(app.name));
   if known ->> 'version' is distinct from change ->> 'version' then
@@ -77,7 +77,7 @@ begin
       set
         display_name = change ->> 'displayName',
         scopes = array(select jsonb_array_elements_text(change -> 'scopes')),
-        -- Servers of 0.1.0 name none.
+        -- Servers of 0.1.0 send none.
         backchannel_logout_uri = case
           when change ? 'logoutUrl' then change ->> 'logoutUrl' else a.backchannel_logout_uri
         end
@@ -113,7 +113,7 @@ begin
       return jsonb_build_object('refused', 'invalid');
     end if;
     delete from private.app_secrets s where s.app_id = app.id and s.expires_at <= now();
-    -- Never later than it was to end already.
+    -- Never later than its existing expiry.
     update private.app_secrets s set expires_at = least(s.expires_at, now() + overlap) where s.app_id = app.id;
     insert into private.app_secrets (app_id, secret_hash) values (app.id, (change ->> 'secretHash')::bytea);
   else
@@ -131,10 +131,11 @@ begin
 end
 $$;
 comment on function private.change_app(jsonb) is
-  'Changes an app: { actor, name, version (as private.read_app has it), step, reason, requestId, ip } and for edit '
-  'displayName, scopes, origins, logoutUrl; an OpenID client is only enabled, disabled and given a new secret by it; for link and unlink workspace; for rotate secretHash as text of a bytea and overlapSeconds; enable '
-  'and disable take nothing → {} or { refused: forbidden | not_found | conflict (with last) | taken (an origin) | '
-  'invalid | no_workspace }.';
+  'Changes an app: { actor, name, version (as in private.read_app), step, reason, requestId, ip } and for edit '
+  'displayName, scopes, origins, logoutUrl; for link and unlink workspace; for rotate secretHash as text of a bytea '
+  'and overlapSeconds; enable and disable need nothing more. An OpenID client can only be enabled, disabled and given '
+  'a new secret. → {} or { refused: forbidden | not_found | conflict (with last) | taken (an origin) | invalid | '
+  'no_workspace }.';
 
 create or replace function private.read_app(app_name text, after text[] default null, page_size integer default 50)
   returns jsonb
@@ -154,8 +155,8 @@ as $$
   where a.name = app_name and a.kind <> 'openid'
 $$;
 comment on function private.read_app(text, text[], integer) is
-  'An app as private.describe_app has it, with a page of its workspaces (private.linked_workspaces) and its version: the '
-  'last line of the audit log about it.';
+  'Returns an app as private.describe_app does, with a page of its workspaces (private.linked_workspaces) and its '
+  'version: its last line in the audit log.';
 
 create or replace function private.describe_app(app_id uuid) returns jsonb
   language sql
@@ -190,4 +191,4 @@ as $$
   where a.id = describe_app.app_id
 $$;
 comment on function private.describe_app(uuid) is
-  'An app as people read it: no hash of any secret; secrets are those that still work, workspaces the first 50.';
+  'Returns an app for display, without secret hashes; secrets are those that still work, workspaces the first 50.';

@@ -11,7 +11,7 @@ create or replace function private.search_audit_log(
   stable
   security definer
   set search_path = ''
-  -- A plan for every filter reads the whole log.
+  -- A plan for every filter would read the whole log.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -57,9 +57,9 @@ begin
 end
 $$;
 comment on function private.search_audit_log(jsonb, jsonb, jsonb, integer) is
-  'A page of the audit log, newest first; null where the reader, a token''s verified claims, may not read it any more. '
-  'filters: action (how it begins), actor and target (parts of an email or name; for a target the id of a user too), '
-  'from and to (excluded). before is { createdAt, id } of the last line before it.';
+  'Returns a page of the audit log, newest first; null if the reader, a token''s verified claims, may no longer read '
+  'it. filters: action (its prefix), actor and target (parts of an email or name; for a target also the id of a user),'
+  ' from and to (exclusive). before is { createdAt, id } of the last line on the previous page.';
 
 create or replace function private.can_read_console(claims jsonb) returns boolean
   language sql
@@ -75,10 +75,11 @@ as $$
   )
 $$;
 comment on function private.can_read_console(jsonb) is
-  'Whether the session of verified claims is still an infrastructure admin''s who has proved a second factor on it. How '
-  'long ago is asked where something begins, not here. Granted to nobody: it trusts the claims it is given.';
+  'Returns whether the session of verified claims still belongs to an infrastructure admin and has proved a second '
+  'factor. Does not check how recently; that is checked where a change begins. Not granted to any role, because it '
+  'trusts the claims it is given.';
 
--- Definer: admins' addresses are the identity backend's, which the service role cannot read.
+-- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.last_admin_action(of_target text) returns jsonb
   language sql
   stable
@@ -95,7 +96,7 @@ as $$
   limit 1
 $$;
 comment on function private.last_admin_action(text) is
-  'Who did the last thing to a target, and when: { actorEmail, at }. For whoever lost a race to them.';
+  'Returns who last changed a target, and when: { actorEmail, at }. For a caller that lost a race to them.';
 
 create or replace function private.record_admin_action(change jsonb, act jsonb) returns void
   language sql
@@ -110,5 +111,5 @@ as $$
   )
 $$;
 comment on function private.record_admin_action(jsonb, jsonb) is
-  'One line of the audit log: change { actor, reason, requestId, ip }, act { action, targetUserId, target, before, after }. In the '
-  'transaction of what it tells.';
+  'Adds one line to the audit log: change { actor, reason, requestId, ip }, act { action, targetUserId, target, '
+  'before, after }. Runs in the transaction of the change it records.';

@@ -1,12 +1,12 @@
 -- Which workspaces may create gateway keys.
 
--- Definer: owners' and admins' addresses are the identity backend's, which the service role cannot read.
+-- Definer: the email addresses of owners and admins are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.search_workspaces(term text, page_size integer default 50) returns jsonb
   language plpgsql
   stable
   security definer
   set search_path = ''
-  -- Many matches come by the index of names until the page is full, few by that of trigrams.
+  -- With many matches, the index of names fills the page; with few, the trigram index finds them.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -76,10 +76,9 @@ begin
 end
 $$;
 comment on function private.search_workspaces(text, integer) is
-  'Workspaces by id, or by a member''s whole email or id; where there is none, by a part of the name. For an empty text those '
-  'that may make keys: '
-  '[{ id, name, plan, personalUserId, owners, members, liveKeys, approvedAt, approvedBy, request: the open request, '
-  '{ requestedAt, requestedBy, note }, or null }].';
+  'Returns workspaces by id, or by a member''s full email or id; if there is none, by part of the name. For an empty '
+  'text, returns those that may create keys: [{ id, name, plan, personalUserId, owners, members, liveKeys, approvedAt,'
+  ' approvedBy, request: the open request, { requestedAt, requestedBy, note }, or null }].';
 
 -- Definer: answering a request writes ai.key_approval_requests, and reads Supabase Auth's email addresses.
 create or replace function private.set_key_approval(change jsonb) returns jsonb
@@ -139,7 +138,7 @@ create or replace function private.lock_approvable_workspace(change jsonb) retur
   security invoker
   set search_path = ''
 as $$
-  -- Held until commit, so that the second of two concurrent decisions sees the first.
+  -- Locked until commit, so that the second of two concurrent decisions sees the first.
   select * from public.workspaces w where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null for no key update
 $$;
 comment on function private.lock_approvable_workspace(jsonb) is 'Locks and returns the workspace of a change, or null.';

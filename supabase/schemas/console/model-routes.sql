@@ -1,4 +1,4 @@
--- Changing the routes of models from the console.
+-- Changes the routes of models from the console.
 
 create or replace function private.change_model_route(change jsonb) returns jsonb
   language plpgsql
@@ -86,8 +86,8 @@ begin
 end
 $$;
 comment on function private.change_model_route(jsonb) is
-  'Adds, edits, moves or removes a route; the others keep their order, and positions count from 1: { actor, model, version '
-  '(private.model_version), place (its position so far, null to add one), route: { position, providerId, providerModel, enabled, '
-  'trustsStatedCost, tierMultipliers: { tier: factor as text }, firstByteSeconds, idleSeconds, totalSeconds } or null to remove '
-  'it, reason, requestId, ip } → {} or { refused: forbidden | not_found | route_taken | invalid | conflict (with last) }. '
-  'Prices of the provider stay.';
+  'Adds, edits, moves or removes a route; the others keep their order, and positions count from 1: { actor, model, '
+  'version (private.model_version), place (its current position, null to add one), route: { position, providerId, '
+  'providerModel, enabled, trustsStatedCost, tierMultipliers: { tier: factor as text }, firstByteSeconds, idleSeconds,'
+  ' totalSeconds } or null to remove it, reason, requestId, ip } → {} or { refused: forbidden | not_found | '
+  'route_taken | invalid | conflict (with last) }. The provider''s prices stay.';

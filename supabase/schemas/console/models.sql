@@ -17,7 +17,7 @@ as $$
     'studioDefault', m.studio_default,
     'sortsAs', m.sorts_as,
     'hasRoute', exists (select from ai.model_routes r where r.model_id = m.id and r.enabled),
-    -- By the rule of calls, as if every provider were connected.
+    -- As for calls, but as if every provider were connected.
     'hasPrice', ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) is not null,
     'hasGrant', exists (
       select
@@ -25,7 +25,7 @@ as $$
       left join public.workspaces w on w.id = g.workspace_id
       where g.model_id = m.id and (g.plan_id is not null or w.deleted_at is null)
     ),
-    -- As calls go: open routes first, in their order.
+    -- In the order in which calls try them: open routes first.
     'providers', (
       select coalesce(jsonb_agg(p.provider_id order by p.is_shut, p.position), '[]')
       from (
@@ -53,9 +53,9 @@ as $$
   ) m
 $$;
 comment on function private.list_catalogue_models(text, text, text[], integer) is
-  'A page of the models whose id or name contains a term, or one model, with its providers, in the order in which they are '
-  'asked, and its prices: of a page those of now, else all. Amounts are text, so that no digit is lost. after: sortsAs of the '
-  'last one of the page before; all models without page_size.';
+  'Returns a page of the models whose id or name contains a term, or one model, with its providers, in the order in '
+  'which they are tried, and its prices: the current ones for a page, all for one model. Amounts are text, so that no '
+  'digit is lost. after: sortsAs of the last one on the previous page; without page_size, all models.';
 
 create or replace function private.read_model(model text) returns jsonb
   language sql
@@ -109,9 +109,9 @@ as $$
   where m.id = model
 $$;
 comment on function private.read_model(text) is
-  'Returns a model as private.list_catalogue_models has it, with its version (private.model_version), settings, routes in '
-  'order, all plans with whether they have it and their workspaces, counted up to 1,001, and the first 100 '
-  'workspaces that have a grant of their own.';
+  'Returns a model as private.list_catalogue_models does, with its version (private.model_version), settings, routes '
+  'in order, all plans with whether they have it and their workspaces, counted up to 1,001, and the first 100 '
+  'workspaces with a grant of their own.';
 
 create or replace function private.model_version(model text) returns text
   language sql
@@ -225,10 +225,10 @@ begin
 end
 $$;
 comment on function private.save_model(jsonb) is
-  'Edits a model, or adds a disabled one where version is null: { actor, model, version (private.model_version), displayName, '
-  'ownedBy, studioDefault, contextWindow, outputLimit, voices, reason, requestId, ip } and to add one kind, to edit one '
-  'isDefault and defaultOfKind (the id of the default that it replaces, or null) → {} or { refused: forbidden | not_found | '
-  'id_taken | invalid | default_changed | conflict (with last) }.';
+  'Edits a model, or adds a disabled one if version is null: { actor, model, version (private.model_version), '
+  'displayName, ownedBy, studioDefault, contextWindow, outputLimit, voices, reason, requestId, ip }, to add also kind,'
+  ' to edit also isDefault and defaultOfKind (the id of the default that it replaces, or null) → {} or { refused: '
+  'forbidden | not_found | id_taken | invalid | default_changed | conflict (with last) }.';
 
 create or replace function private.set_model_enabled(change jsonb) returns jsonb
   language plpgsql
@@ -261,8 +261,8 @@ begin
 end
 $$;
 comment on function private.set_model_enabled(jsonb) is
-  'Opens a model to those whose plans grant it, or shuts it for all: { actor, model, enabled, reason, requestId, ip } → '
-  '{} or { refused: forbidden | not_found | conflict (it is so already, with last) }.';
+  'Opens a model to callers whose plans grant it, or closes it to all: { actor, model, enabled, reason, requestId, ip '
+  '} → {} or { refused: forbidden | not_found | conflict (no change, with last) }.';
 
 create or replace function private.delete_model(change jsonb) returns jsonb
   language plpgsql

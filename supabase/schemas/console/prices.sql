@@ -26,7 +26,7 @@ as $$
   )
 $$;
 comment on function private.describe_price(ai.model_prices) is
-  'Returns a price as the console has it. Amounts are text, so that no digit is lost.';
+  'Returns a price for the console. Amounts are text, so that no digit is lost.';
 
 create or replace function private.latest_price(model text, provider text, tier integer) returns text
   language sql
@@ -74,8 +74,8 @@ as $$
 $$;
 comment on function private.list_route_prices() is
   'Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices: '
-  '[private.describe_price and latest (private.latest_price)] }]. Each service tier and input '
-  'size has one price: the current one, else the next, else the last.';
+  '[private.describe_price and latest (private.latest_price)] }]. Each service tier and input size has one price: the '
+  'current one, or else the next, or else the last.';
 
 create or replace function private.add_model_price(change jsonb) returns jsonb
   language plpgsql
@@ -95,7 +95,7 @@ begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
-  -- One price of a model at a time.
+  -- Serializes price changes of a model.
   select * into model from ai.models m where m.id = change ->> 'model' for update;
   if not found then
     return jsonb_build_object('refused', 'not_found');
@@ -113,7 +113,8 @@ begin
   from ai.model_prices p
   where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
     and p.valid @> starts;
-  -- The admin decided on the prices that they saw, of all service tiers. One of them may be cancelled, not the newest.
+  -- The admin decided based on the prices they saw, of all service tiers. One that is not the newest may since have
+  -- been cancelled.
   if change ->> 'latest' is distinct from private.latest_price(model.id, change ->> 'providerId', tier)
     or (change ->> 'seen')::integer <> (
       select count(*)
@@ -182,12 +183,12 @@ begin
   from ai.model_prices p
   where p.model_id = model.id and p.provider_id = price.provider_id and p.service_tier = price.service_tier
     and p.min_input_tokens = price.min_input_tokens and upper(p.valid) = lower(price.valid);
-  -- The admin decided on the prices before and after it.
+  -- The admin decided based on the prices before and after it.
   if price.id is null or old.id::text is distinct from change ->> 'previous'
     or upper(price.valid) is distinct from (change ->> 'until')::timestamptz then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
   end if;
-  -- No call may be charged at it before this commits. now() is older than the wait for the lock.
+  -- No call may be charged this price before this commits. now() is older than the wait for the lock.
   if lower_inf(price.valid) or lower(price.valid) <= clock_timestamp() + interval '1 minute' then
     return jsonb_build_object('refused', 'started');
   end if;

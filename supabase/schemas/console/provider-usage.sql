@@ -71,7 +71,7 @@ as $$
     from ai.runs r
     cross join lateral jsonb_to_recordset(r.attempts) as a (provider text, model text, failure text)
     left join ai.models m on m.id = r.model_id
-    -- A cooldown takes at most five minutes, and its skipped attempts are stored when a run ends.
+    -- A cooldown lasts at most five minutes, and its skipped attempts are stored when a run ends.
     where r.created_at > now() - interval '15 minutes' and r.attempts @> '[{"failure": "skipped"}]' and a.failure = 'skipped'
     group by r.model_id, a.provider, a.model
     order by last_at desc
@@ -79,8 +79,9 @@ as $$
   ) s
 $$;
 comment on function private.list_skipped_routes(integer) is
-  'Returns routes that runs of the last 15 minutes skipped because they were cooling down, latest first: [{ model, displayName, provider, '
-  'providerModel, skipped (how often), lastAt }]. Cooldowns themselves are only in the functions'' memory.';
+  'Returns routes that runs of the last 15 minutes skipped because they were cooling down, latest first: [{ model, '
+  'displayName, provider, providerModel, skipped (how often), lastAt }]. Cooldowns themselves exist only in the '
+  'functions'' memory.';
 
 -- Definer: as private.list_provider_health.
 create or replace function private.list_provider_usage(first_day date, last_day date) returns jsonb
@@ -102,5 +103,6 @@ as $$
   from ai.platform_usage(first_day, last_day) t
 $$;
 comment on function private.list_provider_usage(date, date) is
-  'Returns what providers served in all workspaces between two UTC days, both included, by provider and billing account, highest '
-  'cost first: [{ provider, billingName, billingAccount, requests, failed, inputTokens, outputTokens, costUsd }].';
+  'Returns what providers served in all workspaces between two UTC days, inclusive, by provider and billing account, '
+  'highest cost first: [{ provider, billingName, billingAccount, requests, failed, inputTokens, outputTokens, costUsd '
+  '}].';

@@ -56,7 +56,8 @@ as $$
 $$;
 comment on function private.list_provider_routes(text[], integer) is
   'Returns a page of the enabled models with their routes in order: whether they have the price that calls need '
-  '(ai.open_prices), and what failed in the last seven days. after: sortsAs of the last one of the page before; all of them without page_size.';
+  '(ai.open_prices), and what failed in the last seven days. after: sortsAs of the last one on the previous page; '
+  'without page_size, all of them.';
 
 create or replace function private.list_failing_models(most integer default 20) returns jsonb
   language sql

@@ -1,4 +1,4 @@
--- Finding any workspace's run from the console, with everything that its row says. Runs hold no content.
+-- Finds any workspace's run from the console, with everything in its row. Runs contain no prompts or answers.
 
 create or replace function private.find_runs(term text) returns jsonb
   language sql

@@ -8,9 +8,10 @@ as $$
   select ai.provider_name(coalesce(billing_name, provider_id, 'unknown'))
 $$;
 comment on function ai.billing_provider(text, text) is
-  'The provider''s name in imported costs and invoices: the billing name of the runs, else the provider''s id, normalised.';
+  'Returns the provider''s name in imported costs and invoices: the billing name of the runs, or else the provider''s '
+  'id, normalized.';
 
--- As ai.sum_usage, part of its callers' plans.
+-- Like ai.sum_usage, this is inlined into its callers' plans.
 create or replace function ai.metered_costs(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (month date, provider text, account_id text, metered numeric, runs numeric)
   language sql
@@ -29,11 +30,11 @@ as $$
   where book = ai.platform_book()
 $$;
 comment on function ai.metered_costs(uuid, timestamptz, timestamptz) is
-  'What the runs of a book cost, in parts that callers sum: a workspace''s own, or all workspaces'' for the platform''s, '
-  'whose window is of whole days and counts for its first month. Runs count for ai.billing_provider and the account that '
-  'they name, if any.';
+  'Returns what the runs of a book cost, in parts that callers sum: a workspace''s own, or all workspaces'' for the '
+  'platform''s, whose window consists of whole days and counts for its first month. Runs count for ai.billing_provider'
+  ' and the account that they name, if any.';
 
--- As ai.sum_usage, part of its callers' plans.
+-- Like ai.sum_usage, this is inlined into its callers' plans.
 create or replace function ai.booked_costs(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (day date, provider text, account_id text, imported numeric, invoiced numeric)
   language sql
@@ -62,8 +63,9 @@ as $$
   where i.book_id = book and not isempty(d.days) and ai.invoice_replacement(i) is null
 $$;
 comment on function ai.booked_costs(uuid, timestamptz, timestamptz) is
-  'Imported and invoiced cost that counts in a book: a row for each cost with its UTC day, and for each invoice and month '
-  'with the first day of the month. An invoice is spread over its days (ai.invoice_days), and a replaced one does not count.';
+  'Returns the imported and invoiced cost that counts in a book: a row for each cost with its UTC day, and for each '
+  'invoice and month with the first day of the month. An invoice is spread over its days (ai.invoice_days), and a '
+  'replaced one does not count.';
 
 create or replace function ai.reconciled_costs(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (
@@ -87,7 +89,8 @@ as $$
   group by s.month, s.provider, s.account_id
 $$;
 comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
-  'Metered, imported and invoiced cost of a book by month, provider and account: ai.metered_costs and ai.booked_costs.';
+  'Returns the metered, imported and invoiced cost of a book by month, provider and account, from ai.metered_costs and'
+  ' ai.booked_costs.';
 
 create or replace function ai.book_clashes(book uuid, window_from timestamptz, window_to timestamptz) returns jsonb
   language sql
@@ -104,7 +107,7 @@ as $$
     from asked a
     cross join ai.cost_clashes(book) c
     where
-      -- Once a query, on an index of such rows alone. Without any, no record is read.
+      -- Evaluated once per query, on an index that holds only such rows. If there are none, no record is read.
       (select exists (
         select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
       ))
@@ -130,6 +133,6 @@ as $$
   from (select * from clashes limit 100) c
 $$;
 comment on function ai.book_clashes(uuid, timestamptz, timestamptz) is
-  'Records of a window that were stored under several spellings of their provider, at most 100: [{ kind: cost or invoice, '
-  'provider, spellings, accountId, externalRunId or reference }]. Of costs the last observed counts, of invoices the '
-  'first recorded.';
+  'Returns records of a window that were stored under several spellings of their provider, at most 100: [{ kind: cost '
+  'or invoice, provider, spellings, accountId, externalRunId or reference }]. For costs the last observed counts, for '
+  'invoices the first recorded.';

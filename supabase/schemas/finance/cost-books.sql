@@ -1,5 +1,5 @@
--- The books of imported costs and invoices: one of each workspace, and one of the platform, whose book_id and app_id are
--- the nil UUID. Rules of what counts read these views, so that they hold for every book.
+-- The books of imported costs and invoices: one for each workspace, and one for the platform, whose book_id and app_id
+-- are the nil UUID. The rules for what counts read these views, so that they apply to every book.
 
 create or replace function ai.provider_name(name text) returns text
   language sql
@@ -9,8 +9,8 @@ as $$
   select lower(name)
 $$;
 comment on function ai.provider_name(text) is
-  'Returns the name under which a provider is stored and compared. Older rows keep the case that they were sent in. No '
-  'search path is set, so that Postgres can inline it and use the indexes on lower(provider).';
+  'Returns the name under which a provider is stored and compared. Older rows keep the case in which they were sent. '
+  'No search path is set, so that Postgres can inline it and use the indexes on lower(provider).';
 
 create or replace view ai.cost_book_entries with (security_invoker = true) as
   select
@@ -25,7 +25,7 @@ create or replace view ai.cost_book_entries with (security_invoker = true) as
     p.revision, p.import_id, p.original
   from ai.platform_provider_costs p;
 comment on view ai.cost_book_entries is
-  'Imported costs of all books. provider is normalised; spelling is what was stored.';
+  'Imported costs of all books. provider is normalized; spelling is what was stored.';
 
 create or replace view ai.invoice_book_entries with (security_invoker = true) as
   select
@@ -40,7 +40,7 @@ create or replace view ai.invoice_book_entries with (security_invoker = true) as
     p.reviewed_at, p.recorded_at
   from ai.platform_provider_invoices p;
 comment on view ai.invoice_book_entries is
-  'Reviewed invoices of all books. provider is normalised; spelling is what was stored.';
+  'Reviewed invoices of all books. provider is normalized; spelling is what was stored.';
 
 create or replace function ai.platform_book() returns uuid
   language sql
@@ -69,7 +69,7 @@ as $$
   limit 1
 $$;
 comment on function ai.find_cost(uuid, uuid, text, text, text) is
-  'Returns the record of a provider''s normalised name, account and run: of older rows whose providers differ only in '
+  'Returns the record of a provider''s normalized name, account and run: of older rows whose providers differ only in '
   'case, the last observed. No search path is set, so that Postgres can inline it.';
 
 create or replace function ai.cost_clashes(book uuid) returns table (
@@ -84,7 +84,7 @@ as $$
     (min(c.occurred_at) at time zone 'UTC')::date, (max(c.occurred_at) at time zone 'UTC')::date
   from ai.cost_book_entries c
   where c.book_id = book and exists (
-    -- Only workspaces have such rows. The partial index holds nothing else.
+    -- Only workspaces have such rows, and the partial index contains nothing else.
     select
     from ai.external_provider_costs o
     where o.workspace_id = book
@@ -110,5 +110,5 @@ as $$
   select char_length(id) between 1 and 256 and id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
 $$;
 comment on function ai.is_external_id(text) is
-  'Whether a text may be an account, service, run or reference as a provider writes it: 1 to 256 characters, no control '
-  'characters, no white space at either end.';
+  'Returns whether a text may be an account, service, run or reference as a provider writes it: 1 to 256 characters, '
+  'no control characters, no white space at either end.';

@@ -1,4 +1,4 @@
--- What a cost file's document may hold, and its amounts.
+-- What a cost file's document may contain, and its amounts.
 
 create or replace function ai.cost_document_fault(document jsonb) returns jsonb
   language plpgsql
@@ -24,7 +24,7 @@ begin
   elsif jsonb_typeof(coalesce(document -> 'clear', 'false')) <> 'boolean' then
     return ai.cost_fault('clear', 'clear is true or false.');
   end if;
-  -- Names of IANA, such as America/Los_Angeles. Postgres also takes offsets, which have no summer time.
+  -- IANA names, such as America/Los_Angeles. Postgres also accepts offsets, which have no summer time.
   begin
     if coalesce(zone, '') !~ '^[A-Za-z]+([/_+-][A-Za-z0-9_+-]+)*$' or char_length(zone) > 64 or now() at time zone zone is null then
       return ai.cost_fault('timeZone', 'The time zone of the provider''s days has a name such as America/Los_Angeles.');
@@ -89,7 +89,7 @@ begin
   if found then
     return ai.cost_fault('rates', format('The file has amounts in %1$s: enter the USD for one %1$s.', found_fault.currency));
   end if;
-  -- As the column holds.
+  -- The range of the column.
   select a.day into found_fault
   from ai.cost_document_amounts(document) a
   group by a.account_id, a.day

@@ -119,7 +119,7 @@ begin
       from amounts a
       group by a.account_id, a.day
     ), stored as (
-      -- As ai.find_cost.
+      -- The same rule as ai.find_cost.
       select distinct on (e.account_id, e.external_run_id) e.*
       from ai.cost_book_entries e
       where e.book_id = book
@@ -140,7 +140,7 @@ begin
         and d.occurred_at <= (select max(t.day) from totals t)::timestamp at time zone 'UTC'
       order by d.account_id, d.occurred_at, d.observed_at desc, d.id desc
     ), lacking as (
-      -- What files stated of this time and this one does not: a wrong account, or services that it leaves out.
+      -- What files stated for this period and this one does not: a wrong account, or services that it leaves out.
       select c.*, (c.occurred_at at time zone 'UTC')::date as day
       from counted c
       where c.import_id is not null
@@ -153,7 +153,7 @@ begin
           greatest(s.observed_at, c.observed_at),
           case
             when s.id is null then 'added'
-            -- It must count, and say the same.
+            -- It must count, and have the same values.
             when s.id = c.id and s.amount_usd = t.amount_usd and s.original is not distinct from t.original then 'unchanged'
             else 'corrected'
           end
@@ -175,9 +175,9 @@ begin
 end
 $$;
 comment on function ai.compare_cost_file(uuid, uuid, jsonb) is
-  'Returns the account days of a valid document, by account and day, with the records that they correct; and the days '
-  'between its first and its last that other files stated and this one lacks: remaining, or cleared if the document says '
-  'clear. Not granted to any role.';
+  'Returns the account days of a valid document, by account and day, with the records they correct; and the days '
+  'between its first and its last that other files stated and this one lacks: remaining, or cleared if the document '
+  'has clear. Not granted to any role.';
 
 create or replace function ai.cost_file_state(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns text
   language sql
@@ -192,15 +192,15 @@ as $$
   ), 'UTF8')), 'hex')
 $$;
 comment on function ai.cost_file_state(uuid, uuid, jsonb, ai.cost_file_day[]) is
-  'Returns a hash of a comparison: it changes with the file, the records that it corrects and those that it replaces. '
-  'Not granted to any role.';
+  'Returns a hash of a comparison, which changes with the file, the records it corrects and those it replaces. Not '
+  'granted to any role.';
 
 create or replace function ai.costs_replaced_by_file(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns jsonb
   language plpgsql
   stable
   security invoker
   set search_path = ''
-  -- As ai.compare_cost_file.
+  -- The same settings as ai.compare_cost_file, for the same reason.
   set enable_nestloop = off
   set jit = off
 as $$

@@ -14,7 +14,7 @@ as $$
   end
 $$;
 comment on function ai.read_cost_import(uuid, uuid, uuid) is
-  'ai.cost_import_receipt for a member with use_ai_studio, else { outcome: not_allowed }.';
+  'Returns ai.cost_import_receipt for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
 
 -- Definer: functions of the books are not granted to the service role.
 create or replace function private.read_platform_cost_import(import_id uuid) returns jsonb
@@ -26,7 +26,7 @@ as $$
   select ai.cost_import_receipt(ai.platform_book(), import_id)
 $$;
 comment on function private.read_platform_cost_import(uuid) is
-  'ai.cost_import_receipt of the platform''s book, for the console.';
+  'Returns ai.cost_import_receipt of the platform''s book, for the console.';
 
 create or replace function ai.cost_import_receipt(book uuid, of_import_id uuid) returns jsonb
   language sql
@@ -62,5 +62,5 @@ as $$
   ), '{"outcome": "not_found"}')
 $$;
 comment on function ai.cost_import_receipt(uuid, uuid) is
-  'Returns an import of a book, and the account days that it wrote and that nothing has corrected since: { outcome: read, '
-  'provider, sha256, appName, import, current } or { outcome: not_found }. Not granted to any role.';
+  'Returns an import of a book, and the account days that it wrote and that have not been corrected since: { outcome: '
+  'read, provider, sha256, appName, import, current } or { outcome: not_found }. Not granted to any role.';

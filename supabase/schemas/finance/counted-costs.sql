@@ -12,7 +12,7 @@ as $$
     from ai.cost_book_entries e
     cross join lateral ai.find_cost(e.book_id, e.app_id, e.provider, e.account_id, e.external_run_id) f
     where
-      -- Once a query, on an index of such rows alone. Only workspaces have any.
+      -- Evaluated once per query, on an index that holds only such rows. Only workspaces have any.
       (select exists (
         select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
       ))
@@ -37,7 +37,7 @@ as $$
       and d.occurred_at < window_to
       and d.id not in (select s.id from superseded s)
   )
-  -- Subqueries and no joins: they are hashed, however few rows the planner expects of a book that has just grown.
+  -- Subqueries instead of joins: they are hashed, even if the planner expects few rows of a book that has just grown.
   select c, c.id not in (select s.id from superseded s) and case c.granularity
     when 'run' then not coalesce(
       (c.app_id, c.provider, c.account_id, date_trunc('day', c.occurred_at, 'UTC'))
@@ -50,9 +50,10 @@ as $$
   where c.book_id = book and c.occurred_at >= window_from and c.occurred_at < window_to
 $$;
 comment on function ai.provider_costs_in_totals(uuid, timestamptz, timestamptz) is
-  'Returns a book''s imported costs of a half-open range, and whether each counts in totals. A run does not when its '
-  'account''s day is known, within the range or not, so that adjacent ranges add up. A service''s day does not when the '
-  'account''s day has a total. Of older rows that differ only in the case of the provider, the last observed counts.';
+  'Returns a book''s imported costs of a half-open range, and whether each counts in totals. A run does not count if '
+  'its account''s day is known, within the range or not, so that adjacent ranges add up. A service''s day does not '
+  'count if the account''s day has a total. Of older rows that differ only in the case of the provider, the last '
+  'observed counts.';
 
 create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) returns boolean
   language sql
@@ -60,7 +61,8 @@ create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) ret
   security invoker
   set search_path = ''
 as $$
-  -- The partial index holds only rows whose providers are not normalised. Without one, no other row can be the same record.
+  -- The partial index contains only rows whose providers are not normalized. Without one, no other row can be the same
+  -- record.
   select exists (
     select
     from ai.external_provider_costs o
@@ -75,4 +77,4 @@ as $$
   )
 $$;
 comment on function ai.is_superseded_cost(ai.cost_book_entries) is
-  'Whether the same record was observed later under another spelling of its provider.';
+  'Returns whether the same record was observed later under another spelling of its provider.';

@@ -18,8 +18,8 @@ begin
 end
 $$;
 comment on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) is
-  'ai.invoice_review for a member with use_ai_studio and an app linked to the workspace, else { outcome: not_allowed or '
-  'app_not_linked }.';
+  'Returns ai.invoice_review for a member with use_ai_studio and an app linked to the workspace, otherwise { outcome: '
+  'not_allowed or app_not_linked }.';
 
 create or replace function ai.invoice_review(book uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
@@ -55,9 +55,10 @@ begin
 end
 $$;
 comment on function ai.invoice_review(uuid, uuid, jsonb) is
-  'What a person sees of an invoice before it is kept for good: the moment of the review, an invoice of the same key that '
-  'is kept already and by what else than its review it differs, and ai.invoice_comparison. { outcome: reviewed, … }, '
-  'not_issued_yet or { outcome: cannot_replace, param, message }. Writes nothing. Not granted to any role.';
+  'Returns what a person sees of an invoice before it is stored permanently: the time of the review, an already stored'
+  ' invoice with the same key and the fields in which it differs apart from its review, and ai.invoice_comparison. { '
+  'outcome: reviewed, … }, not_issued_yet or { outcome: cannot_replace, param, message }. Writes nothing. Not granted '
+  'to any role.';
 
 -- Definer: as ai.list_linked_apps.
 create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
@@ -73,7 +74,7 @@ as $$
   end
 $$;
 comment on function ai.read_provider_invoice(uuid, uuid, uuid) is
-  'ai.read_invoice for a member with use_ai_studio, else { outcome: not_allowed }.';
+  'Returns ai.read_invoice for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
 
 create or replace function ai.read_invoice(book uuid, invoice_id uuid) returns jsonb
   language plpgsql
@@ -97,8 +98,8 @@ begin
 end
 $$;
 comment on function ai.read_invoice(uuid, uuid) is
-  'One invoice of a book, ai.invoice_recorder and ai.invoice_comparison: { outcome: read, invoice, recorded, comparison } '
-  'or not_found. Not granted to any role.';
+  'Returns one invoice of a book, with ai.invoice_recorder and ai.invoice_comparison: { outcome: read, invoice, '
+  'recorded, comparison } or not_found. Not granted to any role.';
 
 create or replace function ai.invoice_comparison(book uuid, record jsonb, own_id uuid default null) returns jsonb
   language plpgsql
@@ -122,7 +123,7 @@ declare
   imported record;
   others record;
 begin
-  -- Longer than any report: such a period says nothing of what it compares with.
+  -- Longer than any report, so a comparison would be meaningless.
   if last_day - first_day >= 366 then
     return null;
   end if;
@@ -138,7 +139,7 @@ begin
     and i.account_id is not distinct from record ->> 'accountId'
     and i.id is distinct from own_id
     and ai.invoice_replacement(i) is null
-    -- The one that it replaces: references are unique within an app.
+    -- Excludes the replaced invoice: references are unique within an app.
     and (i.app_id, i.reference) is distinct from (
       coalesce((record ->> 'appId')::uuid, ai.platform_book()), record ->> 'replaces'
     )
@@ -160,9 +161,10 @@ begin
 end
 $$;
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
-  'What was metered of an invoice''s provider, without other accounts'' runs, and imported of its account in its days '
-  '(ai.invoice_days), the other invoices of its account that count in these days, and the difference between all of '
-  'them and the import; a replaced invoice does not count. Null for more than 366 days. Not granted to any role.';
+  'Returns what was metered for an invoice''s provider, without other accounts'' runs, and imported for its account in'
+  ' its days (ai.invoice_days), the other invoices of its account that count in these days, and the difference between'
+  ' all of them and the import; a replaced invoice does not count. Null for more than 366 days. Not granted to any '
+  'role.';
 
 create or replace function ai.invoice_recorder(invoice ai.invoice_book_entries) returns jsonb
   language sql
@@ -189,10 +191,11 @@ as $$
   end
 $$;
 comment on function ai.invoice_recorder(ai.invoice_book_entries) is
-  'Who recorded an invoice, as the workspace''s or the console''s log has it: { by: person | app, name }. A key says which '
-  'app sent it, and no person; an admin is named by email address. The name is null once person or app are gone.';
+  'Returns who recorded an invoice, according to the workspace''s or the console''s log: { by: person | app, name }. '
+  'For a key it is the app that sent the invoice, not a person; an admin is named by email address. The name is null '
+  'once the person or app is deleted.';
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_linked_apps(member_id uuid, workspace uuid) returns jsonb
   language sql
   stable
@@ -206,7 +209,7 @@ as $$
   end
 $$;
 comment on function ai.list_linked_apps(uuid, uuid) is
-  'ai.linked_apps for a member with use_ai_studio: { outcome: listed, apps } or { outcome: not_allowed }.';
+  'Returns ai.linked_apps for a member with use_ai_studio: { outcome: listed, apps } or { outcome: not_allowed }.';
 
 create or replace function ai.linked_apps(workspace uuid) returns jsonb
   language sql
@@ -220,4 +223,5 @@ as $$
   where l.workspace_id = workspace and ai.app_can_act_in_workspace(a.id, workspace)
 $$;
 comment on function ai.linked_apps(uuid) is
-  'The enabled external apps that are linked to a workspace: those whose costs and invoices it may have. Granted to nobody.';
+  'Returns the enabled external apps linked to a workspace, for which it may have costs and invoices. Not granted to '
+  'any role.';

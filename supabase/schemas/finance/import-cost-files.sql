@@ -1,8 +1,10 @@
--- Importing a provider's cost file: one total for each account and day. A document has been read from the file:
--- { provider, format, fileName, sha256, timeZone, rates: { EUR: "1.08" }, days: [{ accountId, day, amounts: [{ currency, amount }] }],
--- clear }. clear, if true, sets days of this time to 0 that other files stated and this one lacks.
+-- Importing a provider's cost file: one total for each account and day. The document is parsed from the file:
+-- - { provider, format, fileName, sha256, timeZone, rates: { EUR: "1.08" }, days: [{ accountId, day, amounts: [{
+-- currency, amount }] }], clear }
+--
+-- clear, if true, sets days of this period to 0 that other files stated and this one lacks.
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.preview_cost_import(member_id uuid, workspace uuid, app uuid, document jsonb) returns jsonb
   language sql
   stable
@@ -15,7 +17,8 @@ as $$
   )
 $$;
 comment on function ai.preview_cost_import(uuid, uuid, uuid, jsonb) is
-  'ai.describe_cost_file for a member with use_ai_studio, { outcome: not_allowed } or { outcome: app_not_linked }.';
+  'Returns ai.describe_cost_file for a member with use_ai_studio, { outcome: not_allowed } or { outcome: '
+  'app_not_linked }.';
 
 -- Definer: as ai.preview_cost_import.
 create or replace function ai.import_cost_file(member_id uuid, workspace uuid, app uuid, document jsonb, state text)
@@ -36,7 +39,8 @@ begin
 end
 $$;
 comment on function ai.import_cost_file(uuid, uuid, uuid, jsonb, text) is
-  'ai.store_cost_file for a member with use_ai_studio, { outcome: not_allowed } or { outcome: app_not_linked }.';
+  'Returns ai.store_cost_file for a member with use_ai_studio, { outcome: not_allowed } or { outcome: app_not_linked '
+  '}.';
 
 create or replace function ai.cost_import_refusal(member_id uuid, workspace uuid, app uuid) returns jsonb
   language sql
@@ -62,7 +66,7 @@ create or replace function private.preview_platform_costs(document jsonb) return
 as $$
   select ai.describe_cost_file(ai.platform_book(), ai.platform_book(), document)
 $$;
-comment on function private.preview_platform_costs(jsonb) is 'ai.describe_cost_file of the platform''s book, for the console.';
+comment on function private.preview_platform_costs(jsonb) is 'Returns ai.describe_cost_file of the platform''s book, for the console.';
 
 -- Definer: as private.preview_platform_costs.
 create or replace function private.import_platform_costs(change jsonb) returns jsonb
@@ -94,8 +98,9 @@ begin
 end
 $$;
 comment on function private.import_platform_costs(jsonb) is
-  'ai.store_cost_file of the platform''s book for an infrastructure admin, with a line in the audit log. change: { actor, '
-  'reason, requestId, ip, document, state }. A refusal also has refused: forbidden, conflict or invalid.';
+  'Calls ai.store_cost_file for the platform''s book on behalf of an infrastructure admin, with a line in the audit '
+  'log. change: { actor, reason, requestId, ip, document, state }. A refusal also has refused: forbidden, conflict or '
+  'invalid.';
 
 -- Definer: as private.preview_platform_costs.
 create or replace function private.preview_costs_as_operator(workspace uuid, app uuid, document jsonb) returns jsonb
@@ -110,8 +115,8 @@ as $$
   )
 $$;
 comment on function private.preview_costs_as_operator(uuid, uuid, jsonb) is
-  'ai.describe_cost_file for the operator''s command, or { outcome: app_not_linked }. Without workspace and app: the '
-  'platform''s book.';
+  'Returns ai.describe_cost_file for the operator''s command, or { outcome: app_not_linked }. Without workspace and '
+  'app, uses the platform''s book.';
 
 -- Definer: as private.preview_platform_costs.
 create or replace function private.import_costs_as_operator(workspace uuid, app uuid, document jsonb, state text default null)
@@ -141,8 +146,8 @@ begin
 end
 $$;
 comment on function private.import_costs_as_operator(uuid, uuid, jsonb, text) is
-  'ai.store_cost_file for the operator''s command, or { outcome: app_not_linked }. Without workspace and app: the '
-  'platform''s book, with a line in the audit log that has no actor.';
+  'Calls ai.store_cost_file for the operator''s command, or returns { outcome: app_not_linked }. Without workspace and'
+  ' app, uses the platform''s book, with a line in the audit log without an actor.';
 
 create or replace function ai.operator_import_refusal(workspace uuid, app uuid) returns jsonb
   language sql
@@ -154,4 +159,5 @@ as $$
   where num_nulls(workspace, app) <> 2 and not coalesce(ai.app_can_act_in_workspace(app, workspace), false)
 $$;
 comment on function ai.operator_import_refusal(uuid, uuid) is
-  'Returns { outcome: app_not_linked } unless an app may act in a workspace or neither is named. Not granted to any role.';
+  'Returns { outcome: app_not_linked } unless the app may act in the workspace, or both are null. Not granted to any '
+  'role.';

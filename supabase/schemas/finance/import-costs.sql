@@ -30,8 +30,8 @@ begin
 end
 $$;
 comment on function ai.import_provider_costs(jsonb) is
-  'Stores the records of a call, each for itself: { results } in their order, as ai.store_provider_cost answers, or '
-  '{ refused } where the credential is not good for it.';
+  'Stores the records of a call, each separately: { results } in their order, as ai.store_provider_cost answers, or { '
+  'refused } if the credential does not allow it.';
 
 create or replace function ai.store_provider_cost(workspace uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
@@ -60,7 +60,7 @@ begin
   end if;
 
   select * into stored from ai.find_cost(workspace, app, name, record ->> 'accountId', record ->> 'externalRunId');
-  -- Of concurrent imports each waits for the one before, and compares with what that one left.
+  -- Concurrent imports each wait for the one before, and compare with its result.
   if stored.spelling <> name then
     update ai.external_provider_costs c
     set
@@ -106,7 +106,7 @@ begin
 end
 $$;
 comment on function ai.store_provider_cost(uuid, uuid, jsonb) is
-  'Writes one reported cost, or says why not: { outcome: stored, corrected, unchanged or stale } or { refused }. A newer '
-  'observation corrects; one of the same time with any other content is a conflict. A row of the same provider in another '
-  'case is the same record. Workspace and app come from the caller''s credential; the record''s shape was checked before. '
-  'Not granted to any role.';
+  'Stores one reported cost, or returns why not: { outcome: stored, corrected, unchanged or stale } or { refused }. A '
+  'newer observation corrects; one with the same time and different content is a conflict. A row of the same provider '
+  'in another case is the same record. Workspace and app come from the caller''s credential; the record''s shape was '
+  'checked before. Not granted to any role.';

@@ -24,9 +24,10 @@ begin
 end
 $$;
 comment on function ai.import_provider_invoice(jsonb) is
-  'Keeps the invoice of a call, as ai.store_provider_invoice answers; or { refused } where the credential is not good for it.';
+  'Stores the invoice of a call, and answers as ai.store_provider_invoice does, or { refused } if the credential does '
+  'not allow it.';
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.record_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
   volatile
@@ -51,8 +52,8 @@ begin
 end
 $$;
 comment on function ai.record_provider_invoice(uuid, uuid, uuid, jsonb) is
-  'Keeps an invoice that a member with use_ai_studio enters for an app linked to the workspace: as '
-  'ai.store_provider_invoice answers, or { refused: not_allowed or app_not_linked }.';
+  'Stores an invoice that a member with use_ai_studio enters for an app linked to the workspace. Answers as '
+  'ai.store_provider_invoice does, or { refused: not_allowed or app_not_linked }.';
 
 create or replace function ai.store_provider_invoice(book uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
@@ -83,7 +84,7 @@ begin
     return jsonb_build_object('refused', 'invalid_request') || refused;
   end if;
 
-  -- Rows under an older spelling of the provider are not in the way of the unique keys.
+  -- The unique keys don't cover rows under an older spelling of the provider.
   stored := ai.find_invoice(book, app, record, record ->> 'reference');
   if stored.id is null then
     stored := ai.find_replacement(book, app, record);
@@ -113,9 +114,10 @@ begin
 end
 $$;
 comment on function ai.store_provider_invoice(uuid, uuid, jsonb) is
-  'Keeps one reviewed invoice in a book, or says why not: { outcome: stored or unchanged, id } or { refused }. Another '
-  'state of one that is kept is a conflict, which names the kept one and what differs: { refused: invoice_conflict, id, '
-  'differs }. Book and app were derived and the record''s shape checked before. Granted to nobody.';
+  'Stores one reviewed invoice in a book, or returns why not: { outcome: stored or unchanged, id } or { refused }. A '
+  'different state of a stored invoice is a conflict, which names the stored one and what differs: { refused: '
+  'invoice_conflict, id, differs }. Book and app were derived and the record''s shape checked before. Not granted to '
+  'any role.';
 
 create or replace function ai.refused_replacement(book uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
@@ -140,7 +142,7 @@ begin
 end
 $$;
 comment on function ai.refused_replacement(uuid, uuid, jsonb) is
-  'Returns why a record cannot replace what it names: { param, message }, or null if it can. Granted to nobody.';
+  'Returns why a record cannot replace what it names: { param, message }, or null if it can. Not granted to any role.';
 
 create or replace function ai.replaced_already(record jsonb, replacement ai.invoice_book_entries) returns jsonb
   language sql
@@ -153,7 +155,8 @@ as $$
   ))
 $$;
 comment on function ai.replaced_already(jsonb, ai.invoice_book_entries) is
-  'Returns why a record cannot replace an invoice that has a replacement: { param, message }. Granted to nobody.';
+  'Returns why a record cannot replace an invoice that already has a replacement: { param, message }. Not granted to '
+  'any role.';
 
 create or replace function ai.add_invoice(book uuid, app uuid, record jsonb) returns uuid
   language plpgsql
@@ -164,7 +167,7 @@ as $$
 declare
   added uuid;
 begin
-  -- Nothing is added where this reference is recorded, or the replaced one is replaced already.
+  -- Inserts nothing if this reference is recorded, or the invoice to replace is already replaced.
   if book = ai.platform_book() then
     insert into ai.platform_provider_invoices (
       provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end, reviewed_at
@@ -211,7 +214,7 @@ as $$
     'reviewed_at', record ->> 'reviewedAt'
   )) r
 $$;
-comment on function ai.invoice_of(jsonb) is 'Returns a record as it is stored: defaults filled in, the provider''s name normalised.';
+comment on function ai.invoice_of(jsonb) is 'Returns a record as it is stored: with defaults, and with the provider''s name normalized.';
 
 create or replace function ai.find_invoice(book uuid, app uuid, record jsonb, of_reference text)
   returns ai.invoice_book_entries
@@ -273,7 +276,7 @@ as $$
   from ai.invoice_of(record) r
 $$;
 comment on function ai.invoice_differences(ai.invoice_book_entries, jsonb) is
-  'By which fields a record of the same key is another state of an invoice; none for an identical retry.';
+  'Returns the fields in which a record with the same key differs from a stored invoice; none for an identical retry.';
 
 create or replace function ai.record_invoice_activity(workspace uuid, app uuid, invoice_id uuid, record jsonb) returns void
   language sql
@@ -290,7 +293,8 @@ as $$
   )
 $$;
 comment on function ai.record_invoice_activity(uuid, uuid, uuid, jsonb) is
-  'An invoice is a person''s word about money, whoever brought it: the workspace''s owners read of it.';
+  'Logs an invoice for the workspace''s owners, because it is a person''s statement about money, even if an app sent '
+  'it.';
 
 create or replace function ai.reject_invoice_change() returns trigger
   language plpgsql
@@ -302,17 +306,17 @@ begin
   raise exception 'an invoice snapshot is immutable' using errcode = 'restrict_violation';
 end
 $$;
-comment on function ai.reject_invoice_change() is 'Another state of an invoice is a conflict, never a correction.';
+comment on function ai.reject_invoice_change() is 'Rejects changes: a different state of an invoice is a conflict, never a correction.';
 
 create or replace trigger reject_invoice_change before update or delete on ai.external_provider_invoices
   for each row execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_change on ai.external_provider_invoices is 'For everyone, the table''s owner too.';
+comment on trigger reject_invoice_change on ai.external_provider_invoices is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_truncate before truncate on ai.external_provider_invoices
   for each statement execute function ai.reject_invoice_change();
 comment on trigger reject_invoice_truncate on ai.external_provider_invoices is 'As reject_invoice_change.';
 create or replace trigger reject_invoice_change before update or delete on ai.platform_provider_invoices
   for each row execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_change on ai.platform_provider_invoices is 'For everyone, the table''s owner too.';
+comment on trigger reject_invoice_change on ai.platform_provider_invoices is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_truncate before truncate on ai.platform_provider_invoices
   for each statement execute function ai.reject_invoice_change();
 comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is 'As reject_invoice_change.';

@@ -1,4 +1,4 @@
--- What an invoice adds to one month.
+-- An invoice's share of one month.
 
 create or replace function ai.invoice_share(invoice ai.invoice_book_entries, month text) returns jsonb
   language sql
@@ -19,5 +19,6 @@ as $$
   where month is not null
 $$;
 comment on function ai.invoice_share(ai.invoice_book_entries, text) is
-  'Returns the amount and the days of an invoice within a month, YYYY-MM, that it has days of: { inMonth: { amountUsd, '
-  'firstDay, lastDay } }; the amount of a credit note is negative. Null without a month. Not granted to any role.';
+  'Returns the amount and the days of an invoice within a month, YYYY-MM, that its days overlap: { inMonth: { '
+  'amountUsd, firstDay, lastDay } }; the amount of a credit note is negative. Null without a month. Not granted to any'
+  ' role.';

@@ -15,7 +15,8 @@ as $$
   ) as page
 $$;
 comment on function private.reconcile_platform(date) is
-  'ai.reconciliation_page of the platform''s book for the month of a day: { outcome: listed, month, totals, clashes, records }.';
+  'Returns ai.reconciliation_page of the platform''s book for the month of a day: { outcome: listed, month, totals, '
+  'clashes, records }.';
 
 -- Definer: as private.reconcile_platform.
 create or replace function private.list_platform_costs(
@@ -33,7 +34,7 @@ as $$
   from (select date_trunc('month', month::timestamp)::date as first_day) m
 $$;
 comment on function private.list_platform_costs(date, jsonb, jsonb, integer) is
-  'ai.provider_costs_page of the platform''s book for the month of a day.';
+  'Returns ai.provider_costs_page of the platform''s book for the month of a day.';
 
 -- Definer: as private.reconcile_platform.
 create or replace function private.list_platform_invoices(
@@ -47,7 +48,7 @@ as $$
   select ai.provider_invoices_page(ai.platform_book(), before, page_size, filter)
 $$;
 comment on function private.list_platform_invoices(jsonb, integer, jsonb) is
-  'ai.provider_invoices_page of the platform''s book.';
+  'Returns ai.provider_invoices_page of the platform''s book.';
 
 -- Definer: as private.reconcile_platform.
 create or replace function private.read_platform_invoice(invoice_id uuid) returns jsonb
@@ -58,7 +59,7 @@ create or replace function private.read_platform_invoice(invoice_id uuid) return
 as $$
   select ai.read_invoice(ai.platform_book(), invoice_id)
 $$;
-comment on function private.read_platform_invoice(uuid) is 'ai.read_invoice of the platform''s book.';
+comment on function private.read_platform_invoice(uuid) is 'Returns ai.read_invoice of the platform''s book.';
 
 -- Definer: as private.reconcile_platform.
 create or replace function private.review_platform_invoice(record jsonb) returns jsonb
@@ -69,7 +70,7 @@ create or replace function private.review_platform_invoice(record jsonb) returns
 as $$
   select ai.invoice_review(ai.platform_book(), ai.platform_book(), record)
 $$;
-comment on function private.review_platform_invoice(jsonb) is 'ai.invoice_review of the platform''s book.';
+comment on function private.review_platform_invoice(jsonb) is 'Returns ai.invoice_review of the platform''s book.';
 
 -- Definer: the service role cannot write invoices.
 create or replace function private.record_platform_invoice(change jsonb) returns jsonb
@@ -97,5 +98,5 @@ begin
 end
 $$;
 comment on function private.record_platform_invoice(jsonb) is
-  'Keeps an invoice to the platform: { actor, record, reason, requestId, ip } → as ai.store_provider_invoice answers, or '
-  '{ refused: forbidden }.';
+  'Stores an invoice to the platform: { actor, record, reason, requestId, ip } → as ai.store_provider_invoice answers,'
+  ' or { refused: forbidden }.';

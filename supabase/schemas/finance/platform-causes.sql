@@ -28,7 +28,7 @@ as $$
     from days d
     group by d.account_id
   ), spaces as (
-    -- What its own book says that its runs cost: its imports, or without any its invoices.
+    -- What its own book says its runs cost: its imports or, without any, its invoices.
     select p.workspace_id, coalesce(sum(p.imported), sum(p.invoiced)) - coalesce(sum(p.metered), 0) as amount,
       sum(p.estimated_runs) as estimated_runs, sum(p.closed_runs) as closed_runs
     from unnest(parts) p
@@ -104,7 +104,7 @@ as $$
       || case when l.rank between 2 and 6 then jsonb_build_object('accountId', l.account_id) else '{}' end
       || case when l.rank in (5, 6) then jsonb_build_object('workspaces', ai.account_workspaces(parts, l.account_id)) else '{}' end
       || l.details
-    -- What would explain the difference comes first.
+    -- First what would explain the difference.
     order by coalesce(sign(l.amount) = sign(d.amount) and l.rank < 9, false) desc, l.rank, abs(l.amount) desc nulls last,
       (l.details ->> 'runs')::numeric desc, l.workspace_id, l.account_id collate "C"
   ), '[]')
@@ -113,12 +113,13 @@ as $$
   left join public.workspaces w on w.id = l.workspace_id
 $$;
 comment on function ai.platform_causes(ai.platform_part[]) is
-  'Why a provider''s bill differs from what was metered, the likeliest first: [{ kind, amountUsd, … }], the 20 largest of '
-  'each kind. amountUsd is billed less metered, null where it is unknown. Kinds: workspace_costs_above_metered { workspaceId, name, days: [{ day, '
-  'amountUsd }] }, account_not_metered { accountId }, days_not_metered and days_not_imported { accountId, days }, '
-  'account_not_imported and account_differs { accountId, workspaces (ai.account_workspaces) }, workspace_runs_closed and '
-  'workspace_runs_estimated { workspaceId, name, runs }, invoice_share (what the invoice has beyond that). accountId is null '
-  'where accounts are compared together, because runs or records name none.';
+  'Returns why a provider''s bill differs from what was metered, the likeliest first: [{ kind, amountUsd, … }], the 20'
+  ' largest of each kind. amountUsd is billed less metered, null if unknown. Kinds: workspace_costs_above_metered { '
+  'workspaceId, name, days: [{ day, amountUsd }] }, account_not_metered { accountId }, days_not_metered and '
+  'days_not_imported { accountId, days }, account_not_imported and account_differs { accountId, workspaces '
+  '(ai.account_workspaces) }, workspace_runs_closed and workspace_runs_estimated { workspaceId, name, runs }, '
+  'invoice_share (what the invoice has beyond that). accountId is null if accounts are compared together because runs '
+  'or records name none.';
 
 create or replace function ai.account_workspaces(parts ai.platform_part[], of_account text) returns jsonb
   language sql
@@ -154,5 +155,5 @@ as $$
   left join public.workspaces w on w.id = s.workspace_id
 $$;
 comment on function ai.account_workspaces(ai.platform_part[], text) is
-  'The workspaces whose runs name an account, or all for null, at most 100: [{ workspaceId, name, meteredUsd, '
+  'Returns the workspaces whose runs name an account, or all for null, at most 100: [{ workspaceId, name, meteredUsd, '
   'daysWithoutRuns }], first those without runs on most of the days whose bill is above what was metered.';

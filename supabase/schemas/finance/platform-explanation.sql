@@ -1,4 +1,5 @@
--- What a provider's month in the platform's book is made of: the workspaces behind each figure, the days, and why it differs.
+-- What makes up a provider's month in the platform's book: the workspaces behind each figure, the days, and why it
+-- differs.
 
 -- Definer: as private.reconcile_platform.
 create or replace function private.explain_platform_month(month date, provider text) returns jsonb
@@ -64,7 +65,8 @@ as $$
     coalesce(sum(u.estimated_runs) filter (where u.billed_by = of_provider), 0),
     sum(u.closed_runs), null::numeric, null::numeric
   from usage u
-  -- Runs that the sweep closed name no billing provider: they are of those whose id others name it for.
+  -- Runs closed by the sweep name no billing provider, so they count for the billing provider that other runs with
+  -- their provider id name.
   where u.billed_by = of_provider
     or (u.billing_name is null and u.provider_id in (select b.provider_id from usage b where b.billed_by = of_provider))
   group by u.workspace_id, u.day, u.billing_account
@@ -79,7 +81,8 @@ as $$
   where b.provider = of_provider
 $$;
 comment on function ai.platform_month_parts(date, date, text) is
-  'What a provider''s figures of a month are made of, in all workspaces and the platform''s book. Not granted to any role.';
+  'Returns what makes up a provider''s figures of a month, in all workspaces and the platform''s book. Not granted to '
+  'any role.';
 
 create or replace function ai.workspaces_with_books() returns setof uuid
   language sql
@@ -87,7 +90,7 @@ create or replace function ai.workspaces_with_books() returns setof uuid
   security invoker
   set search_path = ''
 as $$
-  -- One step in an index for each workspace: reading all records would take longer the more there are.
+  -- One index step per workspace, because reading all records would slow down as they grow.
   with recursive with_costs (id) as (
     (select c.workspace_id from ai.external_provider_costs c order by c.workspace_id limit 1)
     union all
@@ -117,7 +120,7 @@ create or replace function ai.platform_workspaces(parts ai.platform_part[]) retu
   security invoker
   set search_path = ''
 as $$
-  -- Windows in place of joins: Postgres does not know how many parts there are.
+  -- Windows instead of joins, because Postgres can't estimate the number of parts.
   with sums as (
     select p.kind, p.workspace_id, p.account_id, coalesce(sum(p.metered), 0) as metered, coalesce(sum(p.runs), 0) as runs,
       coalesce(sum(p.estimated_runs), 0) as estimated_runs, coalesce(sum(p.closed_runs), 0) as closed_runs,
@@ -155,7 +158,7 @@ as $$
   left join public.workspaces w on w.id = f.workspace_id
 $$;
 comment on function ai.platform_workspaces(ai.platform_part[]) is
-  'The workspaces behind a provider''s month, by account of their runs, the largest difference first: [{ workspaceId, name '
-  '(null once it is gone), accountId (null: the runs name none), meteredUsd, runs, estimatedRuns, closedRuns, importedUsd, '
-  'invoicedUsd, differenceUsd }]. Imported and invoiced are the workspace''s own records; differenceUsd is imported less '
-  'metered, null without own imports.';
+  'Returns the workspaces behind a provider''s month, by account of their runs, the largest difference first: [{ '
+  'workspaceId, name (null once deleted), accountId (null: the runs name none), meteredUsd, runs, estimatedRuns, '
+  'closedRuns, importedUsd, invoicedUsd, differenceUsd }]. Imported and invoiced are the workspace''s own records; '
+  'differenceUsd is imported less metered, null without own imports.';

@@ -1,6 +1,6 @@
 -- Reading imported costs, for members and for satellites. Amounts are exact text.
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_provider_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   before jsonb default null, page_size integer default 50, filter jsonb default '{}', with_totals boolean default true
@@ -17,10 +17,10 @@ as $$
   end
 $$;
 comment on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean) is
-  'ai.provider_costs_page for a member with use_ai_studio, else { outcome: not_allowed }. A file, which is read page by '
-  'page, asks for no totals.';
+  'Returns ai.provider_costs_page for a member with use_ai_studio, otherwise { outcome: not_allowed }. An export, '
+  'which is read page by page, requests no totals.';
 
--- Definer: reads for the user of the credential alone.
+-- Definer: reads only for the credential's user.
 create or replace function private.list_provider_costs_by_app_session(
   token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
   before jsonb default null, page_size integer default 50
@@ -40,7 +40,7 @@ begin
 end
 $$;
 comment on function private.list_provider_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, jsonb, integer) is
-  'ai.provider_costs_page for the session''s user, or {refused}.';
+  'Returns ai.provider_costs_page for the session''s user, or {refused}.';
 
 create or replace function private.studio_refusal(token_hash bytea, workspace_id uuid) returns text
   language plpgsql
@@ -59,7 +59,8 @@ begin
 end
 $$;
 comment on function private.studio_refusal(bytea, uuid) is
-  'Why a satellite''s session may not read a workspace''s studio; null where it may. For definers; granted to nobody.';
+  'Returns why a satellite''s session may not read a workspace''s studio; null if it may. For definers; not granted to'
+  ' any role.';
 
 create or replace function ai.provider_costs_page(
   workspace uuid, given_from timestamptz, given_to timestamptz, before jsonb, page_size integer,
@@ -92,8 +93,8 @@ begin
 end
 $$;
 comment on function ai.provider_costs_page(uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean) is
-  'A page of ai.provider_cost_records, by default of the last 30 days, and unless told otherwise the totals of the whole '
-  'range. { outcome: listed, … } or { outcome: bad_window, fault }. Granted to nobody.';
+  'Returns a page of ai.provider_cost_records, by default of the last 30 days, and by default the totals of the whole '
+  'range. { outcome: listed, … } or { outcome: bad_window, fault }. Not granted to any role.';
 
 create or replace function ai.provider_cost_records(
   workspace uuid, window_from timestamptz, window_to timestamptz, before jsonb, page_size integer, filter jsonb
@@ -102,7 +103,7 @@ create or replace function ai.provider_cost_records(
   stable
   security invoker
   set search_path = ''
-  -- A plan for every filter and position reads the whole range for each page.
+  -- A plan for every filter and position would read the whole range for each page.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -163,7 +164,7 @@ begin
     ), '[]')
     from page p
     left join private.apps a on a.id = p.app_id
-    -- The account day that stands for it, by the rule of ai.provider_costs_in_totals.
+    -- The account day that replaces it, by the rule of ai.provider_costs_in_totals.
     left join lateral (
       select d.external_run_id as by_run_id
       from ai.cost_book_entries d
@@ -182,7 +183,7 @@ begin
       order by d.service is null desc, d.observed_at desc, d.id desc
       limit 1
     ) as day on true
-    -- Or the same record in another spelling of the provider.
+    -- Or the same record under another spelling of the provider.
     cross join lateral (
       select case when ai.is_superseded_cost(p) then p.external_run_id else day.by_run_id end as by_run_id
     ) as replaced
@@ -190,8 +191,9 @@ begin
 end
 $$;
 comment on function ai.provider_cost_records(uuid, timestamptz, timestamptz, jsonb, integer, jsonb) is
-  'Returns a page of imported costs of a half-open range, newest first, each with the account day that replaces it or the '
-  'records that it replaces, its amounts before conversion, and its file. filter names any of provider and accountId, where a null names those without an account.';
+  'Returns a page of imported costs of a half-open range, newest first, each with the account day that replaces it or '
+  'the records that it replaces, its amounts before conversion, and its file. filter may have provider and accountId, '
+  'where null selects those without an account.';
 
 create or replace function ai.provider_cost_totals(workspace uuid, window_from timestamptz, window_to timestamptz, filter jsonb)
   returns jsonb
@@ -211,7 +213,7 @@ as $$
     and (not filter ? 'accountId' or (t.cost).account_id is not distinct from filter ->> 'accountId')
 $$;
 comment on function ai.provider_cost_totals(uuid, timestamptz, timestamptz, jsonb) is
-  'What imported costs of a half-open range come to; account days stand for the runs that they cover.';
+  'Returns the total of imported costs in a half-open range; account days replace the runs that they cover.';
 
 create or replace function ai.cost_import_summary(of_import_id uuid) returns jsonb
   language sql

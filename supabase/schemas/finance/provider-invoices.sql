@@ -16,8 +16,8 @@ as $$
   end
 $$;
 comment on function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb) is
-  'ai.provider_invoices_page for a member with use_ai_studio, else { outcome: not_allowed }. filter as of '
-  'ai.invoice_matches.';
+  'Returns ai.provider_invoices_page for a member with use_ai_studio, otherwise { outcome: not_allowed }. filter as in'
+  ' ai.invoice_matches.';
 
 -- Definer: as private.list_provider_costs_by_app_session.
 create or replace function private.list_provider_invoices_by_app_session(
@@ -38,7 +38,7 @@ begin
 end
 $$;
 comment on function private.list_provider_invoices_by_app_session(bytea, uuid, jsonb, integer) is
-  'ai.provider_invoices_page for the session''s user, or {refused}.';
+  'Returns ai.provider_invoices_page for the session''s user, or {refused}.';
 
 create or replace function ai.provider_invoices_page(
   book uuid, before jsonb, page_size integer, filter jsonb default '{}'
@@ -83,7 +83,8 @@ as $$
 $$;
 comment on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) is
   'Returns a page of a book''s invoices, latest issued first, and the total of those that count. With a month in the '
-  'filter, the total has the shares of its days, and each invoice its own (ai.invoice_share). Not granted to any role.';
+  'filter, the total is of the shares in that month, and each invoice has its own (ai.invoice_share). Not granted to '
+  'any role.';
 
 create or replace function ai.invoice_summary(invoice ai.invoice_book_entries) returns jsonb
   language sql
@@ -110,7 +111,7 @@ as $$
   )
 $$;
 comment on function ai.invoice_summary(ai.invoice_book_entries) is
-  'An invoice for those who may read its book. In the platform''s, appId is ai.platform_book() and appName null.';
+  'Returns an invoice for the readers of its book. In the platform''s, appId is ai.platform_book() and appName null.';
 
 create or replace function ai.invoice_days(period_start date, period_end date, issued_on date) returns daterange
   language sql
@@ -128,8 +129,8 @@ as $$
   ) as month
 $$;
 comment on function ai.invoice_days(date, date, date) is
-  'The days that an invoice is of: its period; where an edge is missing, to the edge of the other''s month; without any, '
-  'the month that it was issued in.';
+  'Returns the days of an invoice: its period; if one end is missing, to the end of the other''s month; without a '
+  'period, the month in which it was issued.';
 
 create or replace function ai.invoice_replacement(invoice ai.invoice_book_entries) returns text
   language sql
@@ -172,7 +173,7 @@ as $$
   from (select ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) as days) d
 $$;
 comment on function ai.invoice_amount(ai.invoice_book_entries, daterange) is
-  'Returns what an invoice adds to totals in USD, in whole or for some of its days; negative for a credit note.';
+  'Returns what an invoice adds to totals in USD, in full or for some of its days; negative for a credit note.';
 
 create or replace function ai.month_days(month text) returns daterange
   language sql
@@ -200,5 +201,5 @@ as $$
     )
 $$;
 comment on function ai.invoice_matches(ai.invoice_book_entries, jsonb) is
-  'Whether an invoice is of what a filter names: any of provider, accountId, where a null names those without an account, '
-  'and month, YYYY-MM, that has days of it.';
+  'Returns whether an invoice matches a filter: any of provider, accountId, where null selects those without an '
+  'account, and month, YYYY-MM, which its days must overlap.';

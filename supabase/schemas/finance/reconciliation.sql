@@ -17,7 +17,7 @@ as $$
   end
 $$;
 comment on function ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer) is
-  'ai.reconciliation_page for a member with use_ai_studio, else { outcome: not_allowed }.';
+  'Returns ai.reconciliation_page for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
 
 -- Definer: as private.list_provider_costs_by_app_session.
 create or replace function private.reconcile_costs_by_app_session(
@@ -39,7 +39,7 @@ begin
 end
 $$;
 comment on function private.reconcile_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, text[], integer) is
-  'ai.reconciliation_page for the session''s user, or {refused}.';
+  'Returns ai.reconciliation_page for the session''s user, or {refused}.';
 
 create or replace function ai.reconciliation_page(
   book uuid, given_from timestamptz, given_to timestamptz, after text[], page_size integer
@@ -81,8 +81,8 @@ begin
           where p.records > 0 or p.invoices > 0 or (visible and p.metered_by_account and p.account_id is not null)
         ), '[]') as accounts
       from (
-        -- One run without an account leaves open what the month's accounts were charged, unless it cost nothing: failed
-        -- calls and those that the sweep closed often name none.
+        -- With one run without an account, the metered cost of the month's accounts is unknown, unless the run cost
+        -- nothing: failed calls and those closed by the sweep often name none.
         select *, coalesce(
           bool_and(q.account_id is not null) filter (where q.metered <> 0) over (partition by q.month, q.provider),
           bool_and(q.account_id is not null) filter (where q.runs > 0) over (partition by q.month, q.provider)
@@ -138,10 +138,10 @@ begin
 end
 $$;
 comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
-  'A page of months and providers, the latest month first, each with its accounts and differences: imported less metered, '
-  'and invoiced less imported. The window as of ai.reconciled_window. meteredUsd is null where the workspace hides it, and '
-  'of accounts unless all runs of the month and provider that cost something name theirs. Where it is hidden, only providers with imports or '
-  'invoices are listed. clashes as of ai.book_clashes.';
+  'Returns a page of months and providers, the latest month first, each with its accounts and differences: imported '
+  'less metered, and invoiced less imported. The window is that of ai.reconciled_window. meteredUsd is null if the '
+  'workspace hides it, and for accounts unless all runs of the month and provider with a cost name theirs. If it is '
+  'hidden, only providers with imports or invoices are listed. clashes as in ai.book_clashes.';
 
 -- Definer: as ai.reconcile_costs.
 create or replace function ai.compare_costs(
@@ -160,7 +160,7 @@ as $$
   end
 $$;
 comment on function ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer) is
-  'ai.cost_comparison_page for a member with use_ai_studio, else { outcome: not_allowed }.';
+  'Returns ai.cost_comparison_page for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
 
 create or replace function ai.cost_comparison_page(
   workspace uuid, given_from timestamptz, given_to timestamptz, of_provider text, after text, page_size integer
@@ -217,8 +217,8 @@ begin
 end
 $$;
 comment on function ai.cost_comparison_page(uuid, timestamptz, timestamptz, text, text, integer) is
-  'A page of the providers of a range by name, or one of them: what was metered and imported of each, and totals of all. '
-  'Those of which nothing is known are left out; meteredUsd is null where the workspace hides it.';
+  'Returns a page of the providers of a range by name, or one of them, with what was metered and imported of each, and'
+  ' totals of all. Leaves out providers without any amounts; meteredUsd is null if the workspace hides it.';
 
 create or replace function ai.reconciled_window(
   given_from timestamptz, given_to timestamptz, out window_from timestamptz, out window_to timestamptz, out fault text
@@ -228,8 +228,8 @@ create or replace function ai.reconciled_window(
   security invoker
   set search_path = ''
 as $$
-  -- Twelve months may be those of a leap year. A month in part would miss its invoice, so that none begins by default
-  -- before its first moment.
+  -- Twelve months may include a leap day. A partial month would miss its invoice, so the default range starts at the
+  -- beginning of a month.
   select w.window_from, w.window_to, w.fault
   from ai.usage_window(
     coalesce(
@@ -245,5 +245,5 @@ as $$
   ) w
 $$;
 comment on function ai.reconciled_window(timestamptz, timestamptz) is
-  'ai.usage_window of what is compared: by default twelve months with the one in which it ends, from the first moment of '
-  'the first.';
+  'Returns ai.usage_window of what is compared: by default the twelve months up to and including the one in which it '
+  'ends, from the start of the first.';

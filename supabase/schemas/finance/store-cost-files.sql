@@ -1,4 +1,4 @@
--- Storing a cost file, all of its days or none.
+-- Stores a cost file, all of its days or none.
 
 create or replace function ai.store_cost_file(book uuid, app uuid, document jsonb, state text, person_id uuid) returns jsonb
   language plpgsql
@@ -40,7 +40,7 @@ begin
     document ->> 'format', document ->> 'fileName', decode(document ->> 'sha256', 'hex'), document ->> 'timeZone',
     coalesce(document -> 'rates', '{}'), person_id
   );
-  -- In the order of ai.import_provider_costs, so that imports cannot lock each other out.
+  -- In the order of ai.import_provider_costs, so that imports can't deadlock.
   for item in
     select d.*
     from unnest(days) d
@@ -61,7 +61,7 @@ begin
   end if;
   return answer;
 exception
-  -- A concurrent import wrote one of the days. Nothing of this one is kept.
+  -- A concurrent import wrote one of the days, so nothing of this one is kept.
   when serialization_failure then
     return '{"outcome": "changed"}';
 end
@@ -125,8 +125,8 @@ begin
 end
 $$;
 comment on function ai.write_cost_file_day(uuid, uuid, uuid, ai.cost_file_day) is
-  'Writes one day of an import. Raises serialization_failure if its record is no longer the one that it was compared '
-  'with. Not granted to any role.';
+  'Writes one day of an import. Raises serialization_failure if its record is no longer the one it was compared with. '
+  'Not granted to any role.';
 
 create or replace function ai.cost_import_details(of_import_id uuid) returns jsonb
   language sql
@@ -141,7 +141,7 @@ as $$
   from ai.cost_imports i
   where i.id = of_import_id
 $$;
-comment on function ai.cost_import_details(uuid) is 'Returns an import as logs have it. Not granted to any role.';
+comment on function ai.cost_import_details(uuid) is 'Returns an import for the logs. Not granted to any role.';
 
 create or replace function ai.reject_cost_import_change() returns trigger
   language plpgsql
@@ -157,7 +157,7 @@ comment on function ai.reject_cost_import_change() is 'Keeps ai.cost_imports app
 
 create or replace trigger reject_cost_import_change before update or delete on ai.cost_imports
   for each row execute function ai.reject_cost_import_change();
-comment on trigger reject_cost_import_change on ai.cost_imports is 'For every role, including the table''s owner.';
+comment on trigger reject_cost_import_change on ai.cost_imports is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_cost_import_truncate before truncate on ai.cost_imports
   for each statement execute function ai.reject_cost_import_change();
 comment on trigger reject_cost_import_truncate on ai.cost_imports is 'As reject_cost_import_change.';

@@ -1,19 +1,19 @@
 -- Admission: decides about calls, reserves their maximum cost and opens their runs. Refusals are returned, never raised.
 
--- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
+-- Definer: gateway has no grant on any table. It trusts no id in the call: the caller is derived from the credential.
 create or replace function ai.begin_run(call jsonb) returns text
   language plpgsql
   volatile
   security definer
   set search_path = ''
-  -- Rows are found by key, whatever the statistics were when a plan was made. A generic plan fits every call.
+  -- Rows are found by key, regardless of the statistics when a plan was made. A generic plan fits every call.
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
   set enable_material = off
   set jit = off
-  -- For each lock; exceeds_caller_timeout looks at all of them together.
+  -- Applies to each lock; exceeds_caller_timeout covers all of them together.
   set lock_timeout = '1s'
 as $$
 begin
@@ -21,8 +21,8 @@ begin
 end
 $$;
 comment on function ai.begin_run(jsonb) is
-  'Decides about a call and, if it may go on, reserves its maximum cost and opens its run. Returns the run with its '
-  'routes and prices, or {refused: code, …}, as the text of JSON.';
+  'Decides about a call and, if it is admitted, reserves its maximum cost and opens its run. Returns the run with its '
+  'routes and prices, or {refused: code, …}, as JSON text.';
 
 -- Definer: as begin_run.
 create or replace function ai.begin_runs(calls jsonb) returns text
@@ -36,7 +36,7 @@ create or replace function ai.begin_runs(calls jsonb) returns text
   set enable_mergejoin = off
   set enable_material = off
   set jit = off
-  -- Whoever holds a lock longer delays its own calls alone: the others are sent again, each by itself.
+  -- A caller that holds a lock for longer delays only its own calls: the others are retried separately.
   set lock_timeout = '100ms'
 as $$
 begin
@@ -47,8 +47,8 @@ begin
 end
 $$;
 comment on function ai.begin_runs(jsonb) is
-  'Decides about several calls, each for itself, and returns begin_run''s answers in their order, as a JSON array. All or '
-  'none: where it raises, nothing is reserved and no run is open.';
+  'Decides about several calls, each separately, and returns begin_run''s answers in their order, as a JSON array. '
+  'Atomic: if it raises, nothing is reserved and no run is open.';
 
 create or replace function ai.begin_calls(calls jsonb) returns text[]
   language plpgsql
@@ -69,7 +69,7 @@ begin
   return answers;
 end
 $$;
-comment on function ai.begin_calls(jsonb) is 'Admits calls, unless that took so long that their caller is gone.';
+comment on function ai.begin_calls(jsonb) is 'Admits calls, unless that took so long that their caller has given up.';
 
 create or replace function ai.admit_calls(calls jsonb) returns text[]
   language plpgsql
@@ -94,7 +94,8 @@ begin
 end
 $$;
 comment on function ai.admit_calls(jsonb) is
-  'Finds who makes each call and what it may cost, locks what all of them need, and then admits one after another.';
+  'Finds the caller and the maximum cost of each call, locks what all of them need, and then admits them one after '
+  'another.';
 
 create or replace function ai.price_call(request ai.run_request, previous ai.priced_call) returns ai.priced_call
   language plpgsql
@@ -147,7 +148,7 @@ begin
   if owners = '{}' then
     return calls;
   end if;
-  -- In order, so that two batches cannot wait for each other.
+  -- In order, so that two batches can't deadlock.
   foreach owner_id in array array(select distinct o from unnest(owners) as o order by o) loop
     for place in 1..cardinality(calls) loop
       call := calls[place];
@@ -160,7 +161,7 @@ begin
 end
 $$;
 comment on function ai.open_missing_accounts(ai.priced_call[]) is
-  'Opens the account of each payer that has none, with the plan''s initial credits.';
+  'Opens an account with the plan''s initial credits for each payer that has none.';
 
 create or replace function ai.admit_call(priced ai.priced_call) returns text
   language plpgsql
@@ -240,7 +241,7 @@ begin
       run_id = excluded.run_id, expires_at = excluded.expires_at;
   end if;
 
-  -- As text: building JSON from values looks up how each type is written.
+  -- As text, because building JSON from values looks up how each type is written.
   return format(
     '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
     '"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,"output_limit":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s,"strict":%s}',
@@ -266,8 +267,8 @@ begin
 end
 $$;
 comment on function ai.admit_call(ai.priced_call) is
-  'Admits one call, whose rows are locked: reserves its maximum cost, opens its run and answers as ai.begin_run does. '
-  'Trusts the caller: granted to nobody.';
+  'Admits one call whose rows are locked: reserves its maximum cost, opens its run and answers as ai.begin_run does. '
+  'Not granted to any role, because it trusts its caller.';
 
 create or replace function ai.idempotent_refusal(earlier ai.idempotency_keys, fingerprint bytea) returns jsonb
   language sql
@@ -290,8 +291,8 @@ as $$
   end
 $$;
 comment on function ai.idempotent_refusal(ai.idempotency_keys, bytea) is
-  'Why a call whose idempotency key is known goes nowhere: never a second provider call, never a second charge. With the '
-  'answer, where that was kept.';
+  'Returns why a call with a known idempotency key is refused: never a second provider call, never a second charge. '
+  'Includes the answer if it was stored.';
 
 create or replace function ai.exceeds_caller_timeout() returns boolean
   language sql
@@ -301,5 +302,5 @@ as $$
   select clock_timestamp() - statement_timestamp() > interval '1.2 seconds'
 $$;
 comment on function ai.exceeds_caller_timeout() is
-  'Whether a statement has waited, for whatever and however often, until its caller is about to be turned away (the '
-  'gateway waits for 1.5 s).';
+  'Returns whether a statement has waited so long, in total, that its caller is about to time out (the gateway waits '
+  'for 1.5 s).';

@@ -1,4 +1,4 @@
--- Who is calling, by any kind of credential. Nothing here decides about a call, so nothing here is granted.
+-- Finds the caller, by any kind of credential. Nothing here decides about a call, so nothing here is granted.
 
 create or replace function ai.find_caller(request ai.run_request) returns ai.caller
   language plpgsql
@@ -35,8 +35,9 @@ begin
 end
 $$;
 comment on function ai.find_caller(ai.run_request) is
-  'Returns who makes a call and, in refused, why they may not; nulls when the credential is unknown, revoked, expired or of '
-  'a deleted workspace. Keys and tokens come as the SHA-256 of their text, sessions as claims that the gateway has verified.';
+  'Returns who makes a call and, in refused, why they may not; nulls if the credential is unknown, revoked, expired or'
+  ' of a deleted workspace. Keys and tokens are passed as the SHA-256 of their text, sessions as claims that the '
+  'gateway has verified.';
 
 create or replace function ai.call_refusal(caller ai.caller, kind text default null) returns jsonb
   language plpgsql
@@ -58,7 +59,7 @@ begin
 end
 $$;
 comment on function ai.call_refusal(ai.caller, text) is
-  'Returns why a caller may make no call, or none of a kind where that is given; null where they may.';
+  'Returns why a caller may make no call, or none of a given kind; null if they may.';
 
 create or replace function ai.principal_id(caller ai.caller) returns uuid
   language sql
@@ -102,7 +103,7 @@ declare
   refused text;
   agent_status text;
 begin
-  -- One row of one table by its key each: a join of them takes longer to start than all of these to run.
+  -- Looks up each row of one table by its key: a join takes longer to start than all of these to run.
   select k.* into key
   from ai.keys k
   where k.secret_hash = key_caller.secret_hash
@@ -195,7 +196,7 @@ begin
 end
 $$;
 comment on function ai.user_caller(ai.credential, text) is
-  'For whom an app''s token or a session''s claims speak, and what holds for them; nulls where they are good for nobody.';
+  'Returns the person and limits of an app''s token or a session''s claims; nulls if they are not valid.';
 
 create or replace function ai.session_caller(claims jsonb, workspace uuid, out user_id uuid, out refused text)
   language plpgsql
@@ -217,8 +218,8 @@ begin
 end
 $$;
 comment on function ai.session_caller(jsonb, uuid) is
-  'Whom a session''s verified claims stand for, and why the gateway refuses them; nulls once session or account are over. '
-  'Trusts the claims: granted to nobody.';
+  'Returns the person of a session''s verified claims, and why the gateway refuses them; nulls once the session or '
+  'account has ended. Not granted to any role, because it trusts the claims.';
 
 create or replace function ai.budget_scopes(caller ai.caller, label text) returns text[]
   language plpgsql
@@ -282,7 +283,7 @@ as $$
   select (caller).key_id is not null and coalesce((caller).last_used_at < now() - interval '1 minute', true)
 $$;
 comment on function ai.is_key_use_due(ai.caller) is
-  'Whether keys.last_used_at of a caller''s key is written: once a minute.';
+  'Returns whether to update keys.last_used_at of a caller''s key, which is done once a minute.';
 
 create or replace function ai.record_key_use(caller ai.caller) returns void
   language sql
@@ -294,7 +295,7 @@ as $$
   where k.id = (caller).key_id and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute')
 $$;
 comment on function ai.record_key_use(ai.caller) is
-  'Keeps keys.last_used_at within a minute of the truth for calls that are no runs.';
+  'Keeps keys.last_used_at accurate to a minute for requests that are not runs.';
 
 create or replace function ai.refusal(code text, details jsonb default '{}') returns jsonb
   language sql
@@ -304,4 +305,4 @@ create or replace function ai.refusal(code text, details jsonb default '{}') ret
 as $$
   select jsonb_build_object('refused', code) || coalesce(details, '{}')
 $$;
-comment on function ai.refusal(text, jsonb) is 'A refusal by its code in the gateway''s closed list of errors.';
+comment on function ai.refusal(text, jsonb) is 'Returns a refusal with its code from the gateway''s closed list of errors.';

@@ -18,8 +18,9 @@ begin
 end
 $$;
 comment on function ai.check_credential(jsonb) is
-  'For a call whose body is no good, or large: whoever has no credential, or may not make calls of that kind where one is '
-  'named, is told that, and nothing of the body. Returns whose it is, or {refused: code}.';
+  'Checks the credential of a call whose body is invalid or large, so that a caller without one, or without the right '
+  'to make calls of a given kind, is refused before anything about the body is reported. Returns whose it is, or '
+  '{refused: code}.';
 
 -- Definer: as begin_run.
 create or replace function ai.list_models(call jsonb) returns jsonb
@@ -40,7 +41,7 @@ begin
   if refusal is not null then
     return refusal;
   end if;
-  -- One pass over all models: a function called for each would be most of the time of a large catalogue.
+  -- One pass over all models: calling a function for each would take most of the time for a large catalogue.
   with usable as (
     select m.*, ai.model_order(m) as sorts_as
     from ai.usable_models(
@@ -108,10 +109,10 @@ begin
 end
 $$;
 comment on function ai.list_models(jsonb) is
-  'The models that a credential may use and that can be reached and charged now, as OpenAI lists them, in the order of '
-  'ai.model_order; with model in the call that one alone; or {refused: code}. With paths in the call, [{ path, kind, '
-  'providers }], the listing is a text, and endpoints has the paths that serve each of its models: those of its kind that '
-  'one of its providers serves.';
+  'Returns the models that a credential may use and that can be reached and charged now, as OpenAI lists them, in the '
+  'order of ai.model_order; with model in the call, only that one; or {refused: code}. With paths in the call, [{ '
+  'path, kind, providers }], the listing is text, and endpoints has the paths that serve each of its models: those of '
+  'its kind that one of its providers serves.';
 
 create or replace function ai.model_order(model ai.models) returns text[]
   language sql
@@ -122,4 +123,4 @@ as $$
   select array[model.kind, case when model.is_default then '' else lower(model.display_name) end, model.id]
 $$;
 comment on function ai.model_order(ai.models) is
-  'Sorts every list of models: by kind, the default of each kind first, then by name.';
+  'Returns the sort key of every list of models: by kind, the default of each kind first, then by name.';

@@ -30,7 +30,8 @@ begin
 end
 $$;
 comment on function ai.open_credit_account(text, uuid, numeric) is
-  'Returns the account of a payer and opens it with the plan''s initial credits if there is none. Concurrent callers get the same one.';
+  'Returns a payer''s account, and opens it with the plan''s initial credits if there is none. Concurrent callers get '
+  'the same one.';
 
 create or replace function ai.grant_credits(
   payer text, owner_id uuid, amount numeric, description text, reference text default null
@@ -52,9 +53,9 @@ begin
 end
 $$;
 comment on function ai.grant_credits(text, uuid, numeric, text, text) is
-  'Adds credits to the balance of a workspace or a member (payer as in ai.plans) and returns the balance; a negative amount '
-  'withdraws at most what is available. With a reference, repeating the call changes nothing, and a different amount is '
-  'an error. Without one, every call grants. For operators: no API role may run it.';
+  'Adds credits to the balance of a workspace or a member (payer as in ai.plans) and returns the balance; a negative '
+  'amount withdraws at most what is available. With a reference, the call is idempotent, and a different amount is an '
+  'error. Without one, every call grants. For operators: no API role may run it.';
 
 create or replace function ai.change_credits(account uuid, amount numeric, description text, reference text) returns jsonb
   language plpgsql
@@ -70,11 +71,11 @@ begin
   if amount is null or amount = 'NaN' or amount <> round(amount, 8) then
     raise exception 'credits are a number with at most 8 decimals' using errcode = 'check_violation';
   end if;
-  -- Readers cannot tell composed from decomposed letters, or one kind of space from another.
+  -- People can't distinguish composed from decomposed letters, or one kind of space from another.
   reference := btrim(regexp_replace(
     normalize(reference), '[\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+', ' ', 'g'
   ));
-  -- Serializes changes of one account, so that only the first with a reference is made.
+  -- Serializes changes of one account, so that only the first one with a reference is made.
   select * into held from ai.credit_accounts a where a.id = account for no key update;
   select r.amount into used
   from ai.credit_references r
@@ -107,10 +108,10 @@ begin
 end
 $$;
 comment on function ai.change_credits(uuid, numeric, text, text) is
-  'Grants credits to an account, or withdraws them: { outcome: changed | repeated (the reference was used for this amount) | '
-  'reference_used (for another amount) | insufficient (more than the balance less what calls hold), balance, amount, '
-  'available }. Serialized per account. References that only differ in spaces or in Unicode composition are the same; case '
-  'counts.';
+  'Grants credits to an account, or withdraws them: { outcome: changed | repeated (the reference was used for this '
+  'amount) | reference_used (for another amount) | insufficient (more than the balance less reservations), balance, '
+  'amount, available }. Serialized per account. References that differ only in spaces or Unicode composition are the '
+  'same; case matters.';
 
 create or replace function ai.reject_credit_account_change() returns trigger
   language plpgsql
@@ -137,7 +138,7 @@ comment on trigger has_one_owner on ai.credit_accounts is 'Does not run for upda
 create or replace trigger reject_credit_account_change before delete on ai.credit_accounts
   for each row execute function ai.reject_credit_account_change();
 comment on trigger reject_credit_account_change on ai.credit_accounts is
-  'Replaces the foreign key of the ledger, which would cost every settlement a lookup.';
+  'Replaces the ledger''s foreign key, which would cost every settlement a lookup.';
 
 create or replace function ai.reject_incomplete_ledger_entry() returns trigger
   language plpgsql
@@ -152,7 +153,7 @@ begin
   return null;
 end
 $$;
-comment on function ai.reject_incomplete_ledger_entry() is 'Rejects an entry that names a run by half of its key.';
+comment on function ai.reject_incomplete_ledger_entry() is 'Rejects an entry that has only half of a run''s key.';
 
 create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
   for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
@@ -173,7 +174,7 @@ comment on function ai.reject_ledger_change() is 'Rejects changes of ledger entr
 
 create or replace trigger reject_ledger_change before update or delete on ai.credit_ledger
   for each row execute function ai.reject_ledger_change();
-comment on trigger reject_ledger_change on ai.credit_ledger is 'The ledger is append-only, also for its owner.';
+comment on trigger reject_ledger_change on ai.credit_ledger is 'The ledger is append-only, even for its owner.';
 
 create or replace trigger reject_reference_change before update or delete on ai.credit_references
   for each row execute function ai.reject_ledger_change();

@@ -140,8 +140,8 @@ as $$
   cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
 $$;
 comment on function ai.remaining_budgets(ai.caller, boolean) is
-  'Returns the monthly budgets that can refuse a caller, narrowest first. Amounts are left out where the workspace hides '
-  'provider costs.';
+  'Returns the monthly budgets that can refuse a caller, narrowest first. Leaves out amounts if the workspace hides '
+  'provider cost.';
 
 create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb
   language plpgsql
@@ -174,7 +174,7 @@ comment on function ai.cost_this_month(ai.caller, boolean) is
 create or replace function ai.key_cost_since(workspace uuid, lineages uuid[], month timestamptz)
   returns table (lineage_id uuid, requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
   language plpgsql
-  -- Stable: all its statements share one snapshot, so each run counts once.
+  -- Stable, so that all its statements share one snapshot and each run counts once.
   stable
   security invoker
   set search_path = ''
@@ -219,8 +219,8 @@ begin
 end
 $$;
 comment on function ai.key_cost_since(uuid, uuid[], timestamptz) is
-  'Returns what each lineage used since the start of a UTC day, from daily sums where they are up to date, else from '
-  'runs. A lineage without runs has no row.';
+  'Returns what each lineage used since the start of a UTC day, from daily sums if they are up to date, otherwise from'
+  ' runs. A lineage without runs has no row.';
 
 create or replace function ai.user_cost_since(caller ai.caller, month timestamptz)
   returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
@@ -249,4 +249,4 @@ create or replace function ai.utc_text(moment timestamptz) returns text
 as $$
   select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
-comment on function ai.utc_text(timestamptz) is 'Returns a moment as RFC 3339 in UTC with milliseconds.';
+comment on function ai.utc_text(timestamptz) is 'Returns a time as RFC 3339 in UTC with milliseconds.';

@@ -1,12 +1,12 @@
 -- Extension: a run with several provider calls reserves each of them before it is made.
 
--- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. A run is named by the id that begin_run returned.
 create or replace function ai.extend_run(step jsonb) returns jsonb
   language plpgsql
   volatile
   security definer
   set search_path = ''
-  -- As in begin_run.
+  -- For the same reason as in begin_run.
   set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -84,7 +84,7 @@ begin
     minute := greatest(
       (ai.current_window('key', caller.lineage_id)).started_at, (ai.current_window('workspace', caller.workspace_id)).started_at
     );
-    -- The steps before count what they used. In a new minute they count nothing, and so does settlement.
+    -- Earlier steps count what they used. In a new minute they count nothing, and neither does settlement.
     used_tokens := coalesce((step ->> 'used_tokens')::bigint, run.reserved_tokens, 0);
     tokens := step_tokens + used_tokens - case when run.tokens_reserved_at = minute then run.reserved_tokens else used_tokens end;
   end if;
@@ -115,5 +115,5 @@ begin
 end
 $$;
 comment on function ai.extend_run(jsonb) is
-  'Reserves the maximum cost of another provider call of an open run, where limits, budgets and balance allow it and its key '
-  'and its app''s registration are still good. Returns what the run then holds, or {refused: code, …}.';
+  'Reserves the maximum cost of another provider call of an open run, if limits, budgets and balance allow it and its '
+  'key and its app''s registration are still valid. Returns what the run then holds, or {refused: code, …}.';

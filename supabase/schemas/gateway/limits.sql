@@ -8,14 +8,14 @@ as $$
 begin
   if locks.idempotency_keys is not null then
     perform pg_advisory_xact_lock(k.key) from (select distinct u.key from unnest(locks.idempotency_keys) as u (key) order by 1) as k;
-    -- The row of an idempotency key refers to the workspace, which the deletion of an account locks before its keys.
+    -- An idempotency key's row refers to the workspace, which an account deletion locks before its keys.
     perform from public.workspaces s where s.id = any (locks.workspaces) order by s.id for key share;
   end if;
   if locks.keys is not null then
     perform from ai.keys k where k.id = any (locks.keys) order by k.id for no key update;
   end if;
   if locks.rate_windows is not null then
-    -- Opens missing windows and past ones. The conflict locks a window also where it is current.
+    -- Opens missing and past windows. The conflict locks a current window too.
     insert into ai.rate_windows as w (scope, subject_id, window_start, requests, tokens)
     select distinct s.scope, s.subject_id, date_trunc('minute', now()), 0, 0 from unnest(locks.rate_windows) as s order by 1, 2
     on conflict (subject_id, scope) do update
@@ -36,9 +36,9 @@ begin
 end
 $$;
 comment on function ai.lock_rows(ai.lock_list) is
-  'Locks what admissions, extensions and settlements change, in the one order that they share: idempotency keys, keys, rate '
-  'windows, budgets, balances; each kind sorted, so budgets of apps, keys, labels, members and workspaces. Runs are locked '
-  'before, and new accounts are opened before.';
+  'Locks what admissions, extensions and settlements change, in the one order that they share: idempotency keys, keys,'
+  ' rate windows, budgets, balances; each kind sorted, so budgets of apps, keys, labels, members and workspaces. Runs '
+  'are locked first, and new accounts are opened first.';
 
 create or replace function ai.collect_locks(calls ai.priced_call[]) returns ai.lock_list
   language plpgsql
@@ -87,7 +87,7 @@ begin
   return locks;
 end
 $$;
-comment on function ai.collect_locks(ai.priced_call[]) is 'Returns the rows that calls need, as far as they are not refused.';
+comment on function ai.collect_locks(ai.priced_call[]) is 'Returns the rows that calls need, except for refused calls.';
 
 create or replace function ai.consume_rate_limit(
   scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1
@@ -131,7 +131,7 @@ begin
 end
 $$;
 comment on function ai.return_tokens(text, uuid, ai.rate_window_use, bigint) is
-  'Takes the tokens of a call that another limit refused out of a rate window again. The request stays counted.';
+  'Removes the tokens of a call that another limit refused from a rate window. The request stays counted.';
 
 create or replace function ai.settle_rate_windows(closed ai.closed_run[], token_changes bigint[]) returns void
   language plpgsql
@@ -172,8 +172,8 @@ as $$
   from (select (most).text + (most).image + (most).audio as input) as u
 $$;
 comment on function ai.reserved_tokens(ai.run_request, ai.token_use, bigint) is
-  'Returns what a call counts in rate windows until it is settled: its input and its output limit; without an output limit '
-  'of the caller''s, 500 tokens a choice, as far as the token limit has room for them.';
+  'Returns what a call counts in rate windows until it is settled: its input and its output limit; if the caller '
+  'stated no output limit, 500 tokens per choice, as far as the token limit has room for them.';
 
 create or replace function ai.token_limit_refusal(caller ai.caller, most ai.token_use, tokens bigint) returns jsonb
   language sql
@@ -193,7 +193,8 @@ as $$
   )))
 $$;
 comment on function ai.token_limit_refusal(ai.caller, ai.token_use, bigint) is
-  'Refuses a call that counts more tokens than a whole token limit of its key or workspace: no later minute has room for it.';
+  'Refuses a call that counts more tokens than the whole token limit of its key or workspace, since no later minute '
+  'has room for it.';
 
 create or replace function ai.rate_limit_headers(minute timestamptz, counts bigint[]) returns text
   language sql
@@ -204,8 +205,8 @@ as $$
   select format('{"minute":%s,"counts":%s}', coalesce(to_json(minute), 'null'), array_to_json(counts))
 $$;
 comment on function ai.rate_limit_headers(timestamptz, bigint[]) is
-  'Returns the limits of a call as JSON: when the rate window began, then limit and count of the key''s requests, its '
-  'tokens, the workspace''s requests and its tokens; null where there is no limit.';
+  'Returns the limits of a call as JSON: the start of the rate window, then limit and count of the key''s requests, '
+  'its tokens, the workspace''s requests and its tokens; null without a limit.';
 
 create or replace function ai.reserve_limits(
   caller ai.caller, label text, tokens bigint, requests integer, amount_usd numeric, account uuid, credits numeric
@@ -249,7 +250,7 @@ begin
     where a.id = account and a.balance - a.reserved >= credits;
     if not found then
       held.refused := 'insufficient_credits';
-      -- At most one refusal a minute is written.
+      -- At most one refusal per minute is written.
       update ai.credit_accounts a set refused_at = now()
       where a.id = account and (a.refused_at is null or a.refused_at < now() - interval '1 minute');
     end if;
@@ -270,8 +271,8 @@ begin
 end
 $$;
 comment on function ai.reserve_limits(ai.caller, text, bigint, integer, numeric, uuid, numeric) is
-  'Reserves a provider call in the budgets, the workspace''s rate window and the balance, or says in refused which of them '
-  'has no room and reserves none of the amounts. The rows are locked.';
+  'Reserves a provider call in the budgets, the workspace''s rate window and the balance; or returns in refused which '
+  'of them has no room, and reserves nothing. The rows are locked.';
 
 create or replace function ai.reserve_budget(
   scope text, subject uuid, workspace uuid, amount_usd numeric, enforced boolean
@@ -294,14 +295,14 @@ begin
     and (
       not enforced
       or b.limit_usd is null
-      -- A budget of 0 refuses free calls, too.
+      -- A budget of 0 refuses free calls too.
       or b.limit_usd > 0
         and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd
     );
   if found then
     return true;
   end if;
-  -- Of many concurrent refusals the first writes it.
+  -- The first of many concurrent refusals writes it.
   update ai.budgets b set refused_at = now()
   where b.scope = reserve_budget.scope
     and b.subject_id = subject
@@ -315,8 +316,8 @@ begin
 end
 $$;
 comment on function ai.reserve_budget(text, uuid, uuid, numeric, boolean) is
-  'Reserves an amount of a monthly budget. If the budget is enforced, refuses when that would exceed the limit or the limit is 0. '
-  'Writes the time of a refusal to the budget: the first of a month, then at most one a minute.';
+  'Reserves an amount in a monthly budget. If the budget is enforced, refuses when that would exceed the limit or the '
+  'limit is 0. Writes the time of a refusal to the budget: the first of a month, then at most one per minute.';
 
 create or replace function ai.call_limits(caller ai.caller, key_window ai.rate_window_use, workspace_window ai.rate_window_use)
   returns text
@@ -332,7 +333,7 @@ as $$
   ])
 $$;
 comment on function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use) is
-  'Returns the limits of a caller and what is counted of them, as ai.rate_limit_headers does.';
+  'Returns a caller''s limits and current counts in the form of ai.rate_limit_headers.';
 
 create or replace function ai.current_window(scope text, subject uuid) returns ai.rate_window_use
   language sql
@@ -343,7 +344,7 @@ as $$
   from ai.rate_windows w
   where w.scope = current_window.scope and w.subject_id = subject
 $$;
-comment on function ai.current_window(text, uuid) is 'Returns what a rate window counts; nulls without one. The window is locked.';
+comment on function ai.current_window(text, uuid) is 'Returns the counts of a rate window; nulls without one. The window is locked.';
 
 create or replace function ai.limit_refusal(code text, caller ai.caller) returns jsonb
   language plpgsql
@@ -364,4 +365,4 @@ begin
 end
 $$;
 comment on function ai.limit_refusal(text, ai.caller) is
-  'Returns a refusal by a limit, budget or balance, with all rate limits of the caller and what they count.';
+  'Returns a refusal by a limit, budget or balance, with all of the caller''s rate limits and their counts.';

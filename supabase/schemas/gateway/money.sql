@@ -9,7 +9,7 @@ create or replace function ai.credits_per_usd(markup numeric) returns numeric
 as $$
   select 10000 * markup
 $$;
-comment on function ai.credits_per_usd(numeric) is '1 credit is USD 0.0001 before the plan''s markup.';
+comment on function ai.credits_per_usd(numeric) is 'Returns credits per USD. 1 credit is USD 0.0001 before the plan''s markup.';
 
 create or replace function ai.usd_to_credits(amount_usd numeric, markup numeric) returns numeric
   language sql
@@ -45,11 +45,11 @@ as $$
     'request_fee', request_fee::text
   ))
 $$;
-comment on function ai.price_tier is 'Returns a price as runs keep it: exact decimals as text, without those that are null.';
+comment on function ai.price_tier is 'Returns a price as runs store it: exact decimals as text, without null values.';
 
 create or replace function ai.listed_price(tier jsonb) returns jsonb
   language sql
-  -- As ai.price_tier.
+  -- Immutable for the same reason as ai.price_tier.
   immutable
   security invoker
   parallel safe
@@ -69,4 +69,4 @@ as $$
   ))
 $$;
 comment on function ai.listed_price(jsonb) is
-  'Returns a price of ai.price_tier as the list of models has it: numbers with all their digits, and their unit in the name.';
+  'Returns a price of ai.price_tier for the list of models: numbers with all their digits, and their unit in the name.';

@@ -1,4 +1,4 @@
--- Which models a caller may use, at which routes and prices, and the maximum cost of a call.
+-- Finds which models a caller may use, at which routes and prices, and the maximum cost of a call.
 
 create or replace function ai.find_offer(request ai.run_request, caller ai.caller, previous ai.priced_call) returns ai.route_offer
   language plpgsql
@@ -71,10 +71,9 @@ begin
 end
 $$;
 comment on function ai.find_offer(ai.run_request, ai.caller, ai.priced_call) is
-  'Returns the model of a call with its routes, prices, output limit and maximum cost for a caller; or, in refusal, why there '
-  'is none. An output limit that the caller did not state is lowered to the model''s and to what the context window has room '
-  'for; to 2,048 where the model''s is unknown. '
-  'Calls of a batch for one model read its routes once.';
+  'Returns the model of a call with its routes, prices, output limit and maximum cost for a caller; or, in refusal, '
+  'why there is none. An output limit that the caller did not state is lowered to the model''s and to the room left in'
+  ' the context window; to 2,048 if the model''s is unknown. Calls of a batch for one model read its routes once.';
 
 create or replace function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])
   returns setof ai.models
@@ -94,7 +93,8 @@ as $$
     )
 $$;
 comment on function ai.usable_models(uuid, text, text[], text[], text[]) is
-  'The intersection of enabled catalogue, Studio defaults, workspace policy, plan or root grants, and the key''s list.';
+  'Returns the intersection of enabled catalogue, Studio defaults, workspace policy, plan or root grants, and the '
+  'key''s list.';
 
 create or replace function ai.unknown_models(names text[]) returns text[]
   language sql
@@ -129,7 +129,7 @@ as $$
   from ai.model_routes r
   join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id
   where r.enabled and r.provider_id = any (providers) and t.valid @> now()
-    -- Settlement charges a service tier without prices of its own at the default tier's.
+    -- Settlement charges a service tier without its own price at the default tier's.
     and exists (
       select
       from ai.model_prices b
@@ -137,9 +137,8 @@ as $$
     )
 $$;
 comment on function ai.open_prices(text[]) is
-  'The prices of now of the routes that lead to a provider of the list, each with its route. A route without a price of the '
-  'default tier has none. Within a route prices are sorted by sorts_as, the default tier''s first, and '
-  'min_input_tokens.';
+  'Returns the current prices of the routes to listed providers, each with its route. A route without a default-tier '
+  'price has none. Within a route, prices are sorted by sorts_as, the default tier''s first, and min_input_tokens.';
 
 create or replace function ai.priced_routes(model text, providers text[]) returns jsonb
   language plpgsql
@@ -175,8 +174,8 @@ begin
 end
 $$;
 comment on function ai.priced_routes(text, text[]) is
-  'A model''s routes in order with the prices of now, as far as they have one and lead to a provider of the list. Null '
-  'when none does.';
+  'Returns a model''s routes in order with the current prices, if they have one and lead to a listed provider. Null if'
+  ' none does.';
 
 create or replace function ai.maximum_use(request ai.run_request) returns ai.token_use
   language sql
@@ -190,8 +189,8 @@ as $$
   )::ai.token_use
 $$;
 comment on function ai.maximum_use(ai.run_request) is
-  'Returns the most tokens of a call: a third of its bytes without media, 1,500 an image, 50 a second of audio (Gemini counts '
-  '32, OpenAI 10), and the output limit of each choice.';
+  'Returns the maximum number of tokens of a call: a third of its bytes without media, 1,500 per image, 50 per second '
+  'of audio (Gemini counts 32, OpenAI 10), and the output limit of each choice.';
 
 create or replace function ai.maximum_cost_usd(routes jsonb, most ai.token_use, service_tier text, speech boolean default false)
   returns numeric
@@ -221,8 +220,8 @@ begin
 end
 $$;
 comment on function ai.maximum_cost_usd is
-  'Returns the maximum cost of a provider call: the whole output, nothing cached, all of it written to a cache where that '
-  'has a price, one fee, at any route and any tier that the input may reach.';
+  'Returns the maximum cost of a provider call: the whole output, nothing cached, all input written to a cache if that'
+  ' has a price, one fee, at any route and any tier that the input may reach.';
 
 create or replace function ai.further_fees_usd(routes jsonb, fee_requests bigint) returns numeric
   language sql
@@ -264,14 +263,14 @@ begin
     and (lower(new.valid) is distinct from lower(old.valid) or (upper(old.valid) is not null and upper(old.valid) <= now())) then
     raise exception 'a price''s past cannot be rewritten' using errcode = 'restrict_violation';
   end if;
-  -- What is generated is not there yet.
+  -- Generated columns are not computed yet.
   if (to_jsonb(new) - array['valid', 'as_offered']) is distinct from (to_jsonb(old) - array['valid', 'as_offered']) then
     raise exception 'a price never changes: close its range and add a new one' using errcode = 'restrict_violation';
   end if;
   return new;
 end
 $$;
-comment on function ai.reject_price_change() is 'Keeps the price book true to what runs were charged at.';
+comment on function ai.reject_price_change() is 'Keeps the price book consistent with what runs were charged.';
 
 create or replace trigger reject_price_change before update on ai.model_prices
   for each row execute function ai.reject_price_change();

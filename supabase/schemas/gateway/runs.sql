@@ -19,7 +19,7 @@ as $$
     'hex'
   )::uuid
 $$;
-comment on function ai.run_id(timestamptz) is 'A UUID version 7 (RFC 9562, 5.7) of a moment, in milliseconds.';
+comment on function ai.run_id(timestamptz) is 'Returns a UUID version 7 (RFC 9562, 5.7) for a time, in milliseconds.';
 
 create or replace function ai.new_run_id(run_id_suffix text) returns uuid
   language sql
@@ -29,14 +29,14 @@ as $$
   select ('0' || to_hex(floor(extract(epoch from now()) * 1000)::bigint) || '7000' || run_id_suffix)::uuid
 $$;
 comment on function ai.new_run_id(text) is
-  'Returns a UUID version 7 for a run that begins now, with a random part that the gateway chose: it finds the run again '
-  'when the answer of ai.begin_run is lost. Milliseconds have eleven hexadecimal digits until the year 2527.';
+  'Returns a UUID version 7 for a run that begins now, with a random part chosen by the gateway, which uses it to find'
+  ' the run if the answer of ai.begin_run is lost. Milliseconds have eleven hexadecimal digits until the year 2527.';
 
 create or replace function ai.create_run_partitions(months_ahead integer default 3) returns integer
   language plpgsql
   volatile
   security invoker
-  -- Months are UTC months, whatever the caller's time zone.
+  -- Months are UTC months, regardless of the caller's time zone.
   set timezone = 'UTC'
   set search_path = ''
 as $$
@@ -56,7 +56,8 @@ begin
       continue;
     end if;
     execute format(
-      -- A run is written when it begins and when it ends. With room on the page the second write is a heap-only update.
+      -- A run is written when it begins and when it ends. Free space on the page makes the second write a heap-only
+      -- update.
       'create table %s partition of ai.runs for values from (%L) to (%L) with (fillfactor = 45)',
       partition, first_day, first_day + interval '1 month'
     );
@@ -67,7 +68,8 @@ begin
 end
 $$;
 comment on function ai.create_run_partitions(integer) is
-  'Creates the monthly partitions of ai.runs that are missing, months_ahead included, protected as ai.runs is. Returns their number.';
+  'Creates the missing monthly partitions of ai.runs, up to months_ahead, protected like ai.runs. Returns their '
+  'number.';
 
 create or replace function ai.protect_partition(target regclass) returns void
   language plpgsql
@@ -107,4 +109,4 @@ comment on function ai.reject_incomplete_settlement() is
 
 create or replace trigger reject_incomplete_settlement after update of status on ai.runs
   for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
-comment on trigger reject_incomplete_settlement on ai.runs is 'Runs of a settlement never meet its condition.';
+comment on trigger reject_incomplete_settlement on ai.runs is 'The condition is never met by runs that a settlement closes.';

@@ -1,6 +1,6 @@
 -- Settlement: books finished runs at their actual cost, once, however often they are reported.
 
--- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. A run is named by the id that begin_run returned.
 create or replace function ai.settle_runs(runs jsonb) returns jsonb
   language plpgsql
   volatile
@@ -12,15 +12,15 @@ begin
 end
 $$;
 comment on function ai.settle_runs(jsonb) is
-  'Settles a batch of runs at their actual cost. Reporting a run again changes nothing, unless the sweep had estimated it: '
-  'then the actual cost posts one adjusting entry.';
+  'Settles a batch of runs at their actual cost. Reporting a run again changes nothing, unless the sweep had estimated'
+  ' it; then the actual cost posts one adjusting entry.';
 
 create or replace function ai.settle_outcomes(outcomes jsonb, idle_since timestamptz default null) returns jsonb
   language plpgsql
   volatile
   security invoker
   set search_path = ''
-  -- As in begin_run.
+  -- For the same reason as in begin_run.
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   set enable_hashjoin = off
@@ -48,8 +48,9 @@ begin
 end
 $$;
 comment on function ai.settle_outcomes(jsonb, timestamptz) is
-  'Settles a batch, or each of its runs by itself where the batch cannot be booked: a bad run stays open, is logged and '
-  'does not block the others. Lock timeouts are raised, so that the batch is sent again. Returns the runs that changed.';
+  'Settles a batch, or each of its runs separately if the batch cannot be booked: a bad run stays open, is logged and '
+  'does not block the others. Lock timeouts are raised, so that the batch is sent again. Returns the runs that '
+  'changed.';
 
 create or replace function ai.lock_outcomes(outcomes jsonb) returns ai.run_report[]
   language plpgsql
@@ -115,7 +116,7 @@ begin
   from (
     select r as run, n.report
     from unnest(moments, ids, told) as n (created_at, id, report)
-    -- The range keeps partitions of other months closed.
+    -- The range lets the planner skip partitions of other months.
     join ai.runs r
       on r.created_at = n.created_at and r.id = n.id and r.created_at >= first_begun and r.created_at <= last_begun
     order by r.account_id, r.id
@@ -286,7 +287,7 @@ begin
   run.cost_usd := cost_usd;
   run.billed_credits := billed_credits;
   run.unmetered_credits := case
-    -- Closed without any count: the reservation is shown, not charged.
+    -- Closed without any count: the reservation is shown, but not charged.
     when idle_since is not null and outcome.usage_source = 'unavailable' then ai.usd_to_credits(run.reserved_usd, run.markup)
     when run.exempt then credits
     else 0
@@ -306,8 +307,8 @@ begin
 end
 $$;
 comment on function ai.compute_settlement(ai.run_outcome, ai.runs, timestamptz) is
-  'Returns a run, which is locked, as its outcome closes it, and what becomes due; null where it stays as it is. With '
-  'idle_since, only an open run that nobody has touched since then is closed.';
+  'Returns a locked run as its outcome closes it, and the amounts due; null if it does not change. With idle_since, '
+  'closes only an open run that has not been touched since then.';
 
 create or replace function ai.settle_budgets(closed ai.closed_run[]) returns void
   language plpgsql
@@ -373,8 +374,8 @@ begin
 end
 $$;
 comment on function ai.settle_credits(ai.closed_run[]) is
-  'Charges closed runs to their accounts, releases their reservations and writes one ledger entry a run. The accounts are '
-  'locked.';
+  'Charges closed runs to their accounts, releases their reservations and writes one ledger entry per run. The '
+  'accounts are locked.';
 
 create or replace function ai.record_failed_attempts(closed ai.closed_run[]) returns void
   language sql
@@ -393,7 +394,7 @@ as $$
   cross join lateral jsonb_to_recordset((c.run).attempts) as a (
     route smallint, provider text, model text, status smallint, failure text, upstream_request_id text
   )
-  -- A skipped route was not asked, and a client that left is not the provider's failure.
+  -- A skipped route was not called, and a client that disconnected is not a failure of the provider.
   where a.failure not in ('skipped', 'cancelled')
 $$;
 comment on function ai.record_failed_attempts(ai.closed_run[]) is
@@ -409,7 +410,7 @@ begin
   where i.run_id in (select (c.run).id from unnest(closed) as c where (c.run).idempotency_key is not null)
   order by i.run_id
   for update;
-  -- Released only where no provider was called.
+  -- Released only if no provider was called.
   delete from ai.idempotency_keys i using unnest(closed) as c where c.key_unused and i.run_id = (c.run).id;
   update ai.idempotency_keys i set state = 'finished' from unnest(closed) as c where i.run_id = (c.run).id;
 end

@@ -1,6 +1,6 @@
 -- Heartbeats of open runs, the sweep that closes abandoned ones, and the deletion of expired rows.
 
--- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. A run is named by the id that begin_run returned.
 create or replace function ai.heartbeat_runs(runs jsonb) returns void
   language plpgsql
   volatile
@@ -15,7 +15,8 @@ begin
     route = coalesce(o.route, r.route),
     input_tokens = greatest(r.input_tokens, o.input_tokens),
     output_tokens = greatest(r.output_tokens, o.output_tokens),
-    -- As the sweep charges it. A cost that fits no column would keep the other runs of the batch from being touched.
+    -- The amount that the sweep would charge. A cost too large for the column would prevent the batch's other runs from
+    -- being touched.
     cost_so_far_usd = greatest(r.cost_so_far_usd, least(coalesce(o.cost_usd, 0), r.reserved_usd))
   from jsonb_to_recordset(runs) as o (
     created_at timestamptz, id uuid, route smallint, input_tokens bigint, output_tokens bigint, cost_usd numeric
@@ -25,7 +26,7 @@ end
 $$;
 comment on function ai.heartbeat_runs(jsonb) is 'Records that runs are still alive, and their counts and cost so far.';
 
--- Definer: the server's service role holds no grant to write runs or balances.
+-- Definer: the server's service role has no grant to write runs or balances.
 create or replace function ai.sweep_runs() returns integer
   language plpgsql
   volatile
@@ -68,7 +69,7 @@ begin
   ))
   into abandoned
   from (
-    -- At random: runs that cannot be booked stay open, and would block the others if the oldest came first.
+    -- In random order: runs that cannot be booked stay open, and would block the others if the oldest came first.
     select r.*
     from ai.long_running_runs l
     join ai.runs r on r.created_at = l.run_created_at and r.id = l.run_id
@@ -139,8 +140,8 @@ begin
 end
 $$;
 comment on function ai.find_long_running_runs(timestamptz) is
-  'Records in ai.long_running_runs the open runs that began since the last sweep and before the cutoff. Each run is read '
-  'once, and again after transactions of its time have ended. Stops after two seconds; the next sweep goes on.';
+  'Records in ai.long_running_runs the open runs that began since the last sweep and before the cutoff. Each run is '
+  'read once, and again after transactions of its time have ended. Stops after two seconds; the next sweep continues.';
 
 create or replace function ai.record_long_running_runs(seen_until timestamptz, cutoff timestamptz) returns timestamptz
   language plpgsql
@@ -166,7 +167,7 @@ begin
 end
 $$;
 comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
-  'Records the open runs that began between two moments, at most one minute of them. Returns the moment it reached.';
+  'Records the open runs that began between two times, at most one minute of them. Returns the time it reached.';
 
 -- Definer: as begin_run. A run is named by the suffix of its id, which the gateway chose.
 create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
@@ -174,7 +175,7 @@ create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
   volatile
   security definer
   set search_path = ''
-  -- Runs are found by created_at, however few there were when the plan was made.
+  -- Runs are found by created_at, regardless of how few there were when the plan was made.
   set enable_seqscan = off
 as $$
 declare
@@ -216,11 +217,11 @@ begin
 end
 $$;
 comment on function ai.release_orphaned_runs(jsonb) is
-  'Releases runs whose admission answer was lost: their callers got 503 and no provider was called, so they end at no cost '
-  'and their idempotency keys are free again. Takes {"tails": [text], "asked_ms_ago": integer}, the latter of the oldest. '
-  'Returns the tails whose admission is still under way.';
+  'Releases runs whose admission answer was lost: their callers got 503 and no provider was called, so they end at no '
+  'cost and their idempotency keys are free again. Takes {"tails": [text], "asked_ms_ago": integer}, the latter for '
+  'the oldest. Returns the tails whose admission is still in progress.';
 
--- Definer: the server's service role holds no grant to write these tables.
+-- Definer: the server's service role has no grant to write these tables.
 create or replace function ai.delete_expired(at_most integer default 1000) returns integer
   language plpgsql
   volatile
@@ -235,7 +236,7 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired', 0)) then
     return 0;
   end if;
-  -- Rows that are in use stay.
+  -- Skips rows that are in use.
   delete from ai.idempotency_keys i
   using (
     select e.workspace_id, e.principal_id, e.key

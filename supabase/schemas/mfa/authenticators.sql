@@ -1,7 +1,7 @@
--- Authenticator apps, and the codes they show. Supabase Auth does not remember used TOTP steps (RFC 6238 section 5.2), so
+-- Authenticator apps, and the codes they show. Supabase Auth does not store used TOTP steps (RFC 6238 section 5.2), so
 -- our server claims a code before it is verified. Only an HMAC of it is stored.
 
--- Definer: authenticators are the identity backend's, which the service role cannot read.
+-- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_authenticators(subject_id uuid) returns jsonb
   language sql
   stable
@@ -19,10 +19,10 @@ as $$
   where f.user_id = subject_id and f.factor_type = 'totp'
 $$;
 comment on function private.account_authenticators(uuid) is
-  'The authenticator apps of an account, the one that was used last first: [{ id, name, verified, createdAt, '
-  'lastUsedAt }]; those whose enrollment was never finished too. No secret of them.';
+  'Returns the authenticator apps of an account, most recently used first: [{ id, name, verified, createdAt, '
+  'lastUsedAt }], including those whose enrollment was never finished. Contains no secrets.';
 
--- Definer: factors and sessions are the identity backend's, which the service role cannot write.
+-- Definer: factors and sessions are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.delete_authenticator(
   subject_id uuid,
   actor_session_id uuid,
@@ -40,7 +40,7 @@ declare
   target auth.mfa_factors;
   last boolean;
 begin
-  -- One at a time for each account, as every change of its policy: the next one counts what this one left.
+  -- Serialized per account, like every change of its policy, so that the next one counts what this one left.
   select u.* into account from auth.users u where u.id = subject_id for update;
   select f.* into target
   from auth.mfa_factors f
@@ -48,7 +48,7 @@ begin
   if not found then
     return jsonb_build_object('outcome', 'not_found');
   end if;
-  -- The backend's own rule: who has an authenticator has used it in this session.
+  -- The backend has the same rule: an account's authenticator must have been used in this session.
   if not exists (
     select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id and s.aal = 'aal2'
   ) then
@@ -65,15 +65,15 @@ begin
   if last then
     delete from private.mfa_recovery_codes c where c.user_id = subject_id;
   end if;
-  -- Servers of release 0.1.0 give the mail's text, and read its id.
+  -- Servers of release 0.1.0 pass the email's text, and read its id.
   perform private.record_security_event(event);
   return '{"outcome": "deleted", "mailId": null, "recipient": null}';
 end
 $$;
 comment on function private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb) is
-  'Takes an authenticator app from its account, and with the last one the recovery codes, which have nothing left to '
-  'recover, and tells the owner (private.record_security_event): { outcome: deleted }, or outcome '
-  'last_of_required where the account must have one, insufficient_aal where the session has yet to prove one, not_found.';
+  'Removes an authenticator app from its account, and with the last one the recovery codes, which have nothing left to'
+  ' recover, and notifies the owner (private.record_security_event): { outcome: deleted }, or outcome last_of_required'
+  ' if the account must have one, insufficient_aal if the session has yet to prove one, not_found.';
 
 create or replace function private.claim_mfa_code(code_hash text, session_id uuid) returns boolean
   language plpgsql
@@ -95,7 +95,7 @@ begin
 end
 $$;
 comment on function private.claim_mfa_code(text, uuid) is
-  'Claims a code, named by the hex of its HMAC, for one verification: true to one of any number of callers.';
+  'Claims a code, named by the hex of its HMAC, for one verification. Returns true to one of any number of callers.';
 
 create or replace function private.release_mfa_code(code_hash text, session_id uuid, verified boolean) returns void
   language plpgsql
@@ -109,11 +109,12 @@ begin
     set retry_allowed = true
     where u.code_hash = decode(release_mfa_code.code_hash, 'hex') and u.session_id = release_mfa_code.session_id;
   elsif not verified then
-    -- One that was wrong was not used: it may be good half a minute later.
+    -- A wrong code was not used: it may be valid half a minute later.
     delete from private.used_mfa_codes u
     where u.code_hash = decode(release_mfa_code.code_hash, 'hex') and u.session_id = release_mfa_code.session_id;
   end if;
 end
 $$;
 comment on function private.release_mfa_code(text, uuid, boolean) is
-  'Gives a claim back that came to nothing: false where the code was wrong, null where the backend did not answer.';
+  'Releases a claim that ended without a successful verification: verified is false if the code was wrong, null if the'
+  ' backend did not answer.';

@@ -1,8 +1,8 @@
 -- Changing an account's MFA policy, by an infrastructure admin.
 
--- Definer: the policy is in the identity backend's table, which the service role cannot write. The actor's id comes from
--- a session that our server verified: the service role is our server alone. So is the switch
--- REQUIRED_MFA_POLICY_ENABLED, which it asks before it calls; nothing in the database knows of it, and enforcement never.
+-- Definer: the policy is in the identity backend's table, which the service role cannot write. The actor's id comes
+-- from a session that our server verified, since only our server has the service role. Our server also checks
+-- REQUIRED_MFA_POLICY_ENABLED before it calls. The database does not know this switch, and enforcement ignores it.
 create or replace function private.change_required_mfa(change jsonb) returns jsonb
   language plpgsql
   volatile
@@ -32,7 +32,7 @@ begin
     return jsonb_build_object('refused', 'not_found');
   end if;
   state := private.required_mfa_state(account.raw_app_meta_data);
-  -- Compare and swap: whoever decided on another policy than this one decides anew.
+  -- Compare and swap: an admin who saw another policy than this one must decide again.
   if (change ->> 'generation')::bigint
     is distinct from coalesce(private.required_mfa_generation(account.raw_app_meta_data), 0) then
     return jsonb_build_object('refused', 'conflict');
@@ -48,9 +48,9 @@ begin
     changes := jsonb_build_object('required', step = 'require');
   elsif step = 'begin_reset' then
     changes := '{"recovery": "in_progress", "signInAgain": true}';
-    -- One that waits at the challenge must not open by the challenge's going away.
+    -- A session waiting for the second factor must not be admitted once the factor is deleted.
     perform private.delete_auth_sessions(subject);
-    -- Nor may a recovery code, half-used or not, of who was locked out here end the reset.
+    -- And no recovery code of the person locked out here, half-used or not, may end the reset.
     delete from private.mfa_recovery_codes c where c.user_id = subject;
   elsif step = 'finish_reset' then
     if state <> 'recovery_in_progress' then
@@ -80,12 +80,12 @@ begin
 end
 $$;
 comment on function private.change_required_mfa(jsonb) is
-  'The one function by which an admin changes an account''s policy: { actor, subject, step, generation, reason, '
-  'requestId, ip } → { policy } or { refused: forbidden | oneself | not_enforced | not_found | conflict | in_progress | '
-  'unchanged | factors_left }. Steps: require, make_optional; begin_reset, which closes the account until its '
-  'authenticators are deleted and finish_reset has found none left. generation is the one decided on, 0 before the '
-  'first. Each change is a line of the audit log, and an event that is mailed to the owner, in the '
-  'same transaction.';
+  'The only function by which an admin changes an account''s policy: { actor, subject, step, generation, reason, '
+  'requestId, ip } → { policy } or { refused: forbidden | oneself | not_enforced | not_found | conflict | in_progress '
+  '| unchanged | factors_left }. Steps: require, make_optional; begin_reset, which closes the account until its '
+  'authenticators are deleted and finish_reset has found none left. generation is the one that the admin saw, 0 before'
+  ' the first. Each change adds a line to the audit log and an event that is emailed to the owner, in the same '
+  'transaction.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.required_mfa_of(subject_id uuid) returns jsonb
@@ -118,5 +118,5 @@ as $$
   where u.id = subject_id and u.deleted_at is null
 $$;
 comment on function private.required_mfa_of(uuid) is
-  'What the console shows of an account before it changes its policy: { id, email, state, policy, generation, '
-  'authenticators, enforced, lastChange: { action, actorEmail, at } }; null where there is no such account.';
+  'Returns what the console shows about an account before its policy is changed: { id, email, state, policy, '
+  'generation, authenticators, enforced, lastChange: { action, actorEmail, at } }; null if there is no such account.';

@@ -1,7 +1,7 @@
 -- Enforcement of required MFA: the probe that policies run, the restrictive policy on every table, and the capability
--- that says all of it is in place. The trigger that keeps the stored policy is in auth-schema.sql.
+-- that reports whether all of it is in place. The trigger that preserves the stored policy is in auth-schema.sql.
 
--- Definer: asks the identity backend's tables, which the caller must not read, about the caller's own token alone.
+-- Definer: reads the identity backend's tables, which the caller must not read, about the caller's own token only.
 create or replace function private.account_required_mfa_satisfied() returns boolean
   language plpgsql
   stable
@@ -13,7 +13,8 @@ begin
 end
 $$;
 comment on function private.account_required_mfa_satisfied() is
-  'The probe of every account_required_mfa policy. Without usage on private only policies run it.';
+  'The probe of every account_required_mfa policy. Only policies can run it, since callers have no usage on schema '
+  'private.';
 
 create or replace function private.protect_table(target regclass) returns void
   language plpgsql
@@ -26,7 +27,7 @@ begin
   if exists (select from pg_catalog.pg_policy where polrelid = target and polname = 'account_required_mfa') then
     execute format('drop policy account_required_mfa on %s', target);
   end if;
-  -- A sub-select, so that the probe runs once a statement and not once a row.
+  -- A subselect, so that the probe runs once per statement and not once per row.
   execute format(
     'create policy account_required_mfa on %s as restrictive for all to authenticated '
     'using ((select private.account_required_mfa_satisfied())) '
@@ -36,7 +37,7 @@ begin
 end
 $$;
 comment on function private.protect_table(regclass) is
-  'Row-level security and the restrictive policy for one table. Whoever makes a table or partition later calls it.';
+  'Adds row-level security and the restrictive policy to one table. Call it for each table or partition created later.';
 
 create or replace function public.required_mfa_enforcement_version() returns integer
   language sql
@@ -100,5 +101,5 @@ as $$
   )::integer
 $$;
 comment on function public.required_mfa_enforcement_version() is
-  'Capability: 1 where trigger, probe, their privileges and the policy on every table are in place, else 0. '
-  'Nothing may change a policy before it is 1.';
+  'Returns the capability: 1 if trigger, probe, their privileges and the policy on every table are in place, otherwise'
+  ' 0. No policy may be changed before it is 1.';

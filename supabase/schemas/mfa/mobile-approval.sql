@@ -1,6 +1,8 @@
--- Mobile MFA approval: a browser that needs a second factor asks, a phone at AAL2 approves with the pair code, and the
--- browser's next poll binds the approval to its session.
--- created → approved → bound, or rejected, or locked at the fifth wrong code. private.session_facts reads bound approvals.
+-- Mobile MFA approval: a browser that needs a second factor sends a request, a phone at AAL2 approves it with the pair
+-- code, and the browser's next poll binds the approval to its session.
+--
+-- States: created → approved → bound, or rejected, or locked at the fifth wrong code. private.session_facts reads bound
+-- approvals.
 
 -- Definer: as session_second_factor.
 create or replace function private.pending_mobile_approvals(claims jsonb) returns jsonb
@@ -32,8 +34,8 @@ as $$
   end
 $$;
 comment on function private.pending_mobile_approvals(jsonb) is
-  'What waits for a phone at AAL2: { outcome: listed, approvals: [{ id, createdAt, expiresAt, metadata }] }, or outcome '
-  'mfa_required. Never the pair code, of which only a hash is kept.';
+  'Returns the requests waiting for a phone at AAL2: { outcome: listed, approvals: [{ id, createdAt, expiresAt, '
+  'metadata }] }, or outcome mfa_required. Never includes the pair code, which is stored only as a hash.';
 
 -- Definer: as session_second_factor.
 create or replace function private.decide_mobile_approval(decision jsonb) returns jsonb
@@ -89,10 +91,11 @@ begin
 end
 $$;
 comment on function private.decide_mobile_approval(jsonb) is
-  'The phone''s answer: { id, claims, approve, pairCodeHash?, device } → { outcome: approved, rejected, wrong_code with '
-  'attemptsLeft, mfa_required, not_found, forbidden (the very session that asked), expired or conflict }.';
+  'Decides a request as the phone: { id, claims, approve, pairCodeHash?, device } → { outcome: approved, rejected, '
+  'wrong_code with attemptsLeft, mfa_required, not_found, forbidden (the requesting session itself), expired or '
+  'conflict }.';
 
--- Definer: asks the rule of required MFA about the asking session.
+-- Definer: applies the required-MFA rule to the requesting session.
 create or replace function private.bind_mobile_approval(binding jsonb) returns jsonb
   language plpgsql
   volatile
@@ -121,7 +124,7 @@ begin
   if not found then
     return null;
   end if;
-  -- As where its factor was removed since, or the account demands a newer proof.
+  -- For example if its factor was removed since, or the account requires a newer proof.
   if not private.session_satisfies_mfa(claims) then
     update private.login_challenges c
     set status = 'rejected', bound_session_id = null, bound_at = null, valid_until = null, proof_key = null
@@ -132,11 +135,11 @@ begin
 end
 $$;
 comment on function private.bind_mobile_approval(jsonb) is
-  'Binds an approved challenge to the session that asked, for 12 hours: { id, secretHash, claims, proofKey } → '
-  '{ status: bound, validUntil }, or status rejected where it would not help. The claims bring a proof by that key. '
-  'Null where it is not approved, or was bound before.';
+  'Binds an approved challenge to the requesting session for 12 hours: { id, secretHash, claims, proofKey } → { '
+  'status: bound, validUntil }, or status rejected if it would not satisfy the rule. The claims carry a proof by that '
+  'key. Null if the challenge is not approved, or was bound before.';
 
--- Definer: factors and sessions are the identity backend's, which the service role cannot read.
+-- Definer: factors and sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.session_second_factor(claims jsonb) returns jsonb
   language sql
   stable
@@ -151,7 +154,7 @@ as $$
   where f.session_factor_verified
     and not f.banned
     and not f.deleted
-    -- Its own proofs alone: an approval is not passed on.
+    -- Only its own proofs: an approval can't be passed on.
     and private.satisfies_required_mfa(
       f.app_metadata, claims, f.has_verified_factor, true, null, floor(extract(epoch from now()))::bigint
     )
@@ -159,4 +162,5 @@ as $$
     and private.latest_amr_second(claims -> 'amr', private.second_factor_methods()) <= extract(epoch from now())
 $$;
 comment on function private.session_second_factor(jsonb) is
-  'The factor by which a session is at AAL2 itself, and when it proved it: { factorId, second }; null for any other.';
+  'Returns the factor by which a session itself is at AAL2, and when it was proved: { factorId, second }; null for any'
+  ' other session.';

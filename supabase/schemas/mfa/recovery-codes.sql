@@ -1,5 +1,7 @@
--- Recovery codes, for accounts that lost their authenticator. A code removes the authenticators; it is not a second factor.
--- unused → used (under a lease) → completed.
+-- Recovery codes, for accounts that lost their authenticator. A code removes the authenticators; it is not a second
+-- factor.
+--
+-- States: unused → used (under a lease) → completed.
 
 create or replace function private.replace_mfa_recovery_codes(subject_id uuid, code_hashes text[]) returns void
   language plpgsql
@@ -8,7 +10,7 @@ create or replace function private.replace_mfa_recovery_codes(subject_id uuid, c
   set search_path = ''
 as $$
 begin
-  -- Two replacements at once would leave both sets.
+  -- Two concurrent replacements would leave both sets.
   perform pg_advisory_xact_lock(hashtextextended('private.mfa_recovery_codes ' || subject_id, 0));
   delete from private.mfa_recovery_codes c where c.user_id = subject_id;
   insert into private.mfa_recovery_codes (user_id, code_hash)
@@ -16,7 +18,7 @@ begin
 end
 $$;
 comment on function private.replace_mfa_recovery_codes(uuid, text[]) is
-  'Puts new codes, named by the hex of their hashes, in the place of all that a user had. An empty list removes them.';
+  'Replaces all of a user''s codes with new ones, named by the hex of their hashes. An empty list removes them.';
 
 create or replace function private.mfa_recovery_state(subject_id uuid, current_session_id uuid) returns jsonb
   language sql
@@ -38,8 +40,8 @@ as $$
   where c.user_id = subject_id
 $$;
 comment on function private.mfa_recovery_state(uuid, uuid) is
-  '{ left, createdAt, unfinished }: how many codes a user has left, since when, and whether the session used one whose '
-  'work is not done.';
+  'Returns { left, createdAt, unfinished }: how many codes a user has left, since when, and whether the session used '
+  'one whose recovery is not completed.';
 
 -- Definer: the policy is in the identity backend's table, which the service role may not write.
 create or replace function private.begin_mfa_recovery(subject_id uuid, current_session_id uuid, code_hash text default null)
@@ -53,9 +55,9 @@ declare
   account auth.users;
   begun uuid;
 begin
-  -- First the account, as every change of a policy does, so that no two wait for each other.
+  -- Locks the account first, like every policy change, so that no two deadlock.
   select * into account from auth.users u where u.id = subject_id for no key update;
-  -- A policy that nobody can read is an admin's to mend.
+  -- An unreadable policy must be repaired by an admin.
   if not found or private.required_mfa_state(account.raw_app_meta_data) = 'malformed' then
     return null;
   end if;
@@ -81,7 +83,7 @@ begin
     )
   returning c.id into begun;
   if begun is not null then
-    -- A session that was stuck at the challenge must not open when the challenge is gone.
+    -- A session waiting for the second factor must not be admitted once the factor is deleted.
     perform private.end_account_session(subject_id, s.id)
     from auth.sessions s
     where s.user_id = subject_id and s.id <> current_session_id;
@@ -95,10 +97,10 @@ begin
 end
 $$;
 comment on function private.begin_mfa_recovery(uuid, uuid, text) is
-  'Uses a code, or takes up again what failed half-way: by the same code, or without one by the session that used it. '
-  'Answers its id to one caller at a time, who holds it for 30 s; null to all others. It advances the boundary and marks '
-  'the recovery in the account''s policy, which closes the account until end_mfa_recovery. Ends every other session, and '
-  'all app sessions and app tokens.';
+  'Uses a code, or resumes a recovery that failed midway: with the same code, or without one in the session that used '
+  'it. Returns its id to one caller at a time, which holds it for 30 s; null to all others. Advances the boundary and '
+  'marks the recovery in the account''s policy, which closes the account until end_mfa_recovery. Ends every other '
+  'session, and all app sessions and app tokens.';
 
 -- Definer: the policy is in Supabase Auth's table, which the service role cannot write.
 create or replace function private.end_mfa_recovery(code_id uuid, completed boolean) returns boolean
@@ -134,5 +136,6 @@ begin
 end
 $$;
 comment on function private.end_mfa_recovery(uuid, boolean) is
-  'Ends what begin_mfa_recovery began: for good where no factor is left, which opens the account again unless somebody '
-  'marked it since; else so that it can be taken up again at once, and the account stays closed. True where it is done.';
+  'Ends what begin_mfa_recovery began: permanently if no factor is left, which opens the account again unless it was '
+  'marked again since; otherwise so that it can be resumed immediately, while the account stays closed. Returns true '
+  'if it is completed.';

@@ -1,8 +1,9 @@
 -- The rule of required MFA: whether a session has proved enough. Row-level security, the web server and the gateway all
--- ask these functions. supabase/tests/required-mfa-vectors.json pins the results.
+-- call these functions. supabase/tests/required-mfa-vectors.json pins the results.
 --
 -- The policy is platform_required_mfa in auth.users.raw_app_meta_data:
--- { version: 1, required, boundary, primaryBoundary, recovery: "none" | "in_progress", generation }
+-- - { version: 1, required, boundary, primaryBoundary, recovery: "none" | "in_progress", generation }
+--
 -- Boundaries are whole seconds. It is read from the row, because a token may be older than the policy.
 
 create or replace function private.session_satisfies_mfa(claims jsonb) returns boolean
@@ -12,7 +13,7 @@ create or replace function private.session_satisfies_mfa(claims jsonb) returns b
   set search_path = ''
 as $$
 begin
-  -- No row (session over, account gone) leaves null, which is no.
+  -- No row (session ended, account deleted) yields null, which counts as false.
   return coalesce((
     select not f.banned
       and not f.deleted
@@ -29,7 +30,7 @@ begin
 end
 $$;
 comment on function private.session_satisfies_mfa(jsonb) is
-  'For definers that hold verified claims. Granted to nobody: it trusts the claims it is given.';
+  'For definers that hold verified claims. Not granted to any role, because it trusts the claims it is given.';
 
 create or replace function private.session_facts(claims jsonb)
   returns table (
@@ -89,8 +90,8 @@ as $$
     and (s.not_after is null or s.not_after > now())
 $$;
 comment on function private.session_facts(jsonb) is
-  'What the database knows of a token''s session at this moment: no row where it has ended or is another user''s. A mobile '
-  'approval is among it only if the claims prove that the browser holds its cookie.';
+  'Returns the database''s facts about a token''s session now: no row if it has ended or is another user''s. Includes '
+  'a mobile approval only if the claims prove that the browser holds its cookie.';
 
 create or replace function private.is_approval_proven(approval private.login_challenges, proof text) returns boolean
   language sql
@@ -103,7 +104,7 @@ as $$
     when proof ~ '^[0-9]{10}[.][0-9a-f]{64}$' then
       left(proof, 10)::bigint
         between floor(extract(epoch from now()))::bigint - 60 and floor(extract(epoch from now()))::bigint + 60
-      -- Hashes are compared, so that the time it takes says nothing about the expected value.
+      -- Hashes are compared, so that the timing reveals nothing about the expected value.
       and sha256(decode(right(proof, 64), 'hex')) = sha256(extensions.hmac(
         convert_to((approval).bound_session_id || ' ' || left(proof, 10), 'UTF8'), (approval).proof_key, 'sha256'
       ))
@@ -111,10 +112,10 @@ as $$
   end
 $$;
 comment on function private.is_approval_proven(private.login_challenges, text) is
-  'Whether a proof shows that our server saw the approval''s cookie within a minute: "<second>.<HMAC-SHA-256 in hex>", the '
-  'HMAC by the approval''s key over "<session id> <second>".';
+  'Returns whether a proof shows that our server saw the approval''s cookie within a minute: "<second>.<HMAC-SHA-256 '
+  'in hex>", the HMAC by the approval''s key over "<session id> <second>".';
 
--- PostgREST keeps a request's headers in request.headers, with their names in lower case.
+-- PostgREST stores a request's headers in request.headers, with their names in lower case.
 create or replace function private.caller_claims() returns jsonb
   language sql
   stable
@@ -125,7 +126,7 @@ as $$
   )
 $$;
 comment on function private.caller_claims() is
-  'The claims of a caller of the Data API, with the proof of a mobile approval that our server sends as a header.';
+  'Returns the claims of a Data API caller, with the proof of a mobile approval that our server sends as a header.';
 
 create or replace function private.satisfies_required_mfa(
   app_metadata jsonb,
@@ -143,7 +144,7 @@ as $$
 declare
   state text := private.required_mfa_state(app_metadata);
   policy jsonb := app_metadata -> 'platform_required_mfa';
-  -- Without a required policy any proof counts that is not from the future.
+  -- Without a required policy, any proof counts that is not in the future.
   boundary bigint := -1;
   second_factor boolean;
 begin
@@ -178,7 +179,8 @@ begin
 end
 $$;
 comment on function private.satisfies_required_mfa(jsonb, jsonb, boolean, boolean, bigint, bigint) is
-  'The rule itself, on facts alone, so that vectors can drive it. approval_second is null without a bound approval.';
+  'The rule itself, on facts only, so that test vectors can drive it. approval_second is null without a bound '
+  'approval.';
 
 create or replace function private.required_mfa_state(app_metadata jsonb) returns text
   language plpgsql
@@ -215,7 +217,7 @@ begin
 end
 $$;
 comment on function private.required_mfa_state(jsonb) is
-  'optional, required, recovery_in_progress or malformed. The last two close the account whatever a session can show.';
+  'Returns optional, required, recovery_in_progress or malformed. The last two close the account to every session.';
 
 create or replace function private.required_mfa_generation(app_metadata jsonb) returns bigint
   language sql
@@ -227,7 +229,7 @@ as $$
       then (app_metadata -> 'platform_required_mfa' -> 'generation')::bigint
   end
 $$;
-comment on function private.required_mfa_generation(jsonb) is 'Which policy is in force; null before the first.';
+comment on function private.required_mfa_generation(jsonb) is 'Returns the generation of the policy in force; null before the first.';
 
 create or replace function private.has_amr_between(amr jsonb, methods text[], after_second bigint, until_second bigint)
   returns boolean
@@ -247,7 +249,8 @@ as $$
   )
 $$;
 comment on function private.has_amr_between(jsonb, text[], bigint, bigint) is
-  'Whether one of the methods was used after the first second and not after the last (RFC 8176 entries with a time).';
+  'Returns whether one of the methods was used after the first second and not after the last (RFC 8176 entries with a '
+  'time).';
 
 create or replace function private.latest_amr_second(amr jsonb, methods text[]) returns bigint
   language sql
@@ -258,7 +261,7 @@ as $$
   from jsonb_array_elements(case when jsonb_typeof(amr) = 'array' then amr else '[]' end) as entry
   where entry ->> 'method' = any (methods) and private.is_integer(entry -> 'timestamp')
 $$;
-comment on function private.latest_amr_second(jsonb, text[]) is 'When one of the methods was last used; null where never.';
+comment on function private.latest_amr_second(jsonb, text[]) is 'Returns when one of the methods was last used; null if never.';
 
 create or replace function private.second_factor_methods() returns text[]
   language sql
@@ -267,7 +270,7 @@ create or replace function private.second_factor_methods() returns text[]
 as $$
   select array['totp', 'mfa/phone', 'mfa/webauthn']
 $$;
-comment on function private.second_factor_methods() is 'The methods of an amr entry that prove a second factor.';
+comment on function private.second_factor_methods() is 'Returns the methods of an amr entry that prove a second factor.';
 
 create or replace function private.primary_methods() returns text[]
   language sql
@@ -279,14 +282,14 @@ as $$
     'email_change'
   ]
 $$;
-comment on function private.primary_methods() is 'The methods of an amr entry by which someone signs in.';
+comment on function private.primary_methods() is 'Returns the methods of an amr entry that sign a person in.';
 
 create or replace function private.is_integer(value jsonb) returns boolean
   language sql
   immutable
   security invoker
 as $$
-  -- Up to the largest integer that JavaScript holds exactly, since both languages must read the same number.
+  -- Up to the largest integer that JavaScript represents exactly, since both languages must read the same number.
   select case
     when jsonb_typeof(value) = 'number'
       then value::numeric between 0 and 9007199254740991 and value::numeric = trunc(value::numeric)
@@ -302,4 +305,4 @@ create or replace function private.uuid_or_null(value text) returns uuid
 as $$
   select case when pg_input_is_valid(value, 'uuid') then value::uuid end
 $$;
-comment on function private.uuid_or_null(text) is 'A claim that is no uuid matches no row, rather than raising.';
+comment on function private.uuid_or_null(text) is 'Returns null for a claim that is not a UUID, so that it matches no row instead of raising.';

@@ -1,6 +1,6 @@
--- The authorization endpoint: which client asks for what, what the person has granted before, and the code that is issued.
+-- The authorization endpoint: the client's request, what the person has granted before, and the code that is issued.
 
--- Definer: asks the identity backend's tables and the rule of required MFA, which the service role may not.
+-- Definer: reads the identity backend's tables and applies the required-MFA rule, which the service role may not.
 create or replace function private.open_openid_authorization(
   client_id text, redirect_uri text, scopes text[], claims jsonb default null
 ) returns jsonb
@@ -21,7 +21,7 @@ begin
   end if;
   select * into client from private.openid_clients c where c.app_id = app.id;
   granted := private.openid_scopes(app.id, open_openid_authorization.scopes);
-  -- Claims of nobody name no session.
+  -- Null claims belong to no session.
   select * into proved from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
   return jsonb_build_object(
     'client', jsonb_build_object('name', app.name, 'displayName', app.display_name, 'enabled', app.enabled),
@@ -39,9 +39,9 @@ begin
 end
 $$;
 comment on function private.open_openid_authorization(text, text, text[], jsonb) is
-  'What an authorization request meets, changing nothing: {client: {name, displayName, enabled}, redirectAllowed, scopes, '
-  'session: {authTime, consented} | null}, or null for an unknown client. session is null without claims, and where their '
-  'session could not be issued a code.';
+  'Describes an authorization request without changing anything: {client: {name, displayName, enabled}, '
+  'redirectAllowed, scopes, session: {authTime, consented} | null}, or null for an unknown client. session is null '
+  'without claims, or if their session could not be issued a code.';
 
 -- Definer: as open_openid_authorization.
 create or replace function private.issue_authorization_code(
@@ -67,7 +67,7 @@ declare
   authentication private.openid_authentication;
   granted text[];
 begin
-  -- Held, so that turning the app off waits for this code and revokes it, or is waited for. Apps are locked before
+  -- Locked, so that disabling the app waits for this code and revokes it, or this waits for it. Apps are locked before
   -- accounts.
   select * into app
   from private.apps a
@@ -125,8 +125,8 @@ end
 $$;
 comment on function private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint) is
   'Issues a code for 60 seconds to the session of verified claims: {scopes}, or {refused: client | unauthenticated | '
-  'mfa_required | unavailable | login_required | consent_required | scope}. consents: the person has agreed just now, which '
-  'is remembered. authenticated_since: the second since which they must have signed in or confirmed it.';
+  'mfa_required | unavailable | login_required | consent_required | scope}. consents: the person has just agreed, '
+  'which is stored. authenticated_since: the second since which they must have signed in or confirmed it.';
 
 create or replace function private.openid_authentication_of(claims jsonb, proof private.mfa_proof, by_approval boolean)
   returns private.openid_authentication
@@ -162,8 +162,8 @@ as $$
   )::private.openid_authentication
 $$;
 comment on function private.openid_authentication_of(jsonb, private.mfa_proof, boolean) is
-  'The claims auth_time, acr and amr (RFC 8176) of a session: its latest sign-in or second factor. by_approval: the second '
-  'factor was proved on a phone.';
+  'Returns the claims auth_time, acr and amr (RFC 8176) of a session: its latest sign-in or second factor. '
+  'by_approval: the second factor was proved on a phone.';
 
 create or replace function private.openid_scopes(app_id uuid, requested text[]) returns text[]
   language sql
@@ -185,7 +185,7 @@ as $$
   )
 $$;
 comment on function private.openid_scopes(uuid, text[]) is
-  'Of the requested scopes those that an OpenID client is registered for; all others are dropped.';
+  'Returns the requested scopes for which an OpenID client is registered; all others are dropped.';
 
 create or replace function private.is_openid_redirect_uri(client private.openid_clients, uri text) returns boolean
   language sql
@@ -201,8 +201,8 @@ as $$
   )
 $$;
 comment on function private.is_openid_redirect_uri(private.openid_clients, text) is
-  'Whether a redirect URI is registered for the client, as an exact string. On a loopback address, a public client may use '
-  'any port (RFC 8252 section 7.3).';
+  'Returns whether a redirect URI is registered for the client, as an exact string. On a loopback address, a public '
+  'client may use any port (RFC 8252 section 7.3).';
 
 create or replace function private.loopback_without_port(uri text) returns text
   language sql
@@ -215,7 +215,7 @@ as $$
       then regexp_replace(uri, '^(http://(127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?', '\1')
   end
 $$;
-comment on function private.loopback_without_port(text) is 'A loopback redirect URI without its port; null for any other URI.';
+comment on function private.loopback_without_port(text) is 'Returns a loopback redirect URI without its port; null for any other URI.';
 
 create or replace function private.has_openid_consent(
   user_id uuid, client private.openid_clients, scopes text[], redirect_uri text
@@ -226,7 +226,7 @@ create or replace function private.has_openid_consent(
   set search_path = ''
 as $$
   select not (
-      -- Another program of the same computer can pretend to be the client (RFC 8252 section 8.6).
+      -- Another program on the same computer can impersonate the client (RFC 8252 section 8.6).
       client.is_public
       and (has_openid_consent.redirect_uri !~ '^https?://' or private.is_loopback_redirect(has_openid_consent.redirect_uri))
     )
@@ -239,7 +239,8 @@ as $$
     )
 $$;
 comment on function private.has_openid_consent(uuid, private.openid_clients, text[], text) is
-  'Whether a person has granted the client all these scopes before. Never for a public client on the person''s own device.';
+  'Returns whether a person has granted the client all these scopes before. Never true for a public client on the '
+  'person''s own device.';
 
 create or replace function private.is_loopback_redirect(uri text) returns boolean
   language sql
@@ -249,4 +250,4 @@ create or replace function private.is_loopback_redirect(uri text) returns boolea
 as $$
   select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/|\?|$)'
 $$;
-comment on function private.is_loopback_redirect(text) is 'Whether a redirect URI leads to the device of the browser.';
+comment on function private.is_loopback_redirect(text) is 'Returns whether a redirect URI leads to the browser''s own device.';

@@ -23,5 +23,5 @@ as $$
     end
 $$;
 comment on function private.authenticate_openid_client(text, bytea) is
-  'The enabled OpenID client that an id and a secret''s SHA-256 stand for; a public client has no secret. No row for '
-  'unknown, wrong, expired or disabled. For definers; granted to nobody.';
+  'Returns the enabled OpenID client for an id and a secret''s SHA-256; a public client has no secret. No row if it is'
+  ' unknown, wrong, expired or disabled. For definers; not granted to any role.';

@@ -1,5 +1,5 @@
--- The registry of OpenID clients, a kind of app of its own: no origins, no workspaces, no gateway scopes. The console and
--- the command line share these functions; without an actor a change is the command line's.
+-- The registry of OpenID clients, a separate kind of app: no origins, no workspaces, no gateway scopes. The console and
+-- the command line share these functions; a change without an actor is the command line's.
 
 create or replace function private.describe_openid_client(app_id uuid) returns jsonb
   language sql
@@ -32,7 +32,7 @@ as $$
   where a.id = describe_openid_client.app_id and a.kind = 'openid'
 $$;
 comment on function private.describe_openid_client(uuid) is
-  'Returns an OpenID client as people read it, with the secrets that still work and no hash of any.';
+  'Returns an OpenID client for display, with the secrets that still work but without their hashes.';
 
 create or replace function private.read_openid_client(client_id text) returns jsonb
   language sql
@@ -178,9 +178,9 @@ begin
 end
 $$;
 comment on function private.change_openid_client(jsonb) is
-  'Changes what is named of an OpenID client: { actor, name, version, displayName, scopes, redirectUris, '
-  'postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, reason, requestId, ip } → {} or { refused: forbidden | not_found | '
-  'conflict (with last) | invalid }. Without version, any state is changed.';
+  'Changes the given fields of an OpenID client: { actor, name, version, displayName, scopes, redirectUris, '
+  'postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, reason, requestId, ip } → {} or { refused: forbidden | '
+  'not_found | conflict (with last) | invalid }. Without version, any state is changed.';
 
 create or replace function private.set_app_logout_url(
   app_name text, logout_url text, reason text, actor uuid default null
@@ -202,7 +202,8 @@ begin
 end
 $$;
 comment on function private.set_app_logout_url(text, text, text, uuid) is
-  'Sets where an app of any kind learns of ended logins; null stops it. False if there is no such app.';
+  'Sets the URL that notifies an app of any kind about ended logins; null stops it. Returns false if there is no such '
+  'app.';
 
 create or replace function private.may_change_apps(change jsonb) returns boolean
   language sql
@@ -214,7 +215,7 @@ as $$
     or exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid)
 $$;
 comment on function private.may_change_apps(jsonb) is
-  'Whether the author of a change is an infrastructure admin, or the command line, which names none.';
+  'Returns whether the author of a change is an infrastructure admin, or the command line, which names none.';
 
 create or replace function private.app_version(app_name text) returns uuid
   language sql
@@ -228,4 +229,4 @@ as $$
   order by l.created_at desc, l.id desc
   limit 1
 $$;
-comment on function private.app_version(text) is 'Returns the version of an app: the last line of the audit log about it.';
+comment on function private.app_version(text) is 'Returns the version of an app: its last line in the audit log.';

@@ -1,7 +1,7 @@
--- The device authorization grant (RFC 8628): a device without a browser asks, a person approves with the user code in a
--- browser or in the mobile app, and the device's next poll redeems the device code.
+-- The device authorization grant (RFC 8628): a device without a browser sends a request, a person approves it with the
+-- user code in a browser or in the mobile app, and the device's next poll redeems the device code.
 
--- Definer: clients' secrets are granted to nobody.
+-- Definer: the functions for client secrets are not granted to any role.
 create or replace function private.begin_device_authorization(
   client_id text,
   secret_hash bytea,
@@ -92,7 +92,8 @@ as $$
   )
 $$;
 comment on function private.allows_device_grant(uuid) is
-  'Whether an enabled client is registered for the device grant now. For definers; granted to nobody.';
+  'Returns whether an enabled client is currently registered for the device grant. For definers; not granted to any '
+  'role.';
 
 create or replace function private.device_authorization_state(request private.device_authorizations) returns text
   language sql
@@ -109,9 +110,9 @@ as $$
   end
 $$;
 comment on function private.device_authorization_state(private.device_authorizations) is
-  'pending, approved, denied or expired, as the person sees it. A request of a client that was turned off is expired.';
+  'Returns pending, approved, denied or expired, for display. A request of a disabled client is expired.';
 
--- Definer: registrations of clients are granted to nobody.
+-- Definer: the functions for client registrations are not granted to any role.
 create or replace function private.read_device_authorization(user_code text, reader_id uuid) returns jsonb
   language sql
   stable
@@ -120,7 +121,7 @@ create or replace function private.read_device_authorization(user_code text, rea
 as $$
   select jsonb_build_object(
     'userCode', d.user_code,
-    -- Another person's answer is not shown.
+    -- Another person's decision is not shown.
     'state', case when d.user_id <> reader_id then 'expired' else private.device_authorization_state(d) end,
     'app', jsonb_build_object('name', a.name, 'displayName', a.display_name),
     'scopes', to_jsonb(d.scopes),
@@ -135,10 +136,11 @@ as $$
   where d.user_code = read_device_authorization.user_code
 $$;
 comment on function private.read_device_authorization(text, uuid) is
-  'A request as a page or a phone shows it: {userCode, state: pending | approved | denied | expired, app, scopes, '
-  'userAgent, address, place, createdAt, expiresAt}; null for an unknown code. To be called within the limits on guesses.';
+  'Returns a request for a page or a phone: {userCode, state: pending | approved | denied | expired, app, scopes, '
+  'userAgent, address, place, createdAt, expiresAt}; null for an unknown code. Callers must apply the limits on '
+  'guesses.';
 
--- Definer: asks the identity backend's tables what the session has proved.
+-- Definer: reads in the identity backend's tables what the session has proved.
 create or replace function private.decide_device_authorization(
   user_code text,
   claims jsonb,
@@ -155,7 +157,7 @@ declare
   request private.device_authorizations;
   state text;
 begin
-  -- Before anything is read, so that a new password waits for this approval and ends it, or is waited for.
+  -- Taken before anything is read, so that a new password waits for this approval and revokes it, or this waits for it.
   perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
   select * into proved from private.session_proof(decide_device_authorization.claims);
   if proved.refused is not null then
@@ -183,7 +185,7 @@ begin
   update private.device_authorizations d
   set approved_at = now(),
       user_id = (proved.proof).user_id,
-      -- The login outlives the sign-out of the browser or phone that approves it.
+      -- The login survives the sign-out of the browser or phone that approves it.
       proof = row(
         (proved.proof).user_id,
         null,
@@ -202,11 +204,11 @@ begin
 end
 $$;
 comment on function private.decide_device_authorization(text, jsonb, boolean, jsonb) is
-  'A person''s answer by their session''s verified claims, once: approved (with the event in their activity) or denied; '
-  'or not_found, expired, conflict (answered already), unauthenticated, mfa_required or unavailable. Whether the session '
-  'is fresh is checked before.';
+  'Records a person''s decision by their session''s verified claims, once: approved (with the event in their activity)'
+  ' or denied; or not_found, expired, conflict (decided already), unauthenticated, mfa_required or unavailable. '
+  'Callers check before whether the session is fresh.';
 
--- Definer: clients' secrets and proofs are granted to nobody.
+-- Definer: the functions for client secrets and proofs are not granted to any role.
 create or replace function private.redeem_device_code(
   client_id text,
   secret_hash bytea,
@@ -237,7 +239,8 @@ begin
   if not found then
     return jsonb_build_object('refused', 'token');
   end if;
-  -- Turning the client off waits for these tokens and revokes them, or is waited for. Apps are locked before accounts.
+  -- Disabling the client waits for these tokens and revokes them, or this waits for it. Apps are locked before
+  -- accounts.
   perform from private.apps a where a.id = client.id for share;
   if locked_user is not null then
     perform private.lock_app_credentials(locked_user);
@@ -265,7 +268,7 @@ begin
     return jsonb_build_object('refused', 'slow_down');
   end if;
   update private.device_authorizations d set polled_at = now() where d.id = request.id;
-  -- Approved since the account was looked up, so the account is not locked yet: the next poll redeems it.
+  -- Approved after the account was looked up, so the account is not locked yet: the next poll redeems it.
   if request.approved_at is null or locked_user is null then
     return jsonb_build_object('refused', 'authorization_pending');
   end if;
@@ -290,6 +293,6 @@ begin
 end
 $$;
 comment on function private.redeem_device_code(text, bytea, bytea, bytea, bytea) is
-  'A device''s poll, which redeems an approved request once: what private.issue_openid_tokens returns, or {refused: '
-  'authorization_pending | slow_down (the interval grew by 5 s) | access_denied | expired_token | token (unknown, another '
-  'client''s or redeemed) | unauthenticated | unauthorized_client | unavailable}.';
+  'Handles a device''s poll, which redeems an approved request once: returns what private.issue_openid_tokens returns,'
+  ' or {refused: authorization_pending | slow_down (the interval grew by 5 s) | access_denied | expired_token | token '
+  '(unknown, another client''s or redeemed) | unauthenticated | unauthorized_client | unavailable}.';

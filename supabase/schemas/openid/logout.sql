@@ -58,8 +58,8 @@ as $$
   )
 $$;
 comment on function private.is_proof_intact(private.mfa_proof) is
-  'Whether the account, session, factor and policy of a proof are still there. The change that removed one has queued its '
-  'notice already. For definers; not granted to a role.';
+  'Returns whether the account, session, factor and policy of a proof still exist. The change that removed one has '
+  'queued its notice already. For definers; not granted to a role.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.queue_logouts_before_change() returns trigger
@@ -126,7 +126,7 @@ as $$
   delete from private.logout_notices n where n.sid = ended_sid
 $$;
 comment on function private.withdraw_logout(uuid) is
-  'Removes the notices about a login: the app acknowledged them, refused them for good, or ended the login itself.';
+  'Removes the notices about a login: the app acknowledged them, refused them permanently, or ended the login itself.';
 
 create or replace function private.hold_proof(proof private.mfa_proof) returns void
   language plpgsql
@@ -171,7 +171,7 @@ as $$
         when 3 then interval '10 minutes'
         else interval '1 hour'
       end
-    -- An array is read once. A join could run the limited query more often than that.
+    -- An array is read once. A join could run the limited query more than once.
     where n.id = any (array(
       select due.id
       from private.logout_notices due
@@ -182,9 +182,9 @@ as $$
         where w.next_attempt_at <= now()
           and not exists (select from private.logout_notices o where o.sid = w.sid and o.id < w.id)
       ) waiting on waiting.id = due.id
-      -- Again, since another caller may have claimed it in between.
+      -- Checked again, since another caller may have claimed it in between.
       where due.next_attempt_at <= now()
-      -- In turns, so that an app that does not answer cannot delay the notices of others.
+      -- Alternates between apps, so that one that does not answer can't delay the notices of others.
       order by waiting.turn, due.next_attempt_at
       limit max_notices
       for update of due skip locked

@@ -1,4 +1,4 @@
--- The keys that sign ID tokens and logout tokens. Private keys are sealed by the web server; the database only keeps them.
+-- The keys that sign ID tokens and logout tokens. The web server seals the private keys; the database only stores them.
 
 create or replace function private.read_signing_keys() returns jsonb
   language sql
@@ -20,7 +20,8 @@ as $$
   where k.retires_at is null or k.retires_at > now()
 $$;
 comment on function private.read_signing_keys() is
-  'Returns the published keys, the newest first: [{kid, publicJwk, sealedPrivateJwk, sealingKeyId, signs}]. One at most signs.';
+  'Returns the published keys, newest first: [{kid, publicJwk, sealedPrivateJwk, sealingKeyId, signs}]. At most one '
+  'signs.';
 
 create or replace function private.current_signing_key() returns text
   language sql
@@ -52,9 +53,9 @@ begin
     return false;
   end if;
   from_time := clock_timestamp();
-  -- A key that has yet to sign could take over from this one, and may not open either.
+  -- A key that has yet to sign could replace this one, and may not be readable either.
   delete from private.signing_keys k where k.signs_from > from_time;
-  -- Servers that do not share a secret replace each other's keys: the published set stays small.
+  -- Servers that do not share a secret replace each other's keys, so the published set is limited.
   delete from private.signing_keys k
   where k.kid not in (select n.kid from private.signing_keys n order by n.signs_from desc limit 5);
   update private.signing_keys k
@@ -69,8 +70,8 @@ begin
 end
 $$;
 comment on function private.replace_signing_key(text, jsonb, text, text, text) is
-  'Adds a key that signs from now on: the first one, or one in place of a key that cannot be opened (replaces). Earlier keys '
-  'stay published for a day. False if another caller was first.';
+  'Adds a key that signs from now on: the first one, or a replacement for a key that cannot be opened (replaces). '
+  'Earlier keys stay published for a day. Returns false if another caller was first.';
 
 create or replace function private.signing_key_is_due() returns boolean
   language sql
@@ -81,7 +82,8 @@ as $$
   select coalesce(max(k.signs_from) <= now() - interval '89 days', false) from private.signing_keys k
 $$;
 comment on function private.signing_key_is_due() is
-  'Whether the next key is to be published: a day before the newest one has signed for 90 days. False before the first key.';
+  'Returns whether to publish the next key: a day before the newest one has signed for 90 days. False before the first'
+  ' key.';
 
 create or replace function private.add_next_signing_key(
   kid text, public_jwk jsonb, sealed_private_jwk text, sealing_key_id text
@@ -110,8 +112,8 @@ begin
 end
 $$;
 comment on function private.add_next_signing_key(text, jsonb, text, text) is
-  'Publishes the next key, which signs from tomorrow; the one before retires a day later, long after its last token has '
-  'expired. False if no key is due.';
+  'Publishes the next key, which signs from tomorrow; the previous one retires a day later, long after its last token '
+  'has expired. Returns false if no key is due.';
 
 create or replace function private.reseal_signing_key(
   kid text, sealed_private_jwk text, sealing_key_id text, expected_sealing_key_id text
@@ -130,7 +132,8 @@ as $$
   select exists (select from resealed)
 $$;
 comment on function private.reseal_signing_key(text, text, text, text) is
-  'Keeps a private key sealed by the current secret in place of an earlier one''s. False if it is sealed otherwise by now.';
+  'Replaces a private key''s sealed form with one sealed by the current secret. Returns false if it has been resealed '
+  'since.';
 
 create or replace function private.delete_retired_signing_keys() returns integer
   language sql

@@ -1,5 +1,5 @@
--- Tokens of OpenID clients: issuing them for a login, refreshing them, and what they open. A login (private.openid_grants)
--- holds what its tokens share; whether its proof still holds is checked at every use.
+-- Tokens of OpenID clients: issuing them for a login, refreshing them, and what they give access to. A login
+-- (private.openid_grants) holds what its tokens share; every use checks that its proof is still valid.
 
 create or replace function private.issue_openid_tokens(login private.openid_grants, access_hash bytea, refresh_hash bytea)
   returns jsonb
@@ -23,7 +23,7 @@ end
 $$;
 comment on function private.issue_openid_tokens(private.openid_grants, bytea, bytea) is
   'Opens a login and issues its first tokens. login.ends_at may be null, which means 30 days; id and created_at are '
-  'ignored. Returns what private.add_openid_tokens returns, with the nonce. For definers; granted to nobody.';
+  'ignored. Returns what private.add_openid_tokens returns, with the nonce. For definers; not granted to any role.';
 
 create or replace function private.add_openid_tokens(
   login private.openid_grants, scopes text[], access_hash bytea, refresh_hash bytea
@@ -39,13 +39,13 @@ as $$
     add_openid_tokens.scopes,
     add_openid_tokens.access_hash,
     least(now() + interval '1 hour', login.ends_at),
-    -- The only scope that stands for a refresh token (OpenID Connect Core 1.0 section 11).
+    -- The only scope that allows a refresh token (OpenID Connect Core 1.0 section 11).
     case when 'offline_access' = any (login.scopes) then add_openid_tokens.refresh_hash end
   )
   returning private.describe_openid_tokens(login, t)
 $$;
 comment on function private.add_openid_tokens(private.openid_grants, text[], bytea, bytea) is
-  'Issues the next tokens of a login and describes them. For definers; granted to nobody.';
+  'Issues the next tokens of a login and describes them. For definers; not granted to any role.';
 
 create or replace function private.describe_openid_tokens(login private.openid_grants, token private.openid_tokens)
   returns jsonb
@@ -70,10 +70,10 @@ as $$
   where a.id = login.app_id
 $$;
 comment on function private.describe_openid_tokens(private.openid_grants, private.openid_tokens) is
-  'What a token response and its ID token say: {sid, sub, clientId, scopes, authTime, acr, amr, issuedAt, expiresAt, '
-  'refreshable}, times in seconds since 1970.';
+  'Returns what a token response and its ID token contain: {sid, sub, clientId, scopes, authTime, acr, amr, issuedAt, '
+  'expiresAt, refreshable}, times in seconds since 1970.';
 
--- Definer: clients' secrets and proofs are granted to nobody.
+-- Definer: the functions for client secrets and proofs are not granted to any role.
 create or replace function private.redeem_authorization_code(
   client_id text,
   secret_hash bytea,
@@ -139,8 +139,8 @@ begin
 end
 $$;
 comment on function private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea) is
-  'Redeems an authorization code once: what private.issue_openid_tokens returns, or {refused: unauthenticated | token | '
-  'unavailable}. code_challenge is what the verifier hashes to. A second use revokes the login of the first.';
+  'Redeems an authorization code once: returns what private.issue_openid_tokens returns, or {refused: unauthenticated '
+  '| token | unavailable}. code_challenge is the hash of the verifier. A second use revokes the login of the first.';
 
 -- Definer: as redeem_authorization_code.
 create or replace function private.refresh_openid_tokens(
@@ -181,7 +181,7 @@ begin
     return jsonb_build_object('refused', 'token');
   end if;
   if token.refreshed_at <= now() - interval '30 seconds' then
-    -- Used again after its grace: one of the two users is not the client (RFC 9700 section 4.14.2).
+    -- Reused after its grace period: one of the two users is not the client (RFC 9700 section 4.14.2).
     update private.openid_grants g set revoked_at = now() where g.id = login.id;
     return jsonb_build_object('refused', 'token');
   end if;
@@ -194,7 +194,7 @@ begin
     return jsonb_build_object('refused', 'scope');
   end if;
   if token.refreshed_at is not null then
-    -- A concurrent caller within the grace receives the same successor.
+    -- A concurrent caller within the grace period receives the same successor.
     return coalesce(
       (
         select private.describe_openid_tokens(login, t)
@@ -211,9 +211,10 @@ begin
 end
 $$;
 comment on function private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea) is
-  'Uses a refresh token once for its successor: what private.add_openid_tokens returns, the same for all callers within '
-  '30 seconds; a later use revokes the login. Or {refused: unauthenticated | token | scope | unavailable}. scopes may '
-  'narrow those of the login for this access token. The successor is derived from the token by a key of the web server.';
+  'Uses a refresh token once for its successor: returns what private.add_openid_tokens returns, the same for all '
+  'callers within 30 seconds; a later use revokes the login. Or {refused: unauthenticated | token | scope | '
+  'unavailable}. scopes may narrow those of the login for this access token. The web server derives the successor from'
+  ' the token with a key.';
 
 create or replace function private.live_openid_token(access_hash bytea)
   returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
@@ -232,10 +233,11 @@ as $$
     and g.ends_at > now()
 $$;
 comment on function private.live_openid_token(bytea) is
-  'An access token, its login, and the scopes that the registration still allows. Does not check the login''s proof. For '
-  'definers; granted to nobody.';
+  'Returns an access token, its login, and the scopes that the registration still allows. Does not check the login''s '
+  'proof. For definers; not granted to any role.';
 
--- Definer: proofs are granted to nobody, and the identity backend's tables are not the service role's.
+-- Definer: the functions for proofs are not granted to any role, and the service role can't read the identity backend's
+-- tables.
 create or replace function private.read_openid_userinfo(access_hash bytea) returns jsonb
   language plpgsql
   stable
@@ -277,7 +279,8 @@ begin
 end
 $$;
 comment on function private.read_openid_userinfo(bytea) is
-  'The claims that an access token opens (OpenID Connect Core 1.0 section 5.3), or {refused: token | scope | unavailable}.';
+  'Returns the claims that an access token gives access to (OpenID Connect Core 1.0 section 5.3), or {refused: token |'
+  ' scope | unavailable}.';
 
 -- Definer: as read_openid_userinfo.
 create or replace function private.introspect_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns jsonb
@@ -332,8 +335,8 @@ begin
 end
 $$;
 comment on function private.introspect_openid_token(text, bytea, bytea) is
-  'What a token is worth now, to the confidential client that holds it (RFC 7662): {active, isAccess, sub, sid, scopes, '
-  'issuedAt, expiresAt}, {active: false}, or {refused: unauthenticated | unavailable}.';
+  'Returns a token''s current state to the confidential client that holds it (RFC 7662): {active, isAccess, sub, sid, '
+  'scopes, issuedAt, expiresAt}, {active: false}, or {refused: unauthenticated | unavailable}.';
 
 -- Definer: as redeem_authorization_code.
 create or replace function private.revoke_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns boolean
@@ -375,5 +378,5 @@ begin
 end
 $$;
 comment on function private.revoke_openid_token(text, bytea, bytea) is
-  'Revokes an access token, or with a refresh token its login; does nothing for a token of another client (RFC 7009). '
-  'False if the client did not authenticate.';
+  'Revokes an access token or, with a refresh token, its login; does nothing for a token of another client (RFC 7009).'
+  ' Returns false if the client did not authenticate.';

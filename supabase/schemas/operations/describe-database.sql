@@ -1,12 +1,12 @@
--- What the database holds, for comparison with supabase/releases/objects.json: names and hashes, never definitions.
--- Hosted Supabase's own objects, extensions' objects and what operators tune (indexes that are not unique, storage
--- parameters, owners, comments) are left out.
+-- What the database contains, for comparison with supabase/releases/objects.json: names and hashes, never definitions.
+-- Leaves out hosted Supabase's own objects, extensions' objects and what operators tune (indexes that are not unique,
+-- storage parameters, owners, comments).
 
 create or replace function private.describe_objects() returns jsonb
   language sql
   stable
   security invoker
-  -- Everything that changes how Postgres prints a definition.
+  -- Every setting that changes how Postgres prints a definition.
   set search_path = ''
   set quote_all_identifiers = off
   set timezone = 'UTC'
@@ -56,7 +56,7 @@ as $$
     select 'table ' || r.name, a.privilege_type, t.attname, a.grantee, a.is_grantable, r.relowner
     from relations r join pg_attribute t on t.attrelid = r.oid and not t.attisdropped, aclexplode(t.attacl) a
     union all
-    -- Hosted Supabase decides about the schema public.
+    -- Hosted Supabase manages the schema public.
     select format('schema %I', s.name), a.privilege_type, null, a.grantee, a.is_grantable, s.nspowner
     from schemas s, aclexplode(coalesce(s.nspacl, acldefault('n', s.nspowner))) a
     where s.name <> 'public'
@@ -68,7 +68,7 @@ as $$
       ) as list
     from (select distinct target, privilege, attribute, grantee, is_grantable, owner from privileges) p
     where p.grantee <> p.owner
-      -- The administrators of a project. By name, since a restored database can have another owner.
+      -- The administrators of a project. Matched by name, since a restored database can have another owner.
       and (p.grantee = 0 or pg_get_userbyid(p.grantee) not in ('postgres', 'supabase_admin', 'dashboard_user'))
     group by 1, 2
   ), definitions as (
@@ -111,7 +111,8 @@ as $$
       pg_get_constraintdef(k.oid)
     from pg_constraint k left join tables t on t.oid = k.conrelid
     where k.connamespace in (select s.oid from schemas s) and (t.oid is not null or k.contypid <> 0)
-      -- Not null is the column's, and Postgres adds a foreign key's constraints of its own for each partition.
+      -- Not-null constraints are reported with their columns, and Postgres adds a foreign key's constraints for each
+      -- partition.
       and k.contype not in ('t', 'n') and k.conparentid = 0
     union all
     select 'unique index ' || r.name, pg_get_indexdef(i.indexrelid) || ' ' || i.indisvalid
@@ -152,7 +153,8 @@ as $$
   from definitions d
 $$;
 comment on function private.describe_objects() is
-  'Every object of ours by name, with a hash of its definition; grants with their list, where * is a grant option.';
+  'Returns each of our objects by name, with a hash of its definition; grants with their list, where * is a grant '
+  'option.';
 
 create or replace function private.describe_auth_triggers() returns jsonb
   language sql
@@ -186,9 +188,9 @@ as $$
   )
 $$;
 comment on function private.describe_auth_triggers() is
-  'The tables of the schema auth, and every trigger on them with the function that it runs, ours and others''.';
+  'Returns the tables of the schema auth, and every trigger on them, ours or not, with the function it runs.';
 
--- Definer: the service role cannot read the record of migrations.
+-- Definer: the service role cannot read the migration history.
 create or replace function private.describe_database() returns jsonb
   language plpgsql
   stable
@@ -210,5 +212,6 @@ begin
 end
 $$;
 comment on function private.describe_database() is
-  'What the doctor and the hosted start compare with the release: the version of Postgres (server_version_num), the '
-  'versions of the migrations recorded, private.describe_objects() and private.describe_auth_triggers().';
+  'Returns what the doctor and the hosted start compare with the release: the version of Postgres '
+  '(server_version_num), the versions of the recorded migrations, private.describe_objects() and '
+  'private.describe_auth_triggers().';

@@ -1,6 +1,6 @@
--- Recovery mails: a link and a six-digit code, valid for 15 minutes; using one voids both. Only HMACs are stored.
+-- Recovery emails: a link and a six-digit code, valid for 15 minutes; using one voids both. Only HMACs are stored.
 
--- Definer: asks recovery_actor_refusal, which is granted to nobody.
+-- Definer: calls recovery_actor_refusal, which is not granted to any role.
 create or replace function private.issue_recovery_credential(request jsonb) returns jsonb
   language plpgsql
   volatile
@@ -41,7 +41,7 @@ begin
   if refused is not null then
     return jsonb_build_object('refused', refused);
   end if;
-  -- Used ones too: one that is given back must not come back beside this one.
+  -- Used ones too: a released one must not become valid alongside this one.
   update private.recovery_credentials c
   set superseded_at = now()
   where c.email = override.email and c.superseded_at is null;
@@ -65,9 +65,10 @@ begin
 end
 $$;
 comment on function private.issue_recovery_credential(jsonb) is
-  '{ actor, overrideId, reason, tokenHash, codeSalt, codeHash in hex, ip, userAgent, requestId } → { credentialId, email, '
-  'expiresAt } or { refused: forbidden | oneself | not_found | inactive | switched_off }, or { refused: just_sent, '
-  'retryAfterSeconds } while the last one is too young to be replaced. Earlier ones of the email end.';
+  'Issues a credential: { actor, overrideId, reason, tokenHash, codeSalt, codeHash in hex, ip, userAgent, requestId } '
+  '→ { credentialId, email, expiresAt } or { refused: forbidden | oneself | not_found | inactive | switched_off }, or '
+  '{ refused: just_sent, retryAfterSeconds } while the last one is too recent to be replaced. Ends earlier ones of the'
+  ' email.';
 
 create or replace function private.invalidate_recovery_credential(credential_id uuid) returns void
   language sql
@@ -86,7 +87,7 @@ as $$
   ))
   from voided v
 $$;
-comment on function private.invalidate_recovery_credential(uuid) is 'Ends one whose mail did not go out.';
+comment on function private.invalidate_recovery_credential(uuid) is 'Ends a credential whose email was not sent.';
 
 -- Definer: sessions are Supabase Auth's, which the service role cannot read.
 create or replace function private.is_recovery_open_to(credential private.recovery_credentials, browser_hash bytea)
@@ -115,8 +116,8 @@ as $$
   end
 $$;
 comment on function private.is_recovery_open_to(private.recovery_credentials, bytea) is
-  'Whether a browser can use a recovery credential: any browser the first time, and then only the browser that used it, '
-  'until it shows the session that it got or that session ends.';
+  'Returns whether a browser can use a recovery credential: any browser the first time, and then only the browser that'
+  ' used it, until it presents the session it got or that session ends.';
 
 create or replace function private.find_recovery_link_email(token_hash bytea, browser_hash bytea default null)
   returns text
@@ -137,10 +138,10 @@ as $$
     and o.recovery_email
 $$;
 comment on function private.find_recovery_link_email(bytea, bytea) is
-  'The email that a link would sign in, for the page that asks first; null if the link does not work in this browser. It '
-  'changes nothing.';
+  'Returns the email that a link would sign in, for the confirmation page; null if the link does not work in this '
+  'browser. Changes nothing.';
 
--- Definer: the key of the made-up salts is granted to nobody.
+-- Definer: the key of the made-up salts is not granted to any role.
 create or replace function private.recovery_code_salt(of_email text, browser_hash bytea default null) returns text
   language sql
   stable
@@ -162,10 +163,11 @@ as $$
   ), 'hex')
 $$;
 comment on function private.recovery_code_salt(text, bytea) is
-  'The salt under which a code of an email is hashed before it is tried, in hex; made up where there is none to try, so '
-  'that the answer is one.';
+  'Returns the salt, in hex, with which a code for an email is hashed before it is tried; made up if there is none to '
+  'try, so that the answers are indistinguishable.';
 
--- Definer: accounts and their policies are the identity backend's, which the service role can neither read nor write.
+-- Definer: accounts and their policies are in Supabase Auth's tables, which the service role can neither read nor
+-- write.
 create or replace function private.consume_recovery_credential(request jsonb) returns jsonb
   language plpgsql
   volatile
@@ -189,7 +191,7 @@ begin
   order by c.consumed_at is null and c.superseded_at is null desc, c.created_at desc
   limit 1;
   if found then
-    -- The email first, then the credential, by link and by code, so that no two wait for each other.
+    -- Locks the email first, then the credential, for links and for codes, so that no two deadlock.
     insert into private.recovery_code_guesses (email) values (of_email) on conflict do nothing;
     perform from private.recovery_code_guesses g where g.email = of_email for update;
     select * into credential from private.recovery_credentials c where c.id = found_id for update;
@@ -208,7 +210,7 @@ begin
   end if;
 
   update private.recovery_credentials c set consumed_at = now(), repeatable_session_id = null where c.id = credential.id;
-  -- A link proves the mailbox, and does not open what guesses at the codes have locked.
+  -- A link proves access to the mailbox, but does not lift a lock caused by wrong codes.
   delete from private.recovery_code_guesses g
   where g.email = of_email and (g.locked_until is null or g.locked_until <= now());
   select * into account
@@ -220,7 +222,7 @@ begin
     'email', of_email, 'overrideId', credential.override_id, 'credentialId', credential.id, 'userId', account.id
   ));
   perform private.end_all_access(account.id);
-  -- Whoever comes back proves everything anew. A policy that nobody can read is an admin's to mend.
+  -- A person who recovers must prove everything again. An unreadable policy must be repaired by an admin.
   if account.id is not null and private.required_mfa_state(account.raw_app_meta_data) <> 'malformed' then
     written := private.write_required_mfa_policy(account, '{"signInAgain": true}');
   end if;
@@ -240,10 +242,11 @@ begin
 end
 $$;
 comment on function private.consume_recovery_credential(jsonb) is
-  '{ tokenHash } or { email, codeHash } and browserHash, in hex, with ip, userAgent, requestId → { outcome: consumed, '
-  'credentialId, overrideId, email, userId or null, banned, confirmed, replacedPassword (by an earlier use), waitMs } to '
-  'one of many callers, { outcome: rejected } to all others, for every reason, which is recorded. Ends every session, app session and app token of the account and moves '
-  'its boundaries to this second; a session that counts is minted after waitMs.';
+  'Consumes a credential: { tokenHash } or { email, codeHash } and browserHash, in hex, with ip, userAgent, requestId '
+  '→ { outcome: consumed, credentialId, overrideId, email, userId or null, banned, confirmed, replacedPassword (by an '
+  'earlier use), waitMs } to one of many callers, { outcome: rejected } to all others, without the reason, which is '
+  'recorded. Ends every session, app session and app token of the account and moves its boundaries to this second; a '
+  'session that counts is minted after waitMs.';
 
 create or replace function private.check_recovery_credential(credential private.recovery_credentials, code_hash bytea)
   returns text
@@ -276,7 +279,7 @@ begin
   if not override.recovery_email then
     return 'switched_off';
   end if;
-  -- Its maker may have come by the email since.
+  -- Its creator may have taken over the email since.
   if exists (select from auth.users u where u.id = override.created_by and lower(u.email) = override.email) then
     return 'oneself';
   end if;
@@ -301,8 +304,9 @@ begin
 end
 $$;
 comment on function private.check_recovery_credential(private.recovery_credentials, bytea) is
-  'good, or why not; a wrong code counts, and the fifth within 24 hours locks the codes of that email for 24 hours. The '
-  'caller holds the email''s row of guesses and the credential''s. For definers; granted to nobody.';
+  'Returns good, or the reason for a refusal; a wrong code counts, and the fifth within 24 hours locks the codes of '
+  'that email for 24 hours. The caller holds the locks on the email''s guesses and on the credential. For definers; '
+  'not granted to any role.';
 
 create or replace function private.release_recovery_credential(credential_id uuid) returns void
   language sql
@@ -315,8 +319,8 @@ as $$
   where c.id = release_recovery_credential.credential_id and c.consumed_at > now() - interval '2 minutes'
 $$;
 comment on function private.release_recovery_credential(uuid) is
-  'Gives a consumption back to its mail, by the request that has it, if it certainly made no session. A repetition goes '
-  'back to its browser only.';
+  'Releases a consumption, by the request that holds it, if it certainly created no session. A repeated one can be '
+  'used by its browser only.';
 
 create or replace function private.allow_recovery_repeat(
   credential_id uuid, browser_hash bytea, session_id uuid, replaced_password boolean
@@ -334,5 +338,5 @@ as $$
   where c.id = credential_id and c.consumed_at is not null
 $$;
 comment on function private.allow_recovery_repeat(uuid, bytea, uuid, boolean) is
-  'After a recovery has made its session: lets the same browser use the credential again, in case the response is lost '
-  '(private.is_recovery_open_to). Until then concurrent callers are refused.';
+  'Call after a recovery has created its session: lets the same browser use the credential again, in case the response'
+  ' is lost (private.is_recovery_open_to). Until then concurrent callers are refused.';

@@ -1,6 +1,6 @@
--- Signing in under an override, and what the console shows of it.
+-- Signing in under an override, and what the console shows about it.
 
--- Definer: accounts' emails are the identity backend's, which the service role cannot read.
+-- Definer: account emails are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.active_login_override(of_email text) returns uuid
   language sql
   stable
@@ -9,13 +9,13 @@ create or replace function private.active_login_override(of_email text) returns 
 as $$
   select o.id
   from private.active_recovery_override(of_email) o
-  -- Never of oneself, though its maker may have come by the email since.
+  -- Never for its own creator, who may have taken over the email since.
   where o.normal_login
     and not exists (select from auth.users u where u.id = o.created_by and lower(u.email) = o.email)
 $$;
-comment on function private.active_login_override(text) is 'The override under which an email may sign in now; null without one.';
+comment on function private.active_login_override(text) is 'Returns the override under which an email may sign in now; null without one.';
 
--- Definer: password hashes are the identity backend's, which the service role cannot read; nobody learns one here.
+-- Definer: password hashes are in Supabase Auth's tables, which the service role cannot read. No hash is returned.
 create or replace function private.verify_override_password(request jsonb) returns jsonb
   language plpgsql
   volatile
@@ -38,7 +38,7 @@ begin
   select * into account
   from auth.users u
   where lower(u.email) = of_email and u.deleted_at is null and not u.is_sso_user;
-  -- One algorithm by three names; pgcrypto knows the oldest.
+  -- Three names for one algorithm; pgcrypto knows the oldest.
   hash := regexp_replace(account.encrypted_password, '^\$2[by]\$', '$2a$');
   outcome := case
     when override.created_by = account.id then 'oneself'
@@ -47,7 +47,8 @@ begin
     ) is not null then 'limited'
     when coalesce(hash, '') !~ '^\$2a\$' then 'wrong'
     when extensions.crypt(request ->> 'password', hash) is distinct from hash then 'wrong'
-    -- Anybody may sign up with an address that an admin vouched for before: their password proves no mailbox.
+    -- Anyone may have signed up with an address that an admin had already approved, so their password does not prove
+    -- the mailbox.
     when account.email_confirmed_at is null and (account.created_at < override.created_at) is not true then 'unconfirmed'
     else 'proven'
   end;
@@ -69,11 +70,11 @@ begin
 end
 $$;
 comment on function private.verify_override_password(jsonb) is
-  '{ email, password, ip, userAgent, requestId } → { outcome: proven, overrideId, userId, banned, confirmed }, or '
-  'outcome none (no override with normal login), wrong, limited, oneself or unconfirmed (the account is younger than '
-  'the override, and nobody proved its email). All but none are recorded, without the password.';
+  'Verifies a password: { email, password, ip, userAgent, requestId } → { outcome: proven, overrideId, userId, banned,'
+  ' confirmed }, or outcome none (no override with normal login), wrong, limited, oneself or unconfirmed (the account '
+  'is younger than the override, and its email was never confirmed). All but none are recorded, without the password.';
 
--- Definer: accounts are the identity backend's, and the counters' key is granted to nobody.
+-- Definer: accounts are in Supabase Auth's tables, and the counters' key is not granted to any role.
 create or replace function private.recovery_overview(of_email text) returns jsonb
   language sql
   stable
@@ -145,5 +146,5 @@ as $$
   )
 $$;
 comment on function private.recovery_overview(text) is
-  'What the console shows of an email: { email, account, overrides, events, codes, counters }, the counters being those '
-  'limits by email alone of which something is used. Never a link or a code.';
+  'Returns what the console shows about an email: { email, account, overrides, events, codes, counters }, where '
+  'counters are the limits by email only that are partly used. Never includes a link or a code.';

@@ -1,7 +1,7 @@
--- Recovery overrides: an infrastructure admin lifts what blocks one email, for a limited time and with a reason. An override
--- never proves an identity, and its email may not have an account yet.
+-- Recovery overrides: an infrastructure admin lifts the blocks on one email, for a limited time and with a reason. An
+-- override never proves an identity, and its email may not have an account yet.
 
--- Definer: asks recovery_actor_refusal, which is granted to nobody.
+-- Definer: calls recovery_actor_refusal, which is not granted to any role.
 create or replace function private.create_recovery_override(request jsonb) returns jsonb
   language plpgsql
   volatile
@@ -20,7 +20,7 @@ begin
   if lifetime <= interval '0' or lifetime > interval '30 days' then
     return jsonb_build_object('refused', 'lifetime');
   end if;
-  -- One at a time for each email.
+  -- Serialized per email.
   perform pg_advisory_xact_lock(hashtextextended('private.recovery_overrides ' || for_email, 0));
   if exists (select from private.active_recovery_override(for_email)) then
     return jsonb_build_object('refused', 'active');
@@ -43,10 +43,10 @@ begin
 end
 $$;
 comment on function private.create_recovery_override(jsonb) is
-  '{ actor, email, reason, normalLogin, recoveryEmail, lifetimeSeconds = 7 days, ip, userAgent, requestId } → '
-  '{ overrideId, expiresAt } or { refused: forbidden | oneself | lifetime | active }.';
+  'Creates an override: { actor, email, reason, normalLogin, recoveryEmail, lifetimeSeconds = 7 days, ip, userAgent, '
+  'requestId } → { overrideId, expiresAt } or { refused: forbidden | oneself | lifetime | active }.';
 
--- Definer: asks recovery_actor_refusal, which is granted to nobody.
+-- Definer: calls recovery_actor_refusal, which is not granted to any role.
 create or replace function private.revoke_recovery_override(request jsonb) returns jsonb
   language plpgsql
   volatile
@@ -89,8 +89,8 @@ begin
 end
 $$;
 comment on function private.revoke_recovery_override(jsonb) is
-  '{ actor, overrideId, reason, ip, userAgent, requestId } → {} or { refused: forbidden | oneself | not_found | inactive }. '
-  'What was sent under it is worth nothing from then on.';
+  'Revokes an override: { actor, overrideId, reason, ip, userAgent, requestId } → {} or { refused: forbidden | oneself'
+  ' | not_found | inactive }. Everything sent under it becomes void.';
 
 create or replace function private.active_recovery_override(of_email text) returns setof private.recovery_overrides
   language sql
@@ -104,9 +104,9 @@ as $$
   order by o.created_at desc
   limit 1
 $$;
-comment on function private.active_recovery_override(text) is 'The override of an email at this moment, if there is one.';
+comment on function private.active_recovery_override(text) is 'Returns the current override of an email, if there is one.';
 
--- Definer: emails and admins' own addresses are the identity backend's, which the service role cannot read.
+-- Definer: emails, including the admins' own, are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.recovery_actor_refusal(request jsonb, of_email text) returns text
   language plpgsql
   volatile
@@ -131,8 +131,8 @@ begin
 end
 $$;
 comment on function private.recovery_actor_refusal(jsonb, text) is
-  'Why the actor may not do this to that email: forbidden, oneself, or null; a refusal is recorded. For the functions '
-  'below; granted to nobody.';
+  'Returns why the actor may not do this to that email: forbidden, oneself, or null; a refusal is recorded. For the '
+  'functions below; not granted to any role.';
 
 create or replace function private.record_recovery_event(event jsonb) returns void
   language sql
@@ -150,7 +150,8 @@ as $$
   )
 $$;
 comment on function private.record_recovery_event(jsonb) is
-  '{ kind, outcome, email, overrideId, credentialId, userId, actor, ip, userAgent, requestId }, the last eight if known.';
+  'Records an event: { kind, outcome, email, overrideId, credentialId, userId, actor, ip, userAgent, requestId }, the '
+  'last eight if known.';
 
 create or replace function private.sweep_recoveries(at_most integer default 1000) returns integer
   language plpgsql
@@ -165,7 +166,7 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_recoveries', 0)) then
     return 0;
   end if;
-  -- For a day the page can explain that a link has expired, and the log can name the mail.
+  -- For a day the page can explain that a link has expired, and the log can name the email.
   delete from private.recovery_credentials c
   where c.id = any (array(
     select o.id from private.recovery_credentials o
@@ -173,7 +174,7 @@ begin
   ));
   get diagnostics batch = row_count;
   swept := swept + batch;
-  -- No guess counts after 24 hours, and no lock lasts longer.
+  -- Guesses don't count after 24 hours, and locks don't last longer.
   delete from private.recovery_code_guesses g
   where g.email = any (array(
     select o.email
@@ -195,5 +196,5 @@ begin
 end
 $$;
 comment on function private.sweep_recoveries(integer) is
-  'Removes up to at_most of each: credentials a day after they expired, guesses that no longer count, and expired leases. '
-  'Returns their number; 0 while another sweep runs.';
+  'Deletes up to at_most of each: credentials a day after they expired, guesses that no longer count, and expired '
+  'leases. Returns their number; 0 while another sweep runs.';

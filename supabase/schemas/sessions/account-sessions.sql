@@ -1,6 +1,6 @@
 -- Where an account is signed in.
 
--- Definer: sessions are the identity backend's, which the service role cannot read.
+-- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_sessions(
   subject_id uuid, first_session_id uuid default null, before jsonb default null, page_size integer default null
 )
@@ -24,10 +24,10 @@ as $$
   select
     s.id,
     s.created_at,
-    -- Its refreshes, once an hour or so, and what its owner did with it.
+    -- Its refreshes, about once an hour, and its owner's activity in it.
     greatest(s.refreshed, e.last_event_at),
     host(s.ip),
-    -- A sign-in by our pages reaches the backend through our server, which names itself there.
+    -- A sign-in by our pages reaches the backend through our server, whose own user agent is recorded there.
     coalesce(e.user_agent, s.user_agent),
     e.device,
     e.place,
@@ -61,8 +61,8 @@ as $$
   order by s.id is not distinct from first_session_id desc, s.refreshed desc, s.id desc
 $$;
 comment on function private.account_sessions(uuid, uuid, jsonb, integer) is
-  'A page of the sessions of an account that are not over: the given one first, then the one refreshed last. before: '
-  '{ createdAt, id }, refreshed_at and id of the last one of the page before; all of them without page_size.';
+  'Returns a page of an account''s current sessions: the given one first, then the most recently refreshed. before: { '
+  'createdAt, id }, refreshed_at and id of the last one on the previous page; without page_size, all of them.';
 
 -- Definer: as private.account_sessions.
 create or replace function private.count_account_sessions(subject_id uuid, most integer default 1001) returns bigint
@@ -80,4 +80,4 @@ as $$
   ) as counted
 $$;
 comment on function private.count_account_sessions(uuid, integer) is
-  'How many sessions of an account are not over, counted as far as most.';
+  'Returns the number of an account''s current sessions, counted up to most.';

@@ -1,6 +1,6 @@
--- Sign-ins on a browser that has accounts already. A sign-in changes nothing in the browser's vault: its response carries a
--- secret, and the account joins the vault when the browser shows it. So a response that is lost, or that overtakes another
--- one, loses no account.
+-- Sign-ins on a browser that already has accounts. A sign-in changes nothing in the browser's vault: its response
+-- carries a secret, and the account joins the vault when the browser presents it. So no account is lost if a response
+-- is lost or overtakes another one.
 
 create or replace function private.add_account(addition jsonb) returns jsonb
   language plpgsql
@@ -14,7 +14,7 @@ declare
 begin
   perform private.lock_accounts(array[subject_id]);
   select d.* into device from private.account_devices d where d.id = (addition ->> 'deviceId')::uuid for update;
-  -- A spent secret too: another tab may have added an account while this request was on its way.
+  -- A spent secret too: another tab may have added an account while this request was in flight.
   if not found or private.device_secret_status(device, addition ->> 'secret') = 'unknown' then
     return jsonb_build_object('status', 'unknown');
   end if;
@@ -44,8 +44,8 @@ begin
 end
 $$;
 comment on function private.add_account(jsonb) is
-  'Keeps a sign-in until the browser shows its secret, for 15 minutes: { deviceId, secret, secretHash (hex), userId, '
-  'sessionId, sealed, keyId, tag } → { status: kept | unknown (device) | full }. Idempotent.';
+  'Stores a sign-in until the browser presents its secret, for 15 minutes: { deviceId, secret, secretHash (hex), '
+  'userId, sessionId, sealed, keyId, tag } → { status: kept | unknown (device) | full }. Idempotent.';
 
 create or replace function private.secret_after_addition(secret text, added text) returns text
   language sql
@@ -56,9 +56,10 @@ as $$
   select translate(encode(sha256(convert_to(secret || ' ' || added, 'UTF8')), 'base64'), '+/=', '-_')
 $$;
 comment on function private.secret_after_addition(text, text) is
-  'The device secret after an account was added. It takes both secrets: a planted one of either kind is not enough.';
+  'Returns the device secret after an account was added. It is derived from both secrets, so planting either one is '
+  'not enough.';
 
--- Definer: the replaced session is the identity backend's, which ends one by deleting its row.
+-- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.take_additions(device_id uuid, secret text, added text[]) returns jsonb
   language plpgsql
   volatile
@@ -86,7 +87,7 @@ begin
     return jsonb_build_object('status', 'unknown');
   end if;
 
-  -- Earlier requests may have taken some of these, and their responses may be lost or still on the way.
+  -- Earlier requests may have taken some of these, and their responses may be lost or still in flight.
   loop
     select s.secret into shown
     from unnest(added) as s (secret)
@@ -122,7 +123,7 @@ begin
     if replaced_id <> addition.session_id then
       perform private.end_account_session(addition.user_id, replaced_id);
     end if;
-    -- As long as the accounts can be used without another sign-in.
+    -- For as long as the accounts can be used without another sign-in.
     update private.account_additions a
     set taken_from = private.secret_hash(held), user_id = null, sealed = null, key_id = null, token_tag = null,
         expires_at = now() + interval '30 days'
@@ -136,14 +137,14 @@ begin
     perform private.end_additions(device.id, joined);
     update private.account_devices d
     set secret_hash = private.secret_hash(held),
-        -- The secret before it opens nothing from now on.
+        -- The previous secret gives access to nothing from now on.
         previous_hash = d.secret_hash,
         previous_for = 'sign_in',
         previous_until = now() + interval '60 seconds',
         rotated_at = now(),
         active_user_id = joined[cardinality(joined)],
         active_session_id = newest_session_id,
-        -- A switch that began before does not activate over it.
+        -- A switch that began earlier must not activate over it.
         lease_id = null,
         lease_expires_at = null,
         last_seen_at = now(),
@@ -154,11 +155,11 @@ begin
 end
 $$;
 comment on function private.take_additions(uuid, text, text[]) is
-  'Adds the sign-ins whose secrets a browser shows to its accounts; the newest becomes the active one, and the session '
-  'that it replaces ends. Answers { status, secret }: the device secret that the shown ones lead to, and what it is to '
-  'the device (device_secret_status); only current takes anything. The same call again has the same answer.';
+  'Adds the sign-ins whose secrets a browser presents to its accounts; the newest becomes the active one, and the '
+  'session it replaces ends. Returns { status, secret }: the device secret derived from the presented ones, and its '
+  'status for the device (device_secret_status); only current takes anything. Idempotent, with the same answer.';
 
--- Definer: ends sessions, which are the identity backend's.
+-- Definer: ends sessions, which are in Supabase Auth's tables.
 create or replace function private.end_additions(device_id uuid, user_ids uuid[]) returns jsonb
   language sql
   volatile
@@ -176,8 +177,8 @@ as $$
   where private.end_account_session(g.user_id, g.session_id)
 $$;
 comment on function private.end_additions(uuid, uuid[]) is
-  'Ends the sign-ins of these accounts that a browser has not shown yet; of all accounts where null. The caller has '
-  'locked the accounts. Answers those that were alive: [{ userId, sessionId }].';
+  'Ends the sign-ins of these accounts that a browser has not presented yet; null means all accounts. The caller has '
+  'locked the accounts. Returns those that were alive: [{ userId, sessionId }].';
 
 -- Definer: as take_additions.
 create or replace function private.continue_account_session(continuation jsonb) returns jsonb
@@ -201,7 +202,7 @@ begin
   set session_id = made_id, sealed = continuation ->> 'sealed', key_id = continuation ->> 'keyId',
       token_tag = continuation ->> 'tag', last_active_at = now()
   where e.device_id = device.id and e.user_id = subject_id
-    -- The new one is there already if the answer to the same call was lost.
+    -- The new one exists already if the answer to the same call was lost.
     and e.session_id in (replaced_id, made_id);
   if not found then
     return jsonb_build_object('status', 'over');
@@ -216,7 +217,7 @@ begin
 end
 $$;
 comment on function private.continue_account_session(jsonb) is
-  'Replaces an account''s session by one that continues it without another sign-in, as a QR handoff does: { deviceId, '
-  'secret, userId, sessionId, sealed, keyId, tag, inPlaceOf } → { status: kept | unknown (device) | over }. The device''s '
-  'secret stays, so a browser that lost the response gets the session from the vault. over: the browser has signed out of '
-  'the session that it continues, or has another one.';
+  'Replaces an account''s session with one that continues it without another sign-in, as a QR handoff does: { '
+  'deviceId, secret, userId, sessionId, sealed, keyId, tag, inPlaceOf } → { status: kept | unknown (device) | over }. '
+  'The device''s secret stays, so a browser that lost the response gets the session from the vault. over: the browser '
+  'has signed out of the session that it continues, or has another one.';

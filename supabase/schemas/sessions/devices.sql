@@ -1,7 +1,7 @@
--- Several accounts in one browser. The browser holds a device cookie; the sessions are stored here, sealed by the server
--- (AES-256-GCM), and the device's row says which account is active.
+-- Several accounts in one browser. The browser holds a device cookie; the sessions are stored here, sealed by the
+-- server (AES-256-GCM), and the device's row records which account is active.
 
--- Definer: emails are the identity backend's.
+-- Definer: emails are in Supabase Auth's tables.
 create or replace function private.device_state(device_id uuid, secret text) returns jsonb
   language plpgsql
   stable
@@ -27,7 +27,7 @@ begin
             'email', u.email,
             'displayName', p.display_name,
             'avatarUrl', p.avatar_url,
-            -- Nobody may be active: a null here would be neither.
+            -- No account may be active, so null is coalesced to false.
             'active', coalesce(usable and e.user_id = d.active_user_id and e.session_id = d.active_session_id, false),
             'requiresReauth', not usable,
             'lastRoute', e.last_route,
@@ -50,10 +50,10 @@ begin
 end
 $$;
 comment on function private.device_state(uuid, text) is
-  'What a browser holds, to who shows its secret: { secret: current | previous, arrived, old, active: { userId, sessionId, '
-  'tag } | null, accounts }. Null for an unknown device.';
+  'Returns a browser''s accounts to a caller with its secret: { secret: current | previous, arrived, old, active: { '
+  'userId, sessionId, tag } | null, accounts }. Null for an unknown device.';
 
--- In PL/pgSQL, which plans only the expressions that it reaches: nearly every request shows the current secret.
+-- In PL/pgSQL, which plans only the expressions it reaches: nearly every request presents the current secret.
 create or replace function private.device_secret_status(device private.account_devices, secret text) returns text
   language plpgsql
   stable
@@ -85,12 +85,12 @@ begin
 end
 $$;
 comment on function private.device_secret_status(private.account_devices, text) is
-  'What a secret is to a device: current; previous, good for anything until the current one has arrived; spent, for a '
-  'minute, for requests that were on their way when an account was added: it opens nothing, but may add another account, '
-  'which the browser then shows with the current secret, and sign the browser out; or unknown.';
+  'Returns the status of a secret for a device: current; previous, valid for everything until the current one has '
+  'arrived; spent, for a minute, for requests in flight when an account was added: it gives no access, but may add '
+  'another account, which the browser then presents with the current secret, and may sign the browser out; or unknown.';
 
--- Definer: whether a session lives is for the identity backend's tables to say. In PL/pgSQL, as what asks it on every
--- request: a function in SQL is planned anew by each statement that calls it.
+-- Definer: the identity backend's tables show whether a session is alive. In PL/pgSQL, like its callers on every
+-- request, because each calling statement would plan an SQL function again.
 create or replace function private.is_vault_entry_usable(entry private.account_vault_entries) returns boolean
   language plpgsql
   stable
@@ -113,7 +113,8 @@ begin
 end
 $$;
 comment on function private.is_vault_entry_usable(private.account_vault_entries) is
-  'Whether an account can be switched to without a new sign-in, as far as the database knows. 30 days without use end it.';
+  'Returns whether an account can be switched to without a new sign-in, as far as the database knows. It expires after'
+  ' 30 days without use.';
 
 create or replace function private.secret_hash(secret text) returns bytea
   language sql
@@ -122,9 +123,9 @@ create or replace function private.secret_hash(secret text) returns bytea
 as $$
   select sha256(convert_to(secret, 'UTF8'))
 $$;
-comment on function private.secret_hash(text) is 'Of 256 random bits, which need no slow hash.';
+comment on function private.secret_hash(text) is 'Hashes a secret of 256 random bits, which need no slow hash.';
 
--- Definer: the identity backend's tables are not the service role's to lock.
+-- Definer: the service role may not lock the identity backend's tables.
 create or replace function private.lock_accounts(user_ids uuid[]) returns void
   language plpgsql
   volatile
@@ -140,7 +141,7 @@ $$;
 comment on function private.lock_accounts(uuid[]) is
   'Locks accounts before their browsers, challenges and sessions, so that changes of one account follow each other.';
 
--- Definer: locks accounts, whose rows are Supabase Auth's.
+-- Definer: locks accounts, whose rows are in Supabase Auth's tables.
 create or replace function private.sweep_account_devices() returns integer
   language plpgsql
   volatile
@@ -151,7 +152,7 @@ declare
   idle record;
   swept integer;
 begin
-  -- One sweeper at a time; the others find nothing to do.
+  -- One sweeper at a time; others do nothing.
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_account_devices', 0)) then
     return 0;
   end if;
@@ -187,5 +188,5 @@ begin
 end
 $$;
 comment on function private.sweep_account_devices() is
-  'Ends sessions that lay in a browser''s vault for 30 days without use and sign-ins whose browser never showed them, '
-  'forgets accounts after 90 days, and devices that have expired or hold none. Answers how many devices went.';
+  'Ends sessions unused in a browser''s vault for 30 days and sign-ins that the browser never presented, and deletes '
+  'accounts after 90 days, and devices that have expired or hold none. Returns the number of deleted devices.';

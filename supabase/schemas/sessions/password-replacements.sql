@@ -16,8 +16,8 @@ as $$
   on conflict (session_id) do nothing
 $$;
 comment on function private.require_password_replacement(uuid, uuid) is
-  'Restricts a session to the replacement of its account''s password, until that is changed. Also '
-  'removes the rows of sessions that have ended.';
+  'Restricts a session to replacing its account''s password until the password changes. Also removes the rows of '
+  'sessions that have ended.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.end_password_replacements() returns trigger
@@ -34,4 +34,4 @@ begin
 end
 $$;
 comment on function private.end_password_replacements() is
-  'Lifts the restriction of private.require_password_replacement once the password is another one.';
+  'Lifts the restriction of private.require_password_replacement once the password has changed.';

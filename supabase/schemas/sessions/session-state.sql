@@ -1,7 +1,7 @@
 -- The state of a session, read on every request in one statement.
 
--- Definer: a session that has yet to prove its second factor, or whose account is closed, must still be told so, and
--- the identity backend's tables are not the caller's to read. It answers about the caller's own token alone.
+-- Definer: a session that has yet to prove its second factor, or whose account is closed, must still learn so, and the
+-- caller can't read the identity backend's tables. Answers only about the caller's own token.
 create or replace function public.session_state() returns jsonb
   language plpgsql
   stable
@@ -54,14 +54,14 @@ begin
 end
 $$;
 comment on function public.session_state() is
-  'What must be fresh on every request, in one statement: { alive, sessionId, notAfter, aal, hasVerifiedFactor, '
-  'mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned, deleted }, '
-  'policy: { state, required, satisfied, byApproval } }, or { alive: false } once the session is over. '
+  'Returns what must be current on every request, in one statement: { alive, sessionId, notAfter, aal, '
+  'hasVerifiedFactor, mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned, '
+  'deleted }, policy: { state, required, satisfied, byApproval } }, or { alive: false } once the session has ended. '
   'state is optional, required, recovery_in_progress or malformed. byApproval: a mobile approval satisfies it and the '
   'session''s own proofs would not. For approvals of release 0.1.0 the server has to check the cookie.';
 
--- Definer: as session_state, and the device is server-owned. It answers about the caller's own token, and about the
--- device whose 256-bit secret the caller shows.
+-- Definer: for the same reason as session_state, and the device belongs to the server. Answers about the caller's own
+-- token, and about the device whose 256-bit secret the caller presents.
 create or replace function public.device_session_state(device_id uuid, device_secret text) returns jsonb
   language plpgsql
   stable
@@ -75,10 +75,10 @@ begin
 end
 $$;
 comment on function public.device_session_state(uuid, text) is
-  'session_state, and what the browser''s device says of who is active in it: all that must be fresh on a request, in '
-  'one statement.';
+  'Returns session_state, and which account is active on the browser''s device: all that must be current on a request,'
+  ' in one statement.';
 
--- Definer: as account_required_mfa_satisfied.
+-- Definer: for the same reason as account_required_mfa_satisfied.
 create or replace function private.session_is_fresh() returns boolean
   language plpgsql
   stable
@@ -93,7 +93,7 @@ begin
       auth.jwt() -> 'amr',
       case when f.has_verified_factor then private.second_factor_methods() else private.primary_methods() end,
       current_second - 601,
-      -- Its clock may be a little ahead of ours.
+      -- The backend's clock may be slightly ahead of ours.
       current_second + 60
     )
     from private.session_facts(auth.jwt()) f
@@ -101,5 +101,5 @@ begin
 end
 $$;
 comment on function private.session_is_fresh() is
-  'Whether the caller proved who they are within ten minutes, by the second factor where one is enrolled, else by a '
-  'sign-in: the step-up of the pages, for what may be changed without them.';
+  'Returns whether the caller proved their identity within ten minutes: with the second factor if one is enrolled, '
+  'otherwise by a sign-in. This is the pages'' step-up, for changes that can be made without the pages.';

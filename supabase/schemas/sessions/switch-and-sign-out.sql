@@ -43,7 +43,8 @@ begin
 end
 $$;
 comment on function private.begin_account_switch(uuid, text, uuid, uuid) is
-  'Takes the device''s lease for 10 s. status: unknown (device), no_account, active (nothing to do), busy, begun.';
+  'Takes the device''s lease for 10 s. Returns status: unknown (device), no_account, active (nothing to do), busy, '
+  'begun.';
 
 create or replace function private.activate_account(switch jsonb) returns jsonb
   language plpgsql
@@ -67,8 +68,8 @@ begin
     return jsonb_build_object('status', 'changed', 'current', kept -> 'current');
   end if;
   standing := private.device_secret_status(device, switch ->> 'secret');
-  -- Not again while the secret before is still good: of answers that overtake each other, whichever comes last leaves
-  -- the browser with one of the two.
+  -- Not again while the previous secret is still valid: if responses overtake each other, the last to arrive leaves the
+  -- browser with one of the two.
   rotates := standing = 'current' and (
     device.previous_hash is null
     or device.previous_for = 'sign_in'
@@ -89,9 +90,10 @@ begin
 end
 $$;
 comment on function private.activate_account(jsonb) is
-  'The last step of a switch: the target''s rotated session is kept, as store_account_session does, and the account is '
-  'the active one, in one transaction: { leaseId, secret, nextHash (hex) } and the entry. status: activated (rotated: '
-  'the secret after the shown one holds), changed (another rotation came first: current), lost (another holds the lease).';
+  'Completes a switch in one transaction: stores the target''s rotated session, as store_account_session does, and '
+  'makes the account the active one: { leaseId, secret, nextHash (hex) } and the entry. Returns status: activated '
+  '(rotated: the secret after the presented one is valid), changed (another rotation came first: current), lost '
+  '(another holds the lease).';
 
 create or replace function private.end_account_switch(device_id uuid, lease uuid) returns void
   language sql
@@ -103,10 +105,10 @@ as $$
   set lease_id = null, lease_expires_at = null
   where d.id = end_account_switch.device_id and d.lease_id = lease
 $$;
-comment on function private.end_account_switch(uuid, uuid) is 'Gives back the lease of a switch that came to nothing.';
+comment on function private.end_account_switch(uuid, uuid) is 'Releases the lease of a switch that was not completed.';
 
--- Definer: the identity backend ends a session by deleting its row, and so does this: in one transaction with the entry,
--- whether the backend answers or not.
+-- Definer: ends a session by deleting its row, as the identity backend does, in one transaction with the entry and
+-- whether or not the backend is reachable.
 create or replace function private.sign_out_account(device_id uuid, secret text, target_id uuid) returns jsonb
   language plpgsql
   volatile
@@ -146,7 +148,8 @@ begin
 end
 $$;
 comment on function private.sign_out_account(uuid, text, uuid) is
-  'Takes one account off a browser and ends its session there. next: who may be active after it, the last used first.';
+  'Signs one account out of a browser and ends its session there. next: the accounts that may be active after it, the '
+  'last used first.';
 
 -- Definer: Supabase Auth has no call that ends these sessions in the transaction that removes their entries.
 create or replace function private.sign_out_device(device_id uuid, secret text) returns jsonb
@@ -165,7 +168,7 @@ begin
     select a.user_id from private.account_additions a where a.device_id = sign_out_device.device_id
   ));
   select d.* into device from private.account_devices d where d.id = sign_out_device.device_id for update;
-  -- Signing out is good for the spent secret, too: whoever shows it held the browser a moment ago.
+  -- Signing out accepts the spent secret too, because its holder was using the browser a moment ago.
   if not found or private.device_secret_status(device, secret) = 'unknown' then
     return null;
   end if;
@@ -182,5 +185,5 @@ begin
 end
 $$;
 comment on function private.sign_out_device(uuid, text) is
-  'Signs a browser out of all its accounts: every session of theirs ends, and the device with them. Answers those that '
-  'were not over before: [{ userId, sessionId }]; null for an unknown device.';
+  'Signs a browser out of all its accounts: ends all their sessions and deletes the device. Returns the sessions that '
+  'had not ended before: [{ userId, sessionId }]; null for an unknown device.';

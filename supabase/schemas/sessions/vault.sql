@@ -1,5 +1,5 @@
--- The accounts of a browser: reading, adding and replacing sealed sessions. Each step is one statement that can be sent
--- again after a crash; calls to Supabase Auth happen between steps, never inside one.
+-- The accounts of a browser: reading, adding and replacing sealed sessions. Each step is one statement that can be
+-- repeated after a crash; calls to Supabase Auth happen between steps, never inside one.
 
 create or replace function private.open_account_device(device_id uuid, secret text) returns jsonb
   language sql
@@ -21,7 +21,7 @@ as $$
   from (select private.device_state(open_account_device.device_id, open_account_device.secret)) as state (device)
 $$;
 comment on function private.open_account_device(uuid, text) is
-  'device_state with the active account''s sealed session. Null for an unknown device.';
+  'Returns device_state with the active account''s sealed session. Null for an unknown device.';
 
 create or replace function private.confirm_device_secret(device_id uuid, secret text) returns void
   language sql
@@ -37,10 +37,12 @@ as $$
     and d.previous_until is null
 $$;
 comment on function private.confirm_device_secret(uuid, text) is
-  'The browser has shown its new secret: the one before dies, after a moment for requests that were under way.';
+  'Records that the browser has presented its new secret: the previous one expires, shortly afterwards for requests in'
+  ' flight.';
 
--- Our servers make new devices with it. Servers of 0.1.0 also add accounts to known devices with it.
--- Definer: the replaced session is the identity backend's, which ends one by deleting its row.
+-- Our servers create new devices with it. Servers of 0.1.0 also add accounts to known devices with it.
+--
+-- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.sign_in_account(sign_in jsonb) returns jsonb
   language plpgsql
   volatile
@@ -77,7 +79,7 @@ begin
   if not found and (select count(*) from private.account_vault_entries e where e.device_id = device.id) >= 10 then
     return jsonb_build_object('status', 'full');
   end if;
-  -- The session that is there may be this very one, where the answer before was lost.
+  -- The session there may be this very one, if the previous response was lost.
   if sign_in ->> 'inPlaceOf' is not null
     and replaced_id is distinct from (sign_in ->> 'inPlaceOf')::uuid
     and replaced_id is distinct from (sign_in ->> 'sessionId')::uuid then
@@ -99,7 +101,7 @@ begin
   if standing = 'previous' then
     successor := 2;
   end if;
-  -- Nobody has signed in anew: whom the browser has switched to since stays.
+  -- This is not a new sign-in, so the account that the browser has switched to since stays active.
   stays_active := sign_in ->> 'inPlaceOf' is not null and coalesce(device.active_user_id <> subject_id, false);
   update private.account_devices d
   set secret_hash = case
@@ -107,7 +109,7 @@ begin
         when standing = 'previous' then decode(sign_in ->> 'secondNextHash', 'hex')
         else d.secret_hash
       end,
-      -- What was known before the sign-in opens nothing after it.
+      -- Secrets from before the sign-in give access to nothing after it.
       previous_hash = case when standing in ('current', 'previous') then d.secret_hash else d.previous_hash end,
       previous_for = case when standing in ('current', 'previous') then 'sign_in' else d.previous_for end,
       previous_until = case
@@ -116,7 +118,7 @@ begin
       rotated_at = case when standing in ('current', 'previous') then now() else d.rotated_at end,
       active_user_id = case when stays_active then d.active_user_id else subject_id end,
       active_session_id = case when stays_active then d.active_session_id else (sign_in ->> 'sessionId')::uuid end,
-      -- A switch that began before does not activate over it.
+      -- A switch that began earlier must not activate over it.
       lease_id = null,
       lease_expires_at = null,
       last_seen_at = now(),
@@ -126,12 +128,12 @@ begin
 end
 $$;
 comment on function private.sign_in_account(jsonb) is
-  'Adds a fresh sign-in to a browser''s accounts, or puts it in the place of the same account''s session, which ends; '
-  'it is the active one then, and the device''s secret another: { deviceId, secret, nextHash, secondNextHash (hex), '
-  'userId, sessionId, sealed, keyId, tag, inPlaceOf }; without secret the device is made. Answers { status: kept | '
-  'unknown | full | over, successor }: which of the secrets after the shown one holds. over: inPlaceOf names the session '
-  'that the new one continues, and the browser has signed out of it or has another one by now. A session that continues '
-  'another leaves active whomever the browser has switched to since.';
+  'Adds a fresh sign-in to a browser''s accounts, or replaces the same account''s session with it, which ends; it '
+  'becomes the active one, and the device gets a new secret: { deviceId, secret, nextHash, secondNextHash (hex), '
+  'userId, sessionId, sealed, keyId, tag, inPlaceOf }; without secret the device is created. Returns { status: kept | '
+  'unknown | full | over, successor }: which of the secrets after the presented one is valid. over: inPlaceOf names '
+  'the session that the new one continues, and the browser has signed out of it or has another one now. A session that'
+  ' continues another leaves active the account that the browser has switched to since.';
 
 create or replace function private.store_account_session(entry jsonb) returns jsonb
   language plpgsql
@@ -142,7 +144,7 @@ as $$
 declare
   held private.account_vault_entries;
 begin
-  -- The device first, as everything here that takes both.
+  -- The device is locked first, as in every function here that locks both.
   perform from private.account_devices d where d.id = (entry ->> 'deviceId')::uuid for update;
   select e.* into held
   from private.account_vault_entries e
@@ -172,11 +174,11 @@ begin
 end
 $$;
 comment on function private.store_account_session(jsonb) is
-  'Puts an account''s rotated session in place of the one it came from: { deviceId, userId, sessionId, expectedTag, '
-  'sealed, keyId, tag, lastRoute }. Where another rotation came first that one is answered instead, to be adopted: '
-  '{ kept: false, current }. Without sealed, only its use is noted.';
+  'Replaces an account''s session with its rotated one: { deviceId, userId, sessionId, expectedTag, sealed, keyId, '
+  'tag, lastRoute }. If another rotation came first, returns that one for the caller to adopt: { kept: false, current '
+  '}. Without sealed, only records its use.';
 
--- Definer: the session is the identity backend's, which ends one by deleting its row.
+-- Definer: the session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.discard_account_session(device_id uuid, user_id uuid, expected_tag text, listed boolean)
   returns boolean
   language plpgsql
@@ -202,11 +204,11 @@ begin
       and e.token_tag is not distinct from expected_tag
     returning e.session_id into ended_id;
   end if;
-  -- Nobody holds its tokens any more.
+  -- Its tokens are not held anywhere any more.
   perform private.end_account_session(discard_account_session.user_id, ended_id);
   return ended_id is not null;
 end
 $$;
 comment on function private.discard_account_session(uuid, uuid, text, boolean) is
-  'An account''s session is over, or its row cannot be opened. listed: the account stays, to be signed in to again. '
-  'False where another rotation came first.';
+  'Discards an account''s session that has ended, or whose row cannot be opened. listed: the account stays listed, to '
+  'be signed in to again. Returns false if another rotation came first.';

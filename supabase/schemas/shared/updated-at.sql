@@ -1,4 +1,4 @@
--- `updated_at` is set by the database, whoever writes the row.
+-- The database sets `updated_at`, regardless of the role that writes the row.
 
 create or replace function private.set_updated_at() returns trigger
   language plpgsql
@@ -12,7 +12,7 @@ begin
 end
 $$;
 comment on function private.set_updated_at() is
-  'Keeps updated_at true whoever writes, so that callers need no grant on that column.';
+  'Sets updated_at on every write, so that callers need no grant on that column.';
 
 create or replace trigger set_updated_at before update on public.profiles
   for each row execute function private.set_updated_at();

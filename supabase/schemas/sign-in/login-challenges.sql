@@ -14,7 +14,7 @@ declare
   opens_at timestamptz;
   ends_at timestamptz;
 begin
-  -- One at a time for each account, so that the limit counts what is there.
+  -- Serialized per account, so that concurrent callers can't exceed the limit.
   perform pg_advisory_xact_lock(hashtextextended('private.begin_login_challenge ' || owner_id, 0));
   select min(r.created_at) + interval '15 minutes'
   into opens_at
@@ -35,7 +35,7 @@ begin
     );
   end if;
 
-  -- A browser waits for one answer of a kind: the one that it asked for last.
+  -- A browser waits for one answer of each kind: for its latest request.
   update private.login_challenges c
   set expires_at = greatest(now(), c.created_at + interval '1 microsecond')
   where c.user_id = owner_id
@@ -61,9 +61,9 @@ begin
 end
 $$;
 comment on function private.begin_login_challenge(jsonb) is
-  'Begins a challenge: { id, kind, userId, sessionId, secretHash, pairCodeHash?, metadata }. Answers { outcome: begun, '
-  'expiresAt }, or { outcome: limited, retryAfterSeconds } after 20 of a kind in 15 minutes. What the same session '
-  'waited for before expires.';
+  'Begins a challenge: { id, kind, userId, sessionId, secretHash, pairCodeHash?, metadata }. Returns { outcome: begun,'
+  ' expiresAt }, or { outcome: limited, retryAfterSeconds } after 20 of a kind in 15 minutes. The same session''s '
+  'earlier challenge of that kind expires.';
 
 create or replace function private.read_login_challenge(challenge jsonb) returns jsonb
   language sql
@@ -90,9 +90,9 @@ as $$
   ), jsonb_build_object('outcome', 'not_found'))
 $$;
 comment on function private.read_login_challenge(jsonb) is
-  'The state of a challenge, for the session that began it and the one that it minted: { id, kind, secretHash, '
-  'sessionId } → { outcome: known, status, expiresAt, validUntil, mintedSessionId }, or outcome not_found (id or secret '
-  'wrong) or forbidden (another session''s).';
+  'Returns the state of a challenge, for the session that began it and the one that it minted: { id, kind, secretHash,'
+  ' sessionId } → { outcome: known, status, expiresAt, validUntil, mintedSessionId }, or outcome not_found (id or '
+  'secret wrong) or forbidden (another session''s).';
 
 create or replace function private.login_challenge_state(challenge private.login_challenges) returns text
   language sql
@@ -102,7 +102,7 @@ create or replace function private.login_challenge_state(challenge private.login
 as $$
   select case
     when challenge.status in ('consumed', 'bound', 'rejected', 'locked') then challenge.status
-    -- Whoever claimed it is about to answer; one that never will leaves nothing to wait for.
+    -- The caller that claimed it is about to answer; once its lease has expired, there is nothing to wait for.
     when challenge.status = 'consuming'
       then case when challenge.lease_expires_at > now() then 'approved' else 'expired' end
     when challenge.expires_at <= now() then 'expired'
@@ -110,7 +110,7 @@ as $$
   end
 $$;
 comment on function private.login_challenge_state(private.login_challenges) is
-  'How a challenge looks from outside: created, approved, consumed, bound, rejected, locked or expired.';
+  'Returns the public state of a challenge: created, approved, consumed, bound, rejected, locked or expired.';
 
 create or replace function private.mfa_claims(claims jsonb) returns jsonb
   language sql
@@ -123,7 +123,7 @@ as $$
   )
 $$;
 comment on function private.mfa_claims(jsonb) is
-  'The claims that the rule of required MFA reads, and nothing else of a token: what a challenge keeps of its approver.';
+  'Returns only the claims that the required-MFA rule reads from a token: what a challenge stores of its approver.';
 
 create or replace function private.sweep_login_challenges(at_most integer default 1000) returns integer
   language plpgsql
@@ -151,5 +151,5 @@ begin
 end
 $$;
 comment on function private.sweep_login_challenges(integer) is
-  'Removes up to at_most challenges an hour after they expired, and bound approvals once they are no longer valid. Returns '
-  'their number; 0 while another sweep runs.';
+  'Deletes up to at_most challenges an hour after they expired, and bound approvals once they are no longer valid. '
+  'Returns their number; 0 while another sweep runs.';

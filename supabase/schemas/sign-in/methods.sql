@@ -1,6 +1,6 @@
 -- The ways to sign in to an account, and removing one. At least one that works must remain.
 
--- Definer: passwords, passkeys and identities are the identity backend's, which the service role cannot read.
+-- Definer: passwords, passkeys and identities are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_sign_in_methods(subject_id uuid) returns jsonb
   language sql
   stable
@@ -28,9 +28,9 @@ as $$
   where u.id = subject_id
 $$;
 comment on function private.list_sign_in_methods(uuid) is
-  'How an account can be signed in to: { password, passkeys, identities: [{ id, provider, email, createdAt, '
-  'lastSignInAt, unconfirmed }] }, or null without the account. unconfirmed: added by a direct call; our pages '
-  'accept no sign-in with it. Identities of a link of ours that is under way are left out.';
+  'Returns the ways to sign in to an account: { password, passkeys, identities: [{ id, provider, email, createdAt, '
+  'lastSignInAt, unconfirmed }] }, or null if there is no such account. unconfirmed: added by a direct call; our pages'
+  ' accept no sign-in with it. Leaves out identities from one of our links in progress.';
 
 create or replace function private.count_sign_in_methods(
   subject_id uuid,
@@ -56,12 +56,12 @@ as $$
   from private.list_sign_in_methods(subject_id) as methods
 $$;
 comment on function private.count_sign_in_methods(uuid, text[], uuid[], boolean, uuid[]) is
-  'How many usable ways to sign in an account has left without these identities and passkeys. Unconfirmed identities '
-  'count only if they are being confirmed. For definers; not granted to a role.';
+  'Returns how many usable ways to sign in an account has without these identities and passkeys. Unconfirmed '
+  'identities count only if they are being confirmed. For definers; not granted to a role.';
 
--- Definer: identities are in Supabase Auth's tables. Its own call would refuse where one identity is left beside a
--- password or a passkey, allow where what is left does not work, and give the account another identity's address; and
--- between a count of ours and its deletion another one could be taken away.
+-- Definer: identities are in Supabase Auth's tables. Its own call would refuse if one identity remains with a password
+-- or a passkey, would allow it if what remains does not work, and would give the account another identity's address;
+-- and another way could be removed between our count and its deletion.
 create or replace function private.unlink_identity(subject_id uuid, target_id uuid, usable_providers text[]) returns jsonb
   language plpgsql
   volatile
@@ -72,7 +72,7 @@ declare
   account auth.users;
   target record;
 begin
-  -- One at a time for each account: the next one counts what this one left.
+  -- Serialized per account, so that the next one counts what this one left.
   select u.* into account from auth.users u where u.id = subject_id for update;
   select m.id, m.provider, m.email
   into target
@@ -96,8 +96,8 @@ begin
 end
 $$;
 comment on function private.unlink_identity(uuid, uuid, text[]) is
-  'Takes an identity off an account: { outcome: unlinked, provider, email }, or outcome last_method where no way to '
-  'sign in would be left, not_unlinkable for the email and phone of the account itself, not_found.';
+  'Removes an identity from an account: { outcome: unlinked, provider, email }, or outcome last_method if no way to '
+  'sign in would remain, not_unlinkable for the email and phone of the account itself, not_found.';
 
 create or replace function private.keep_email_identity(account auth.users) returns void
   language plpgsql
@@ -114,5 +114,5 @@ begin
 end
 $$;
 comment on function private.keep_email_identity(auth.users) is
-  'Gives an account an identity of its own email before another one goes: without it, Supabase Auth replaces the email '
-  'by another identity''s. For definers; not granted to a role.';
+  'Gives an account an identity of its own email before another one is removed. Otherwise Supabase Auth replaces the '
+  'email with another identity''s. For definers; not granted to a role.';

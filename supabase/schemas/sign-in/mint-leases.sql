@@ -1,7 +1,7 @@
 -- Sessions that our server mints (QR handoff, recovery). Supabase Auth keeps one pending token per account, so only one
 -- is minted at a time.
 
--- Definer: accounts and their emails are the identity backend's, which the service role cannot read.
+-- Definer: accounts and their emails are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.take_mint_lease(subject_id uuid) returns jsonb
   language plpgsql
   volatile
@@ -32,11 +32,11 @@ begin
 end
 $$;
 comment on function private.take_mint_lease(uuid) is
-  '{ outcome: taken, leaseId, email } to one caller at a time, who holds it for 20 s, longer than link and verification '
-  'may take together; or outcome busy, no_account, no_email. The email is the account''s own, so that no unknown one '
-  'reaches the generation of a link, which would make an account of it.';
+  'Takes the lease: { outcome: taken, leaseId, email } to one caller at a time, which holds it for 20 s, longer than '
+  'link and verification may take together; or outcome busy, no_account, no_email. The email is the account''s own, '
+  'because generating a link for an unknown one would create an account.';
 
--- Definer: the service role cannot change accounts of the identity backend.
+-- Definer: the service role cannot change accounts in Supabase Auth's tables.
 create or replace function private.release_mint_lease(lease_id uuid) returns void
   language sql
   volatile
@@ -46,4 +46,4 @@ as $$
   delete from private.mint_leases l where l.lease_id = release_mint_lease.lease_id
 $$;
 comment on function private.release_mint_lease(uuid) is
-  'Gives a lease back; one that expired and is another''s now stays.';
+  'Releases a lease, unless it has expired and another caller holds the new one.';

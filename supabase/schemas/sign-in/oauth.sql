@@ -18,9 +18,9 @@ as $$
   returning expires_at
 $$;
 comment on function private.begin_oauth_attempt(jsonb) is
-  'Begins a visit to a provider: { stateHash (hex), purpose, provider, userId, sessionId }. Answers when it expires.';
+  'Begins a visit to a provider: { stateHash (hex), purpose, provider, userId, sessionId }. Returns when it expires.';
 
--- Definer: flows and identities are the identity backend's, which the service role cannot read.
+-- Definer: flows and identities are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.inspect_oauth_attempt(attempt_hash text, code text, challenge text) returns jsonb
   language sql
   stable
@@ -42,7 +42,7 @@ as $$
       )
       from auth.flow_state f
       join auth.users u on u.id = f.user_id
-      -- The backend wrote the flow's end and its identity in one transaction: that names the very identity.
+      -- The backend completed the flow and wrote its identity in one transaction, so xmin finds that very identity.
       join auth.identities i on i.user_id = f.user_id and i.provider = f.provider_type and i.xmin = f.xmin
       where f.auth_code = inspect_oauth_attempt.code
         and f.code_challenge = inspect_oauth_attempt.challenge
@@ -53,8 +53,9 @@ as $$
   where a.state_hash = decode(attempt_hash, 'hex') and a.used_at is null and a.expires_at > now()
 $$;
 comment on function private.inspect_oauth_attempt(text, text, text) is
-  'What came of a visit, before anything is done with it: { flow: { userId, email, closed, linkedTo, identity: { email, '
-  'issuer, confirmed } } }; flow is null where the code is not good for it. Null once the attempt is used or too old.';
+  'Returns the result of a visit, before it is acted on: { flow: { userId, email, closed, linkedTo, identity: { email,'
+  ' issuer, confirmed } } }; flow is null if the code does not belong to it. Null once the attempt is used or has '
+  'expired.';
 
 -- Definer: undoes what the identity backend did, which the service role may not.
 create or replace function private.complete_oauth_attempt(attempt_hash text, code text, challenge text, verdict text) returns boolean
@@ -91,7 +92,7 @@ begin
     return verdict = 'refuse';
   end if;
   select i.id, i.provider, i.email,
-    -- A direct call may have linked it since the flow began: that stays on record.
+    -- A direct call may have linked it since the flow began; that stays on record.
     i.created_at >= flow.created_at
       and not exists (select from private.unconfirmed_additions a where a.target_id = i.id) as is_new,
     i.created_at >= flow.created_at or private.is_unconfirmed_identity(i.id) as may_go
@@ -99,7 +100,7 @@ begin
   from auth.identities i
   where i.user_id = flow.user_id and i.provider = flow.provider_type and i.xmin = flow.written_by;
 
-  -- The code is good for nothing any more: a link needs no session, and what is refused gets none.
+  -- The code becomes void: a link needs no session, and a refused sign-in gets none.
   perform private.delete_auth_flow(flow.id);
 
   if verdict = 'link' then
@@ -127,8 +128,9 @@ begin
 end
 $$;
 comment on function private.complete_oauth_attempt(text, text, text, text) is
-  'Ends an attempt, once: true for the one caller who did. sign_in leaves the code to be exchanged; link confirms the '
-  'identity and voids the code; refuse voids it, and takes away the account or the identity that it had just made.';
+  'Completes an attempt, once: true for the one caller that did. sign_in leaves the code to be exchanged; link '
+  'confirms the identity and voids the code; refuse voids it, and removes the account or the identity that it had just'
+  ' created.';
 
 -- Definer: as complete_oauth_attempt.
 create or replace function private.sweep_oauth_attempts(at_most integer default 1000) returns integer
@@ -150,7 +152,7 @@ begin
     where o.expires_at < now() order by o.expires_at limit at_most for update skip locked
   ));
   get diagnostics swept = row_count;
-  -- One step longer than an attempt lives, so that a link in progress keeps the identity it waits for.
+  -- A little longer than an attempt's lifetime, so that a link in progress keeps its identity.
   perform private.remove_identity(n.identity_id)
   from (
     select o.identity_id from private.unconfirmed_identities o
@@ -161,5 +163,5 @@ begin
 end
 $$;
 comment on function private.sweep_oauth_attempts(integer) is
-  'Removes up to at_most expired attempts, and as many identities whose link was not finished. Returns their '
-  'number; 0 while another sweep runs.';
+  'Deletes up to at_most expired attempts, and as many identities whose link was not completed. Returns their number; '
+  '0 while another sweep runs.';

@@ -1,7 +1,7 @@
 -- Passkeys. Supabase Auth does not return credential ids, which browsers need to remove passkeys that no longer work
 -- (WebAuthn level 3, section 5.1.10, Signal API).
 
--- Definer: the identity backend's tables are not the service role's to read.
+-- Definer: the service role cannot read the identity backend's tables.
 create or replace function private.list_passkeys(user_id uuid)
   returns table (
     id uuid,
@@ -24,10 +24,11 @@ as $$
   order by c.created_at, c.id
 $$;
 comment on function private.list_passkeys(uuid) is
-  'An account''s passkeys, oldest first, each with its credential id in hexadecimal, the AAGUID of its provider, and the '
-  'browser and system that it was added from, where known. For our server, which knows the account from its session.';
+  'Returns an account''s passkeys, oldest first, each with its credential id in hexadecimal, the AAGUID of its '
+  'provider, and the browser and system from which it was added, if known. For our server, which has the account from '
+  'its session.';
 
--- Definer: the identity backend's tables are not the service role's to read.
+-- Definer: the service role cannot read the identity backend's tables.
 create or replace function private.passkey_exists(credential_id text) returns boolean
   language sql
   stable
@@ -39,11 +40,12 @@ as $$
   )
 $$;
 comment on function private.passkey_exists(text) is
-  'Whether any account has this passkey, by its credential id in hexadecimal. The identity backend does not tell an '
-  'unknown passkey from a wrong signature, and a browser that is told the wrong one deletes a passkey that works.';
+  'Returns whether any account has this passkey, by its credential id in hexadecimal. The identity backend does not '
+  'distinguish an unknown passkey from a wrong signature, and a browser that is wrongly told a passkey is unknown '
+  'deletes one that works.';
 
--- Definer: passkeys are the identity backend's, which the service role cannot read. The backend's own call would leave
--- an account without any way in; and between a count of ours and its deletion another way could be taken away.
+-- Definer: passkeys are in Supabase Auth's tables, which the service role cannot read. The backend's own call could
+-- leave an account without a way to sign in; and another way could be removed between our count and its deletion.
 create or replace function private.delete_passkey(subject_id uuid, actor_session_id uuid, target_id uuid, usable_providers text[])
   returns text
   language plpgsql
@@ -52,14 +54,14 @@ create or replace function private.delete_passkey(subject_id uuid, actor_session
   set search_path = ''
 as $$
 begin
-  -- One at a time for each account, as private.unlink_identity: the next one counts what this one left.
+  -- Serialized per account, like private.unlink_identity, so that the next one counts what this one left.
   perform from auth.users u where u.id = subject_id for update;
   if not exists (
     select from auth.webauthn_credentials c where c.id = target_id and c.user_id = subject_id
   ) then
     return 'not_found';
   end if;
-  -- The backend's own rule: who has an authenticator has used it in this session.
+  -- The backend has the same rule: an account's authenticator must have been used in this session.
   if exists (
     select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified'
   ) and not exists (
@@ -76,5 +78,5 @@ begin
 end
 $$;
 comment on function private.delete_passkey(uuid, uuid, uuid, text[]) is
-  'Takes a passkey from its account: deleted, or last_method where no way to sign in would be left, insufficient_aal '
-  'where the session has yet to prove the account''s authenticator, not_found.';
+  'Removes a passkey from its account: deleted, or last_method if no way to sign in would remain, insufficient_aal if '
+  'the session has yet to prove the account''s authenticator, not_found.';

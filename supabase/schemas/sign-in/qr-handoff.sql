@@ -1,7 +1,10 @@
--- QR handoff: a signed-in browser asks, a phone of the same account approves, and the browser's next poll gets a session.
--- created → approved → consuming → consumed. Only the holder of the claim can go back from consuming to approved.
+-- QR handoff: a signed-in browser sends a request, a phone of the same account approves it, and the browser's next poll
+-- gets a session.
+--
+-- States: created → approved → consuming → consumed. Only the holder of the claim can return it from consuming to
+-- approved.
 
--- Definer: asks the identity backend's tables whether the approver's session satisfies its account.
+-- Definer: reads in the identity backend's tables whether the approver's session satisfies its account's policy.
 create or replace function private.decide_qr_challenge(decision jsonb) returns text
   language plpgsql
   volatile
@@ -44,8 +47,9 @@ begin
 end
 $$;
 comment on function private.decide_qr_challenge(jsonb) is
-  'The phone''s answer: { id, secretHash, claims, approve, device } → approved, rejected, not_found, forbidden (not the '
-  'account that asked, or the very session that did), mfa_required, expired or conflict (it was answered already).';
+  'Decides a challenge as the phone: { id, secretHash, claims, approve, device } → approved, rejected, not_found, '
+  'forbidden (not the requesting account, or the requesting session itself), mfa_required, expired or conflict '
+  '(decided already).';
 
 create or replace function private.read_qr_request(request jsonb) returns jsonb
   language sql
@@ -71,9 +75,9 @@ as $$
   ), jsonb_build_object('outcome', 'not_found'))
 $$;
 comment on function private.read_qr_request(jsonb) is
-  'A QR challenge as a phone shows it before it answers: { id, secretHash, userId, sessionId } → { outcome: known, id, '
-  'status, createdAt, expiresAt, metadata }, or outcome not_found (id or secret wrong) or forbidden (not the account that '
-  'asked, or the very session that did).';
+  'Returns a QR challenge as a phone shows it before deciding: { id, secretHash, userId, sessionId } → { outcome: '
+  'known, id, status, createdAt, expiresAt, metadata }, or outcome not_found (id or secret wrong) or forbidden (not '
+  'the requesting account, or the requesting session itself).';
 
 -- Definer: as decide_qr_challenge.
 create or replace function private.claim_qr_challenge(claim jsonb) returns text
@@ -114,9 +118,9 @@ begin
 end
 $$;
 comment on function private.claim_qr_challenge(jsonb) is
-  'Claims an approved challenge for its asking session: { id, secretHash, claims } → claimed for one caller, who has 30 '
-  's, else the state as others see it, mfa_required or not_found. Rejected for good where the approver has been signed '
-  'out or no longer satisfies the account.';
+  'Claims an approved challenge for its requesting session: { id, secretHash, claims } → claimed for one caller, which'
+  ' has 30 s, otherwise the public state, mfa_required or not_found. Rejects the challenge permanently if the approver'
+  ' has been signed out or no longer satisfies the account''s policy.';
 
 create or replace function private.release_qr_challenge(challenge_id uuid) returns void
   language sql
@@ -129,9 +133,9 @@ as $$
   where c.id = challenge_id and c.kind = 'qr' and c.status = 'consuming'
 $$;
 comment on function private.release_qr_challenge(uuid) is
-  'Back to approved, by who claimed it and knows that nothing was minted.';
+  'Returns a challenge to approved, for the caller that claimed it and knows that nothing was minted.';
 
--- Definer: sessions and their proofs are the identity backend's, which the service role cannot write.
+-- Definer: sessions and their proofs are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.complete_qr_challenge(completion jsonb) returns text
   language plpgsql
   volatile
@@ -165,7 +169,7 @@ begin
     return 'rejected';
   end if;
 
-  -- Nobody has signed in here: the session is as old as the approver's own sign-in, for boundaries and for step-up, in
+  -- This is not a new sign-in: the session is as old as the approver's own sign-in, for boundaries and for step-up, in
   -- every token that the backend issues for it from now on.
   signed_in_at := to_timestamp(coalesce(private.latest_amr_second(approver -> 'amr', private.primary_methods()), 0));
   perform private.set_session_sign_in_time(minted, signed_in_at);
@@ -178,5 +182,5 @@ begin
 end
 $$;
 comment on function private.complete_qr_challenge(jsonb) is
-  'Ends a claim with the session that was minted for it: { id, claims, mintedSessionId } → consumed, and the session has '
-  'the approver''s sign-in time; else expired or rejected, and the session must not reach the browser.';
+  'Completes a claim with the session minted for it: { id, claims, mintedSessionId } → consumed, and the session has '
+  'the approver''s sign-in time; otherwise expired or rejected, and the session must not reach the browser.';

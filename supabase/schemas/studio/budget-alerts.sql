@@ -1,7 +1,7 @@
--- Budget alerts. A sweep notes which thresholds were crossed, and the server writes the mails. Each crossing is noted, and
--- its mails stored, in one statement, so that a crash neither repeats nor loses one.
+-- Budget alerts. A sweep records which thresholds were crossed, and the server writes the emails. Each crossing is
+-- recorded, and its emails queued, in one statement, so that a crash neither repeats nor loses one.
 
--- Definer: the service role writes no alerts.
+-- Definer: the service role cannot write alerts.
 create or replace function ai.sweep_budget_alerts(most integer default 100) returns jsonb
   language plpgsql
   volatile
@@ -9,7 +9,8 @@ create or replace function ai.sweep_budget_alerts(most integer default 100) retu
   set search_path = ''
 as $$
 begin
-  -- One at a time, and each reads the budgets after the one before it is through: a limit that was just raised is seen.
+  -- One sweep at a time, and each reads the budgets after the previous one has finished, so that it sees a limit just
+  -- raised.
   if not pg_try_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0)) then
     return '[]';
   end if;
@@ -44,11 +45,11 @@ begin
 end
 $$;
 comment on function ai.sweep_budget_alerts(integer) is
-  'Notes what budgets have crossed and returns the crossings that no mail has been written about, oldest first. One '
-  'sweeper at a time; others get none. refusing: not all is spent, but calls are refused. What was spent, is held and is '
-  'left is null where the workspace hides what providers charge.';
+  'Records which thresholds budgets have crossed and returns the crossings not emailed yet, oldest first. One sweep '
+  'runs at a time; concurrent ones return none. refusing: not all is spent, but calls are refused. The amounts spent, '
+  'held and left are null if the workspace hides provider cost.';
 
--- Definer: the service role writes no alerts, and cannot read the identity backend's addresses.
+-- Definer: the service role cannot write alerts, or read the identity backend's addresses.
 create or replace function ai.queue_budget_alert_mails(alert jsonb, subject text, body text) returns integer
   language sql
   volatile
@@ -67,7 +68,7 @@ as $$
       and a.posted_at is null
     returning a.scope, a.workspace_id
   ), kept as (
-    -- Nobody is at it yet, so it is due at once.
+    -- No attempt is in progress, so it is due immediately.
     insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
     select r.email, queue_budget_alert_mails.subject, queue_budget_alert_mails.body, now()
     from posted p
@@ -77,8 +78,8 @@ as $$
   select count(*)::integer from kept
 $$;
 comment on function ai.queue_budget_alert_mails(jsonb, text, text) is
-  'Keeps the mails about a crossing for sending, one for each who is warned, and marks it as told, in one statement: of '
-  'many callers one does. Returns how many mails; 0 where it was told already or is true no longer.';
+  'Queues the emails about a crossing, one per recipient, and marks it as emailed, in one statement, so that only one '
+  'of many callers does. Returns the number of emails; 0 if it was emailed already or no longer applies.';
 
 create or replace function ai.record_budget_alerts() returns void
   language sql
@@ -93,10 +94,10 @@ as $$
   cross join lateral (select ai.budget_threshold(b) as threshold) as x
   left join ai.budget_alerts k
     on k.scope = b.scope and k.subject_id = b.subject_id and k.workspace_id = b.workspace_id
-  -- A budget of nothing is a closed door, of which nobody needs to be warned.
+  -- A budget of zero blocks all calls on purpose, so it needs no warning.
   where b.limit_usd > 0
     and (b.spent_usd * 2 >= b.limit_usd or b.refused_at >= date_trunc('month', now(), 'UTC') or k.threshold > 0)
-    -- For an hour after its end a month can still be told of, where no call has begun the next one in its row.
+    -- For an hour after its end, a month can still be warned about, if no call has begun the next one in its row.
     and b.period_start >= date_trunc('month', (now() - interval '1 hour') at time zone 'UTC')::date
     and case
       when k.month = b.period_start then x.threshold > k.threshold or b.limit_usd <> k.limit_usd
@@ -115,7 +116,7 @@ as $$
     crossed_at = case when a.month < excluded.month or a.threshold < excluded.threshold then now() else a.crossed_at end,
     posted_at = case
       when a.month < excluded.month or a.threshold < excluded.threshold then null
-      -- What was about to be told is true no longer.
+      -- The warning about to be sent no longer applies.
       when a.limit_usd < excluded.limit_usd and a.threshold > excluded.threshold then coalesce(a.posted_at, now())
       else a.posted_at
     end
@@ -123,8 +124,8 @@ as $$
     or (a.month = excluded.month and (a.threshold < excluded.threshold or a.limit_usd <> excluded.limit_usd))
 $$;
 comment on function ai.record_budget_alerts() is
-  'Notes the thresholds that budgets have crossed since the last time: the highest of each budget. Reads ai.budgets '
-  'without a lock. A threshold is crossed once a month, and anew where the limit has been raised above it in between.';
+  'Records the highest threshold that each budget has crossed since the last time. Reads ai.budgets without a lock. A '
+  'threshold is crossed once a month, and again if the limit has been raised above it in between.';
 
 create or replace function ai.reset_budget_alert(scope text, subject uuid, workspace uuid) returns void
   language sql
@@ -148,8 +149,8 @@ as $$
     and x.threshold <= a.threshold
 $$;
 comment on function ai.reset_budget_alert(text, uuid, uuid) is
-  'After a budget was raised: thresholds above what is spent of the new limit can be crossed anew. Without it the sweep '
-  'would find out by itself, unless they were crossed again before it came by.';
+  'Called after a budget was raised: rearms thresholds above the current spend. Without this the sweep would notice by'
+  ' itself, unless they were crossed again before it ran.';
 
 create or replace function ai.budget_threshold(budget ai.budgets) returns smallint
   language sql
@@ -165,8 +166,8 @@ as $$
   end::smallint
 $$;
 comment on function ai.budget_threshold(ai.budgets) is
-  'The highest of 50, 80 and 100 percent of its limit that a budget has spent, exactly; 0 below them. 100 also where it '
-  'refuses calls: their maximum cost no longer fits shortly before all is spent.';
+  'Returns the highest of 50, 80 and 100 percent of its limit that a budget has spent, exactly; 0 below them. Also 100'
+  ' if it refuses calls: their maximum cost no longer fits shortly before all is spent.';
 
 create or replace function ai.budget_refuses_calls(budget ai.budgets) returns boolean
   language sql
@@ -176,7 +177,7 @@ create or replace function ai.budget_refuses_calls(budget ai.budgets) returns bo
 as $$
   select coalesce(
     budget.refused_at >= date_trunc('month', now(), 'UTC')
-      -- Until a call of the month was admitted, what is held is of the month before, and comes back.
+      -- Until a call of the month was admitted, the amount held is the previous month's, and will be released.
       and budget.period_start = date_trunc('month', now() at time zone 'UTC')::date
       and budget.limit_usd > 0
       and (budget.spent_usd + budget.reserved_usd) * 5 >= budget.limit_usd * 4,
@@ -184,9 +185,9 @@ as $$
   )
 $$;
 comment on function ai.budget_refuses_calls(ai.budgets) is
-  'Whether a budget is as good as used up: a call of this UTC month did not fit what was left of it, and at least 80 '
-  'percent of it is spent or held. Below that a refused call was too large rather than the budget used up: one absurdly '
-  'large request to a fresh budget says nothing about others.';
+  'Returns whether a budget is effectively used up: a call of this UTC month did not fit, and at least 80 percent of '
+  'it is spent or held. Below that, the refused call was simply too large: one absurdly large request to a fresh '
+  'budget indicates nothing about others.';
 
 create or replace function ai.budget_name(scope text, subject uuid, workspace uuid) returns text
   language sql
@@ -233,5 +234,5 @@ as $$
     and (u.banned_until is null or u.banned_until <= now())
 $$;
 comment on function ai.budget_recipients(text, uuid) is
-  'Who is warned about a budget: those who can do something about it. Owners and members with manage_ai_policy, and for a '
+  'Returns who is warned about a budget: those who can change it. Owners and members with manage_ai_policy, and for a '
   'key''s budget members with manage_ai_keys.';

@@ -1,6 +1,6 @@
--- Budgets of a workspace, its apps, keys, members and labels. A change holds from the next call on.
+-- Budgets of a workspace, its apps, keys, members and labels. A change takes effect with the next call.
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_budgets(
   member_id uuid, workspace uuid, after text[] default null, page_size integer default 50,
   -- The previous release refuses any other scope.
@@ -82,14 +82,14 @@ begin
 end
 $$;
 comment on function ai.read_budgets(uuid, uuid, text[], integer, text[]) is
-  'A page of a workspace''s budgets and what they have used in the current UTC month, for a member with use_ai_studio: '
-  '{ outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for '
-  'members with manage_ai_keys or manage_ai_policy. Ordered by scope, then labels by text and others by the '
-  'creation of their subject; after is the position of the last one on the previous page. Amounts are exact texts, null where there is no limit or it '
-  'is hidden. usedUp: all of it is spent, or calls are refused for it as ai.budget_refuses_calls has it. '
-  'enforced: whether it can refuse calls.';
+  'Returns a page of a workspace''s budgets and what they have used in the current UTC month, for a member with '
+  'use_ai_studio: { outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. '
+  'Those of keys are for members with manage_ai_keys or manage_ai_policy. Ordered by scope, then labels by text and '
+  'others by the creation of their subject; after is the position of the last one on the previous page. Amounts are '
+  'exact text, null without a limit or if hidden. usedUp: all of it is spent, or it refuses calls according to '
+  'ai.budget_refuses_calls. enforced: whether it can refuse calls.';
 
--- Definer: as ai.read_budgets; and the service role writes no budgets.
+-- Definer: for the same reason as ai.read_budgets; and the service role cannot write budgets.
 create or replace function ai.change_budget(
   member_id uuid, workspace uuid, scope text, subject uuid, limit_usd text, read_limit_usd text, label text default null
 ) returns jsonb
@@ -135,10 +135,10 @@ begin
 end
 $$;
 comment on function ai.change_budget(uuid, uuid, text, uuid, text, text, text) is
-  'Sets one monthly budget, or removes it with null. Requires manage_ai_policy, for a key manage_ai_keys. Scope '
-  'label takes the label itself; its subject follows. '
-  'read_limit_usd is the limit that the member had before them: where it is another by now, nothing changes. Outcomes: '
-  'changed, unchanged, changed_meanwhile (with limitUsd), not_allowed, not_found. Each change is a line of the log.';
+  'Sets one monthly budget, or removes it with null. Requires manage_ai_policy, for a key manage_ai_keys. Scope label '
+  'takes the label itself and derives its subject. read_limit_usd is the limit that the member saw: if it differs now,'
+  ' nothing changes. Outcomes: changed, unchanged, changed_meanwhile (with limitUsd), not_allowed, not_found. Each '
+  'change is logged.';
 
 create or replace function ai.set_budget(
   scope text, subject uuid, workspace uuid, limit_usd numeric, label text default null
@@ -183,10 +183,9 @@ begin
 end
 $$;
 comment on function ai.set_budget(text, uuid, uuid, numeric, text) is
-  'Sets the monthly budget of a workspace, or of an app, key lineage, member or label in it; null removes it. '
-  'A first one begins '
-  'with what the month''s settled runs have cost; runs that are under way at that moment are in no budget. Callers hold '
-  'ai.lock_policy.';
+  'Sets the monthly budget of a workspace, or of an app, key lineage, member or label in it; null removes it. A new '
+  'one begins with what the month''s settled runs have cost; runs in progress at that time count in no budget. Callers'
+  ' hold ai.lock_policy.';
 
 create or replace function ai.budget_subjects(workspace uuid, with_keys boolean)
   returns table (scope text, subject_id uuid, live boolean, since timestamptz, label text)
@@ -267,5 +266,5 @@ as $$
   )
 $$;
 comment on function ai.budget_summary(ai.budgets, boolean) is
-  'Limit and what was spent in the current UTC month, as exact texts; the latter only where members are shown what '
-  'providers charge.';
+  'Returns the limit and the amount spent in the current UTC month, as exact text; the latter only if members can see '
+  'provider cost.';

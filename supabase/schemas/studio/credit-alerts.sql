@@ -1,7 +1,7 @@
 -- Warnings about credits. A sweep records which balances became low or empty, and the server writes the emails. Each
 -- crossing is recorded, and its emails queued, in one statement, so that a crash neither repeats nor loses one.
 
--- Definer: the service role writes no alerts.
+-- Definer: the service role cannot write alerts.
 create or replace function ai.sweep_credit_alerts(max_alerts integer default 100) returns jsonb
   language plpgsql
   volatile
@@ -166,8 +166,9 @@ as $$
   end::ai.credit_level
 $$;
 comment on function ai.credit_level(ai.credit_accounts, numeric) is
-  'Returns empty if nothing is left, or if less than the threshold (1,000 where that is 0) is available and a call was refused '
-  'in the last hour. Above the threshold, only a very large call is refused. Returns low if the balance is below the threshold.';
+  'Returns empty if nothing is left, or if less than the threshold (1,000 if that is 0) is available and a call was '
+  'refused in the last hour. Above the threshold, only a very large call is refused. Returns low if the balance is '
+  'below the threshold.';
 
 create or replace function ai.low_credits(plan ai.plans) returns numeric
   language sql
@@ -201,8 +202,8 @@ as $$
   order by w.owner_id, p.initial_credits desc, p.id
 $$;
 comment on function ai.paying_plans(uuid[], uuid[]) is
-  'Returns the plans that workspaces and members pay for; no row where none charges the account. For a member who pays in '
-  'several workspaces, the plan with the most initial credits.';
+  'Returns the plans that workspaces and members pay for; no row if none charges the account. For a member who pays in'
+  ' several workspaces, the plan with the most initial credits.';
 
 create or replace function ai.paying_plan(payer text, owner_id uuid) returns setof ai.plans
   language sql

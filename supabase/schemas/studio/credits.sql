@@ -10,7 +10,7 @@ create or replace function ai.read_credits(
   security definer
   set search_path = ''
   set timezone = 'UTC'
-  -- A plan for every range and position reads an account's whole ledger.
+  -- A plan for every range and position would read an account's whole ledger.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -117,9 +117,9 @@ begin
 end
 $$;
 comment on function ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer, boolean) is
-  'What a member with use_ai_studio reads of credits: balances, a page of the ledger, and what was used in the window, '
-  'which is what runs were billed and what was deducted without one. By default the last 30 days. A file, which is read '
-  'page by page, asks for no totals and no balances.';
+  'Returns the credits that a member with use_ai_studio can see: balances, a page of the ledger, and what was used in '
+  'the window, which is what runs were billed and what was deducted without one. By default the last 30 days. An '
+  'export, which is read page by page, requests no totals and no balances.';
 
 create or replace function ai.credit_accounts_of(member_id uuid, workspace uuid) returns setof ai.credit_accounts
   language sql
@@ -134,7 +134,7 @@ as $$
   where w.id = workspace
 $$;
 comment on function ai.credit_accounts_of(uuid, uuid) is
-  'The accounts that a member sees in a workspace: its own, and theirs where it is free.';
+  'Returns the accounts that a member can see in a workspace: its own, and the member''s if it is free.';
 
 create or replace function ai.unlinked_deductions(member_id uuid, workspace uuid, window_from timestamptz, window_to timestamptz)
   returns numeric
@@ -145,7 +145,7 @@ create or replace function ai.unlinked_deductions(member_id uuid, workspace uuid
 as $$
   select coalesce(sum(d.credits), 0) from ai.unlinked_deductions_by_day(member_id, workspace, window_from, window_to) d
 $$;
-comment on function ai.unlinked_deductions(uuid, uuid, timestamptz, timestamptz) is 'All of ai.unlinked_deductions_by_day.';
+comment on function ai.unlinked_deductions(uuid, uuid, timestamptz, timestamptz) is 'Returns the total of ai.unlinked_deductions_by_day.';
 
 create or replace function ai.unlinked_deductions_by_day(
   member_id uuid, workspace uuid, window_from timestamptz, window_to timestamptz
@@ -162,4 +162,4 @@ as $$
   group by 1
 $$;
 comment on function ai.unlinked_deductions_by_day(uuid, uuid, timestamptz, timestamptz) is
-  'Credits that were deducted without a run, as positive numbers. What a run was billed is in the run.';
+  'Returns credits that were deducted without a run, as positive numbers. What a run was billed is in the run.';

@@ -1,6 +1,6 @@
 -- A workspace's requests for approval to create keys.
 
--- Definer: the service role writes no requests, and cannot read Supabase Auth's email addresses.
+-- Definer: the service role cannot write requests or read Supabase Auth's email addresses.
 create or replace function ai.request_key_approval(member_id uuid, workspace uuid, note text, email jsonb) returns jsonb
   language plpgsql
   volatile
@@ -54,7 +54,7 @@ comment on function ai.request_key_approval(uuid, uuid, text, jsonb) is
   'Requests approval for a member with manage_ai_keys and queues one email { subject, text } for each infrastructure admin. '
   'Changes nothing if a request is open or the workspace is approved. Returns ai.key_approval_state or { outcome: not_allowed }.';
 
--- Definer: the service role writes no requests.
+-- Definer: the service role cannot write requests.
 create or replace function ai.withdraw_key_approval_request(member_id uuid, workspace uuid, requested_at timestamptz)
   returns jsonb
   language plpgsql

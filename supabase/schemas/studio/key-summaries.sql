@@ -1,4 +1,4 @@
--- What members read of a key: its limits, its use and what it spent this month, never its secret.
+-- What members can see of a key: its limits, its use and what it spent this month, never its secret.
 
 create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) returns jsonb
   language sql
@@ -67,8 +67,8 @@ as $$
   )
 $$;
 comment on function ai.key_summary(ai.keys, numeric) is
-  'Returns what may be shown of a key: never its secret, of which only a hash is kept. Amounts are exact text. Spending '
-  'is for the current UTC month, including the keys that it replaced.';
+  'Returns what may be shown of a key, never its secret, which is stored only as a hash. Amounts are exact text. '
+  'Spending is for the current UTC month, including the keys that it replaced.';
 
 create or replace function ai.agent_of_key(key ai.keys) returns jsonb
   language sql
@@ -92,4 +92,4 @@ create or replace function ai.cost_visible(workspace uuid) returns boolean
 as $$
   select coalesce((select p.provider_cost_visible from ai.workspace_policies p where p.workspace_id = workspace), true)
 $$;
-comment on function ai.cost_visible(uuid) is 'Whether a workspace''s members are shown what providers charge; by default yes.';
+comment on function ai.cost_visible(uuid) is 'Returns whether a workspace''s members can see provider cost; by default yes.';

@@ -1,7 +1,7 @@
 -- Creating, rotating and revoking ttr_ai_ keys. The server has checked that the sign-in is fresh; permissions are checked
 -- here.
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_keys(member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50)
   returns jsonb
   language plpgsql
@@ -35,8 +35,9 @@ begin
 end
 $$;
 comment on function ai.list_keys(uuid, uuid, jsonb, integer) is
-  'A page of a workspace''s keys, newest first, for a member with manage_ai_keys: { outcome: listed, approval, keys } or '
-  '{ outcome: not_allowed }. before is { createdAt, id } of the last key of the page before. Listing needs no approval.';
+  'Returns a page of a workspace''s keys, newest first, for a member with manage_ai_keys: { outcome: listed, approval,'
+  ' keys } or { outcome: not_allowed }. before is { createdAt, id } of the last key on the previous page. Listing '
+  'needs no approval.';
 
 -- Definer: as ai.list_keys.
 create or replace function ai.read_key(member_id uuid, workspace uuid, key_id uuid) returns jsonb
@@ -63,10 +64,10 @@ begin
 end
 $$;
 comment on function ai.read_key(uuid, uuid, uuid) is
-  'Returns one key of a workspace as ai.list_keys has it, for a member with manage_ai_keys, and whether the workspace may '
-  'rotate it: { outcome: read, approved, key }, or outcome not_allowed or not_found.';
+  'Returns one key of a workspace as ai.list_keys does, for a member with manage_ai_keys, and whether the workspace '
+  'may rotate it: { outcome: read, approved, key }, or outcome not_allowed or not_found.';
 
--- Definer: the service role writes no keys, so that none is made past these checks.
+-- Definer: the service role cannot write keys, so that none is created without these checks.
 create or replace function ai.issue_key(member_id uuid, workspace uuid, key jsonb, lookup text, secret_hash text) returns jsonb
   language plpgsql
   volatile
@@ -96,9 +97,9 @@ begin
 end
 $$;
 comment on function ai.issue_key(uuid, uuid, jsonb, text, text) is
-  'Stores a new key, whose text the caller made and shows once: lookup part and hex of its SHA-256 come here. Outcomes: '
-  'issued (with key), not_allowed, not_approved, app_not_linked, unknown_models (with param and models), too_many (200 '
-  'live keys in a workspace).';
+  'Stores a new key. The caller generated its text, shows it once, and passes only its lookup part and the hex of its '
+  'SHA-256. Outcomes: issued (with key), not_allowed, not_approved, app_not_linked, unknown_models (with param and '
+  'models), too_many (200 live keys in a workspace).';
 
 -- Definer: as ai.issue_key.
 create or replace function ai.rotate_key(
@@ -122,7 +123,7 @@ begin
   if verdict <> 'allowed' then
     return jsonb_build_object('outcome', verdict);
   end if;
-  -- The new key will refer to the workspace, and an account's deletion locks that before its keys.
+  -- The new key will refer to the workspace, which an account deletion locks before its keys.
   perform from public.workspaces w where w.id = workspace for key share;
   -- One rotation of a key at a time; the second finds it replaced.
   select * into old from ai.keys k where k.id = rotate_key.key_id and k.workspace_id = workspace for update;
@@ -142,7 +143,7 @@ begin
   )
   values (
     old.lineage_id, workspace,
-    -- In a free workspace a key is paid by its creator, and stops once they have left.
+    -- In a free workspace a key's creator pays, and the key stops working once they have left.
     case when private.is_workspace_member(old.created_by, workspace) then old.created_by else member_id end,
     old.name, old.environment, rotate_key.lookup,
     decode(rotate_key.secret_hash, 'hex'), old.external_app_id, old.allowed_models, old.allowed_addresses,

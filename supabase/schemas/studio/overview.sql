@@ -1,6 +1,6 @@
--- The studio's overview: usage of a range by one dimension, next to the range before.
+-- The studio's overview: usage of a range by one dimension, compared with the previous range.
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_overview(
   member_id uuid, workspace uuid, range_from timestamptz, range_to timestamptz, previous_from timestamptz,
   previous_to timestamptz, grouped_by text default 'day', days_each integer default 1, max_rows integer default 500
@@ -10,7 +10,7 @@ create or replace function ai.read_overview(
   security definer
   set search_path = ''
   set timezone = 'UTC'
-  -- Planned once a connection.
+  -- Planned once per connection.
   set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -111,12 +111,12 @@ begin
 end
 $$;
 comment on function ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer) is
-  'What a workspace used in a range, for a member with use_ai_studio: totals, those of the previous range, and rows by '
-  'day (key: how many days of the range come before), model, feature, key (its lineage), app, member or label (empty: '
-  'none, *: the others), largest first, days newest first. series: by model, daily usage of the six largest and of all '
-  'others together (null). Credits deducted without a run are separate, by day in deductions.';
+  'Returns what a workspace used in a range, for a member with use_ai_studio: totals, those of the previous range, and'
+  ' rows by day (key: the number of days since the start of the range), model, feature, key (its lineage), app, member'
+  ' or label (empty: none, *: the others), largest first, days newest first. series: by model, daily usage of the six '
+  'largest and of all others together (null). Credits deducted without a run are separate, by day in deductions.';
 
--- As ai.sum_usage, part of its callers' plans.
+-- Like ai.sum_usage, this is inlined into its callers' plans.
 create or replace function ai.usage_by_key(
   workspace uuid, window_from timestamptz, window_to timestamptz, grouped_by text, days_each integer, cost_visible boolean
 ) returns table (key text, sums jsonb, cost_usd numeric, billed_credits numeric, requests numeric)
@@ -134,7 +134,7 @@ as $$
     ),
     g.cost_usd, g.billed_credits, g.requests
   from (
-    -- The row without a key is all of it.
+    -- The row without a key has the whole range.
     select
       u.key, sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
       sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
@@ -166,7 +166,7 @@ comment on function ai.usage_by_key(uuid, timestamptz, timestamptz, text, intege
   'Returns a range''s sums and quantiles by ai.usage_key or label; the row with a null key has the whole range. Amounts in '
   'sums are exact text. Labels have no quantiles.';
 
--- As ai.sum_usage, part of its callers' plans.
+-- Like ai.sum_usage, this is inlined into its callers' plans.
 create or replace function ai.model_usage_by_day(
   workspace uuid, window_from timestamptz, window_to timestamptz, days_each integer, models text[]
 ) returns table (
@@ -203,10 +203,10 @@ as $$
   end
 $$;
 comment on function ai.usage_key(ai.usage_daily, text, date, integer) is
-  'What a part of usage is listed under. Days are told by how many of their range come before them, so that two ranges can '
-  'be laid over each other; some may be taken together.';
+  'Returns the key under which a part of usage is listed. A day''s key is its offset from the start of the range, so '
+  'that two ranges can be compared; several days may share one.';
 
--- As ai.sum_usage, part of its callers' plans.
+-- Like ai.sum_usage, this is inlined into its callers' plans.
 create or replace function ai.latency_quantiles(marks numeric) returns table (p50 integer, p95 integer)
   language sql
   immutable
@@ -214,7 +214,7 @@ create or replace function ai.latency_quantiles(marks numeric) returns table (p5
   parallel safe
 as $$
   with d as materialized (
-    -- Bytes: finding the nth character of a text means counting them.
+    -- As bytes, because finding the nth character of a text means counting them.
     select lpad(marks::text, 12 * 81, '0')::bytea as digits
   )
   select
@@ -238,5 +238,5 @@ as $$
   ) b
 $$;
 comment on function ai.latency_quantiles(numeric) is
-  'The durations in ms that a half and 95 % of runs did not exceed, from a sum of ai.latency_mark. Each lies in the bucket '
-  'that the exact one lies in, and so is off by that bucket''s width, 19 %, at most. Null without a run.';
+  'Returns the durations in ms that 50% and 95% of runs did not exceed, from a sum of ai.latency_mark. Each is in the '
+  'same bucket as the exact one, so it differs by at most that bucket''s width, 19%. Null without a run.';

@@ -1,6 +1,6 @@
--- A workspace's AI policy: models, limits, what is kept. ai.begin_run reads it on each call.
+-- A workspace's AI policy: models, limits, content retention. ai.begin_run reads it on each call.
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_workspace_policy(member_id uuid, workspace uuid) returns jsonb
   language plpgsql
   stable
@@ -15,9 +15,10 @@ begin
 end
 $$;
 comment on function ai.read_workspace_policy(uuid, uuid) is
-  'The rules of a workspace for a member with use_ai_studio: { outcome: read, policy } or { outcome: not_allowed }.';
+  'Returns a workspace''s policy for a member with use_ai_studio: { outcome: read, policy } or { outcome: not_allowed '
+  '}.';
 
--- Definer: as ai.read_workspace_policy; and the service role writes no budgets.
+-- Definer: for the same reason as ai.read_workspace_policy; and the service role cannot write budgets.
 create or replace function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
   language plpgsql
   volatile
@@ -78,7 +79,7 @@ begin
     updated_at = now(),
     updated_by = member_id
   where p.workspace_id = workspace;
-  -- Apps before the workspace: the order of the locks.
+  -- Apps before the workspace, in lock order.
   for app in
     select value from jsonb_array_elements(coalesce(changes -> 'appBudgets', '[]')) order by value ->> 'appId'
   loop
@@ -97,12 +98,12 @@ begin
 end
 $$;
 comment on function ai.change_workspace_policy(uuid, uuid, jsonb) is
-  'Changes what it names of a workspace''s rules, for a member with manage_ai_policy: allowedModels, deniedModels, '
-  'requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, '
-  'appBudgets [{ appId, monthlyBudgetUsd }]; null takes a limit away. readAt is the updatedAt of the rules that the '
-  'member had before them: where they are others by now, nothing changes. Outcomes: changed and changed_meanwhile (with '
-  'policy), not_allowed, app_not_linked, unknown_models (with param and models: names in neither list before). Each change '
-  'is a line of the workspace''s log.';
+  'Changes the given fields of a workspace''s policy, for a member with manage_ai_policy: allowedModels, deniedModels,'
+  ' requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, '
+  'appBudgets [{ appId, monthlyBudgetUsd }]; null removes a limit. readAt is the updatedAt of the policy that the '
+  'member saw: if it differs now, nothing changes. Outcomes: changed and changed_meanwhile (with policy), not_allowed,'
+  ' app_not_linked, unknown_models (with param and models: names in neither list before). Each change is logged in the'
+  ' workspace.';
 
 create or replace function ai.workspace_policy_summary(workspace uuid) returns jsonb
   language sql
@@ -141,7 +142,7 @@ as $$
   left join ai.workspace_policies p on p.workspace_id = w.id
 $$;
 comment on function ai.workspace_policy_summary(uuid) is
-  'A workspace''s rules as its members see them; those of a workspace that has set none are the defaults.';
+  'Returns a workspace''s policy as its members see it; the defaults if it has set none.';
 
 -- Definer: as ai.read_budgets.
 create or replace function ai.read_policy_options(member_id uuid, workspace uuid) returns jsonb
@@ -201,5 +202,5 @@ as $$
   select pg_advisory_xact_lock(hashtextextended('ai.lock_policy ' || workspace, 0))
 $$;
 comment on function ai.lock_policy(uuid) is
-  'One change of a workspace''s rules or budgets at a time, so that each finds what it was told of, and the log tells it '
-  'from that. No call of the gateway waits for it.';
+  'Serializes changes of a workspace''s policy and budgets, so that each is compared with, and logged against, the '
+  'state it replaces. Gateway calls don''t wait for it.';

@@ -1,6 +1,7 @@
--- Content capture: off unless the workspace's policy asks for it, and for as many days as it says. Each reading is logged.
+-- Content capture: off unless the workspace's policy enables it, and kept for as many days as it sets. Each read is
+-- logged.
 
--- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. A run is named by the id that begin_run returned.
 create or replace function ai.store_run_content(content jsonb) returns void
   language sql
   volatile
@@ -11,7 +12,7 @@ as $$
   select r.created_at, r.id, r.workspace_id, content ->> 'prompt', content ->> 'tools', content ->> 'answer'
   from ai.runs r
   join public.workspaces s on s.id = r.workspace_id and s.deleted_at is null
-  -- Asked of this moment: whoever has just switched it off means what is under way, too.
+  -- Checks the current policy: switching capture off applies to runs in progress too.
   join ai.workspace_policies w on w.workspace_id = r.workspace_id and w.content_capture
   where r.created_at = (content ->> 'created_at')::timestamptz and r.id = (content ->> 'id')::uuid
   on conflict (run_created_at, run_id) do update
@@ -21,10 +22,10 @@ as $$
     answer = coalesce(c.answer, excluded.answer)
 $$;
 comment on function ai.store_run_content(jsonb) is
-  'Keeps what was said in a run, {created_at, id, prompt?, tools?, answer?}, where its workspace''s policy captures content. '
-  'What is there already stays; what is not is added.';
+  'Stores the content of a run, {created_at, id, prompt?, tools?, answer?}, if its workspace''s policy captures '
+  'content. Keeps existing parts and adds missing ones.';
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.describe_run_content(member_id uuid, workspace uuid, run_id uuid) returns jsonb
   language plpgsql
   stable
@@ -47,10 +48,10 @@ begin
 end
 $$;
 comment on function ai.describe_run_content(uuid, uuid, uuid) is
-  'Whether what was said in a run is kept, for a member with manage_ai_policy, without a word of it: '
-  '{ outcome: kept, deletedFrom }, none or not_allowed.';
+  'Returns whether a run''s content is stored, for a member with manage_ai_policy, without any of its text: { outcome:'
+  ' kept, deletedFrom }, none or not_allowed.';
 
--- Definer: as ai.describe_run_content; and it writes the log.
+-- Definer: for the same reason as ai.describe_run_content; and it writes the log.
 create or replace function ai.read_run_content(member_id uuid, workspace uuid, run_id uuid) returns jsonb
   language plpgsql
   volatile
@@ -81,8 +82,8 @@ begin
 end
 $$;
 comment on function ai.read_run_content(uuid, uuid, uuid) is
-  'What was said in a run, for a member with manage_ai_policy, and a line of the workspace''s log that they read it: '
-  '{ outcome: opened, deletedFrom, prompt, tools, answer }, none or not_allowed.';
+  'Returns a run''s content, for a member with manage_ai_policy, and logs in the workspace that they read it: { '
+  'outcome: opened, deletedFrom, prompt, tools, answer }, none or not_allowed.';
 
 create or replace function ai.retained_content(workspace uuid, run_id uuid) returns table (content ai.run_content, deleted_from timestamptz)
   language sql
@@ -104,10 +105,10 @@ as $$
     and c.run_created_at >= now() - make_interval(days => w.content_retention_days)
 $$;
 comment on function ai.retained_content(uuid, uuid) is
-  'A run''s content as long as the workspace''s policy of this moment keeps it, swept or not, and from when on it is '
-  'deleted. Granted to nobody.';
+  'Returns a run''s content for as long as the workspace''s current policy keeps it, swept or not, and when it will be'
+  ' deleted. Not granted to any role.';
 
--- Definer: the server's service role deletes nothing by itself.
+-- Definer: the server's service role cannot delete these rows itself.
 create or replace function ai.delete_expired_content(most integer default 1000) returns integer
   language plpgsql
   volatile
@@ -137,7 +138,7 @@ begin
       select c.run_created_at, c.run_id
       from ai.run_content c
       where c.workspace_id = o.workspace_id
-        -- A workspace that is closed keeps nothing, nor does one without a policy that would.
+        -- Content of a closed workspace, or of one without a capturing policy, is not kept.
         and c.run_created_at < coalesce(now() - make_interval(days => w.content_retention_days), 'infinity')
       order by c.run_created_at
       limit most
@@ -161,6 +162,6 @@ begin
 end
 $$;
 comment on function ai.delete_expired_content(integer) is
-  'Deletes content whose days are over, by the policy of this moment, or whose workspace is closed, and idempotency keys '
-  'past their 24 hours: so many of each at a time. Returns how many runs'' content it deleted. One sweeper at a time; '
-  'others return 0.';
+  'Deletes content past its retention under the current policy, or of closed workspaces, and idempotency keys older '
+  'than 24 hours, up to a limit of each. Returns how many runs'' content it deleted. One sweeper at a time; others '
+  'return 0.';

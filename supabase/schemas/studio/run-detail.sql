@@ -1,4 +1,4 @@
--- One run for its workspace's members, and what its price is explained by. Amounts are exact text.
+-- One run for its workspace's members, with the facts that explain its price. Amounts are exact text.
 
 -- Definer: as ai.list_runs.
 create or replace function ai.read_run(member_id uuid, workspace uuid, run_id uuid) returns jsonb
@@ -31,11 +31,11 @@ create or replace function ai.find_run(run_id uuid) returns ai.runs
 as $$
   select r
   from ai.runs r,
-    -- The id is a UUID version 7 of its creation, so that it names its partition.
+    -- The id is a UUID version 7 of its creation, so it determines the partition.
     to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) as begun
   where r.id = run_id and r.created_at >= begun - interval '1 second' and r.created_at < begun + interval '1 second'
 $$;
-comment on function ai.find_run(uuid) is 'Returns a run by its id alone; nulls where there is none.';
+comment on function ai.find_run(uuid) is 'Returns a run by its id only; nulls if there is none.';
 
 create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
   language sql
@@ -82,9 +82,9 @@ as $$
   )
 $$;
 comment on function ai.run_detail(ai.runs, boolean) is
-  'Returns { run, steps, attempts, ledger, answeredBy }: a run''s summary, what it did, its requests to providers, its ledger '
-  'entries as credits charged, and the route that answered with its prices at that time. attempts and answeredBy are null '
-  'where provider cost is hidden.';
+  'Returns { run, steps, attempts, ledger, answeredBy }: a run''s summary, what it did, its requests to providers, its'
+  ' ledger entries as credits charged, and the route that answered with its prices at that time. attempts and '
+  'answeredBy are null if provider cost is hidden.';
 
 create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb
   language sql
@@ -134,8 +134,8 @@ as $$
   )
 $$;
 comment on function ai.run_summary(ai.runs, boolean) is
-  'Returns a run as its workspace''s members see it. servedTier, provider and costUsd are null if the policy hides what '
-  'providers charge.';
+  'Returns a run as its workspace''s members see it. servedTier, provider and costUsd are null if the policy hides '
+  'provider cost.';
 
 create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
   language sql

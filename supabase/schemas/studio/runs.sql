@@ -1,6 +1,6 @@
--- What members read of their workspace's runs: ids, counts, amounts, times. Amounts are exact text.
+-- What members can see of their workspace's runs: ids, counts, amounts, times. Amounts are exact text.
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_runs(
   member_id uuid,
   workspace uuid,
@@ -13,7 +13,7 @@ create or replace function ai.list_runs(
   stable
   security definer
   set search_path = ''
-  -- A plan for every filter uses no index and reads every partition.
+  -- A plan for every filter would use no index and read every partition.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -21,7 +21,7 @@ declare
   starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
   last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
   last_id uuid := (before ->> 'id')::uuid;
-  -- A comparison of rows, (created_at, id) < (last_at, last_id), would prune no partition.
+  -- A row comparison, (created_at, id) < (last_at, last_id), would prune no partition.
   ends_at timestamptz := least((filter ->> 'to')::timestamptz, last_at + interval '1 microsecond');
   of_model text := filter ->> 'model';
   of_feature text := filter ->> 'feature';
@@ -45,7 +45,7 @@ begin
   if unknown_name in ('provider', 'keyId') then
     return jsonb_build_object('outcome', 'listed', 'runs', '[]'::jsonb, 'unknown', unknown_name);
   end if;
-  -- A request id has an index. The other filters have none, which every call would pay for.
+  -- A request id has an index. The other filters have none, because every call would pay for it.
   if of_request is not null
     or num_nonnulls(of_model, of_feature, of_status, of_key, of_app, of_member, of_provider, of_entity) = 0
   then
@@ -108,11 +108,11 @@ begin
 end
 $$;
 comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) is
-  'A page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, continueBefore } '
-  'or { outcome: not_allowed }. filter has any of from, to (half-open), model, feature, status, keyId, appId, memberId, '
-  'provider, entityId, requestId; unknown names a filter whose value does not exist. '
-  'With scan_limit, a filter without an index looks at that many runs; continueBefore is then the position to continue '
-  'from, and null when no older run can match.';
+  'Returns a page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, '
+  'continueBefore } or { outcome: not_allowed }. filter has any of from, to (half-open), model, feature, status, '
+  'keyId, appId, memberId, provider, entityId, requestId; unknown names a filter whose value does not exist. With '
+  'scan_limit, a filter without an index examines that many runs; continueBefore is then the position to continue '
+  'from, and null if no older run can match.';
 
 create or replace function ai.unknown_run_filter(workspace uuid, filter jsonb) returns text
   language sql
@@ -134,8 +134,8 @@ as $$
   end
 $$;
 comment on function ai.unknown_run_filter(uuid, jsonb) is
-  'Returns the name of the first filter of ai.list_runs whose value does not exist, and provider where the workspace hides '
-  'providers; null when all exist. Former members and apps of a workspace have runs, so they are known.';
+  'Returns the name of the first filter of ai.list_runs whose value does not exist, and provider if the workspace '
+  'hides providers; null if all exist. Former members and apps of a workspace have runs, so they are known.';
 
 -- Definer: as ai.list_runs.
 create or replace function ai.list_run_filters(member_id uuid, workspace uuid) returns jsonb
@@ -210,7 +210,7 @@ declare
   of_provider text := filter ->> 'provider';
   day date;
 begin
-  -- Sums do not count open runs apart, and today has none.
+  -- Sums do not count open runs separately, and today has none.
   if moment is null or of_status = 'running' or last_day >= (select s.before from ai.usage_sealed_days s) then
     return moment;
   end if;
@@ -239,5 +239,5 @@ begin
 end
 $$;
 comment on function ai.runs_may_exist_before(uuid, jsonb, timestamptz) is
-  'Returns the moment before which a workspace may have runs that ai.list_runs'' filter names, by the sums of days: at most '
-  'the given one; null when there are none.';
+  'Returns the time before which a workspace may have runs that match ai.list_runs'' filter, according to the daily '
+  'sums: at most the given one; null if there are none.';

@@ -1,6 +1,6 @@
 -- A workspace's usage, for its members.
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_usage(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   group_by text[] default '{day,model,feature,executionMode}', after text[] default null, page_size integer default 50
@@ -112,9 +112,10 @@ begin
 end
 $$;
 comment on function ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer) is
-  'A workspace''s usage for a member with use_ai_studio, grouped by any of day, model, feature, executionMode, provider, '
-  'key (its lineage), app and member, or by label, alone or with day: a page of rows, totals of the whole window, and credits '
-  'deducted without a run. provider is null where the workspace hides what providers charge. By default the last 30 days. after is the position of the last row on the previous page.';
+  'Returns a workspace''s usage for a member with use_ai_studio, grouped by any of day, model, feature, executionMode,'
+  ' provider, key (its lineage), app and member, or by label, alone or with day: a page of rows, totals of the whole '
+  'window, and credits deducted without a run. provider is null if the workspace hides provider cost. By default the '
+  'last 30 days. after is the position of the last row on the previous page.';
 
 create or replace function ai.member_label(workspace uuid, member uuid) returns text
   language sql
@@ -157,4 +158,4 @@ as $$
   )
 $$;
 comment on function ai.usage_sums(numeric, numeric, numeric, numeric, numeric, numeric, numeric, numeric, numeric) is
-  'Sums of usage as people read them; amountUsd is null where the workspace hides what providers charge.';
+  'Returns sums of usage for display; amountUsd is null if the workspace hides provider cost.';

@@ -1,4 +1,4 @@
--- What a run is summed by: its provider, the histogram bucket of its duration, and whether it is an estimate.
+-- What a run is summarized by: its provider, the histogram bucket of its duration, and whether it is an estimate.
 
 create or replace function ai.run_provider(routes jsonb, route smallint) returns text
   language sql
@@ -6,7 +6,8 @@ create or replace function ai.run_provider(routes jsonb, route smallint) returns
   security invoker
   parallel safe
 as $$
-  -- Routes are listed in order. A function without a subselect is part of its caller's plan, which is ten times as fast.
+  -- Routes are listed in order. Without a subselect, the function is inlined into its caller's plan, which is ten times
+  -- as fast.
   select case
     when (routes -> (route - 1) ->> 'position')::smallint = route then routes -> (route - 1) ->> 'provider'
     else ai.route_provider(routes, route)
@@ -26,7 +27,8 @@ as $$
   )
 $$;
 comment on function ai.route_provider(jsonb, smallint) is
-  'The provider of the route at a position, else the first, wherever it is listed.';
+  'Returns the provider of the route at a position, regardless of the list''s order; if there is none, that of the '
+  'first.';
 
 create or replace function ai.latency_bucket(ms integer) returns integer
   language sql
@@ -34,15 +36,15 @@ create or replace function ai.latency_bucket(ms integer) returns integer
   security invoker
   parallel safe
 as $$
-  -- A hair over, so that powers of two begin their bucket whatever the logarithm's last digit.
+  -- Slightly increased, so that powers of two begin their bucket regardless of the logarithm's last digit.
   select case
     when ms < 1 then 0
     when ms >= 1 then least(1 + floor(4 * ln(ms::double precision) / ln(2::double precision) + 1e-9), 80)
   end::integer
 $$;
 comment on function ai.latency_bucket(integer) is
-  'The bucket of a duration: bucket n, from 1 to 80, holds 2^((n - 1) / 4) to 2^(n / 4) ms, which is 19 % wide; bucket 0 '
-  'what is shorter than 1 ms, the last also what is longer than 17 minutes.';
+  'Returns the bucket of a duration: bucket n, from 1 to 80, contains 2^((n - 1) / 4) to 2^(n / 4) ms, which is 19% '
+  'wide; bucket 0 contains durations below 1 ms, the last one also those above 17 minutes.';
 
 create or replace function ai.latency_mark(ms integer) returns numeric
   language sql
@@ -54,8 +56,8 @@ as $$
   select ('1e' || (12 * ai.latency_bucket(ms))::text)::numeric
 $$;
 comment on function ai.latency_mark(integer) is
-  'One run in its bucket, as a number with twelve digits for each: sums of marks are histograms, and adding numbers is '
-  'what Postgres does fastest. Null without a duration.';
+  'Returns one run in its bucket, as a number with twelve digits per bucket: sums of marks are histograms, and adding '
+  'numbers is what Postgres does fastest. Null without a duration.';
 
 create or replace function ai.is_estimated(usage_source ai.usage_source, swept boolean) returns boolean
   language sql
@@ -66,4 +68,4 @@ as $$
   select usage_source in ('provider_partial', 'estimated_partial') and not swept
 $$;
 comment on function ai.is_estimated(ai.usage_source, boolean) is
-  'Whether a run''s usage was estimated in part or in whole, other than by the sweep.';
+  'Returns whether a run''s usage was estimated in part or in full, other than by the sweep.';

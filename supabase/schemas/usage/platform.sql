@@ -36,7 +36,7 @@ begin
       from ai.usage_changed_days c
       where c.day = any (changed_days)
     ), parts as (
-      -- Each part is grouped by itself: with few groups, Postgres hashes instead of sorting.
+      -- Each part is grouped separately: with few groups, Postgres hashes instead of sorting.
       select case when detailed then u.workspace_id end as workspace_id, case when detailed then u.day end as day,
         u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
         sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd,
@@ -81,6 +81,6 @@ begin
 end
 $$;
 comment on function ai.platform_usage(date, date, text) is
-  'Returns the usage of all workspaces between two UTC days, both included, by provider and billing account. Of one provider '
-  '(ai.billing_provider), also by workspace and day, with all runs that the sweep closed, which name no billing provider. '
-  'workspace_id and day are null otherwise. Not granted to any role.';
+  'Returns the usage of all workspaces between two UTC days, inclusive, by provider and billing account. For a single '
+  'provider (ai.billing_provider), also by workspace and day, with all runs closed by the sweep, which name no billing'
+  ' provider. workspace_id and day are null otherwise. Not granted to any role.';

@@ -1,14 +1,14 @@
--- GET /v1/usage: what an app's runs of a window used and cost, in one statement.
+-- GET /v1/usage: what an app's runs in a window used and cost, in one statement.
 
--- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
+-- Definer: gateway has no grant on any table. It trusts no id in the call: the caller is derived from the credential.
 create or replace function ai.report_usage(call jsonb) returns json
   language plpgsql
   volatile
   security definer
   set search_path = ''
-  -- Days of an interval are UTC's.
+  -- Days of an interval are UTC days.
   set timezone = 'UTC'
-  -- A year's groups are sorted in memory, and planned once a connection.
+  -- A year's groups are sorted in memory, and planned once per connection.
   set work_mem = '32MB'
   set plan_cache_mode = force_generic_plan
 as $$
@@ -61,10 +61,10 @@ begin
 end
 $$;
 comment on function ai.report_usage(jsonb) is
-  'The usage report of the app that calls, for a window of at most 365 days; or { refused }. Amounts are exact decimals. '
-  'notes_use: whether asking counts as a use of the key.';
+  'Returns the usage report of the calling app, for a window of at most 365 days; or { refused }. Amounts are exact '
+  'decimals. notes_use: whether the request counts as a use of the key.';
 
--- As ai.sum_usage, part of its callers' plans.
+-- Like ai.sum_usage, this is inlined into its callers' plans.
 create or replace function ai.usage_between(
   workspace uuid, window_from timestamptz, window_to timestamptz, by_member boolean default false
 )
@@ -92,7 +92,7 @@ comment on function ai.usage_between(uuid, timestamptz, timestamptz, boolean) is
   'are wholly in the window, and runs for the rest. One statement sees each run once. by_member: whether callers group by '
   'actor_id, which the sums of some days may not have yet.';
 
--- As ai.sum_usage, part of its callers' plans.
+-- Like ai.sum_usage, this is inlined into its callers' plans.
 create or replace function ai.label_usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
   returns setof ai.usage_labels_daily
   language sql
@@ -116,7 +116,7 @@ $$;
 comment on function ai.label_usage_between(uuid, timestamptz, timestamptz) is
   'Like ai.usage_between, by label.';
 
--- As ai.sum_usage, part of its callers' plans.
+-- Like ai.sum_usage, this is inlined into its callers' plans.
 create or replace function ai.live_usage_ranges(
   workspace uuid, window_from timestamptz, window_to timestamptz, detailed boolean
 ) returns table (first_moment timestamptz, end_moment timestamptz, first_day date, last_day date)
@@ -137,7 +137,7 @@ as $$
     join ai.usage_changed_days c on c.workspace_id = workspace and c.day between b.first_day and b.last_day
     where c.day >= b.sums_from and c.day < b.before
     union
-    -- Days that the window cuts.
+    -- Days that are only partly in the window.
     select e.day
     from bounds b
     cross join lateral (values (b.first_day, window_from), (b.last_day, window_to)) as e (day, edge)
@@ -173,7 +173,7 @@ create or replace function ai.usage_window(
   set search_path = ''
 as $$
 begin
-  -- 24 hours a day, whatever the session's zone makes of days.
+  -- 24 hours a day, regardless of daylight saving in the session's time zone.
   window_to := coalesce(given_to, date_trunc('milliseconds', now()));
   window_from := coalesce(given_from, window_to - default_days * interval '24 hours');
   fault := case
@@ -183,7 +183,7 @@ begin
 end
 $$;
 comment on function ai.usage_window(timestamptz, timestamptz, integer, integer) is
-  'The half-open window that is asked for, up to now where no end is given; fault says what is wrong with it.';
+  'Returns the requested half-open window, up to now if no end is given; fault describes what is wrong with it.';
 
 create or replace function ai.has_usage_before(workspace uuid, app uuid, moment timestamptz) returns boolean
   language sql
@@ -211,7 +211,7 @@ as $$
     )
 $$;
 comment on function ai.has_usage_before(uuid, uuid, timestamptz) is
-  'Whether an app has any run in a workspace before a moment.';
+  'Returns whether an app has any run in a workspace before a given time.';
 
 create or replace function ai.app_caller(call jsonb) returns ai.caller
   language plpgsql
@@ -233,10 +233,10 @@ begin
 end
 $$;
 comment on function ai.app_caller(jsonb) is
-  'Who calls for a registered app, by the credential alone: an app''s token or a key bound to it, with the workspace '
-  'named. refused says why not. Granted to nobody.';
+  'Returns who calls for a registered app, by the credential only: an app''s token or a key bound to it, with the '
+  'workspace named. refused has the reason if it is refused. Not granted to any role.';
 
--- Definer: gateway holds no grant on any table. It trusts no id in the call: who calls comes from the credential.
+-- Definer: gateway has no grant on any table. It trusts no id in the call: the caller is derived from the credential.
 create or replace function ai.check_app_caller(call jsonb) returns jsonb
   language plpgsql
   stable
@@ -253,9 +253,10 @@ begin
 end
 $$;
 comment on function ai.check_app_caller(jsonb) is
-  'For a call whose body is none: whether its credential may import and read usage at all. { workspace_id } or { refused }.';
+  'Checks, for a call with an invalid body, whether its credential may import costs and read usage at all. Returns { '
+  'workspace_id } or { refused }.';
 
--- Without settings of its own, so that lists of thousands take it into their plans.
+-- Without settings of its own, so that it is inlined into the plans of lists with thousands of rows.
 create or replace function ai.utc_text_microseconds(moment timestamptz) returns text
   language sql
   stable
@@ -270,4 +271,4 @@ as $$
   )
 $$;
 comment on function ai.utc_text_microseconds(timestamptz) is
-  'A moment as ai.utc_text writes it, with its microseconds where it has some.';
+  'Returns a time as ai.utc_text formats it, with its microseconds if it has any.';

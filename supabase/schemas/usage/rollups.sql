@@ -1,7 +1,7 @@
--- Daily sums of runs. Sums hold finished days; the rest is added live in the same statement. A run of a finished day that
--- changes leaves a mark in its transaction, and that day is read live until it is summed again.
+-- Daily sums of runs. Sums cover finished days; the rest is added live in the same statement. A run of a finished day
+-- that changes leaves a mark in its transaction, and that day is read live until it is summarized again.
 
--- Definer: the server's service role holds no grant to write sums.
+-- Definer: the server's service role has no grant to write sums.
 create or replace function ai.roll_up_usage(max_days integer default 31) returns integer
   language plpgsql
   volatile
@@ -16,8 +16,8 @@ begin
 end
 $$;
 comment on function ai.roll_up_usage(integer) is
-  'Keeps ai.usage_daily and ai.usage_labels_daily: at most max_days new days, changed days and days without details, one '
-  'caller at a time. Returns how many days it summed; 0 if there is nothing to do.';
+  'Maintains ai.usage_daily and ai.usage_labels_daily: at most max_days new days, changed days and days without '
+  'details, one caller at a time. Returns how many days it summarized; 0 if there is nothing to do.';
 
 create or replace function ai.seal_completed_usage_days(max_days integer) returns integer
   language plpgsql
@@ -26,7 +26,7 @@ create or replace function ai.seal_completed_usage_days(max_days integer) return
   set search_path = ''
 as $$
 declare
-  -- A call of yesterday has long committed: the gateway's statements take 10 seconds at most.
+  -- A call of yesterday has long committed: the gateway's statements take at most 10 seconds.
   last_end date := ((now() - interval '15 minutes') at time zone 'UTC')::date;
   next_day date;
   sealed integer := 0;
@@ -46,7 +46,7 @@ begin
 end
 $$;
 comment on function ai.seal_completed_usage_days(integer) is
-  'Sums the days that are over, in their order, at most so many. Returns how many.';
+  'Summarizes finished days in order, up to a limit. Returns how many.';
 
 create or replace function ai.rebuild_changed_usage_days(max_days integer) returns integer
   language plpgsql
@@ -65,7 +65,7 @@ begin
     order by c.day
     limit max_days
   loop
-    -- What commits from here on leaves a mark that this does not take away.
+    -- Changes that commit from here on leave a mark that this does not delete.
     delete from ai.usage_changed_days c where c.id = any (changed.ids);
     continue when changed.day >= (select s.before from ai.usage_sealed_days s);
     perform ai.rebuild_usage_day(changed.day, changed.workspaces);
@@ -75,7 +75,7 @@ begin
 end
 $$;
 comment on function ai.rebuild_changed_usage_days(integer) is
-  'Sums days anew whose runs changed after all, at most so many. Returns how many.';
+  'Summarizes days again whose runs changed afterwards, up to a limit. Returns how many.';
 
 create or replace function ai.detail_older_usage_days(max_days integer) returns integer
   language plpgsql
@@ -104,8 +104,8 @@ begin
 end
 $$;
 comment on function ai.detail_older_usage_days(integer) is
-  'Sums sealed days again that have no details (members, labels, estimated and closed runs) yet, newest first, at most '
-  'max_days. Returns their number.';
+  'Summarizes sealed days again that have no details (members, labels, estimated and closed runs) yet, newest first, '
+  'at most max_days. Returns their number.';
 
 create or replace function ai.workspaces_used_on(day date) returns uuid[]
   language sql
@@ -142,9 +142,9 @@ as $$
     w.id, rebuild_usage_day.day::timestamp at time zone 'UTC', (rebuild_usage_day.day + 1)::timestamp at time zone 'UTC'
   ) as s
 $$;
-comment on function ai.rebuild_usage_day(date, uuid[]) is 'Puts a day''s sums of some workspaces in place of what was there.';
+comment on function ai.rebuild_usage_day(date, uuid[]) is 'Replaces a day''s sums of some workspaces.';
 
--- Without settings of its own, so that its callers' plans take it in: their conditions reach the runs.
+-- Without settings of its own, so that it is inlined into its callers' plans and their conditions reach the runs.
 create or replace function ai.sum_usage(workspace uuid, first_moment timestamptz, end_moment timestamptz) returns setof ai.usage_daily
   language sql
   stable
@@ -166,9 +166,9 @@ as $$
   group by 1, 2, 3, 4, 5, 6, 7, 8, r.billing_name, r.billing_account, r.actor_id
 $$;
 comment on function ai.sum_usage(uuid, timestamptz, timestamptz) is
-  'A workspace''s runs of a half-open range, open ones included, summed as ai.usage_daily has them.';
+  'Returns a workspace''s runs in a half-open range, including open ones, summarized as in ai.usage_daily.';
 
--- As ai.sum_usage.
+-- Inlined for the same reason as ai.sum_usage.
 create or replace function ai.sum_labels(workspace uuid, first_moment timestamptz, end_moment timestamptz)
   returns setof ai.usage_labels_daily
   language sql
@@ -208,7 +208,7 @@ comment on function ai.sum_labels(uuid, timestamptz, timestamptz) is
   'Returns a workspace''s runs in a half-open range by day and label (X-Platform-Entity-Id), as in ai.usage_labels_daily: the '
   '10,000 most expensive labels of each day, and the others together.';
 
--- Definer: whoever settles a run holds no grant on the queue.
+-- Definer: the role that settles a run has no grant on the queue.
 create or replace function ai.record_usage_change() returns trigger
   language plpgsql
   volatile
@@ -226,16 +226,17 @@ begin
 end
 $$;
 comment on function ai.record_usage_change() is
-  'Runs of today are read live and need no mark, so that calls pay nothing for this.';
+  'Marks a finished day whose run changed. Today''s runs are read live and need no mark, so calls pay nothing for '
+  'this.';
 
 create or replace trigger record_usage_change after update on ai.runs
   for each row when (new.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
-comment on trigger record_usage_change on ai.runs is 'A run of a day that is over was settled.';
+comment on trigger record_usage_change on ai.runs is 'Runs when a run of a finished day is settled.';
 create or replace trigger record_usage_addition after insert on ai.runs
   for each row when (new.created_at <> now()) execute function ai.record_usage_change();
 comment on trigger record_usage_addition on ai.runs is
-  'For the operator''s hand: whatever begins by ours begins now, which its condition says in fewest words, since each '
-  'statement reads it anew.';
+  'For manual inserts by an operator: our own runs always begin now. The condition is kept short, because each '
+  'statement reads it again.';
 create or replace trigger record_usage_deletion after delete on ai.runs
   for each row when (old.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
-comment on trigger record_usage_deletion on ai.runs is 'For the operator''s hand: nothing of ours deletes runs.';
+comment on trigger record_usage_deletion on ai.runs is 'For manual deletions by an operator: our own code never deletes runs.';

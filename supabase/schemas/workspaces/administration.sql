@@ -1,7 +1,7 @@
 -- Creating, joining, transferring and deleting a workspace. Each is one function, because it changes rows that its caller
 -- may not write directly.
 
--- Definer: founders hold no grant to insert workspaces, whose other columns are not theirs to choose.
+-- Definer: users have no grant to insert workspaces, because they may not choose the other columns.
 create or replace function public.create_workspace(name text) returns uuid
   language plpgsql
   volatile
@@ -15,7 +15,7 @@ begin
   if founder is null or not private.account_required_mfa_satisfied() then
     raise exception 'not allowed' using errcode = 'PT403';
   end if;
-  -- One founding at a time a person, or many at once would all count too few.
+  -- Serialized per person, so that concurrent callers can't exceed the limit.
   perform pg_advisory_xact_lock(hashtextextended('create_workspace ' || founder::text, 0));
   if (
     select count(*) >= 20
@@ -30,10 +30,10 @@ begin
 end
 $$;
 comment on function public.create_workspace(text) is
-  'Founds a workspace with the caller as owner and returns its id. PT409 above 20 of one founder; 23514 for a name of '
-  'less than 1 or more than 80 characters.';
+  'Creates a workspace with the caller as owner and returns its id. Raises PT409 above 20 per founder; 23514 for a '
+  'name of less than 1 or more than 80 characters.';
 
--- Definer: who is invited is no member yet and may see nothing of the workspace but this.
+-- Definer: an invited person is not a member yet, and may see nothing of the workspace but this.
 create or replace function public.workspace_invitation(token_hash text) returns jsonb
   language plpgsql
   stable
@@ -74,10 +74,10 @@ begin
 end
 $$;
 comment on function public.workspace_invitation(text) is
-  'What an invitation offers, to whoever holds its token (hex of its SHA-256), or null: { workspaceId, workspaceName, '
-  'role, email, invitedBy, expiresAt, state: open | accepted | expired | withdrawn, forYou }.';
+  'Returns what an invitation offers to the holder of its token (hex of its SHA-256), or null: { workspaceId, '
+  'workspaceName, role, email, invitedBy, expiresAt, state: open | accepted | expired | withdrawn, forYou }.';
 
--- Definer: who is invited holds no grant to write memberships.
+-- Definer: an invited person has no grant to write memberships.
 create or replace function public.accept_workspace_invitation(token_hash text) returns uuid
   language plpgsql
   volatile
@@ -108,7 +108,7 @@ begin
   if not found then
     raise exception 'no open invitation of this account' using errcode = 'PT404';
   end if;
-  -- Who is in already keeps their role.
+  -- An existing member keeps their role.
   insert into public.workspace_members (workspace_id, user_id, role_id)
   values (joined.workspace_id, auth.uid(), joined.role_id)
   on conflict do nothing;
@@ -116,10 +116,10 @@ begin
 end
 $$;
 comment on function public.accept_workspace_invitation(text) is
-  'Joins the workspace that an open invitation to the caller''s own confirmed email offers, once, and returns its id. '
+  'Joins the workspace of an open invitation to the caller''s own confirmed email, once, and returns its id. Raises '
   'PT404 for every other token.';
 
--- Definer: the change makes two roles swap in one moment, which the policies would judge one by one.
+-- Definer: two roles change in one statement, which the policies would check one by one.
 create or replace function public.transfer_workspace_ownership(workspace_id uuid, new_owner_id uuid) returns void
   language plpgsql
   volatile
@@ -141,20 +141,20 @@ begin
   if new_owner_id = auth.uid() then
     raise exception 'they own it already' using errcode = 'PT409';
   end if;
-  -- Members before their workspace, as who leaves has them locked.
+  -- Members are locked before their workspace, as they are when a member leaves.
   perform from public.workspace_members m
   where m.workspace_id = transfer_workspace_ownership.workspace_id and m.user_id in (auth.uid(), new_owner_id)
   order by m.user_id
   for update;
   perform from public.workspaces w where w.id = transfer_workspace_ownership.workspace_id for no key update;
-  -- Asked again under the lock: another transfer may have been first.
+  -- Checked again under the lock, since another transfer may have been first.
   if transfer_workspace_ownership.workspace_id not in (select private.my_owned_workspace_ids()) then
     raise exception 'not allowed' using errcode = 'PT403';
   end if;
   select r.id into owner_role
   from public.workspace_roles r
   where r.workspace_id = transfer_workspace_ownership.workspace_id and r.is_owner;
-  -- The widest role that is none of an owner's.
+  -- The role that allows the most, apart from owner roles.
   select r.id into admin_role
   from public.workspace_roles r
   where r.workspace_id = transfer_workspace_ownership.workspace_id and not r.is_owner
@@ -164,18 +164,18 @@ begin
   update public.workspace_members m set role_id = owner_role
   where m.workspace_id = transfer_workspace_ownership.workspace_id and m.user_id = new_owner_id;
   if not found then
-    raise exception 'they are no member' using errcode = 'PT404';
+    raise exception 'the new owner is not a member' using errcode = 'PT404';
   end if;
   update public.workspace_members m set role_id = admin_role
   where m.workspace_id = transfer_workspace_ownership.workspace_id and m.user_id = auth.uid() and admin_role is not null;
 end
 $$;
 comment on function public.transfer_workspace_ownership(uuid, uuid) is
-  'Makes another member the owner, and the caller, who owned it, what comes next below. PT403 for who does not own it '
-  'or proved longer than ten minutes ago who they are, '
-  'PT404 for who is no member, PT409 for oneself.';
+  'Makes another member the owner, and gives the caller, the previous owner, the next lower role. Raises PT403 if the '
+  'caller does not own the workspace or last proved their identity more than ten minutes ago, PT404 for a non-member, '
+  'PT409 for oneself.';
 
--- Definer: members hold no grant on deleted_at, nor on keys.
+-- Definer: members have no grant on deleted_at or on keys.
 create or replace function public.delete_workspace(workspace_id uuid) returns void
   language plpgsql
   volatile
@@ -196,7 +196,8 @@ begin
   if not private.session_is_fresh() then
     raise exception 'prove again who you are' using errcode = 'PT403';
   end if;
-  -- Invitations before their workspace, as who accepts one, or ends the account that sent it, has them locked.
+  -- Invitations are locked before their workspace, as they are by an acceptance or by the deletion of the sender's
+  -- account.
   delete from public.workspace_invitations i
   where i.workspace_id = delete_workspace.workspace_id and i.accepted_at is null;
   update public.workspaces w set deleted_at = now()
@@ -206,5 +207,6 @@ begin
 end
 $$;
 comment on function public.delete_workspace(uuid) is
-  'Closes a workspace for everyone in it: its keys end and nobody reads it any more. Runs, ledger and invoices stay. '
-  'PT404 for who is no member, PT403 without manage_workspace_settings or a proof within ten minutes of who one is.';
+  'Closes a workspace for all its members: its keys end and it can no longer be read. Runs, ledger and invoices stay. '
+  'Raises PT404 for a non-member, PT403 without manage_workspace_settings or without a proof of identity within ten '
+  'minutes.';

@@ -1,6 +1,6 @@
 -- The audit log of a workspace, which its owners read. Triggers write it.
 
--- Definer, as are the triggers below: whoever changes a row holds no grant to write the log.
+-- Definer, as are the triggers below: the roles that change these rows have no grant to write the log.
 create or replace function private.log_workspace_row() returns trigger
   language plpgsql
   volatile
@@ -53,24 +53,24 @@ begin
   return null;
 end
 $$;
-comment on function private.log_workspace_row() is 'Writes the log''s line for a row of a workspace that changed.';
+comment on function private.log_workspace_row() is 'Logs a change of one of a workspace''s rows.';
 
 create or replace trigger audit_change after insert or update on public.workspaces
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspaces is 'Owners read what happened to their workspace.';
+comment on trigger audit_change on public.workspaces is 'Shows owners what happened to their workspace.';
 create or replace trigger audit_change after insert or update of role_id or delete on public.workspace_members
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_members is 'Owners read who came, who went and who became what.';
+comment on trigger audit_change on public.workspace_members is 'Shows owners who joined, who left and whose role changed.';
 create or replace trigger audit_change after update or delete on public.workspace_roles
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_roles is 'Owners read what a role allows since when.';
+comment on trigger audit_change on public.workspace_roles is 'Shows owners when a role''s permissions changed.';
 create or replace trigger audit_change after insert or update of accepted_at or delete on public.workspace_invitations
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_invitations is 'Owners read who was invited.';
--- Only what people define: the roles that a workspace is founded with are part of its founding, which is logged.
+comment on trigger audit_change on public.workspace_invitations is 'Shows owners who was invited.';
+-- Only roles created by people: a workspace's initial roles are part of its creation, which is logged.
 create or replace trigger audit_definition after insert on public.workspace_roles
   for each row when (pg_trigger_depth() = 0) execute function private.log_workspace_row();
-comment on trigger audit_definition on public.workspace_roles is 'Owners read who defined which role, and what it allows.';
+comment on trigger audit_definition on public.workspace_roles is 'Shows owners who created which role, and what it allows.';
 
 create or replace function private.log_workspace_change(
   workspace_id uuid,
@@ -87,7 +87,7 @@ as $$
   insert into public.workspace_audit_log (workspace_id, actor_id, action, subject_id, subject, details)
   values (workspace_id, private.acting_user_id(), action, subject_id, left(subject, 320), details)
 $$;
-comment on function private.log_workspace_change(uuid, text, uuid, text, jsonb) is 'One line of the log.';
+comment on function private.log_workspace_change(uuid, text, uuid, text, jsonb) is 'Adds one line to the log.';
 
 create or replace function private.acting_user_id() returns uuid
   language sql
@@ -98,5 +98,5 @@ as $$
   select coalesce(auth.uid(), private.uuid_or_null(nullif(current_setting('gatehouse.actor_id', true), '')))
 $$;
 comment on function private.acting_user_id() is
-  'Who acts in this transaction: the token''s user, or whom a function derived from another credential and named in '
-  'gatehouse.actor_id.';
+  'Returns the actor of this transaction: the token''s user, or the user derived by a function from another credential'
+  ' and set in gatehouse.actor_id.';

@@ -1,7 +1,8 @@
--- Limits on invitations. Each is a mail to an address of the inviter's choice, on our pages and through the Data API.
+-- Limits on invitations. Each sends an email to an address of the inviter's choice, on our pages and through the Data
+-- API.
 
--- Definer: authenticated has no usage of the schema private. Whose invitations it replaces is what the policy
--- delete_with_permission says.
+-- Definer: authenticated has no usage on schema private. The policy delete_with_permission decides whose invitations it
+-- replaces.
 create or replace function private.replace_invitation() returns trigger
   language plpgsql
   volatile
@@ -19,14 +20,14 @@ begin
 end
 $$;
 comment on function private.replace_invitation() is
-  'Lets a new invitation take the place of an open one of the same workspace and email that the inviter could withdraw. '
-  'The link in one that is younger than private.mail_pause() stays good: then the new one fails with 23505.';
+  'Lets a new invitation replace an open one of the same workspace and email that the inviter could withdraw. The link'
+  ' in one younger than private.mail_pause() stays valid: then the new one fails with 23505.';
 
 create or replace trigger replace_invitation before insert on public.workspace_invitations
   for each row execute function private.replace_invitation();
-comment on trigger replace_invitation on public.workspace_invitations is 'Only the newest mail works.';
+comment on trigger replace_invitation on public.workspace_invitations is 'Makes only the newest email''s link work.';
 
--- Definer: as above, and nobody takes from buckets.
+-- Definer: for the same reason, and no role may take from buckets.
 create or replace function private.limit_inviter() returns trigger
   language plpgsql
   volatile
@@ -54,14 +55,14 @@ begin
 end
 $$;
 comment on function private.limit_inviter() is
-  'Counts invitations by their inviter in all workspaces together, and refuses more than private.attempt_limits() allows '
+  'Counts invitations by their inviter across all workspaces, and refuses more than private.attempt_limits() allows '
   'with PT429, whose detail is the seconds until the next one.';
 
 create or replace trigger limit_inviter after insert on public.workspace_invitations
   for each row when (new.invited_by is not null) execute function private.limit_inviter();
-comment on trigger limit_inviter on public.workspace_invitations is 'Strangers are not to be mailed in bulk.';
+comment on trigger limit_inviter on public.workspace_invitations is 'Prevents bulk email to strangers.';
 
--- Definer: all of them count, whatever the writer may read.
+-- Definer: all of them count, even those that the writer may not read.
 create or replace function private.limit_workspace_invitations() returns trigger
   language plpgsql
   volatile
@@ -80,9 +81,9 @@ begin
 end
 $$;
 comment on function private.limit_workspace_invitations() is
-  'Refuses more than 500 invitations of one workspace that nobody has accepted, with PT409.';
+  'Refuses more than 500 unaccepted invitations of one workspace with PT409.';
 
 create or replace trigger limit_invitations after insert on public.workspace_invitations
   referencing new table as inserted for each statement execute function private.limit_workspace_invitations();
 comment on trigger limit_invitations on public.workspace_invitations is
-  'Pages read all open invitations of a workspace at once.';
+  'Pages read all open invitations of a workspace together.';

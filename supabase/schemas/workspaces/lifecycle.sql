@@ -1,6 +1,6 @@
--- What holds for every workspace: it begins with its roles and an owner, keeps an owner, and closes with its last member.
+-- Rules for every workspace: it begins with its roles and an owner, keeps an owner, and closes with its last member.
 
--- Definer: founders hold no grant to write roles or memberships.
+-- Definer: founders have no grant to write roles or memberships.
 create or replace function private.create_workspace_defaults() returns trigger
   language plpgsql
   volatile
@@ -34,7 +34,7 @@ create or replace trigger create_workspace_defaults after insert on public.works
   for each row execute function private.create_workspace_defaults();
 comment on trigger create_workspace_defaults on public.workspaces is 'A workspace without roles could have no members.';
 
--- Definer: must count owners, and lock the workspace, whatever the caller may see.
+-- Definer: must count owners, and lock the workspace, regardless of what the caller may see.
 create or replace function private.require_workspace_owner() returns trigger
   language plpgsql
   volatile
@@ -46,13 +46,13 @@ begin
     return null;
   end if;
 
-  -- One departure at a time, or two owners could leave each other behind.
+  -- Serialized, since otherwise two owners could leave concurrently and leave no owner.
   perform from public.workspaces w where w.id = old.workspace_id and w.deleted_at is null for no key update;
   if not found then
     return null;
   end if;
 
-  -- A person whose account is erased goes in any case.
+  -- A person whose account is deleted leaves in any case.
   if not exists (select from public.profiles p where p.id = old.user_id) then
     return null;
   end if;
@@ -74,9 +74,9 @@ comment on function private.require_workspace_owner() is
 create or replace trigger require_workspace_owner after update of role_id or delete on public.workspace_members
   for each row execute function private.require_workspace_owner();
 comment on trigger require_workspace_owner on public.workspace_members is
-  'Nobody could ever be made owner of an ownerless one.';
+  'An ownerless workspace could never get an owner again.';
 
--- Definer: the identity backend erases users, and holds no grant on workspaces.
+-- Definer: the identity backend deletes users, and has no grant on workspaces.
 create or replace function private.close_orphaned_workspaces() returns trigger
   language plpgsql
   volatile
@@ -84,8 +84,8 @@ create or replace function private.close_orphaned_workspaces() returns trigger
   set search_path = ''
 as $$
 begin
-  -- One departure at a time, or the last two would each leave the workspace to the other. Memberships before workspaces,
-  -- as who leaves has them locked.
+  -- Serialized, since otherwise the last two members could each assume that the other stays. Memberships are locked
+  -- before workspaces, as they are when a member leaves.
   perform from public.workspace_members m where m.user_id = old.id order by m.workspace_id for update;
   perform
   from public.workspaces w
@@ -105,20 +105,20 @@ begin
       join public.workspace_roles r on r.id = m.role_id
       where m.workspace_id = w.id
         and m.user_id <> old.id
-        -- A personal one lives on only with who owns it too.
+        -- A personal workspace stays only if another member owns it too.
         and (r.is_owner or w.personal_user_id is distinct from old.id)
     );
   return old;
 end
 $$;
 comment on function private.close_orphaned_workspaces() is
-  'Closes the workspaces that an erased person leaves empty, so that their keys end too and no name stays behind.';
+  'Closes the workspaces that a deleted person leaves empty, so that their keys end too and no name remains.';
 
 create or replace trigger close_orphaned_workspaces before delete on public.profiles
   for each row execute function private.close_orphaned_workspaces();
-comment on trigger close_orphaned_workspaces on public.profiles is 'Before, while the memberships that name them still stand.';
+comment on trigger close_orphaned_workspaces on public.profiles is 'Runs before the deletion, while the person''s memberships still exist.';
 
--- Definer: all of them count, whatever the writer may read.
+-- Definer: all of them count, even those that the writer may not read.
 create or replace function private.limit_workspace_roles() returns trigger
   language plpgsql
   volatile
@@ -140,4 +140,4 @@ comment on function private.limit_workspace_roles() is 'Refuses more than 100 ro
 
 create or replace trigger limit_roles after insert on public.workspace_roles
   referencing new table as inserted for each statement execute function private.limit_workspace_roles();
-comment on trigger limit_roles on public.workspace_roles is 'Pages read all roles of a workspace at once.';
+comment on trigger limit_roles on public.workspace_roles is 'Pages read all roles of a workspace together.';

@@ -1,4 +1,4 @@
--- Pages of what people see of their workspaces. Row-level security decides what that is.
+-- Pages of what people see of their workspaces, as row-level security allows.
 
 create or replace function public.list_workspaces(after text[] default null, page_size integer default 50)
   returns table (id uuid, name text, plan_id text, personal boolean, role text)
@@ -18,11 +18,11 @@ as $$
   limit page_size
 $$;
 comment on function public.list_workspaces(text[], integer) is
-  'A page of the caller''s workspaces, their personal one first, then by name. after: personal, name and id of the last '
-  'one of the page before.';
+  'Returns a page of the caller''s workspaces, their personal one first, then by name. after: personal, name and id of'
+  ' the last one on the previous page.';
 
--- Definer: addresses are in the identity backend's table. The caller's own address, and those of members of workspaces
--- in which the caller manages members: who invites people by email may see it.
+-- Definer: addresses are in the identity backend's table. Returns the caller's own address, and those of members of
+-- workspaces in which the caller manages members: people who invite by email may see them.
 create or replace function public.list_member_emails(workspace_id uuid) returns table (user_id uuid, email text)
   language sql
   stable
@@ -41,7 +41,7 @@ as $$
     )
 $$;
 comment on function public.list_member_emails(uuid) is
-  'Emails of a workspace''s members that the caller may see: their own, and all where they manage members.';
+  'Returns emails of a workspace''s members that the caller may see: their own, and all if they manage members.';
 
 create or replace function public.list_workspace_members(
   workspace_id uuid,
@@ -83,8 +83,9 @@ as $$
   limit page_size
 $$;
 comment on function public.list_workspace_members(uuid, text, uuid, uuid, text[], integer) is
-  'A page of a workspace''s members, owners first, then by name: those whose name or visible email contains the search, '
-  'with a role or an id where one is given. after: is_owner, sorts_as and user_id of the last one of the page before.';
+  'Returns a page of a workspace''s members, owners first, then by name: those whose name or visible email contains '
+  'the search, with a role or an id if given. after: is_owner, sorts_as and user_id of the last one on the previous '
+  'page.';
 
 create or replace function public.count_role_members(workspace_id uuid) returns table (role_id uuid, members bigint)
   language sql
@@ -104,4 +105,4 @@ as $$
   where r.workspace_id = count_role_members.workspace_id
 $$;
 comment on function public.count_role_members(uuid) is
-  'How many members each role of a workspace has, counted to 1,001.';
+  'Returns how many members each role of a workspace has, counted up to 1,001.';

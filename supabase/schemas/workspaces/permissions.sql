@@ -1,7 +1,7 @@
--- Who may do what in a workspace. The policies ask these functions, which read past row-level security: a policy on
--- memberships would otherwise ask itself. They answer for the caller only, and use plpgsql because it caches plans.
+-- Who may do what in a workspace. The policies call these functions, which bypass row-level security: a policy on
+-- memberships would otherwise call itself. They answer only for the caller, and use plpgsql because it caches plans.
 
--- Definer: reads memberships past their own policy, for the caller only.
+-- Definer: bypasses the memberships' own policy, for the caller only.
 create or replace function private.my_workspace_ids() returns setof uuid
   language plpgsql
   stable
@@ -17,9 +17,9 @@ begin
 end
 $$;
 comment on function private.my_workspace_ids() is
-  'Workspaces that the caller belongs to; deleted ones are gone at once.';
+  'Returns the caller''s workspaces, without deleted ones.';
 
--- Definer: reads memberships past their own policy, for the caller only.
+-- Definer: bypasses the memberships' own policy, for the caller only.
 create or replace function private.my_workspace_ids_with_permission(permission public.workspace_permission) returns setof uuid
   language plpgsql
   stable
@@ -38,9 +38,9 @@ begin
 end
 $$;
 comment on function private.my_workspace_ids_with_permission(public.workspace_permission) is
-  'Workspaces in which the caller''s role carries the permission.';
+  'Returns the workspaces in which the caller''s role has the permission.';
 
--- Definer: reads memberships past their own policy, for the caller only.
+-- Definer: bypasses the memberships' own policy, for the caller only.
 create or replace function private.my_owned_workspace_ids() returns setof uuid
   language plpgsql
   stable
@@ -56,9 +56,9 @@ begin
     where m.user_id = (select auth.uid()) and w.deleted_at is null and r.is_owner;
 end
 $$;
-comment on function private.my_owned_workspace_ids() is 'Workspaces that the caller owns.';
+comment on function private.my_owned_workspace_ids() is 'Returns the workspaces that the caller owns.';
 
--- Definer: reads memberships past their own policy, for the caller only.
+-- Definer: bypasses the memberships' own policy, for the caller only.
 create or replace function private.my_coworker_ids() returns setof uuid
   language plpgsql
   stable
@@ -72,9 +72,9 @@ begin
     where m.workspace_id in (select private.my_workspace_ids());
 end
 $$;
-comment on function private.my_coworker_ids() is 'People who share a workspace with the caller.';
+comment on function private.my_coworker_ids() is 'Returns the people who share a workspace with the caller.';
 
--- Definer: reads memberships past their own policy, for the caller only.
+-- Definer: bypasses the memberships' own policy, for the caller only.
 create or replace function private.my_assignable_role_ids() returns setof uuid
   language plpgsql
   stable
@@ -101,10 +101,10 @@ begin
 end
 $$;
 comment on function private.my_assignable_role_ids() is
-  'Roles that the caller may give and take: none that allows more than their own, so that nobody promotes themselves; '
-  'and an owner''s by an owner who has proved within ten minutes who they are.';
+  'Returns the roles that the caller may assign and withdraw: none that allows more than their own, to prevent '
+  'self-promotion; and an owner role only if the caller is an owner who proved their identity within ten minutes.';
 
--- Definer: reads memberships past their own policy, for the caller only.
+-- Definer: bypasses the memberships' own policy, for the caller only.
 create or replace function private.my_workspace_permissions() returns table (
   workspace_id uuid,
   permissions public.workspace_permission[]
@@ -123,7 +123,7 @@ begin
     where m.user_id = (select auth.uid()) and w.deleted_at is null;
 end
 $$;
-comment on function private.my_workspace_permissions() is 'What the caller may do, by workspace.';
+comment on function private.my_workspace_permissions() is 'Returns what the caller may do, by workspace.';
 
 create or replace function private.user_has_workspace_permission(
   user_id uuid,
@@ -147,7 +147,8 @@ as $$
   )
 $$;
 comment on function private.user_has_workspace_permission(uuid, uuid, public.workspace_permission) is
-  'For definers that have derived the user from a credential. Granted to nobody: it trusts the id it is given.';
+  'For definers that have derived the user from a credential. Not granted to any role, because it trusts the id it is '
+  'given.';
 
 create or replace function private.is_workspace_member(user_id uuid, workspace_id uuid) returns boolean
   language plpgsql
@@ -163,7 +164,8 @@ begin
 end
 $$;
 comment on function private.is_workspace_member(uuid, uuid) is
-  'For definers that have derived the user from a credential. Granted to nobody: it trusts the id it is given.';
+  'For definers that have derived the user from a credential. Not granted to any role, because it trusts the id it is '
+  'given.';
 
 create or replace function private.has_unique_items(permissions public.workspace_permission[]) returns boolean
   language sql
@@ -176,4 +178,4 @@ as $$
     )
 $$;
 comment on function private.has_unique_items(public.workspace_permission[]) is
-  'Whether a list of permissions is one plain list, of one dimension, and holds nothing twice and no null.';
+  'Returns whether a list of permissions is one-dimensional and contains no duplicates and no null.';

@@ -66,7 +66,7 @@ test("adds up the services of an account's day by currency, to the last digit", 
   });
 });
 
-test("adds lines without an account to the account that is entered for them", () => {
+test("assigns lines without an account to the entered account", () => {
   const read = documentOf(file, { ...chosen, account: "111", services: [0, 1] });
   expect("document" in read && read.document.days).toEqual([
     {
@@ -90,7 +90,7 @@ test("lists services by size, and imports the chosen ones only", () => {
   });
 });
 
-test("asks for a rate, a provider's name, an account and a service", () => {
+test("requires a rate, a provider name, an account and a service", () => {
   expect(errorsOf({})).toEqual({});
   for (const rate of ["", "0", "0.00", "1,08", "-1", "1.0000000000001", "1234567890"]) {
     expect(Object.keys(errorsOf({ rates: { EUR: rate } }))).toEqual(["rate_EUR"]);
@@ -106,7 +106,7 @@ test("asks for a rate, a provider's name, an account and a service", () => {
   expect(Object.keys(errorsOf({ services: [] }))).toEqual(["services"]);
 });
 
-test("takes at most 20,000 account days", () => {
+test("accepts at most 20,000 account days", () => {
   const ofDays = (count: number): ParsedFile => ({
     ...file,
     providers: [
@@ -128,7 +128,7 @@ test("takes at most 20,000 account days", () => {
   });
 });
 
-test("starts with everything, and again when another provider of the file is chosen", () => {
+test("selects everything at first, and again after another provider of the file is chosen", () => {
   const form = new FormData();
   const everything = { source: 0, provider: "aws", account: "default", services: null, clear: false };
   expect(readChoices(form, file)).toMatchObject(everything);
@@ -144,7 +144,7 @@ test("starts with everything, and again when another provider of the file is cho
   }
 });
 
-test("carries accounts and amounts as long as readers make them, and refuses longer ones", () => {
+test("carries accounts and amounts up to the readers' maximum length, and rejects longer ones", () => {
   const carried = (accountId: string, text: string) =>
     unpackFile(
       packFile({
@@ -175,7 +175,7 @@ test("sets other days to 0 only if that is chosen", () => {
   expect(readChoices(form, file).clear).toBe(true);
 });
 
-test("carries a file through a form, and takes no other text for one", () => {
+test("carries a file through a form, and rejects any other text", () => {
   expect(unpackFile(packFile(file))).toEqual(file);
   for (const text of ["", "x", packFile({ ...file, providers: [] }), packFile({ ...file, sha256: "" })]) {
     expect(unpackFile(text)).toBeNull();

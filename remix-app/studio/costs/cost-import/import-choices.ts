@@ -10,12 +10,12 @@ import {
 } from "../files/import-document.ts";
 import type { ParsedFile, ParsedProvider } from "./parsed-file.ts";
 
-/** What a person has chosen for a file, as it was typed. */
+/** A person's choices for a file, as typed. */
 export interface ImportChoices {
-  /** Which provider of the file, by its position. */
+  /** The chosen provider's position in the file. */
   source: number;
   provider: string;
-  /** For lines that name no account. */
+  /** The account for lines that name none. */
   account: string;
   rates: Record<string, string>;
   /** Positions in {@link servicesOf}; null for all. */
@@ -24,7 +24,6 @@ export interface ImportChoices {
   clear: boolean;
 }
 
-/** What is wrong with choices, by the field's name. */
 export type ImportErrors = Record<string, string>;
 
 /** The name of a currency's field for its rate. */
@@ -32,7 +31,6 @@ export function rateField(currency: string): string {
   return `rate_${currency}`;
 }
 
-/** The name of a service's checkbox. */
 export function serviceField(position: number): string {
   return `service_${position}`;
 }
@@ -42,7 +40,10 @@ export function servicesOf(bill: ParsedProvider): ServiceTotal[] {
   return serviceTotals(bill).toSorted((one, other) => sizeOf(other) - sizeOf(one));
 }
 
-/** Reads what was chosen in the review. A file that was just uploaded, or another provider of it, starts with everything. */
+/**
+ * Reads the choices made in the review. A file that was just uploaded, or another provider of it, starts with
+ * everything.
+ */
 export function readChoices(form: FormData, { providers }: ParsedFile): ImportChoices {
   const text = (name: string) => String(form.get(name) ?? "").trim();
   const source = Math.min(Math.max(Number.parseInt(text("source"), 10) || 0, 0), providers.length - 1);
@@ -60,7 +61,7 @@ export function readChoices(form: FormData, { providers }: ParsedFile): ImportCh
   };
 }
 
-/** Returns what choices make of a file, or what is wrong with them. */
+/** Returns the import document that the choices make of a file, or the errors in them. */
 export function documentOf(
   file: ParsedFile,
   { source, provider, account, rates, services, clear }: ImportChoices,
@@ -84,7 +85,7 @@ export function documentOf(
   }
 }
 
-/** Whether lines of a bill name no account. */
+/** Returns whether any line of a bill lacks an account. */
 export function needsAccount({ days }: ParsedProvider): boolean {
   return days.some(({ accountId }) => accountId === null);
 }

@@ -86,7 +86,7 @@ describe("a cost file", () => {
     const again = await member.post(page, upload(bill));
     expect(again.words).toContain("Everything in this file has been imported already.");
     expect(again.words).not.toContain("Import costs Cancel");
-    // A page that was open since before the import.
+    // The page was opened before the import.
     const late = await member.post(page, reviewed(review.text, "import"));
     expect(late.status).toBe(200);
     expect(late.words).toContain("Everything in this file has been imported already.");
@@ -98,7 +98,7 @@ describe("a cost file", () => {
     expect(log.map(({ action }) => action)).toContain("provider_costs.imported");
   });
 
-  test("corrects days, and says from what to what", async () => {
+  test("corrects days and shows the old and new amounts", async () => {
     const days = (amount: string) => focus([["2026-09-01", "Tokens", amount, "USD", "acct-2"]]);
     const import_ = async (text: string) => {
       const review = await member.post(page, upload(text));
@@ -110,7 +110,7 @@ describe("a cost file", () => {
     expect(review.words).toMatch(/\$1\.00.*\$1\.50/);
     expect(answer.status).toBe(303);
     expect(await stored("acct-2")).toMatchObject([{ amount: "1.5" }]);
-    // It was reviewed before another file changed what it is compared with.
+    // The review predates another file that changed the basis of the comparison.
     const late = await member.post(page, reviewed(review.text, "import"));
     expect(late.words).toContain("Everything in this file has been imported already.");
     const before = await member.post(page, upload(days("2")));
@@ -137,7 +137,7 @@ describe("a cost file", () => {
     expect(await stored("acct-right")).toMatchObject([{ amount: "4" }]);
   });
 
-  test("in another currency waits for a rate, which is kept with the amount and the person", async () => {
+  test("in another currency requires a rate, which is stored with the amount and the person", async () => {
     const review = await member.post(page, upload(focus([["2026-10-03", "Tokens", "10", "EUR", "acct-eur"]])));
     expect(review.status).toBe(200);
     expect(review.words).toContain("Enter a rate for EUR");
@@ -178,7 +178,7 @@ describe("a cost file", () => {
     expect([none.status, none.words.includes("Choose at least one service")]).toEqual([400, true]);
   });
 
-  test("that cannot be read is refused at its field, with what to do", async () => {
+  test("that cannot be read is rejected at its field, with what to do", async () => {
     const wrong = await member.post(page, upload("name,amount\nx,1\n", "wrong.csv"));
     expect([wrong.status, wrong.text.includes('id="upload-error"')]).toEqual([400, true]);
     const empty = await member.post(page, upload("", "empty.csv"));
@@ -195,7 +195,7 @@ describe("a cost file", () => {
   });
 });
 
-test("costs are imported by members with the studio's permission alone, and receipts are the workspace's own", async () => {
+test("costs are imported by members with only the studio's permission, and receipts are private to the workspace", async () => {
   const bill = focus([["2026-08-01", "Tokens", "1", "USD", "acct-4"]]);
   const review = await member.post(page, upload(bill));
   expect((await viewer.get(page)).status).toBe(403);
@@ -212,7 +212,7 @@ test("costs are imported by members with the studio's permission alone, and rece
   await other.close();
 });
 
-test("a month's FOCUS file adds up to what was invoiced and what was imported", async () => {
+test("a month's FOCUS file adds up to the invoiced and imported amounts", async () => {
   const base = `/workspaces/${tenant.workspaceId}/ai`;
   const review = await member.post(page, upload(focus([["2026-05-07", "Tokens", "30.1", "USD", "acct-5"]]), "may.csv"));
   await member.post(page, reviewed(review.text, "import"));
@@ -226,7 +226,7 @@ test("a month's FOCUS file adds up to what was invoiced and what was imported", 
     };
     await tenant.db.query("select ai.store_provider_invoice($1, $2, $3)", [tenant.workspaceId, tenant.appId, record]);
   };
-  // A quarter of 91 days, of which May has 31; then a correction of a first bill, and a credit note.
+  // A quarter of 91 days, 31 of them in May; then a correction of a first bill, and a credit note.
   await record({ reference: "Q2", amountUsd: "91", periodStart: "2026-04-01", periodEnd: "2026-06-30" });
   await record({ reference: "M1", amountUsd: "5", periodStart: "2026-05-01", periodEnd: "2026-05-31" });
   await record({

@@ -13,7 +13,7 @@ const accountsListed = 50;
 
 /**
  * Shows what an import adds, corrects and replaces.
- * @param props.children what can be done about it
+ * @param props.children the available actions
  */
 export function ImportPreviewCards({ preview, children }: { preview: ImportPreview; children: ReactNode }) {
   const { totalUsd, byCurrency, accounts, days, firstDay, lastDay, added, unchanged, corrected, replaced, cleared } =

@@ -24,7 +24,7 @@ export interface CostBook {
   store: (change: { document: CostImportDocument; state: string }) => Promise<ImportAnswer>;
 }
 
-/** What a person decides about: the file, what to import from it, and what that changes. */
+/** What a person reviews: the file, what to import from it, and what that changes. */
 export interface ImportReview {
   /** The file, for the form to send back. */
   packed: string;
@@ -39,7 +39,7 @@ export interface ImportReview {
   errors: ImportErrors;
   /** Null until the choices are complete. */
   preview: ImportPreview | null;
-  /** Stands for what the preview shows, so that nothing else is stored. */
+  /** Identifies what the preview shows, so that nothing else is stored. */
   previewed: string | null;
   /** Why the preview is shown again. */
   again: "edited" | "changed" | null;
@@ -63,8 +63,8 @@ export function reviewFile(
 }
 
 /**
- * Takes a review one step on: `preview` shows what the choices change, `import` stores exactly what was previewed. If the
- * choices or the book changed since, the new preview is shown and nothing is stored.
+ * Advances a review by one step: `preview` shows what the choices change, `import` stores exactly what was previewed.
+ * If the choices or the book have changed since, it shows the new preview and stores nothing.
  */
 export async function takeImportStep(form: FormData, book: CostBook): Promise<ImportEntry> {
   const packed = String(form.get("file") ?? "");
@@ -113,7 +113,7 @@ async function review(
   const answer = "errors" in read ? null : await book.preview(read.document);
   const previewed = answer?.outcome === "previewed" ? answer : null;
   const invalid = answer?.outcome === "invalid" ? answer : refused;
-  // What changed may be that it was imported: a double click, or another person with the same file.
+  // The change may be the import itself: a double click, or another person with the same file.
   const imported = previewed !== null && changedDays(previewed) === 0;
   const { fileName, formatName, rows, skipped, notes } = file;
   return {
@@ -127,7 +127,7 @@ async function review(
       currencies: bill.currencies.filter((currency) => currency !== "USD"),
       asksAccount: needsAccount(bill),
       choices,
-      // A file that was just uploaded waits for its rates: that is not a mistake.
+      // A file that was just uploaded waits for its rates, which is not an error.
       errors: { ...("errors" in read && form.has("reviewedSource") ? read.errors : {}), ...errorOf(invalid) },
       preview: previewed,
       previewed: previewed && "document" in read ? hashOf(read.document) : null,
@@ -136,7 +136,7 @@ async function review(
   };
 }
 
-/** What the database refused, at the field it is about; otherwise above the form. */
+/** Puts the database's refusal at the field it is about, otherwise above the form. */
 function errorOf(invalid: InvalidImport | undefined): ImportErrors {
   if (!invalid) return {};
   const { param, message } = invalid;

@@ -3,7 +3,7 @@ import { exactUsd } from "../../../ui/format-amount.ts";
 import { momentInWords } from "../../invoices/invoice-words.ts";
 import type { ImportReceipt } from "./import-answers.ts";
 
-/** Returns what the receipt of an import says, term by term. */
+/** Returns the contents of an import's receipt, term by term. */
 export function receiptFacts({ provider, sha256, appName, import: kept, current }: ImportReceipt): [string, string][] {
   const rates = ratesInWords(kept.rates);
   return [
@@ -30,7 +30,7 @@ export function ratesInWords(rates: Record<string, string>): string {
     .join(", ");
 }
 
-/** "3 Oct 2026 to 9 Oct 2026", or the day where both are the same. */
+/** "3 Oct 2026 to 9 Oct 2026", or a single day if both are the same. */
 export function daysInWords(first: string | null, last: string | null): string {
   if (first === null || last === null) return "None";
   return first === last ? dayText(first) : `${dayText(first)} to ${dayText(last)}`;

@@ -19,7 +19,7 @@ const days = z.array(
   }),
 );
 
-/** What a cost file holds, as the review's form sends it back. */
+/** The contents of a cost file, as sent back by the review form. */
 const parsedFile = z.object({
   format: z.string(),
   formatName: z.string(),
@@ -35,9 +35,9 @@ const parsedFile = z.object({
 export type ParsedFile = z.output<typeof parsedFile>;
 export type ParsedProvider = ParsedFile["providers"][number];
 
-/** Of the hidden field that carries a file, in characters. */
+/** The maximum length of the hidden field that carries a file, in characters. */
 export const mostPackedLength = 8 * 1024 * 1024;
-/** Of what it unpacks to, in bytes. */
+/** The maximum size of the unpacked file. */
 const mostUnpackedBytes = 128 * 1024 * 1024;
 
 /** Packs a file into the text of a hidden field. */

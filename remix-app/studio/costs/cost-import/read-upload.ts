@@ -5,12 +5,12 @@ import type { ParsedFile } from "./parsed-file.ts";
 import { mostFileMiB } from "./upload-limit.ts";
 
 const mostFileBytes = mostFileMiB * 1024 * 1024;
-/** Of a compressed file, when unpacked. */
+/** The maximum size of a compressed file when unpacked. */
 const mostUnpackedBytes = 2 * mostFileBytes;
 
 const partBytes = 64 * 1024;
 
-/** Reads the cost file of an upload form, or says why it cannot be read. */
+/** Reads the cost file of an upload form, or returns why it cannot be read. */
 export async function readUpload(form: FormData): Promise<{ file: ParsedFile } | { error: string }> {
   const upload = form.get("upload");
   if (!(upload instanceof File) || upload.size === 0) return { error: "Choose a cost file." };
@@ -29,7 +29,7 @@ export async function readUpload(form: FormData): Promise<{ file: ParsedFile } |
   }
 }
 
-/** Reading a large file takes seconds, in which the server answers others too. */
+/** Reads in parts, because a large file takes seconds and the server has to answer other requests too. */
 async function* inParts(file: File): AsyncGenerator<Uint8Array> {
   const bytes = new Uint8Array(await file.arrayBuffer());
   for (let start = 0; start < bytes.length; start += partBytes) {
@@ -38,7 +38,7 @@ async function* inParts(file: File): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** A name that the database can hold. */
+/** Returns a name that the database can store. */
 function nameOf(name: string): string {
   return (
     name

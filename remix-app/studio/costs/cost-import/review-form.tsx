@@ -147,7 +147,7 @@ export function ImportReviewForm({
   );
 }
 
-/** Asks what becomes of days that other files stated and this one lacks. Nothing if there are none. */
+/** Asks what to do with days that other files had and this one lacks. Renders nothing if there are none. */
 function LackingDays({ preview, clear }: { preview: ImportPreview; clear: boolean }) {
   const { days, amountUsd } = clear ? preview.cleared : preview.remaining;
   if (days === 0) return clear ? <input type="hidden" name="clear" value="1" /> : null;

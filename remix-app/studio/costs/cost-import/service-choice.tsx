@@ -3,10 +3,10 @@ import { formatMoney } from "../../../ui/format-amount.ts";
 import type { ServiceTotal } from "../files/import-document.ts";
 import { serviceField } from "./import-choices.ts";
 
-/** How many services are listed before the rest is folded away. */
+/** The number of services listed before the rest is collapsed. */
 const listed = 12;
 
-/** Chooses services of a bill, each with its sum. A bill of one service leaves nothing to choose. */
+/** Lets a person choose services of a bill, each with its sum. A bill with one service has nothing to choose. */
 export function ServiceChoice({
   services,
   chosen,

@@ -7,7 +7,7 @@ import { Field } from "../../../ui/field.tsx";
 import type { ImportErrors } from "./import-choices.ts";
 import { mostFileMiB } from "./upload-limit.ts";
 
-/** What providers call the files that can be imported. */
+/** The providers' own names for the files that can be imported. */
 const sources = [
   ["OpenAI", "Costs as CSV from the dashboard, or as JSON from the costs API"],
   ["Anthropic", "Cost report as CSV from the console, or as JSON from the API"],

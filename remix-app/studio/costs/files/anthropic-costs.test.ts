@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { costLines, readCostText } from "../../../testing/cost-file-lines.ts";
 
-// A report as in https://platform.claude.com/docs/en/api/admin/cost_report/retrieve: amounts in cents, as text.
+// A report as in https://platform.claude.com/docs/en/api/admin/cost_report/retrieve: amounts in cents, as strings.
 const result = {
   amount: "123.45",
   context_window: "0-200k",
@@ -46,7 +46,7 @@ test.each([
     { data: [{ starting_at: "2026-10-01T00:00:00Z", results: [{ uncached_input_tokens: 1, output_tokens: 2 }] }] },
     "This is Anthropic’s usage report, which has no amounts",
   ],
-])("report %# is refused", async (value, message) => {
+])("rejects report %#", async (value, message) => {
   await expect(read(value)).rejects.toThrow(message);
 });
 
@@ -54,7 +54,7 @@ test.each([
 const header =
   "usage_date_utc,model,workspace,api_key,usage_type,context_window,token_type,cost_usd,list_price_usd,cost_type,inference_geo,speed,api_key_id,api_key_status";
 
-test("the CSV of the Cost page is in dollars, with what is charged and not the list price", async () => {
+test("the CSV of the Cost page is in dollars, with the charged price and not the list price", async () => {
   const file = await readCostText([
     header,
     "2026-08-04,Claude Haiku 4.5,Default,demo-key,message,≤ 200k,input_no_cache,0.05,0.05,token,not_available,,apikey_01AAA,archived",

@@ -7,7 +7,7 @@ import { lastDayBefore, type Moment, readMoment } from "./read-day.ts";
 const anthropic = { provider: "anthropic", timeZone: "UTC" } as const;
 
 /**
- * Pages of Anthropic's cost report: amounts are text in cents, "123.45" is 1.2345 USD.
+ * Pages of Anthropic's cost report. Amounts are strings in cents: "123.45" is 1.2345 USD.
  * https://platform.claude.com/docs/en/api/admin/cost_report/retrieve
  */
 export const anthropicPages: JsonFormat = {
@@ -33,7 +33,7 @@ function readResult(
   if (!isObject(result)) throw new UnreadableCostFile(`${where} isn’t an object. Download the file again.`);
   if (!("amount" in result) && ("uncached_input_tokens" in result || "output_tokens" in result)) throw usageInstead;
   const currency = textOf(result.currency)?.toUpperCase() ?? "USD";
-  // The unit is the currency's smallest; the report states only USD, whose smallest is the cent.
+  // The unit is the currency's smallest. The report contains only USD, whose smallest unit is the cent.
   if (currency !== "USD")
     throw new UnreadableCostFile(`${where}.currency is ${currency}. Import a cost report in USD.`);
   return {

@@ -42,7 +42,7 @@ test("all line types add up: savings plans, reservations, credits, refunds, disc
   expect(file.skipped).toEqual([]);
 });
 
-test("a line of another month counts within the bill, and one of several days on its first", async () => {
+test("a line of another month counts within the bill, and one of several days counts on its first day", async () => {
   const file = await readCostText([
     legacy,
     row({ start: "2026-09-15T00:00:00Z", end: "2026-09-15T01:00:00Z", type: "Refund", cost: "-1" }),
@@ -80,7 +80,7 @@ test.each([
   [[row({ account: "1.23457E+11" })], 'Row 2: the account is "1.23457E+11", which a spreadsheet program shortened.'],
   [[row({}), row({}).slice(0, 150)], "Row 3 has 10 of 16 columns. The file is incomplete or damaged."],
   [[], "The file has a header but no costs"],
-])("report %# is refused with row and column", async (rows, message) => {
+])("rejects report %# and names the row and column", async (rows, message) => {
   await expect(readCostText([legacy, ...rows])).rejects.toThrow(message);
 });
 

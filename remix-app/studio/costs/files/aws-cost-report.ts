@@ -34,7 +34,7 @@ export const awsReport: CsvFormat = {
   }),
 };
 
-/** The period ends, exclusively, with the first moment of the next. */
+/** The period ends, exclusively, with the first moment of the next one. */
 function billOf(row: CsvRow): { first: string; last: string } | undefined {
   const start = row.optionalMoment("bill/BillingPeriodStartDate");
   const end = row.optionalMoment("bill/BillingPeriodEndDate");

@@ -38,7 +38,7 @@ test.each([
 
 const header = "SubscriptionId,Date,MeterCategory,ChargeType,CostInBillingCurrency,BillingCurrency";
 
-test("an amortized export is named as such", async () => {
+test("an amortized export is recognized", async () => {
   const file = await readCostText([header, "sub,10/03/2026,Virtual Machines,UnusedReservation,1,USD"]);
   expect(file.notes).toEqual([
     "This is an amortized export, which doesn’t add up to the invoice. Export actual costs instead.",
@@ -49,7 +49,7 @@ test.each([
   ["sub,31/10/2026,OpenAI,Usage,1,USD", 'Row 2: column Date is "31/10/2026", which isn’t a date as MM/DD/YYYY'],
   ['sub,10/03/2026,OpenAI,Usage,"1,5",USD', 'Row 2: column CostInBillingCurrency is "1,5", which isn’t an amount.'],
   ["sub,10/03/2026,OpenAI,Usage,1,", "Row 2: column BillingCurrency is empty."],
-])("%s is refused", async (row, message) => {
+])("%s is rejected", async (row, message) => {
   await expect(readCostText([header, row])).rejects.toThrow(message);
 });
 

@@ -5,9 +5,9 @@ import { readUsDay } from "./read-day.ts";
 const costs = ["CostInBillingCurrency", "PreTaxCost", "Cost"] as const;
 const currencies = ["BillingCurrency", "BillingCurrencyCode", "Currency", "CurrencyCode"] as const;
 const dates = ["Date", "UsageDateTime", "UsageDate"] as const;
-/** Columns of Azure's alone. */
+/** Columns that only Azure has. */
 const own = ["MeterCategory", "SubscriptionId", "SubscriptionGuid", "SubscriptionName", "ConsumedService", "CostUSD"];
-/** Charges that only amortized exports have. */
+/** Charges that appear only in amortized exports. */
 const amortized = /^unused(reservation|savingsplan)$/i;
 
 /**

@@ -1,18 +1,18 @@
 import { add, type Decimal, formatDecimal } from "#shared/decimal.ts";
 import { type CostDay, type CostLine, type ProviderCosts, type ReadLine, UnreadableCostFile } from "./cost-file.ts";
 
-/** 1–256 characters without control characters, and without white space at either end. */
+/** 1–256 characters without control characters, and without whitespace at either end. */
 const accountPattern = /^(?!\s)[^\p{Cc}]{1,256}(?<!\s)$/u;
-/** A spreadsheet's form of a long number. */
+/** The spreadsheet notation of a long number. */
 const spreadsheetNumber = /^\d(?:\.\d+)?E\+\d+$/i;
-/** A year of daily costs in hundreds of accounts and services. */
+/** Enough for a year of daily costs in hundreds of accounts and services. */
 const mostSums = 500_000;
 
 type Sum = { account: string | null; day: string; currency: string; service: string | null; amount: Decimal };
 
 /**
  * Adds up the lines of a bill by provider, account, day, service and currency.
- * @param options.account the account of lines that name none
+ * @param options.account the account for lines that name none
  */
 export function collectCosts({ account: unnamed = null }: { account?: string | null }) {
   const providers = new Map<string, { timeZone: string; sums: Map<string, Sum> }>();

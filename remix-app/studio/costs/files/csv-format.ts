@@ -3,7 +3,10 @@ import { type ReadLine, UnreadableCostFile } from "./cost-file.ts";
 import { readAmount } from "./read-amount.ts";
 import { type Moment, readMoment } from "./read-day.ts";
 
-/** A column's name without case, spaces and punctuation: exports and databases write it in several ways. */
+/**
+ * Normalizes a column's name by removing case, spaces and punctuation, because exports and databases write it
+ * differently.
+ */
 export function columnKey(name: string): string {
   return name
     .normalize("NFKC")
@@ -12,22 +15,23 @@ export function columnKey(name: string): string {
     .replace(/[^a-z0-9]/g, "");
 }
 
-/** A provider's CSV export. */
 export type CsvFormat = {
   id: string;
   name: string;
-  /** What to export instead, where a column is missing. */
+  /** What to export instead if a column is missing. */
   advice: string;
-  /** Whether a day, account and service are in one file only: then two files with the same overlap. */
+  /**
+   * Whether one file contains all lines of a day, account and service, so that two files with the same ones overlap.
+   */
   hasWholeDays?: true;
-  /** Whether these columns are of this format, even if one that is needed is missing. */
+  /** Returns whether a header is of this format, even if a required column is missing. */
   isHeader: (has: (column: string) => boolean) => boolean;
-  /** Columns that it needs; of several, one. */
+  /** Required columns. Of an inner list, one is enough. */
   required: readonly (readonly string[])[];
   /**
-   * Begins a file.
+   * Begins to read a file.
    * @param columns the header
-   * @param preamble rows above it
+   * @param preamble rows above the header
    * @returns a reader of rows; `end` may add notes
    */
   begin: (columns: Columns, preamble: readonly string[][]) => CsvReader;
@@ -35,18 +39,17 @@ export type CsvFormat = {
 
 export type CsvReader = { read: (row: CsvRow) => ReadLine; end?: () => string[] };
 
-/** The header of a file. */
 export type Columns = {
   has: (column: string) => boolean;
-  /** The first of these columns that the file has, by its key. */
+  /** Returns the key of the first of these columns that the file has. */
   first: (...columns: string[]) => string | undefined;
-  /** As the file writes it. */
+  /** Returns the name as written in the file. */
   title: (column: string) => string;
 };
 
 const nulls = new Set(["", "NULL", "null", "(null)", "\\N"]);
 
-/** A row with its number, as spreadsheets count. */
+/** A row with its number as spreadsheets count it. */
 export class CsvRow {
   readonly number: number;
   readonly cells: readonly string[];
@@ -64,7 +67,7 @@ export class CsvRow {
     return `Row ${this.number}`;
   }
 
-  /** The first of these columns that is not empty, or null. */
+  /** Returns the first non-empty value of these columns, or null. */
   text(...columns: string[]): string | null {
     for (const column of columns) {
       const at = this.#header.index(column);
@@ -74,7 +77,7 @@ export class CsvRow {
     return null;
   }
 
-  /** @throws UnreadableCostFile where all these columns are empty */
+  /** @throws UnreadableCostFile if all these columns are empty */
   needed(...columns: string[]): string {
     const text = this.text(...columns);
     if (text !== null) return text;
@@ -83,7 +86,7 @@ export class CsvRow {
     );
   }
 
-  /** @throws UnreadableCostFile for a text that is not an exact amount */
+  /** @throws UnreadableCostFile if the text is not an exact amount */
   amount(...columns: string[]): Decimal {
     const text = this.needed(...columns);
     const value = readAmount(text, { decimalComma: this.#decimalComma });
@@ -94,7 +97,7 @@ export class CsvRow {
     throw new UnreadableCostFile(`${this.where}: ${this.title(columns)} is "${text}", which isn’t an amount.${advice}`);
   }
 
-  /** @throws UnreadableCostFile for a text that is not a time */
+  /** @throws UnreadableCostFile if the text is not a time */
   moment(...columns: string[]): Moment {
     const text = this.needed(...columns);
     const value = readMoment(text);
@@ -104,7 +107,7 @@ export class CsvRow {
     );
   }
 
-  /** A time, or null where the columns are missing or empty. */
+  /** Returns a time, or null if the columns are missing or empty. */
   optionalMoment(...columns: string[]): Moment | null {
     return this.text(...columns) === null ? null : this.moment(...columns);
   }
@@ -117,9 +120,9 @@ export class CsvRow {
 
 type RowContext = { number: number; header: CsvHeader; decimalComma: boolean };
 
-/** A header that was read, by the keys of its columns. */
+/** A parsed header, indexed by column key. */
 export class CsvHeader implements Columns {
-  /** Without empty names at the end. */
+  /** Without trailing empty names. */
   readonly names: readonly string[];
   readonly #indexes = new Map<string, number>();
   readonly #repeated = new Set<string>();
@@ -142,7 +145,7 @@ export class CsvHeader implements Columns {
     return this.#repeated.has(columnKey(column));
   }
 
-  /** Asked for each cell, so that a column's key is made once. */
+  /** Called for each cell, so it caches the keys. */
   index(column: string): number | undefined {
     const known = this.#found.get(column);
     if (known !== undefined) return known < 0 ? undefined : known;

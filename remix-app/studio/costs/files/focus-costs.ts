@@ -4,7 +4,7 @@ import { lastDayBefore, type Moment, pacificDay } from "./read-day.ts";
 const googleZone = "America/Los_Angeles";
 
 /**
- * FOCUS 1.0 to 1.3, of any provider: `BilledCost` is the basis of the invoice, with credits, taxes and purchases.
+ * FOCUS 1.0 to 1.3 from any provider. `BilledCost` is the basis of the invoice, with credits, taxes and purchases.
  * https://focus.finops.org/focus-specification/
  */
 export const focusCosts: CsvFormat = {
@@ -29,7 +29,7 @@ export const focusCosts: CsvFormat = {
       const timeZone = provider === "gcp" ? googleZone : "UTC";
       const start = row.moment("ChargePeriodStart");
       const end = row.optionalMoment("ChargePeriodEnd");
-      // Google's days are Pacific ones, unless the export has whole days already.
+      // Google's days are in Pacific time, unless the export already has whole days.
       const isByDay = isMidnight(start) && (end === null || isMidnight(end));
       const dayIn = timeZone === googleZone && !isByDay ? pacificDay : ({ day }: Moment) => day;
       return {
@@ -55,7 +55,7 @@ function billOf(row: CsvRow, dayIn: (moment: Moment) => string): { first: string
   const start = row.optionalMoment("BillingPeriodStart");
   const end = row.optionalMoment("BillingPeriodEnd");
   if (!start || !end) return undefined;
-  // A month that is stated from midnight UTC is that month in every zone.
+  // A month that starts at midnight UTC is the same month in every zone.
   const by = isMidnight(start) && isMidnight(end) ? ({ day }: Moment) => day : dayIn;
   return { first: by(start), last: lastDayBefore(end, by) };
 }
@@ -68,7 +68,7 @@ const known: readonly [name: RegExp, provider: string][] = [
   [/^anthropic\b/i, "anthropic"],
 ];
 
-/** A label for a provider's name. */
+/** Returns the label for a provider's name. */
 function providerOf(name: string): string {
   const [, provider] = known.find(([pattern]) => pattern.test(name)) ?? [];
   const label = name.toLowerCase().replace(/[^a-z0-9._:-]+/g, "-");

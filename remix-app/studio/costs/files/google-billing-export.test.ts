@@ -16,7 +16,7 @@ const row = ({
 }) =>
   `01A-02B-03C,C7E2,Vertex AI,${start},${end},${project},${cost},EUR,0.92,"${credits.replaceAll('"', '""')}",${month},${type}`;
 
-test("the table saved as CSV is read with its credits, by Pacific days", async () => {
+test("the table saved as CSV is read with its credits, by Pacific day", async () => {
   const credits = JSON.stringify([
     { name: "Committed use", amount: -0.25 },
     { name: "Promotion", amount: "-1.2E-7" },
@@ -37,12 +37,12 @@ test("the table saved as CSV is read with its credits, by Pacific days", async (
   ]);
 });
 
-test("late costs of the month before count within the invoice's month", async () => {
+test("late costs of the previous month count within the invoice's month", async () => {
   const file = await readCostText([header, row({ start: "2026-09-30 07:00:00 UTC", end: "2026-09-30 08:00:00 UTC" })]);
   expect(costLines(file)).toEqual(["gcp 2026-10-01 my-project: 1 EUR, Vertex AI"]);
 });
 
-test("credits may be a column that a query has flattened, or rows of their own", async () => {
+test("credits may be a column flattened by a query, or separate rows", async () => {
   const file = await readCostText([
     "billing_account_id,service_description,usage_start_time,project_id,cost,currency,credits.amount",
     "01A,Vertex AI,2026-10-03T12:00:00,my-project,10,USD,-2",
@@ -53,7 +53,7 @@ test("credits may be a column that a query has flattened, or rows of their own",
     "gcp 2026-10-03 my-project: 4.5 USD, Vertex AI",
     "gcp 2026-10-04 my-project: 1 USD, Vertex AI",
   ]);
-  // Labels and tags are repeated as well, and a line may have more of them than credits.
+  // Labels and tags are repeated too, and a line may have more of them than credits.
   const labelled = await readCostText([
     "usage_start_time,project_id,cost,currency,credits.amount,labels.key,tags.key",
     "2026-10-03T12:00:00,my-project,10,USD,-2,team,env",
@@ -71,7 +71,7 @@ test.each([
   [row({ credits: '[{"name": "Promotion"}]' }), "Row 2: column credits has a credit without an amount."],
   [row({ credits: '[{"amount": "x"}]' }), 'Row 2: column credits, amount is "x", which isn’t an amount.'],
   [row({ cost: "" }), "Row 2: column cost is empty."],
-])("row %# is refused", async (line, message) => {
+])("rejects row %#", async (line, message) => {
   await expect(readCostText([header, line])).rejects.toThrow(message);
 });
 
@@ -87,7 +87,7 @@ const nested = {
   invoice: { month: "202610" },
 };
 
-test("rows as JSON, in lines or a list, are read with numbers and texts", async () => {
+test("JSON rows are read from lines or a list, with numbers or strings", async () => {
   const texts = { ...nested, cost: "1E-3", credits: [{ amount: "-5e-4" }], project: null };
   const expected = [
     "gcp 2026-10-03 01A-02B-03C: 0.0005 USD, Vertex AI",
@@ -104,7 +104,8 @@ test("rows as JSON, in lines or a list, are read with numbers and texts", async 
   );
 });
 
-// The console's download of the cost table, as public importers' tests have it: "ducat", tests of adapters/gcp_csv.py.
+// The console's download of the cost table, as in the tests of a public importer: "ducat", tests of
+// adapters/gcp_csv.py.
 const preamble = [
   "Invoice number,1234567890,",
   "Invoice date,2026-06-30,",
@@ -141,7 +142,7 @@ test("the cost table is read without its total, in the invoice's month and curre
   ]);
 });
 
-test("a cost table that adds up neither to its total nor to the amount due says so", async () => {
+test("a cost table that matches neither its total nor the amount due is read with a note on each", async () => {
   const { notes } = await table(tableRow("2026-06-29", "1"), ",,,,,,,,,,,Total,,,,,2,2.00");
   expect(notes).toEqual([
     "The lines don’t add up to the file’s total. Check that the file is complete.",
@@ -149,7 +150,7 @@ test("a cost table that adds up neither to its total nor to the amount due says 
   ]);
 });
 
-test("a table with subtotals is read by them", async () => {
+test("a table with subtotals is read by its subtotals", async () => {
   const file = await readCostText([
     "Currency,USD,,,,,",
     "Project ID,Service description,Usage start date,Cost ($),Savings programs ($),Unrounded subtotal ($),Subtotal ($)",
@@ -159,7 +160,7 @@ test("a table with subtotals is read by them", async () => {
   expect(costLines(file)).toEqual(["gcp 2026-06-01 acme: 7.501 USD, Vertex AI"]);
 });
 
-test("a table without dates, or without a currency, says what to download", async () => {
+test("a table without dates or a currency says what to download instead", async () => {
   await expect(
     readCostText([
       "Service description,Service ID,SKU description,SKU ID,Usage amount,Usage unit,Cost ($),Unrounded subtotal ($),Subtotal ($)",

@@ -6,10 +6,10 @@ import { readExactAmount } from "./json-values.ts";
 import { readAmount } from "./read-amount.ts";
 import { dayBefore, lastDayBefore, type Moment, pacificDay } from "./read-day.ts";
 
-/** Google Cloud bills by days and months of Pacific time. */
+/** Google Cloud bills by days and months in Pacific time. */
 const google = { provider: "gcp", timeZone: "America/Los_Angeles" } as const;
 
-/** The month of an invoice, YYYYMM, as its first and last day. */
+/** Converts an invoice's month, YYYYMM, to its first and last day. */
 function googleBill(month: string | null): CostLine["bill"] {
   const [, year, number] = /^(\d{4})-?(0[1-9]|1[0-2])$/.exec(month ?? "") ?? [];
   return year ? monthOf(`${year}-${number}-01`) : undefined;
@@ -21,7 +21,7 @@ function monthOf(day: string): { first: string; last: string } {
   return { first, last: dayBefore(next.toISOString().slice(0, 10)) };
 }
 
-/** Makes a line of the BigQuery export: what is paid is the cost with its credits, which are negative. */
+/** Creates a line of the BigQuery export. The amount is the cost plus its credits, which are negative. */
 export function googleLine(row: {
   account: string | null;
   start: Moment;
@@ -63,10 +63,10 @@ export const googleExport: CsvFormat = {
     return {
       read(row) {
         const credits = creditsOf(row, columns);
-        // BigQuery writes the further credits of a line as rows that are empty but for the credit.
+        // BigQuery writes a line's further credits as rows with only the credit.
         const isFurtherCredit = last && credits.length > 0 && row.text("cost", "usage_start_time") === null;
         if (isFurtherCredit && last) return { ...last, amount: credits.reduce(add) };
-        // Labels and tags are repeated as well.
+        // Labels and tags are repeated too.
         const isFurtherLabel = last && row.text("cost", "usage_start_time", "usage_end_time", "currency") === null;
         if (isFurtherLabel) return { skipped: "additional labels of a line" };
         last = googleLine({
@@ -85,7 +85,7 @@ export const googleExport: CsvFormat = {
   },
 };
 
-/** Credits are a nested column, which is JSON in a CSV file, or one that a query has summed. */
+/** Credits are a nested column, which is JSON in a CSV file, or a column that a query has summed. */
 function creditsOf(row: CsvRow, columns: Columns): Decimal[] {
   const flat = creditColumns.find((column) => columns.has(column) && row.text(column) !== null);
   if (flat) return [row.amount(flat)];
@@ -103,7 +103,7 @@ function creditsOf(row: CsvRow, columns: Columns): Decimal[] {
   return creditAmounts(parsed, `${row.where}: column credits`);
 }
 
-/** The amounts of a list of credits, or of one. */
+/** Returns the amounts of a list of credits, or of a single one. */
 export function creditAmounts(credits: unknown, where: string): Decimal[] {
   return (Array.isArray(credits) ? credits : [credits]).flatMap((credit: unknown) => {
     if (credit === null || credit === undefined) return [];
@@ -114,14 +114,13 @@ export function creditAmounts(credits: unknown, where: string): Decimal[] {
   });
 }
 
-/** A subtotal has savings and credits, which otherwise are rows of their own. */
+/** A subtotal includes savings and credits, which otherwise are separate rows. */
 const tableCosts = ["Unrounded subtotal", "Subtotal", "Unrounded cost", "Cost"] as const;
 const tableDates = ["Usage start date", "Usage date", "Date"] as const;
 
 /**
- * The cost table of an invoice, as the console downloads it: lines above the header name the invoice, lines below the
- * costs sum them.
- * https://cloud.google.com/billing/docs/how-to/cost-table
+ * The cost table of an invoice, as downloaded from the console. Lines above the header name the invoice, and lines
+ * below the costs sum them up. https://cloud.google.com/billing/docs/how-to/cost-table
  */
 export const googleCostTable: CsvFormat = {
   id: "gcp-cost-table",

@@ -2,20 +2,20 @@ import { z } from "zod";
 import { add, type Decimal, formatDecimal, parseDecimal } from "#shared/decimal.ts";
 import { type CostFile, type ProviderCosts, UnreadableCostFile } from "./cost-file.ts";
 
-/** The most account days of one import, as the database has it. */
+/** The maximum number of account days per import, as in the database. */
 export const mostImportDays = 20_000;
 
 const currency = z.string().regex(/^[A-Z]{3}$/);
 const amountText = z.string().regex(/^-?\d{1,15}(?:\.\d{1,40})?$/);
 
-/** USD for one unit of a currency, as a person enters it. */
+/** USD per unit of a currency, as entered by a person. */
 export const rateSchema = z
   .string()
   .trim()
   .regex(/^\d{1,9}(?:\.\d{1,12})?$/, "Enter the rate as a number with a decimal point, such as 1.08")
   .refine((text) => /[1-9]/.test(text), "Enter a rate above 0");
 
-/** What the database previews and imports: the totals of accounts and days, in the currencies of the file. */
+/** The document that the database previews and imports: totals per account and day, in the file's currencies. */
 export const costImportDocumentSchema = z.object({
   provider: z.string(),
   format: z.string(),
@@ -32,14 +32,14 @@ export const costImportDocumentSchema = z.object({
       }),
     )
     .max(mostImportDays),
-  /** Sets days of this time to 0 that other files stated and this one lacks. */
+  /** Whether to set days in this period to 0 that other files had and this one lacks. */
   clear: z.literal(true).optional(),
 });
 export type CostImportDocument = z.output<typeof costImportDocumentSchema>;
 
 export type ServiceTotal = { service: string | null; amounts: { currency: string; amount: string }[] };
 
-/** The services of a bill with their exact sums by currency, by name; null is what names no service. */
+/** Returns a bill's services by name, with their exact sums per currency. Null stands for lines without a service. */
 export function serviceTotals({ days }: ProviderCosts): ServiceTotal[] {
   const services = new Map<string | null, Map<string, Decimal>>();
   for (const { service, currency: code, amount } of days.flatMap(({ amounts }) => amounts)) {
@@ -52,28 +52,28 @@ export function serviceTotals({ days }: ProviderCosts): ServiceTotal[] {
     .map(([service, sums]) => ({ service, amounts: amountsOf(sums) }));
 }
 
-/** The currencies other than USD of some services: each needs a rate. */
+/** Returns the currencies of the services other than USD. Each needs a rate. */
 export function currenciesToConvert({ days }: ProviderCosts, services?: ReadonlySet<string | null>): string[] {
   const amounts = days.flatMap((day) => day.amounts).filter(({ service }) => services?.has(service) ?? true);
   return [...new Set(amounts.map(({ currency: code }) => code))].filter((code) => code !== "USD").toSorted();
 }
 
 export type DocumentChoices = {
-  /** The provider's name in imported costs; by default what the file suggests. */
+  /** The provider's name in imported costs. Defaults to the file's suggestion. */
   provider?: string | undefined;
-  /** The account of lines that name none. */
+  /** The account for lines that name none. */
   account?: string | undefined;
-  /** The services to import; by default all. */
+  /** The services to import. Defaults to all. */
   services?: ReadonlySet<string | null> | undefined;
-  /** USD for one unit of each other currency. */
+  /** USD per unit of each other currency. */
   rates?: Readonly<Record<string, string>> | undefined;
-  /** Whether days of this time are set to 0 that other files stated and this one lacks. */
+  /** Whether to set days in this period to 0 that other files had and this one lacks. */
   clear?: boolean | undefined;
 };
 
 /**
- * Makes the document to preview and import from a provider's costs.
- * @throws UnreadableCostFile where nothing is left to import, or more than one import takes
+ * Creates the document to preview and import from a provider's costs.
+ * @throws UnreadableCostFile if nothing is left to import, or too much for one import
  */
 export function costImportDocument(
   { format, fileName, sha256 }: Pick<CostFile, "format" | "fileName" | "sha256">,

@@ -3,18 +3,18 @@ import { JsonNumber, parseExactJson } from "#shared/exact-json.ts";
 import { type ReadLine, UnreadableCostFile } from "./cost-file.ts";
 import { readAmount } from "./read-amount.ts";
 
-/** One value of a file: a page of costs, or a row. */
+/** The maximum length of one value of a file: a page of costs, or a row. */
 const mostCharacters = 32 * 1024 * 1024;
 
 /**
- * Reads the values of a file that is one JSON text, lines of JSON, or JSON texts one after the other; of a list, its
- * members.
- * @throws UnreadableCostFile for a file that ends in the middle of a value
+ * Reads the values of a file that is one JSON text, JSON lines, or concatenated JSON texts. Yields the members of a
+ * list.
+ * @throws UnreadableCostFile if the file ends within a value
  */
 export async function* jsonValues(text: AsyncIterable<string>): AsyncGenerator<unknown> {
   let rest = "";
   let at = 0;
-  /** Where the value that is being read begins. */
+  /** The start of the current value. */
   let start = -1;
   let depth = 0;
   let inString = false;
@@ -68,7 +68,7 @@ function damaged(): UnreadableCostFile {
   );
 }
 
-/** An amount that is a number or its text, exactly. */
+/** Reads an amount exactly, from a number or a string. */
 export function readExactAmount(value: unknown, where: string): Decimal {
   const text = value instanceof JsonNumber ? value.text : value;
   const amount = typeof text === "string" ? readAmount(text.trim()) : null;
@@ -78,25 +78,24 @@ export function readExactAmount(value: unknown, where: string): Decimal {
   );
 }
 
-/** A JSON object, by the names of its members. */
 export type JsonObject = Record<string, unknown>;
 
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof JsonNumber);
 }
 
-/** A text, or null where it is missing or empty; numbers as they are written. */
+/** Returns a string, or null if it is missing or empty. Numbers are returned as written. */
 export function textOf(value: unknown): string | null {
   if (value instanceof JsonNumber) return value.text;
   return typeof value === "string" && value.trim() !== "" ? value.trim() : null;
 }
 
-/** Pages of daily buckets, as costs APIs answer them. */
+/** Pages of daily buckets, as returned by costs APIs. */
 export type JsonFormat = {
   id: string;
   name: string;
   isBucket: (value: JsonObject) => boolean;
-  /** The time of a bucket, as it is written. */
+  /** Returns the start of a bucket as written. */
   bucketStart: (bucket: JsonObject) => string | null;
   readBucket: (bucket: JsonObject, where: string) => ReadLine[];
 };

@@ -21,7 +21,7 @@ test.each([
   ["\ud800", false],
   ["a\u0000b", false],
   ["arn:aws:iam::1:role/a b", true],
-])("account %#", (account, isTaken) => {
+])("checks account %#", (account, isTaken) => {
   const add = () => collectCosts({}).add({ ...line, account }, "Row 2");
   if (isTaken) add();
   else expect(add).toThrow("Row 2: the account has more than 256 characters or isn’t one line of text.");
@@ -54,7 +54,7 @@ test("a JSON value has at most 32 MiB", async () => {
   await expect(read(32 * 1024 * 1024 + 1)).rejects.toThrow("a JSON value larger than 32 MiB");
 });
 
-test("JSON is read in any parts, with escapes and brackets in texts", async () => {
+test("JSON is read in chunks of any size, with escapes and brackets in strings", async () => {
   const text = '[{"a": "\\"}]{\\\\"}, [1, {"b": "]"}]]\n{"c": 1}{"d": []}';
   async function* characters() {
     yield* text;
@@ -64,7 +64,7 @@ test("JSON is read in any parts, with escapes and brackets in texts", async () =
   expect(JSON.stringify(values)).toBe('[{"a":"\\"}]{\\\\"},[1,{"b":"]"}],{"c":1},{"d":[]}]');
 });
 
-test.each(["]", "[[1]", '{"a": 1}]', "[{}] x", '[1, {"a": 1}]', '{"a" 1}', "[{}"])("%s is not read", async (text) => {
+test.each(["]", "[[1]", '{"a": 1}]', "[{}] x", '[1, {"a": 1}]', '{"a" 1}', "[{}"])("%s is rejected", async (text) => {
   const read = async () => {
     async function* parts() {
       yield text;

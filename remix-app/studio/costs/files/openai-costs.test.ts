@@ -45,7 +45,7 @@ test("a page is read by project and line item, with exact amounts", async () => 
   ]);
 });
 
-test("a result that names no project is of its organization, or of no account", async () => {
+test("a result without a project belongs to its organization, or to no account", async () => {
   const data = [bucket(first, [{ ...usd(1), organization_id: "org-1" }]), bucket(second, [usd(2)])];
   expect(await costs(page(data))).toEqual([
     "openai 2024-11-01 org-1: 1 USD, null",
@@ -53,7 +53,7 @@ test("a result that names no project is of its organization, or of no account", 
   ]);
 });
 
-test("pages may be a list, lines, or one text after the other", async () => {
+test("pages may be a list, lines, or concatenated texts", async () => {
   const pages = [page([bucket(first, [usd(1)])], "page_2"), page([bucket(second, [usd(2)])])];
   const expected = ["openai 2024-11-01 null: 1 USD, null", "openai 2024-11-02 null: 2 USD, null"];
   expect(await costs(pages)).toEqual(expected);
@@ -81,11 +81,11 @@ test("pages may be a list, lines, or one text after the other", async () => {
   expect(costLines(await readCostFiles(files))).toEqual(expected);
 });
 
-test("a page that says there are more is refused, unless the last one is there", async () => {
+test("pages are rejected unless the last one is included", async () => {
   await expect(read(page([bucket(first, [usd(1)])], "page_2"))).rejects.toThrow("Pages are missing");
 });
 
-test("a day that is in the file twice counts once, and with other costs is refused", async () => {
+test("a day that appears twice counts once, and is rejected if its costs differ", async () => {
   const file = await read([page([bucket(first, [usd(1)])]), page([bucket(first, [usd(1)])])]);
   expect(costLines(file)).toEqual(["openai 2024-11-01 null: 1 USD, null"]);
   expect(file.notes).toEqual(["One day is in the file more than once. It counts once."]);
@@ -107,7 +107,7 @@ test.each([
   [usd(null), "results[0].amount.value is null, which isn’t an amount"],
   [{ amount: { value: 1 } }, 'the currency is "", which isn’t a code'],
   [{ input_tokens: 1, num_model_requests: 1 }, "This is OpenAI’s usage report, which has no amounts"],
-])("%j is refused", async (result, message) => {
+])("rejects %j", async (result, message) => {
   await expect(read(page([bucket(first, [result])]))).rejects.toThrow(message);
 });
 
@@ -130,13 +130,13 @@ test("the dashboard's CSV is read, and its days without costs are reported", asy
   expect(file.skipped).toEqual([{ what: "days without costs", rows: 1 }]);
 });
 
-test("the dashboard's export of activity is refused by its missing column", async () => {
+test("the dashboard's activity export is rejected with the missing column's name", async () => {
   await expect(
     readCostText(["start_time,end_time,num_model_requests,input_tokens,output_tokens,model", "1,2,3,4,5,gpt"]),
   ).rejects.toThrow("column amount_value or amount.value is missing. Open the cost view of OpenAI’s usage dashboard");
 });
 
-test("exports that overlap are refused, for their days would count twice", async () => {
+test("overlapping exports are rejected, because their days would count twice", async () => {
   const export_ = (fileName: string, ...rows: string[]) => ({
     fileName,
     bytes: new TextEncoder().encode(

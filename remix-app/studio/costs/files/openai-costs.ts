@@ -6,7 +6,7 @@ import { dayOf, lastDayBefore, type Moment, readMoment } from "./read-day.ts";
 const openAi = { provider: "openai", timeZone: "UTC" } as const;
 
 /**
- * Pages of OpenAI's costs API: buckets of a day with results, by project and line item where it was grouped.
+ * Pages of OpenAI's costs API: daily buckets with results, by project and line item if they were grouped.
  * https://developers.openai.com/api/reference/resources/admin/subresources/organization/subresources/usage/methods/costs
  */
 export const openAiPages: JsonFormat = {
@@ -47,7 +47,7 @@ const usageInstead = new UnreadableCostFile(
   "This is OpenAI’s usage report, which has no amounts. Export costs instead: GET /v1/organization/costs, or Export in the cost view.",
 );
 
-/** Unix seconds, or an ISO 8601 time. */
+/** Reads Unix seconds or an ISO 8601 time. */
 function seconds(text: string | null, where: string): Moment {
   if (text !== null && /^\d{9,11}(?:\.0+)?$/.test(text)) {
     const ms = Number.parseInt(text, 10) * 1_000;

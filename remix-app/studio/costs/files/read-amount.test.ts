@@ -63,11 +63,11 @@ test.each([
   ["1.234E-7", "0.0000001234"],
   ["1.234", null],
   ["1,234.56", null],
-])("where a comma separates decimals, %s is %s", (text, amount) => {
+])("with a decimal comma, %s is %s", (text, amount) => {
   expect(read(text, true)).toBe(amount);
 });
 
-test("takes 15 digits before the point and 40 after it", () => {
+test("accepts 15 digits before the point and 40 after it", () => {
   expect(read("9".repeat(15))).toBe("9".repeat(15));
   expect(read("9".repeat(16))).toBeNull();
   expect(read(`0.${"9".repeat(40)}`)).toBe(`0.${"9".repeat(40)}`);

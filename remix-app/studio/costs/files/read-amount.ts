@@ -3,18 +3,18 @@ import { readDecimalText } from "#shared/usd-amount.ts";
 
 const written = /^(\()?([+\-−])?[$€£¥]?([+\-−])?([\d.,]+(?:[eE][+-]?\d{1,4})?)(\))?$/;
 const plain = /^(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?$/;
-/** One group alone, as in 1,234, may also be a decimal comma. */
+/** A single group, as in 1,234, may also be a decimal comma. */
 const groupedByCommas = /^\d{1,3}(?:,\d{3})+\.\d+$|^\d{1,3}(?:,\d{3}){2,}$/;
 const withDecimalComma = /^(?:\d+|\d{1,3}(?:\.\d{3})+),\d+(?:[eE][+-]?\d{1,4})?$/;
 const pointMayGroup = /^[1-9]\d{0,2}\.\d{3}$/;
 const mostCharacters = 80;
-/** As the database takes amounts before their conversion. */
+/** The database's limits for amounts before conversion. */
 const inLimits = /^\d{1,15}(?:\.\d{1,40})?$/;
 
 /**
- * Reads an amount exactly as a file states it: with an exponent, a sign or parentheses, a currency symbol, or groups.
- * @param options.decimalComma whether the file was written where a comma separates decimals
- * @returns null for a text that is not a number, or that can be read in two ways
+ * Reads an amount exactly: with an exponent, a sign or parentheses, a currency symbol, or groups.
+ * @param options.decimalComma whether the file uses a decimal comma
+ * @returns null for a text that is not a number or is ambiguous
  */
 export function readAmount(text: string, { decimalComma = false } = {}): Decimal | null {
   if (text.length > mostCharacters) return null;

@@ -4,16 +4,16 @@ import { setImmediate } from "node:timers/promises";
 import { createGunzip } from "node:zlib";
 import { UnreadableCostFile } from "./cost-file.ts";
 
-/** A file as it is stored or sent, in parts or as a whole. */
+/** A file in chunks or as a whole. */
 export type FileBytes = AsyncIterable<Uint8Array> | Uint8Array;
 
-/** Enough to tell formats apart by their columns. */
+/** Enough to tell the formats apart by their columns. */
 const headBytes = 64 * 1024;
 
 /**
- * Reads a file as text, unpacked where it is compressed by gzip.
- * @param options.mostBytes the largest size, unpacked
- * @returns the beginning, the whole text with it, and the SHA-256 in hex of the file once the text is read
+ * Reads a file as text, and decompresses gzip.
+ * @param options.mostBytes the maximum size when unpacked
+ * @returns the beginning, the whole text including it, and the file's SHA-256 in hex once the text is read
  * @throws UnreadableCostFile
  */
 export async function readText(
@@ -33,7 +33,7 @@ export async function readText(
   return { head: start, text: decoded(all(), encoding), sha256: () => hash.digest("hex") };
 }
 
-/** Parts of a file in memory. Other work of the process comes between them. */
+/** Splits a file in memory into chunks, so that other work of the process can run in between. */
 async function* partsOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += headBytes) {
     yield bytes.subarray(at, at + headBytes);

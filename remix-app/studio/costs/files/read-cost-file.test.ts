@@ -36,7 +36,7 @@ describe("a CSV file may be written", () => {
     expect(file.sha256).toBe(createHash("sha256").update(content).digest("hex"));
   });
 
-  test("in any parts of a stream", async () => {
+  test("in a stream with chunks of any size", async () => {
     async function* oneByOne() {
       for (const byte of bytes(csv.replace("Claude", "Clàude"))) yield new Uint8Array([byte]);
     }
@@ -46,7 +46,7 @@ describe("a CSV file may be written", () => {
   });
 });
 
-describe("a file that is cut off is refused", () => {
+describe("a truncated file is rejected", () => {
   const packed = gzipSync(csv.repeat(50));
   test.each([
     ["inside gzip", packed.subarray(0, -20), "The compressed file is incomplete"],
@@ -67,7 +67,7 @@ describe("a file that is cut off is refused", () => {
     await expect(read(content)).rejects.toThrow(message);
   });
 
-  test("and one without a last line end is read, with a note", async () => {
+  test("and a file without a final line break is read, with a note", async () => {
     expect((await read(csv.trimEnd())).notes).toEqual([
       "The last line doesn’t end with a line break. Check that the file is complete.",
     ]);
@@ -88,29 +88,29 @@ test.each([
   ["[1]", "The file doesn’t contain JSON objects"],
   ["{,}", "The file doesn’t contain JSON objects"],
   [`${csv}2026-10-04,Cl"aude,Default,1\n`, "Row 3 isn’t valid CSV: a quote is in the wrong place."],
-])("file %# is refused with what to do", async (content, message) => {
+])("file %# is rejected with advice", async (content, message) => {
   await expect(read(content)).rejects.toThrow(message);
 });
 
-test("a damaged archive and text of another encoding are refused", async () => {
+test("a damaged archive and another text encoding are rejected", async () => {
   const packed = Buffer.from(gzipSync(csv));
   packed.fill(0x7f, 14, 30);
   await expect(read(packed)).rejects.toThrow("The compressed file is damaged");
   await expect(read(Buffer.from(csv.replace("Claude", "Clàude"), "latin1"))).rejects.toThrow("isn’t UTF-8 text");
 });
 
-test("the largest size is that of the unpacked file", async () => {
+test("the maximum size applies to the unpacked file", async () => {
   const packed = gzipSync(csv);
   await expect(read(packed, { mostBytes: csv.length })).resolves.toBeDefined();
   await expect(read(packed, { mostBytes: csv.length - 1 })).rejects.toThrow("The file is larger than");
 });
 
-test("a person names the provider, and the account of lines that name none", async () => {
+test("the given provider is used, and the given account for lines without one", async () => {
   const file = await read(`${csv}2026-10-03,Claude,,1\n`, { provider: "My-Anthropic", account: "default" });
   expect(costLines(file)).toEqual(["my-anthropic 2026-10-03 default: 1.05 USD, Claude"]);
 });
 
-test("parts of a report are read as one file, and a part alone says that it may be one", async () => {
+test("parts of a report are read as one file, and a single part says that it may be one", async () => {
   const part = (amount: string) => bytes(csv.replace("0.05", amount));
   const file = await readCostFiles([
     { bytes: part("0.05"), fileName: "/tmp/costs-00001.csv" },
@@ -123,12 +123,12 @@ test("parts of a report are read as one file, and a part alone says that it may 
   }
 });
 
-test("the same file twice is refused", async () => {
+test("the same file twice is rejected", async () => {
   const twice = ["a.csv", "a (1).csv"].map((fileName) => ({ bytes: bytes(csv), fileName }));
   await expect(readCostFiles(twice)).rejects.toThrow("a (1).csv: This is the same file as a.csv. List it only once.");
 });
 
-test("files of different formats, and a broken one of several, are refused by name", async () => {
+test("files in different formats, and a damaged one of several, are rejected by name", async () => {
   const broken = [
     { bytes: bytes(csv), fileName: "a.csv" },
     { bytes: bytes(`${header}\n2026-10-03,Claude,Default,x\n`), fileName: "b.csv" },
@@ -141,7 +141,7 @@ test("files of different formats, and a broken one of several, are refused by na
   await expect(readCostFiles(mixed)).rejects.toThrow("b.csv: This is OpenAI’s cost export, but other files are");
 });
 
-test("names of files are kept in 200 characters, without folders and control characters", async () => {
+test("file names are cut to 200 characters, without folders and control characters", async () => {
   expect((await read(csv, { fileName: "C:\\bills\\a\u0000b.csv" })).fileName).toBe("ab.csv");
   expect((await read(csv, { fileName: "x".repeat(201) })).fileName).toHaveLength(200);
 });

@@ -8,19 +8,19 @@ import { jsonReader } from "./read-json.ts";
 export type CostFileInput = { bytes: FileBytes; fileName: string };
 
 export type ReadOptions = {
-  /** The provider's name in imported costs; of a file with several providers, the one to import. */
+  /** The provider's name in imported costs. For a file with several providers, the one to import. */
   provider?: string | undefined;
-  /** The account of lines that name none. */
+  /** The account for lines that name none. */
   account?: string | undefined;
-  /** The largest size of a file, unpacked. */
+  /** The maximum size of a file when unpacked. */
   mostBytes?: number | undefined;
 };
 
-/** A part of a report that the provider splits: Azure's, AWS's and BigQuery's names. */
+/** Names of Azure, AWS and BigQuery for the parts of a split report. */
 const partName = /(?:^|[_/-])part[_-]?\d+[_-]\d+|-\d{5}\.(?:snappy\.)?csv|\d{12}\.(?:csv|json)/i;
 
 /**
- * Reads a provider's cost file: CSV or JSON, plain or compressed by gzip, in a format that it finds by the contents.
+ * Reads a provider's cost file, CSV or JSON, plain or gzipped. Detects the format by the contents.
  * @throws UnreadableCostFile
  */
 export function readCostFile(
@@ -31,7 +31,7 @@ export function readCostFile(
 }
 
 /**
- * Reads the parts of one report as one file: a day's total replaces what was imported for that day, so the parts of a
+ * Reads the parts of one report as one file. A day's total replaces what was imported for that day, so the parts of a
  * day belong together.
  * @throws UnreadableCostFile
  */
@@ -41,7 +41,7 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
   const json = jsonReader();
   const notes = new Set<string>();
   const hashes: string[] = [];
-  /** Of formats with whole days: the file that each day, account and service is in. */
+  /** For formats with whole days: the file that contains each day, account and service. */
   const dayFiles = new Map<string, string>();
   let format: { id: string; name: string; hasWholeDays?: true } | undefined;
   for (const { bytes, fileName } of files) {
@@ -115,7 +115,7 @@ function chosen(providers: ProviderCosts[], name: string | undefined): ProviderC
   );
 }
 
-/** A file's name without folders, as the database takes it. */
+/** Returns a file's name without folders, shortened for the database. */
 function shortName(fileName: string): string {
   const name = fileName.replace(/^.*[\\/]/, "").replace(/\p{Cc}/gu, "");
   return [...name.toWellFormed()].slice(0, 200).join("") || "costs";

@@ -10,7 +10,7 @@ import { focusCosts } from "./focus-costs.ts";
 import { googleCostTable, googleExport } from "./google-billing-export.ts";
 import { openAiCsv } from "./openai-costs.ts";
 
-/** A file is of the first of these that knows its header. */
+/** The first format that matches the header is used. */
 const formats: readonly CsvFormat[] = [
   focusCosts,
   awsReport,
@@ -21,17 +21,16 @@ const formats: readonly CsvFormat[] = [
   azureExport,
 ];
 
-/** The names of the formats, for people. */
 const formatNames = formats.map(({ name }) => name);
 
-/** Rows above the header: Google's cost table has eight. */
+/** The maximum number of rows above the header. Google's cost table has eight. */
 const mostPreambleRows = 40;
 const mostRecordCharacters = 4 * 1024 * 1024;
 
 type Parsed = { record: string[]; info: { records: number; empty_lines: number } };
 
 /**
- * Reads a CSV file row by row, and finds its format, delimiter and header.
+ * Reads a CSV file row by row, and detects its format, delimiter and header.
  * @throws UnreadableCostFile that names the row and the column
  */
 export async function* readCsv(
@@ -114,7 +113,7 @@ function unknownColumns(first: readonly string[]): UnreadableCostFile {
 
 const delimiters = [",", ";", "\t", "|"] as const;
 
-/** The delimiter that is most frequent in the first lines, outside of quotes. */
+/** Returns the most frequent delimiter in the first lines, outside of quotes. */
 function delimiterOf(head: string): string {
   const lines = head
     .replaceAll(/"(?:[^"]|"")*"/g, "")

@@ -15,7 +15,7 @@ test.each([
   ["10/01/2026", undefined],
   ["2026-1-1", undefined],
   ["yesterday", undefined],
-])("%s is of the UTC day %s", (text, day) => {
+])("%s belongs to the UTC day %s", (text, day) => {
   expect(readMoment(text)?.day).toBe(day);
 });
 

@@ -2,10 +2,12 @@ const moment =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,9})?)?)? ?(Z|UTC|[+-]\d{2}(?::?\d{2})?)?$/i;
 const dayMs = 86_400_000;
 
-/** A point in time as files write it, or a calendar day, which has no time. */
+/** A point in time as written in files, or a calendar day without a time. */
 export type Moment = { day: string; ms: number; isDay: boolean };
 
-/** Reads an ISO 8601 date or time, or BigQuery's form of it; a time without an offset is UTC. Null for anything else. */
+/**
+ * Reads an ISO 8601 date or time, or BigQuery's variant of it. A time without an offset is UTC. Null for anything else.
+ */
 export function readMoment(text: string): Moment | null {
   const [, year, month, day, hour, minute = "0", second = "0", zone = "Z"] = moment.exec(text) ?? [];
   const date = readCalendarDay(year, month, day);
@@ -17,7 +19,7 @@ export function readMoment(text: string): Moment | null {
   return { day: dayOf(ms), ms, isDay: false };
 }
 
-/** Reads a day as Azure writes it, MM/DD/YYYY or YYYYMMDD, or as the date of an ISO 8601 time. Null for anything else. */
+/** Reads a day in Azure's formats, MM/DD/YYYY or YYYYMMDD, or the date of an ISO 8601 time. Null for anything else. */
 export function readUsDay(text: string): string | null {
   const [, month, day, year] = /^(\d{1,2})\/(\d{1,2})\/(\d{4})(?: 0?0:00(?::00)?)?$/.exec(text) ?? [];
   if (year) return readCalendarDay(year, month?.padStart(2, "0"), day?.padStart(2, "0"));
@@ -36,7 +38,7 @@ function offsetMs(zone: string): number {
   return hours === undefined ? 0 : (sign === "-" ? -1 : 1) * (Number(hours) * 60 + Number(minutes)) * 60_000;
 }
 
-/** The UTC day of a time in milliseconds. */
+/** Returns the UTC day of a time in milliseconds. */
 export function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
@@ -49,10 +51,10 @@ export function dayBefore(day: string): string {
 const pacific = new Intl.DateTimeFormat("sv-SE", { timeZone: "America/Los_Angeles", dateStyle: "short" });
 const pacificDays = new Map<number, string>();
 const hourMs = 3_600_000;
-/** Hours of some years: what a file repeats, and no more. */
+/** Enough for a few years of hours, and bounds the memory. */
 const mostRemembered = 50_000;
 
-/** The Pacific day of a moment, by which Google Cloud bills; a calendar day stays as it is. */
+/** Returns the Pacific day of a moment, by which Google Cloud bills. A calendar day stays unchanged. */
 export function pacificDay({ day, ms, isDay }: Moment): string {
   if (isDay) return day;
   const hour = Math.floor(ms / hourMs);
@@ -64,7 +66,7 @@ export function pacificDay({ day, ms, isDay }: Moment): string {
   return found;
 }
 
-/** The last calendar day of a span that ends, exclusively, at a moment. */
+/** Returns the last calendar day of a span that ends, exclusively, at a moment. */
 export function lastDayBefore(end: Moment, dayIn: (moment: Moment) => string = ({ day }) => day): string {
   return end.isDay ? dayBefore(end.day) : dayIn({ ...end, ms: end.ms - 1, day: dayOf(end.ms - 1) });
 }

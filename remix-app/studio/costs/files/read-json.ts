@@ -8,13 +8,12 @@ import { type Moment, readMoment } from "./read-day.ts";
 const pageFormats: readonly JsonFormat[] = [openAiPages, anthropicPages];
 const googleRows = { id: "gcp-bigquery-json", name: "a Google Cloud billing export" };
 
-/** The names of the formats, for people. */
 const formatNames = [...pageFormats.map(({ name }) => name), "Google Cloud’s billing export"];
 
 type Found = (format: { id: string; name: string }) => void;
 type Read = { read: ReadLine; where: string };
 
-/** Reads JSON files: pages of costs, alone, in a list or one after the other; or rows of a billing export. */
+/** Reads JSON files: pages of costs, alone, in a list or concatenated, or rows of a billing export. */
 export function jsonReader() {
   const buckets = new Map<string, string>();
   let repeated = 0;
@@ -65,7 +64,10 @@ export function jsonReader() {
       let number = 0;
       for await (const value of jsonValues(text)) yield* readValue(value, { where: `Value ${++number}`, found });
     },
-    /** @returns notes @throws UnreadableCostFile where the last page is missing */
+    /**
+     * @returns notes
+     * @throws UnreadableCostFile if the last page is missing
+     */
     end(): string[] {
       if (pages > 0 && lastPages === 0) {
         throw new UnreadableCostFile(

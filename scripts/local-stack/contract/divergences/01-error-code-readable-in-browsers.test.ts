@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { newEmail } from "../support/accounts.ts";
 import { call } from "../support/http.ts";
 
-// auth-js reads `code` of the body only where it can see the version in the answer's headers.
-test("an error's version is echoed, and exposed to scripts of other origins", async () => {
+// auth-js reads `code` from the body only if the response has the API version in a header it can read.
+test("an error echoes the API version in a header that scripts of other origins can read", async () => {
   const answer = await call("POST /token?grant_type=password", {
     body: { email: newEmail(), password: "wrong" },
     headers: { Origin: "http://localhost:3000" },
@@ -12,7 +12,7 @@ test("an error's version is echoed, and exposed to scripts of other origins", as
   expect(answer.headers.get("access-control-expose-headers")?.toLowerCase()).toContain("x-supabase-api-version");
 });
 
-test("without the version asked for, neither the echo nor the new shape", async () => {
+test("an error neither echoes the version nor has the new shape unless the version was requested", async () => {
   const body = { email: newEmail(), password: "wrong" };
   const answer = await call("POST /token?grant_type=password", { body, version: null });
   expect(answer.headers.has("x-supabase-api-version")).toBe(false);

@@ -3,7 +3,7 @@ import { newAccount, refresh, signIn } from "../support/accounts.ts";
 import { call, expectOk, expectRefusal } from "../support/http.ts";
 import { enroll, raise } from "../support/totp.ts";
 
-test("verifying a code deletes the user's other sessions at aal1, and spares those at aal2", async () => {
+test("verifying a TOTP code deletes the user's other aal1 sessions and keeps those at aal2", async () => {
   const account = await newAccount();
   const first = await signIn(account);
   const factor = await enroll(first.accessToken);
@@ -16,7 +16,7 @@ test("verifying a code deletes the user's other sessions at aal1, and spares tho
   expectOk(await call("GET /user", { bearer: raisedToo.accessToken }));
 });
 
-test("other users' sessions are not touched", async () => {
+test("verifying a TOTP code does not affect other users' sessions", async () => {
   const bystander = await signIn(await newAccount());
   const { accessToken } = await signIn(await newAccount());
   expect((await raise(accessToken, await enroll(accessToken))).claims.aal).toBe("aal2");

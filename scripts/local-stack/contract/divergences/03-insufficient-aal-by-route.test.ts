@@ -3,7 +3,7 @@ import { newEmail, signIn } from "../support/accounts.ts";
 import { call, expectOk, expectRefusal } from "../support/http.ts";
 import { newRaisedSession } from "../support/totp.ts";
 
-test("one condition, three statuses: 401 on PUT user, 403 on enroll and passkeys, 422 on unenroll", async () => {
+test("insufficient_aal is 401 on PUT /user, 403 on enroll and passkeys, and 422 on unenroll", async () => {
   const { account, factor } = await newRaisedSession();
   const { accessToken: bearer } = await signIn(account);
   const put = (body: Record<string, unknown>) => call("PUT /user", { bearer, body });
@@ -16,7 +16,7 @@ test("one condition, three statuses: 401 on PUT user, 403 on enroll and passkeys
   expectRefusal(await call(`DELETE /factors/${factor.factorId}`, { bearer }), 422, "insufficient_aal");
 });
 
-test("at aal1, what is no credential may be changed; at aal2 everything", async () => {
+test("aal1 may change what is not a credential, and aal2 may change everything", async () => {
   const { account, accessToken } = await newRaisedSession();
   const { accessToken: low } = await signIn(account);
   expectOk(await call("PUT /user", { bearer: low, body: { data: { a: 1 } } }));

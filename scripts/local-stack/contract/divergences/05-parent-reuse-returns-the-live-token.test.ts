@@ -6,14 +6,14 @@ import { call, expectOk, expectRefusal } from "../support/http.ts";
 const age = (sessionId: string) =>
   sql("update auth.refresh_tokens set updated_at = updated_at - interval '30 days' where session_id = $1", [sessionId]);
 
-test("the parent of the live refresh token gives that one, after any time", async () => {
+test("the parent of the live refresh token returns the live token at any age", async () => {
   const { id, refreshToken } = await newSession();
   const { refresh_token: live } = expectOk(await refresh(refreshToken));
   await age(id);
   expect(expectOk(await refresh(refreshToken)).refresh_token).toBe(live);
 });
 
-test("abuse of an older one revokes the session's tokens, and leaves the session", async () => {
+test("reuse of an older refresh token revokes the session's tokens but keeps the session", async () => {
   const { id, refreshToken, accessToken } = await newSession();
   const { refresh_token: child } = expectOk(await refresh(refreshToken));
   const { refresh_token: live } = expectOk(await refresh(child));

@@ -6,14 +6,14 @@ import { enroll } from "../support/totp.ts";
 const enrollUnnamed = (bearer: string, extra: Record<string, unknown> = {}) =>
   call("POST /factors", { bearer, body: { factor_type: "totp", ...extra } });
 
-test("two enrollments without a friendly name are a conflict: empty equals empty", async () => {
+test("two enrollments without a friendly name conflict, since empty equals empty", async () => {
   const { accessToken } = await newSession();
   expectOk(await enrollUnnamed(accessToken));
   expectRefusal(await enrollUnnamed(accessToken), 422, "mfa_factor_name_conflict");
   expectRefusal(await enrollUnnamed(accessToken, { friendly_name: "" }), 422, "mfa_factor_name_conflict");
 });
 
-test("another name is none, nor is another user's empty one", async () => {
+test("factors with different names, or unnamed factors of different users, do not conflict", async () => {
   const { accessToken } = await newSession();
   expectOk(await enrollUnnamed(accessToken));
   await enroll(accessToken, "tablet");

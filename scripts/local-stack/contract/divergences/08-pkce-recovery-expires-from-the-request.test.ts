@@ -5,7 +5,7 @@ import { sql } from "../support/database.ts";
 import { call, expectOk, expectRefusal } from "../support/http.ts";
 import { nextMail } from "../support/mail.ts";
 
-/** Asks for a mail, clicks its link `minutes` later, and exchanges the code. */
+/** Requests an email, opens its link `minutes` later, and exchanges the code. */
 async function lateClick(route: string, type: string, minutes: number) {
   const { id, email } = await newAccount();
   const code_verifier = randomBytes(42).toString("base64url");
@@ -21,14 +21,14 @@ async function lateClick(route: string, type: string, minutes: number) {
   return call("POST /token?grant_type=pkce", { body: { auth_code, code_verifier } });
 }
 
-test("recovery: a click after six minutes succeeds, then the exchange is 422 flow_state_expired", async () => {
+test("a recovery link works after six minutes, but its exchange fails with 422 flow_state_expired", async () => {
   expectRefusal(await lateClick("POST /recover", "recovery", 6), 422, "flow_state_expired");
 });
 
-test("recovery: a click after four minutes is in time", async () => {
+test("a recovery link and its exchange work after four minutes", async () => {
   expectOk(await lateClick("POST /recover", "recovery", 4));
 });
 
-test("magic link: time counts from the click", async () => {
+test("a magic link's exchange expires from the click, not from the request", async () => {
   expectOk(await lateClick("POST /otp", "magiclink", 6));
 });

@@ -6,7 +6,7 @@ import { nextMail } from "../support/mail.ts";
 
 const redeem = (token_hash: string) => call("POST /verify", { body: { type: "recovery", token_hash } });
 
-test.each(["recovery", "magiclink"])("a generated %s voids the reset that is in the user's mailbox", async (type) => {
+test.each(["recovery", "magiclink"])("a generated %s invalidates the pending reset email", async (type) => {
   const { email } = await newAccount();
   expectOk(await call("POST /recover", { body: { email } }));
   const { tokenHash } = await nextMail(email);
@@ -15,7 +15,7 @@ test.each(["recovery", "magiclink"])("a generated %s voids the reset that is in 
   expectOk(await redeem(link.hashed_token));
 });
 
-test("and holds up the user's next request, as a mail would", async () => {
+test("a generated link delays the user's next request as an email would", async () => {
   const { email } = await newAccount();
   expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email } }));
   expectRefusal(await call("POST /recover", { body: { email } }), 429, "over_email_send_rate_limit");

@@ -7,7 +7,7 @@ import { admin, call, expectOk, expectRefusal } from "../support/http.ts";
 
 const zero = "00000000-0000-0000-0000-000000000000";
 
-/** A row as a seed writes it; `changes` are what the seed gets wrong. */
+/** Inserts a user as a seed script does; `changes` are the seed's mistakes. */
 async function seed(changes: Record<string, string | null> = {}) {
   const user: Record<string, string | null> = {
     id: randomUUID(),
@@ -35,19 +35,19 @@ async function seed(changes: Record<string, string | null> = {}) {
 
 const grant = (email: string) => call("POST /token?grant_type=password", { body: { email, password } });
 
-test("with instance_id of zeros and empty token columns, a seeded user signs in", async () => {
+test("a seeded user with an instance_id of zeros and empty token columns can sign in", async () => {
   const { id, email } = await seed();
   expect((await signIn({ email })).user.id).toBe(id);
 });
 
-test.each([null, randomUUID()])("with instance_id %s it is invisible", async (instance_id) => {
+test.each([null, randomUUID()])("a seeded user with instance_id %s is invisible", async (instance_id) => {
   const { id, email } = await seed({ instance_id });
   expectRefusal(await grant(email), 400, "invalid_credentials");
   expectRefusal(await admin(`GET /admin/users/${id}`), 404, "user_not_found");
 });
 
 test.each(["confirmation_token", "recovery_token", "email_change", "email_change_token_new"])(
-  "with %s null it is a 500",
+  "a seeded user with %s null causes a 500",
   async (column) => {
     const { email } = await seed({ [column]: null });
     expectRefusal(await grant(email), 500, "unexpected_failure");

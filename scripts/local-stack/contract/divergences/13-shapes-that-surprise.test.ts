@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { forgeToken, inAnHour, newEmail, newSession } from "../support/accounts.ts";
 import { admin, call, expectOk, expectRefusal } from "../support/http.ts";
 
-test("aud is a text", async () => {
+test("aud is a string", async () => {
   const { claims, user } = await newSession();
   expect(claims.aud).toBe("authenticated");
   expect(user.aud).toBe("authenticated");
@@ -15,7 +15,7 @@ test("timestamps are RFC 3339 in UTC", async () => {
   }
 });
 
-test("an expired token is 403, a missing one 401", async () => {
+test("an expired token gets 403, and a missing one 401", async () => {
   const { account } = await newSession();
   const claims = { sub: account.id, aud: "authenticated", role: "authenticated" };
   expectRefusal(
@@ -27,6 +27,6 @@ test("an expired token is 403, a missing one 401", async () => {
   expectRefusal(await call("GET /user"), 401, "no_authorization");
 });
 
-test("an administrator's creation is 200, not 201", async () => {
+test("creating a user as an administrator returns 200, not 201", async () => {
   expect((await admin("POST /admin/users", { body: { email: newEmail() } })).status).toBe(200);
 });

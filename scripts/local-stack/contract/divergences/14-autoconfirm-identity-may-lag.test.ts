@@ -5,7 +5,7 @@ import { call, expectOk } from "../support/http.ts";
 import { autoconfirm } from "../support/settings.ts";
 import { describeVariant } from "../support/variant.ts";
 
-test("a mail's confirmation marks account and identity alike", async () => {
+test("confirming by email marks both the account and its identity as verified", async () => {
   const { id } = expectOk(await call("POST /signup", { body: { email: newEmail(), password } }));
   const [before] = await sql("select email_confirmed_at from auth.users where id = $1", [id]);
   expect(before?.email_confirmed_at).toBeNull();
@@ -23,7 +23,7 @@ test("a mail's confirmation marks account and identity alike", async () => {
 });
 
 describeVariant("under autoconfirm", autoconfirm, (url) => {
-  test("the account is confirmed; what the identity says of its address is not to be relied on", async () => {
+  test("the account is confirmed, while the identity's email_verified is not reliable", async () => {
     const answer = await call("POST /signup", { body: { email: newEmail(), password }, url: url() });
     const { user } = sessionOf(expectOk(answer));
     expect(user).toMatchObject({ email_confirmed_at: expect.any(String), user_metadata: { email_verified: true } });

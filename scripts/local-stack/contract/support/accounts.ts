@@ -5,19 +5,19 @@ import { admin, call, expectOk } from "./http.ts";
 import { target } from "./target.ts";
 
 export const password = "correct horse 1";
-/** Its bcrypt hash, of a cost that keeps the suite quick. */
+/** The password's bcrypt hash, at a cost that keeps the suite fast. */
 const passwordHash = hashSync(password, 5);
 
 export type Account = { id: string; email: string };
 // biome-ignore lint/suspicious/noExplicitAny: claims are asserted one by one
 export type Session = { accessToken: string; refreshToken: string; claims: any; user: any; id: string };
 
-/** An address that nobody has. */
+/** Returns a new, unused email. */
 export function newEmail(): string {
   return `${randomUUID()}@example.test`;
 }
 
-/** A confirmed account with `password`, unless `fields` say otherwise. */
+/** Creates a confirmed account with `password`, unless `fields` override it. */
 export async function newAccount(fields: Record<string, unknown> = {}): Promise<Account> {
   const email = newEmail();
   const secret = "password" in fields ? {} : { password_hash: passwordHash };
@@ -27,7 +27,7 @@ export async function newAccount(fields: Record<string, unknown> = {}): Promise<
   return { id: body.id, email: body.email };
 }
 
-/** What a token response holds. */
+/** Parses a token response. */
 // biome-ignore lint/suspicious/noExplicitAny: as the answer's body
 export function sessionOf(body: any): Session {
   const claims = decodeJwt(body.access_token);
@@ -40,19 +40,17 @@ export function sessionOf(body: any): Session {
   };
 }
 
-/** Signs in with the password. */
 export async function signIn(account: { email: string }, secret = password): Promise<Session> {
   const answer = await call("POST /token?grant_type=password", { body: { email: account.email, password: secret } });
   return sessionOf(expectOk(answer));
 }
 
-/** A new account, signed in. */
+/** Creates an account and signs it in. */
 export async function newSession(fields: Record<string, unknown> = {}): Promise<{ account: Account } & Session> {
   const account = await newAccount(fields);
   return { account, ...(await signIn(account)) };
 }
 
-/** Exchanges a refresh token. */
 export function refresh(refreshToken: string, url?: string) {
   return call("POST /token?grant_type=refresh_token", {
     body: { refresh_token: refreshToken },
@@ -60,7 +58,7 @@ export function refresh(refreshToken: string, url?: string) {
   });
 }
 
-/** A token made by hand, signed with the shared secret. */
+/** Signs a forged token with the shared secret. */
 export function forgeToken(claims: Record<string, unknown>, secret = target.jwtSecret): Promise<string> {
   return new SignJWT(claims).setProtectedHeader({ alg: "HS256", typ: "JWT" }).sign(new TextEncoder().encode(secret));
 }

@@ -1,6 +1,6 @@
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 
-/** What of a ceremony a test may get wrong on purpose. */
+/** Deliberate mistakes in a WebAuthn ceremony. */
 export type Quirks = {
   origin?: string;
   rpId?: string;
@@ -14,7 +14,7 @@ export type Quirks = {
 
 const defaults = { origin: "http://localhost:3000", rpId: "localhost", userPresent: true, backupEligible: false };
 
-/** An authenticator in software, with one passkey of algorithm ES256 and no attestation. */
+/** A software authenticator with one ES256 passkey and no attestation. */
 export class Authenticator {
   readonly credentialId: string = randomBytes(32).toString("base64url");
   private readonly aaguid: Buffer;
@@ -72,7 +72,7 @@ export class Authenticator {
     };
   }
 
-  /** WebAuthn level 3, section 6.1: hash of the RP id, flags, counter. */
+  /** WebAuthn Level 3, section 6.1: hash of the RP ID, flags, counter. */
   private header({ rpId, userPresent, backupEligible, counter = 0 }: Quirks & { rpId: string }, extraFlags: number) {
     const flags = (userPresent ? 0x01 : 0) | 0x04 | (backupEligible ? 0x08 : 0) | extraFlags;
     const count = Buffer.alloc(4);

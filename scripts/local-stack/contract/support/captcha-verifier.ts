@@ -1,12 +1,12 @@
 import type { RequestListener } from "node:http";
 import { isIP } from "node:net";
 
-/** The secret that the verifiers know. */
+/** The secret that the verifiers expect. */
 export const captchaSecret = "captcha-secret";
 
 /**
- * The verifiers of bot challenges: each accepts the token "good" when it is told the secret and an address besides,
- * and hangs up on "down".
+ * Bot challenge verifiers. Each accepts the token "good" if the request has the secret and an IP address, and closes
+ * the connection on "down".
  */
 export function captchaVerifiers(): Record<string, RequestListener> {
   const at =

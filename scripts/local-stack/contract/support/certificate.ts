@@ -2,7 +2,7 @@ import { generateKeyPairSync, sign } from "node:crypto";
 
 const dayMs = 86_400_000;
 
-/** X.690: one element of DER. */
+/** Encodes one DER element (X.690). */
 function der(tag: number, ...contents: Buffer[]): Buffer {
   const content = Buffer.concat(contents);
   const size = content.length;
@@ -15,10 +15,10 @@ const oid = (...bytes: number[]) => der(0x06, Buffer.from(bytes));
 const bits = (content: Buffer) => der(0x03, Buffer.from([0]), content);
 const utcTime = (time: number) =>
   der(0x17, Buffer.from(`${new Date(time).toISOString().replace(/[-:T]/g, "").slice(2, 14)}Z`));
-/** RFC 5280 section 4.2: one extension. */
+/** Encodes one extension (RFC 5280 section 4.2). */
 const extension = (id: number, value: Buffer) => sequence(oid(0x55, 0x1d, id), der(0x04, value));
 
-/** A certificate of these hosts' names that vouches for itself, good for today. RFC 5280 section 4.1. */
+/** Creates a self-signed certificate for these hosts, valid today (RFC 5280 section 4.1). */
 export function selfSigned(hosts: readonly string[]): { key: string; certificate: string } {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const ecdsaWithSha256 = sequence(oid(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02));

@@ -20,8 +20,8 @@ import { type Surroundings, startServer } from "./servers.ts";
 import { startVariants } from "./variant-starter.ts";
 
 /**
- * Gives the suite a server to face, unless IDENTITY_URL names one: a Postgres, a mailbox and a server of its own.
- * What the tests need to know goes into the environment, as it would come from outside.
+ * Starts a Postgres, a mailbox and a server for the suite, unless IDENTITY_URL names a server. Passes what the tests
+ * need through the environment, as if it came from outside.
  */
 export default async function setup(): Promise<(() => Promise<void>) | undefined> {
   if (process.env.IDENTITY_URL) return undefined;
@@ -116,7 +116,7 @@ async function untilItAnswers(connectionString: string): Promise<void> {
 async function startMail(endings: (() => Promise<unknown>)[]) {
   const smtpPort = await freePort();
   const webPort = await freePort();
-  // Its default is one directory for everybody on the machine.
+  // MailDev's default is one directory shared by everyone on the machine.
   const mailDirectory = await mkdtemp(path.join(tmpdir(), "identity-contract-mail-"));
   const mail = new MailDev({
     mailDirectory,

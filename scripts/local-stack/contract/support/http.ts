@@ -5,20 +5,20 @@ const codesVersion = "2024-01-01";
 
 export type CallOptions = {
   body?: unknown;
-  /** Sent as it is, in place of a body in JSON. */
+  /** Sent as it is, instead of a JSON body. */
   rawBody?: BodyInit;
   bearer?: string | undefined;
   headers?: Record<string, string>;
   /** X-Supabase-Api-Version; null sends none. */
   version?: string | null;
-  /** Another server than the suite's. */
+  /** A server other than the suite's. */
   url?: string;
 };
 
-// biome-ignore lint/suspicious/noExplicitAny: bodies are whatever the server under test says, and asserted field by field
+// biome-ignore lint/suspicious/noExplicitAny: the server under test defines bodies; tests assert their fields
 export type Answer = { status: number; headers: Headers; body: any; text: string; location: string };
 
-/** One request; redirects are not followed. `route` is a method and a path: `POST /signup`. */
+/** Sends one request without following redirects. `route` is a method and a path: `POST /signup`. */
 export async function call(route: string, options: CallOptions = {}): Promise<Answer> {
   const [method = "GET", path = "/"] = route.split(" ");
   const version = options.version === undefined ? codesVersion : options.version;
@@ -45,18 +45,18 @@ export async function call(route: string, options: CallOptions = {}): Promise<An
   };
 }
 
-/** As an administrator. */
+/** Sends a request as an administrator. */
 export function admin(route: string, options: CallOptions = {}): Promise<Answer> {
   return call(route, { bearer: target.serviceKey, ...options });
 }
 
-/** Asserts a refusal, in the shape of version 2024-01-01. */
+/** Asserts an error response in the shape of API version 2024-01-01. */
 export function expectRefusal(answer: Answer, status: number, code: string): void {
   expect({ status: answer.status, code: answer.body?.code }, answer.text).toEqual({ status, code });
   expect(answer.body.message).toEqual(expect.any(String));
 }
 
-/** Asserts a success. @returns its body */
+/** Asserts a successful response. @returns its body */
 export function expectOk(answer: Answer, status = 200) {
   expect(answer.status, answer.text).toBe(status);
   return answer.body;

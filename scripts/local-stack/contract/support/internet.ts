@@ -7,9 +7,9 @@ import path from "node:path";
 import { selfSigned } from "./certificate.ts";
 
 /**
- * The part of the Internet that servers under test have built in: its hosts, on this machine. A server comes to them
- * by a proxy (RFC 9110 section 9.3.6) that leads nowhere else, and trusts their certificate.
- * @returns variables for servers, in the words of Go's and of Node's
+ * Serves the hosts that are built into servers under test, on this machine. A server reaches them through a proxy (RFC
+ * 9110 section 9.3.6) that leads nowhere else, and trusts their certificate.
+ * @returns environment variables for servers, named as Go and Node expect them
  */
 export async function startInternet(hosts: Readonly<Record<string, RequestListener>>) {
   const { key, certificate } = selfSigned(Object.keys(hosts));

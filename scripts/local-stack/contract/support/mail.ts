@@ -5,7 +5,7 @@ const mailShape = z.array(z.looseObject({ subject: z.string(), html: z.string().
 
 export type Mail = { subject: string; html: string; code: string; tokenHash: string };
 
-/** All mails to an address, oldest first. */
+/** Returns all emails to an address, oldest first. */
 export async function mailsTo(email: string): Promise<Mail[]> {
   const response = await fetch(`${target.mailUrl}/api/email?to.address=${encodeURIComponent(email)}`);
   return mailShape.parse(await response.json()).map(({ subject, html }) => {
@@ -14,12 +14,12 @@ export async function mailsTo(email: string): Promise<Mail[]> {
   });
 }
 
-/** The mail to an address that comes after `count` others. Codes and hashes are read from its subject. */
+/** Waits for the email to an address that follows `count` others. Reads codes and hashes from its subject. */
 export async function nextMail(email: string, count = 0): Promise<Mail> {
   for (let attempt = 0; attempt < 100; attempt++) {
     const mail = (await mailsTo(email))[count];
     if (mail) return mail;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  throw new Error(`No mail number ${count + 1} came to ${email}`);
+  throw new Error(`Email number ${count + 1} to ${email} did not arrive`);
 }

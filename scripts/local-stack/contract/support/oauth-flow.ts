@@ -13,7 +13,7 @@ export const newPerson = (fields: Partial<Person> = {}): Person => ({
   ...fields,
 });
 
-/** The code that a provider sends a browser back with, once this person has agreed. */
+/** Returns the code with which a provider redirects the browser back after this person has consented. */
 export async function admit(person: Person, provider = "keycloak"): Promise<string> {
   const response = await fetch(`${server.providerUrl}/people?provider=${provider}`, {
     method: "POST",
@@ -22,19 +22,19 @@ export async function admit(person: Person, provider = "keycloak"): Promise<stri
   return ((await response.json()) as { code: string }).code;
 }
 
-/** The browser's part of a sign-in with a provider, at a server that trusts it. */
+/** Plays the browser in a provider sign-in, at a server that trusts the provider. */
 export function oauthFlow(serverUrl: () => string = () => server.url) {
   const get = (path: string, options: Record<string, unknown> = {}) =>
     call(`GET ${path}`, { url: serverUrl(), ...options });
 
-  /** Begins at /authorize. @returns where the browser is sent, and the state */
+  /** Starts at /authorize. @returns the redirect target and the state */
   async function begin(query: Record<string, string> = {}) {
     const answer = await get(`/authorize?${new URLSearchParams({ provider: "keycloak", ...query })}`);
     const target = new URL(answer.location);
     return { answer, target, state: target.searchParams.get("state") ?? "" };
   }
 
-  /** Ends at /callback. @returns where the browser is sent, its query and its fragment */
+  /** Ends at /callback. @returns the redirect target, its query and its fragment */
   async function finish(state: string, query: Record<string, string>) {
     const answer = await get(`/callback?${new URLSearchParams({ state, ...query })}`);
     const target = new URL(answer.location);
@@ -42,7 +42,7 @@ export function oauthFlow(serverUrl: () => string = () => server.url) {
     return { answer, target, fragment, query: Object.fromEntries(target.searchParams) };
   }
 
-  /** The whole way, implicit. */
+  /** Completes an implicit flow. */
   async function signInAs(person: Person, query: Record<string, string> = {}) {
     const { state } = await begin({ redirect_to: app, ...query });
     return finish(state, { code: await admit(person, query.provider) });

@@ -3,18 +3,18 @@ import { createServer, type IncomingMessage, type RequestListener } from "node:h
 import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
 import { issuers, type ProviderName, providerNames, type Shape, shapes } from "./provider-shapes.ts";
 
-/** What a provider says of whoever signs in, and what it gets wrong on purpose. */
+/** A person as a provider describes them, with deliberate mistakes. */
 export type Person = {
   sub: string;
   email?: string;
   verified?: boolean;
   name?: string;
   others?: string[];
-  /** Claims of the ID token in the place of the true ones; null for none. */
+  /** Claims that replace the ID token's own; null removes a claim. */
   claims?: Record<string, unknown>;
-  /** Whose signature the ID token bears; it is the provider's. */
+  /** Who signs the ID token; by default the provider. */
   signature?: "stranger" | "client" | "none";
-  /** No ID token at all. */
+  /** Leaves out the ID token. */
   withoutIdToken?: boolean;
 };
 
@@ -26,11 +26,11 @@ const client = {
 const secretKey = new TextEncoder().encode(client.secret);
 
 /**
- * Identity providers as a server of their own, each in its shape below its name. The test plays the browser: it says
- * at `POST /people?provider=…` who has agreed, and hands the code that it gets to the callback.
+ * Starts a server with identity providers, each in its own shape below its name. The test plays the browser: it
+ * announces at `POST /people?provider=…` who has consented, and passes the code it gets to the callback.
  */
 export async function startProvider() {
-  /** Codes are good once, with the provider that gave them. */
+  /** Codes are single-use, at the provider that issued them. */
   const codes = new Map<string, { provider: ProviderName; person: Person }>();
   const tokens = new Map<string, Person>();
   const { privateKey, publicKey } = await generateKeyPair("RS256");
@@ -120,7 +120,7 @@ export async function startProvider() {
   const at = (name: ProviderName, host: string) => listener(() => ({ origin: `https://${host}`, name }));
   return {
     url,
-    /** Those that are asked on the Internet, whatever a server is told. */
+    /** Providers whose hosts are fixed, regardless of a server's settings. */
     hosts: {
       "accounts.google.com": at("google", "accounts.google.com"),
       "appleid.apple.com": at("apple", "appleid.apple.com"),
@@ -166,7 +166,7 @@ async function read(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** Settings of a server that trusts these providers. */
+/** Returns the settings of a server that trusts these providers. */
 export function providerSettings(url: string): Record<string, string> {
   return Object.fromEntries(
     providerNames.flatMap((name) => {

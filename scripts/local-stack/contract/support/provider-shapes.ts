@@ -1,17 +1,17 @@
 import type { Person } from "./oauth-provider.ts";
 
-/** How a provider differs from the others, as far as servers see it. */
+/** How a provider differs from the others, as servers see it. */
 export type Shape = {
-  /** Its own origin on the Internet, for those that Supabase Auth lets go nowhere else. */
+  /** The provider's own origin on the internet, if Supabase Auth does not allow another. */
   origin?: string;
   token: string;
-  /** Where its discovery says that people sign in. */
+  /** The authorization endpoint in its discovery document. */
   authorize?: string;
-  /** Client credentials in the body alone. */
+  /** Accepts client credentials only in the body. */
   credentialsInBody?: boolean;
-  /** Claims of the ID token, beside the protocol's own. */
+  /** Claims of the ID token in addition to the protocol's own. */
   idToken?: (person: Person) => Record<string, unknown>;
-  /** What its API says, by path. */
+  /** The responses of its API, by path. */
   api?: Readonly<Record<string, (person: Person) => unknown>>;
 };
 
@@ -100,7 +100,7 @@ export const shapes = {
 export type ProviderName = keyof typeof shapes;
 export const providerNames = Object.keys(shapes) as ProviderName[];
 
-/** Issuers on the Internet, and whose tokens they vouch for. */
+/** Issuers on the internet whose tokens the providers accept. */
 export const issuers = {
   google: "https://accounts.google.com",
   apple: "https://appleid.apple.com",

@@ -5,21 +5,21 @@ import { providerSettings } from "./oauth-provider.ts";
 
 const startTimeoutMs = 20_000;
 
-/** What servers of the suite have in common. */
+/** What the suite's servers have in common. */
 export type Surroundings = {
   authDbUrl: string;
   smtpPort: number;
   jwtSecret: string;
   jwtKeys: string;
-  /** Identity providers to sign in with. */
+  /** The identity providers to sign in with. */
   providerUrl: string;
-  /** How a server comes to the hosts that it has built in. */
+  /** How a server reaches its built-in hosts. */
   internet: Record<string, string>;
 };
 
 export type RunningServer = { url: string; stop: () => Promise<void> };
 
-/** The settings that the suite expects of a server under test, by Supabase Auth's own variables. */
+/** Returns the settings that the suite expects of a server under test, as Supabase Auth's variables. */
 function baseEnvironment(surroundings: Surroundings, port: number) {
   const { authDbUrl, smtpPort, jwtSecret, jwtKeys, providerUrl, internet } = surroundings;
   const url = `http://127.0.0.1:${port}`;
@@ -27,7 +27,7 @@ function baseEnvironment(surroundings: Surroundings, port: number) {
   return {
     ...providerSettings(providerUrl),
     ...internet,
-    // Ours starts a good deal faster from the second process on.
+    // Makes our server start considerably faster from the second process on.
     NODE_COMPILE_CACHE: path.resolve(".local/compile-cache"),
     DATABASE_URL: authDbUrl,
     GOTRUE_DB_DRIVER: "postgres",
@@ -70,8 +70,8 @@ function baseEnvironment(surroundings: Surroundings, port: number) {
 }
 
 /**
- * Starts a server of the implementation under test: the binary that IDENTITY_BIN names, else ours.
- * @throws Error with its last words when it does not become healthy
+ * Starts a server of the implementation under test: the binary that IDENTITY_BIN names, otherwise ours.
+ * @throws Error with its last output if it does not become healthy
  */
 export async function startServer(
   surroundings: Surroundings,
@@ -79,7 +79,7 @@ export async function startServer(
 ): Promise<RunningServer> {
   const held = await holdFreePort();
   const { port } = held;
-  // Empty is not set, as in .env.example.
+  // Empty counts as unset, as in .env.example.
   const binary = process.env.IDENTITY_BIN || undefined;
   const ours = path.resolve(import.meta.dirname, "../../services/identity/main.ts");
   await held.handOver();

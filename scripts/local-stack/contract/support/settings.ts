@@ -1,9 +1,8 @@
 /**
- * Settings of the servers beside the suite's own. What does not get in each other's way is put together: each of
- * these is one more process.
+ * Settings of the additional servers. Settings that do not conflict are combined, since each set takes another process.
  */
 
-/** What the product switches on, switched off. */
+/** Features that the product enables, disabled. */
 export const featuresOff = {
   GOTRUE_DISABLE_SIGNUP: "true",
   GOTRUE_EXTERNAL_EMAIL_MAGIC_LINK_ENABLED: "false",
@@ -13,7 +12,7 @@ export const featuresOff = {
   GOTRUE_SECURITY_MANUAL_LINKING_ENABLED: "false",
 };
 
-/** Addresses need no confirmation; passwords follow rules; used refresh tokens have no grace. */
+/** Emails need no confirmation, passwords must follow rules, and used refresh tokens have no reuse interval. */
 export const autoconfirm = {
   GOTRUE_MAILER_AUTOCONFIRM: "true",
   GOTRUE_PASSWORD_MIN_LENGTH: "10",
@@ -21,7 +20,7 @@ export const autoconfirm = {
   GOTRUE_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: "0",
 };
 
-/** Sessions end by themselves; email is no way to sign in; abuse of a refresh token is merely refused. */
+/** Sessions expire, email sign-in is disabled, and reuse of a refresh token is refused without revoking others. */
 export const shortSessions = {
   GOTRUE_SESSIONS_TIMEBOX: "24h",
   GOTRUE_SESSIONS_INACTIVITY_TIMEOUT: "1h",
@@ -30,19 +29,19 @@ export const shortSessions = {
   GOTRUE_EXTERNAL_EMAIL_ENABLED: "false",
 };
 
-/** A mailed code before a new password; the new mailbox alone before a new address. */
+/** Requires an emailed code for a new password, and only the new mailbox to confirm a new email. */
 export const reauthentication = {
   GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION: "true",
   GOTRUE_MAILER_SECURE_EMAIL_CHANGE_ENABLED: "false",
 };
 
-/** The current password before a new one; no mails at all. */
+/** Requires the current password for a new one, and sends no emails at all. */
 export const currentPassword = {
   GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_CURRENT_PASSWORD: "true",
   GOTRUE_RATE_LIMIT_EMAIL_SENT: "0",
 };
 
-/** Addresses are read from headers, and limited. */
+/** Reads client addresses from headers, and rate-limits them. */
 export const addressLimits = {
   GOTRUE_RATE_LIMIT_HEADER: "X-Forwarded-For",
   GOTRUE_SECURITY_SB_FORWARDED_FOR_ENABLED: "true",

@@ -9,22 +9,22 @@ const environment = z.object({
   IDENTITY_PROVIDER_URL: z.url(),
 });
 
-/** The server under test. Nothing here tells whose it is. */
+/** The server under test, regardless of its implementation. */
 export type Target = {
   url: string;
-  /** A token of role service_role. */
+  /** A token with the role service_role. */
   serviceKey: string;
   /** The secret of the HS256 tokens that it accepts. */
   jwtSecret: string;
-  /** Its database, as a role that may read and write schema auth: to look, and to make rows older. */
+  /** Its database, as a role that may read and write schema auth: to inspect and to age rows. */
   dbUrl: string;
-  /** A maildev with the mails that it sends. */
+  /** A MailDev with the emails that it sends. */
   mailUrl: string;
-  /** The identity providers that it trusts, as `oauth-provider.ts` makes them. */
+  /** The identity providers that it trusts, as set up in `oauth-provider.ts`. */
   providerUrl: string;
 };
 
-/** @throws Error naming each variable that is missing */
+/** @throws Error naming each missing variable */
 function readTarget(): Target {
   const parsed = environment.safeParse(process.env);
   if (!parsed.success) {

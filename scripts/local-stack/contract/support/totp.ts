@@ -4,13 +4,13 @@ import { call, expectOk } from "./http.ts";
 
 export type Enrolled = { factorId: string; secret: string };
 
-/** The code that an authenticator app shows, `steps` half-minutes from now. */
+/** Returns the code that an authenticator app shows `steps` half-minutes from now. */
 export function codeOf(secret: string, steps = 0): string {
   const totp = new TOTP({ secret: Secret.fromBase32(secret), algorithm: "SHA1", digits: 6, period: 30 });
   return totp.generate({ timestamp: Date.now() + steps * 30_000 });
 }
 
-/** A code that is not good now. */
+/** Returns a code that is not valid now. */
 export function wrongCodeOf(secret: string): string {
   const good = [-2, -1, 0, 1, 2].map((steps) => codeOf(secret, steps));
   return ["000000", "111111", "222222", "333333", "444444", "555555"].find((code) => !good.includes(code)) ?? "999999";
@@ -30,13 +30,13 @@ export function verifyCode(bearer: string, given: { factorId: string; challengeI
   return call(`POST /factors/${factorId}/verify`, { bearer, body: { challenge_id: challengeId, code } });
 }
 
-/** Proves the factor on a session, which rises to aal2. */
+/** Verifies the factor in a session, which raises it to aal2. */
 export async function raise(bearer: string, { factorId, secret }: Enrolled): Promise<Session> {
   const challengeId = await challenge(bearer, factorId);
   return sessionOf(expectOk(await verifyCode(bearer, { factorId, challengeId, code: codeOf(secret) })));
 }
 
-/** A new account with a verified factor, and the session at aal2 that proved it. */
+/** Creates an account with a verified factor, and the aal2 session that verified it. */
 export async function newRaisedSession(): Promise<{ account: Account; factor: Enrolled; before: Session } & Session> {
   const { account, ...before } = await newSession();
   const factor = await enroll(before.accessToken);

@@ -2,8 +2,9 @@ import { createServer } from "node:http";
 import { type RunningServer, type Surroundings, startServer } from "./servers.ts";
 
 /**
- * Starts servers with other settings for the tests' processes, which ask for them by HTTP. Equal settings are one server.
- * @returns where to ask, and how to end them all
+ * Starts servers with other settings for the test processes, which request them over HTTP. Equal settings share a
+ * server.
+ * @returns the URL for requests, and how to stop all servers
  */
 export async function startVariants(surroundings: Surroundings) {
   const servers = new Map<string, Promise<RunningServer>>();

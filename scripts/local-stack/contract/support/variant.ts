@@ -6,8 +6,8 @@ const startUrl = process.env.IDENTITY_VARIANTS_URL;
 type Cases = (url: () => string) => void;
 
 /**
- * Cases against a second server with other settings, on the same database; equal settings are one server. Where the
- * suite faces a server that it did not start, there is no second one, and no such cases.
+ * Runs cases against a second server with other settings on the same database. Equal settings share a server. Skips the
+ * cases if the suite did not start the server under test.
  */
 export function describeVariant(name: string, changes: Record<string, string>, cases: Cases): void {
   if (!startUrl) return;
@@ -23,7 +23,7 @@ export function describeVariant(name: string, changes: Record<string, string>, c
   });
 }
 
-/** Cases in which the server asks hosts that it has built in: they are in the suite's hands where it started the server. */
+/** Runs cases in which the server calls its built-in hosts. The suite controls these only if it started the server. */
 export function describeWithInternet(name: string, cases: () => void): void {
   if (startUrl) describe(name, cases);
 }

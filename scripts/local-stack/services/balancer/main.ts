@@ -8,7 +8,7 @@ const host = "127.0.0.1";
 const checkIntervalMs = 200;
 const checkTimeoutMs = 1_000;
 
-/** For each port that this process listens on, the ports of the servers behind it. */
+/** The ports of the servers behind each port that this process listens on. */
 const fronts = z
   .record(z.string(), z.array(z.number()).nonempty())
   .parse(JSON.parse(process.env.FRONTS ?? "{}") as unknown);
@@ -17,7 +17,7 @@ const noServer: Refusal = {
   body: { code: "service_unavailable", message: "No server can be reached. Please try again in a moment." },
 };
 
-/** The servers that answered their last health check. */
+/** The servers that passed their last health check. */
 const healthy = new Set<number>();
 
 async function watch(port: number): Promise<never> {
@@ -31,7 +31,7 @@ async function watch(port: number): Promise<never> {
   }
 }
 
-/** Spreads requests, not connections, over the healthy servers in turn. Adds nothing to X-Forwarded-For. */
+/** Distributes requests, not connections, round-robin over the healthy servers. Adds nothing to X-Forwarded-For. */
 for (const [front, servers] of Object.entries(fronts)) {
   for (const port of servers) void watch(port);
   let turn = 0;

@@ -13,15 +13,15 @@ import { type ElementTypes, parserOf } from "./wire-types.ts";
 
 const poolSize = 20;
 const connectTimeoutMs = 5_000;
-/** What a connection has read of the catalogue and compiled of functions costs more than to keep it. */
+/** Idle connections are kept, since reading the catalogue and compiling functions again would cost more. */
 const idleTimeoutMs = 60_000;
-/** A schema that was read less than this ago is not read again because a request names something unknown. */
+/** The schema is not reloaded because of an unknown name if it was read less than this ago. */
 const reloadCooldownMs = 1_000;
 const elementTypesQuery = CompiledQuery.raw(
   "select typarray::int as array, oid::int as element from pg_catalog.pg_type where typarray <> 0 and typtype in ('e', 'd')",
 );
 
-/** A table, view or function as a request names it. */
+/** A table, view or function, as named by a request. */
 export type Target = { schema: string; name: string; isFunction: boolean };
 
 type Database = PostgresConnection["kysely"];
@@ -34,9 +34,9 @@ class Rollback {
 }
 
 /**
- * The Data API's way to Postgres: each request is one transaction of role `authenticator` that takes the caller's role
- * and claims. Its parent class would grant every privilege on every schema with row-level security to the API's roles
- * on first use; here nothing of the catalogue is ever changed.
+ * Connects the Data API to Postgres: each request is one transaction of role `authenticator` that takes the caller's
+ * role and claims. The parent class would grant the API's roles every privilege on every schema with row-level security
+ * on first use; this class never changes the catalogue.
  */
 export class RequestRoleConnection extends PostgresConnection {
   private readonly databaseUrl: string;
@@ -63,13 +63,13 @@ export class RequestRoleConnection extends PostgresConnection {
     this.kysely = new Kysely({ dialect: poolDialect(pool) });
   }
 
-  /** The schema as last read, or as read now where it never was. @throws Error when the database cannot be reached */
+  /** Returns the schema as last read, or reads it the first time. @throws Error if the database cannot be reached */
   override async introspect(options?: { useCache?: boolean }): Promise<Introspection> {
     if (options?.useCache && this.introspection) return this.introspection;
     return this.reload();
   }
 
-  /** Reads the schema and the roles' settings again; callers at the same time share one reading. */
+  /** Reads the schema and the roles' settings again. Concurrent callers share one read. */
   reload(): Promise<Introspection> {
     this.loading ??= this.load().finally(() => {
       this.loading = undefined;
@@ -78,9 +78,10 @@ export class RequestRoleConnection extends PostgresConnection {
   }
 
   /**
-   * Whether there is what a request names, for which the schema is read again: a migration may have just made it.
-   * @returns the names that there are instead where there is not
-   * @throws Error when the database cannot be reached
+   * Checks whether a request's target exists. Reads the schema again if not, since a migration may have just created
+   * it.
+   * @returns the existing names if it does not exist
+   * @throws Error if the database cannot be reached
    */
   async findTarget(target: Target): Promise<{ found: true } | { found: false; others: string[] }> {
     const named = namesOf(await this.introspect({ useCache: true }), target);
@@ -97,7 +98,7 @@ export class RequestRoleConnection extends PostgresConnection {
     return plan;
   }
 
-  /** Runs a request's statements in a transaction of its own that is the caller's, and answers for its errors. */
+  /** Runs a request's statements in a separate transaction as the caller, and turns errors into responses. */
   override async withContext<T>(
     _vars: VarsContext | undefined,
     run: (db: Database) => Promise<T>,
@@ -147,8 +148,8 @@ function namesOf({ functions = [], tables, views }: Introspection, { schema, isF
 }
 
 /**
- * Whether an answer refuses what has already run, so that it must leave no trace (PGRST116, PGRST124 and the like).
- * A function may set any status itself and still mean what it did, so from those only 406 counts.
+ * Reports whether a response refuses what has already run, so that it must be rolled back (PGRST116, PGRST124 and the
+ * like). A function may set any status and still intend its changes, so for functions only 406 counts.
  */
 function isRefusal(result: unknown, isFunction: boolean): boolean {
   if (!(result instanceof Response)) return false;

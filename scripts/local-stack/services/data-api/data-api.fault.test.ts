@@ -7,7 +7,7 @@ const anon: DataApiCaller = { kind: "publishable", claims: { role: "anon" } };
 const user: DataApiCaller = { kind: "publishable", claims: { role: "authenticated", sub: owner } };
 const service: DataApiCaller = { kind: "secret", claims: { role: "service_role" } };
 
-/** Everything that says who may do what. */
+/** All privileges and policies. */
 const grants = `
   select 'relation', oid::regclass::text, relacl::text from pg_class where relacl is not null
   union all select 'schema', nspname, nspacl::text from pg_namespace
@@ -49,7 +49,7 @@ afterAll(async () => {
 });
 
 describe("the data api", () => {
-  test("started before the migrations, it finds what they make, and changes no privilege in all that follows", async () => {
+  test("finds what migrations create after its start, and changes no privileges in the following tests", async () => {
     expect(await ask(service, "/notes")).toMatchObject({ status: 404, body: { code: "PGRST205" } });
     await database.applySchema();
     const before = await database.query(grants);
@@ -63,7 +63,7 @@ describe("the data api", () => {
     expect(await database.query(grants)).toEqual(before);
   });
 
-  test("acts as the caller's role with its claims and its time limit", async () => {
+  test("runs as the caller's role, with its claims and its time limit", async () => {
     expect((await call(anon, "settings")).body).toEqual({
       role: "anon",
       claims: { role: "anon" },
@@ -78,7 +78,7 @@ describe("the data api", () => {
     expect((await call(service, "settings")).body).toMatchObject({ role: "service_role", timeout: "8s" });
   });
 
-  test("leaves nothing of one caller to the next on the same connection", async () => {
+  test("leaks nothing from one caller to the next on the same connection", async () => {
     const seen = await Promise.all(
       Array.from({ length: 200 }, async (_, index) => {
         const [caller, role] = index % 2 === 0 ? [user, "authenticated"] : ([anon, "anon"] as const);
@@ -88,18 +88,18 @@ describe("the data api", () => {
     expect(seen).not.toContain(false);
   });
 
-  test("holds rows and columns to their policies and grants", async () => {
+  test("enforces policies and grants on rows and columns", async () => {
     const mine = await insert(user, { body: "mine" });
     expect(mine).toMatchObject({ status: 201, body: [{ owner, body: "mine", price: 12.5 }] });
     const other = { ...user, claims: { ...user.claims, sub: "5c1a5c80-0000-4000-8000-000000000002" } };
     expect((await ask(other, "/notes?body=eq.mine")).body).toEqual([]);
     expect(await insert(other, { body: "stolen", owner })).toMatchObject({ status: 403, body: { code: "42501" } });
-    expect(await insert(user, { body: "dear", price: 1 })).toMatchObject({ status: 403, body: { code: "42501" } });
+    expect(await insert(user, { body: "expensive", price: 1 })).toMatchObject({ status: 403, body: { code: "42501" } });
     expect(await ask(user, "/notes?body=eq.mine", { method: "DELETE" })).toMatchObject({ status: 403 });
     expect(await ask(anon, "/notes")).toMatchObject({ status: 401, body: { code: "42501" } });
   });
 
-  describe("as strict as hosted", () => {
+  describe("is as strict as hosted Supabase", () => {
     const change = (target: string, method: "PATCH" | "DELETE") => {
       const headers = { "content-type": "application/json", prefer: "return=representation" };
       return ask(service, target, { method, headers, ...(method === "PATCH" ? { body: '{"value":5}' } : {}) });
@@ -107,11 +107,12 @@ describe("the data api", () => {
     const values = async () =>
       (await database.query("select value from public.counters order by id")).map((r) => r.value);
 
-    // The texts of safeupdate, which hosted loads: supabase/postgres, 20220118070449_enable-safeupdate-postgrest.sql.
+    // Messages of safeupdate, which hosted Supabase loads: supabase/postgres,
+    // 20220118070449_enable-safeupdate-postgrest.sql.
     test.each([
       ["PATCH", "UPDATE"],
       ["DELETE", "DELETE"],
-    ] as const)("refuses %s without a filter, and takes it with one", async (method, statement) => {
+    ] as const)("refuses %s without a filter, and accepts it with one", async (method, statement) => {
       const before = await values();
       expect(await change("/counters", method)).toMatchObject({
         status: 400,
@@ -128,13 +129,13 @@ describe("the data api", () => {
       expect(await values()).toEqual(before);
     });
 
-    test.each(["count_up", "mixed"])("lets %s write by POST, where it is volatile", async (name) => {
+    test.each(["count_up", "mixed"])("lets the volatile function %s write by POST", async (name) => {
       const [before] = await values();
       expect(await call(service, name, { by: 1 })).toMatchObject({ status: 200, body: Number(before) + 1 });
     });
 
     // The time limits of supabase/postgres: 00000000000000-initial-schema.sql, 20221028101028 and 20231130133139.
-    test("sets hosted's time limits", async () => {
+    test("sets hosted Supabase's time limits", async () => {
       expect((await call(anon, "limits")).body).toEqual({ statement: "3s", lock: "8s" });
       expect((await call(user, "limits")).body).toEqual({ statement: "8s", lock: "8s" });
       expect((await call(service, "limits")).body).toEqual({ statement: "8s", lock: "8s" });
@@ -142,7 +143,7 @@ describe("the data api", () => {
       expect(rows[0]?.rolconfig).toContain("idle_in_transaction_session_timeout=60000");
     });
 
-    test("refuses a function's UPDATE without WHERE where Postgres has the library safeupdate", async () => {
+    test("refuses a function's UPDATE without WHERE if Postgres has the library safeupdate", async () => {
       const [role] = await database.query("select rolconfig from pg_roles where rolname = 'authenticator'");
       const isLoaded = String(role?.rolconfig).includes("session_preload_libraries=safeupdate");
       if (!isLoaded)
@@ -152,7 +153,7 @@ describe("the data api", () => {
     });
   });
 
-  test("opens a schema that is not for users to the service role alone", async () => {
+  test("opens a non-user schema only to the service role", async () => {
     const headers = { "accept-profile": "private" };
     expect(await ask(service, "/secrets", { headers })).toMatchObject({ status: 200, body: [] });
     expect((await ask(anon, "/secrets", { headers })).status).toBe(401);
@@ -163,7 +164,7 @@ describe("the data api", () => {
     });
   });
 
-  test("refuses a role that a token claims but we may not take", async () => {
+  test("refuses a role in a token that the authenticator may not take", async () => {
     for (const [role, status] of [
       ["postgres", 403],
       ["supabase_admin", 403],
@@ -173,7 +174,7 @@ describe("the data api", () => {
     }
   });
 
-  test("a reading request cannot write, and a refused one leaves nothing", async () => {
+  test("makes read requests read-only, and rolls back a refused request", async () => {
     expect(await ask(service, "/rpc/add?a=1&b=2")).toMatchObject({ status: 200, body: 3 });
     const headers = {
       "content-type": "application/json",
@@ -192,11 +193,11 @@ describe("the data api", () => {
     ["whole", 418, { code: "X1", message: "teapot" }],
     ["serialise", 500, { code: "40001" }],
     ["slow", 500, { code: "57014" }],
-  ])("an exception of kind %s is answered with %i", async (kind, status, body) => {
+  ])("responds to a %s exception with %i", async (kind, status, body) => {
     expect(await call(anon, "fail", { kind })).toMatchObject({ status, body });
   });
 
-  test("constraints, types and unknown names are answered as PostgREST does", async () => {
+  test("reports violated constraints, wrong types and unknown names as PostgREST does", async () => {
     await insert(service, { body: "taken", owner });
     expect(await insert(service, { body: "taken", owner })).toMatchObject({ status: 409, body: { code: "23505" } });
     expect(await insert(service, { body: "", owner })).toMatchObject({ status: 400, body: { code: "23514" } });
@@ -242,11 +243,11 @@ describe("the data api", () => {
     [5, "number 5"],
     [true, "boolean true"],
     [null, null],
-  ])("passes %j to a function as that JSON", async (value, kind) => {
+  ])("passes %j to a function as exactly that JSON value", async (value, kind) => {
     expect((await call(anon, "kind_of", { value })).body).toBe(kind);
   });
 
-  test("finds what a later migration makes, and what it changes once told to reload", async () => {
+  test("finds what a later migration creates, and its changes after a reload", async () => {
     await database.query("create table public.later (id int); insert into public.later values (1)");
     await expect.poll(async () => (await ask(service, "/later")).status, { timeout: 5_000 }).toBe(200);
     await database.query("alter table public.later add added int default 2; notify pgrst, 'reload schema'");

@@ -4,17 +4,17 @@ import { schemaUnavailable, unknownTable } from "./error-responses.ts";
 import { type RequestContext, requestContext } from "./request-context.ts";
 import { watchSchema } from "./schema-watch.ts";
 
-/** Rows in one answer, as on a new hosted project. */
+/** Maximum rows in one response, as in a new hosted project. */
 const maxRows = 1_000;
 
 export type DataApiCaller = { kind: "publishable" | "secret"; claims: Record<string, unknown> };
 export type DataApi = {
-  /** Serves a request for a caller whose claims have been verified. The request's own credentials are not looked at. */
+  /** Serves a request for a caller with verified claims. Ignores the request's own credentials. */
   handle: (request: Request, options: { url: URL; caller: DataApiCaller }) => Promise<Response>;
   close: () => Promise<void>;
 };
 
-/** Makes the PostgREST-compatible API below `/rest/v1` of a Postgres database, reached as role `authenticator`. */
+/** Creates the PostgREST-compatible API of a Postgres database below `/rest/v1`, connected as role `authenticator`. */
 export function createDataApi({ databaseUrl, schemas }: { databaseUrl: string; schemas: string[] }): DataApi {
   const connection = new RequestRoleConnection(databaseUrl, schemas);
   const [defaultSchema = "public"] = schemas;
@@ -33,7 +33,7 @@ export function createDataApi({ databaseUrl, schemas }: { databaseUrl: string; s
     },
   });
   const endWatch = watchSchema(databaseUrl, () => {
-    // What was known stays known until the database can be asked again, which the watch will tell of.
+    // The last known schema stays in use until the database is reachable again, which the watch reports.
     connection.reload().catch(() => undefined);
   });
   return {
@@ -76,7 +76,7 @@ async function copyRequest(request: Request, url: URL, headers: Headers): Promis
   return new Request(url, { method: request.method, headers, body });
 }
 
-/** The schema that a request asks for: by one header for reading, by another for writing. */
+/** Returns the schema that a request names: in one header for reads, in another for writes. */
 function profileOf({ method, headers }: Request): string | undefined {
   const name = method === "GET" || method === "HEAD" ? "accept-profile" : "content-profile";
   return headers.get(name) ?? undefined;
@@ -87,7 +87,7 @@ function targetOf(pathname: string, schema: string): Target | undefined {
   return name === undefined ? undefined : { schema, name: decode(name), isFunction: isFunction !== undefined };
 }
 
-/** A name that is not even text is one that nothing has. */
+/** Decodes a name. If it is not valid text, nothing has that name. */
 function decode(name: string): string {
   try {
     return decodeURIComponent(name);

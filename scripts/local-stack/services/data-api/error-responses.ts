@@ -26,12 +26,12 @@ const statusBySqlState: [RegExp, number][] = [
 
 type ErrorBody = { code: string; message: string; details: string | null; hint: string | null };
 
-/** An error in PostgREST's shape. */
+/** Creates an error response in PostgREST's shape. */
 function errorResponse(status: number, body: ErrorBody, headers: Record<string, string> = {}): Response {
   return Response.json(body, { status, headers });
 }
 
-/** No connection to the database: it is down, starting, or was restarted under us. */
+/** Creates the response for a lost connection: the database is down, starting, or was restarted. */
 function connectionLost(): Response {
   return errorResponse(
     503,
@@ -40,7 +40,7 @@ function connectionLost(): Response {
   );
 }
 
-/** The database has not yet been asked, or could not be asked, what tables and functions it has. */
+/** Creates the response for an unknown schema: the database's tables and functions could not be read yet. */
 export function schemaUnavailable(): Response {
   return errorResponse(
     503,
@@ -54,7 +54,7 @@ export function schemaUnavailable(): Response {
   );
 }
 
-/** No such table or view, or none that any of the API's roles may see. */
+/** Creates the response for a table or view that does not exist or that none of the API's roles may see. */
 export function unknownTable({ schema, name }: { schema: string; name: string }, others: string[]): Response {
   const similar = fuzzyMatch(name, others);
   return errorResponse(404, {
@@ -65,15 +65,15 @@ export function unknownTable({ schema, name }: { schema: string; name: string },
   });
 }
 
-/** A change without a filter, as the extension `safeupdate` refuses it. */
+/** Creates the response for a change without a filter, as the extension `safeupdate` refuses it. */
 export function unfilteredChange({ type = "" }: { type?: string }): Response {
   const message = `${type.toUpperCase()} requires a WHERE clause`;
   return errorResponse(400, { code: "21000", message, details: null, hint: null });
 }
 
 /**
- * What a failed statement means to the client.
- * @returns undefined where the error is none of the database's
+ * Translates a failed statement into the response for the client.
+ * @returns undefined if the error is not the database's
  */
 export function databaseErrorResponse(error: unknown, { role }: { role: string }): Response | undefined {
   if (error instanceof ConnectionLostError) return connectionLost();
@@ -97,7 +97,7 @@ function statusOf({ code = "", message }: pg.DatabaseError, role: string): numbe
   return statusBySqlState.find(([pattern]) => pattern.test(code))?.[1] ?? 400;
 }
 
-/** `raise sqlstate 'PGRST'`: message and detail are JSON that spell out the whole answer. */
+/** Handles `raise sqlstate 'PGRST'`, whose message and detail are JSON that describe the whole response. */
 function customErrorResponse(error: pg.DatabaseError): Response {
   try {
     const { code, message, details = null, hint = null } = JSON.parse(error.message);

@@ -27,7 +27,9 @@ export type FaultDatabase = {
   remove: () => Promise<void>;
 };
 
-/** A Postgres of a test's own, as new as hosted Supabase's, that the test may stop, kill and start again. */
+/**
+ * Creates a Postgres for one test, of the same version as hosted Supabase's, that the test may stop, kill and restart.
+ */
 export async function createFaultDatabase(): Promise<FaultDatabase> {
   const folder = await mkdtemp(path.join(tmpdir(), "data-api-"));
   const dataDir = path.join(folder, "data");

@@ -1,4 +1,4 @@
--- What the fault tests of the Data API ask for.
+-- Objects for the Data API's fault tests.
 create schema private;
 grant usage on schema private to service_role;
 create table private.secrets (id int primary key);

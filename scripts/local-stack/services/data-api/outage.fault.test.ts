@@ -28,10 +28,10 @@ afterAll(async () => {
   await database.remove();
 });
 
-describe.each(["SIGINT", "SIGKILL"] as const)("a database that goes away by %s", (signal) => {
-  test("is answered with 503 within a second, and found again when it is back", async () => {
+describe.each(["SIGINT", "SIGKILL"] as const)("a database outage by %s", (signal) => {
+  test("gets 503 within a second, and the Data API recovers when the database is back", async () => {
     const asked = Promise.all(Array.from({ length: 8 }, () => sleepLong()));
-    // The schema is read before.
+    // The schema must be read first.
     await vi.waitFor(
       async () => {
         const running = await database.query(

@@ -12,7 +12,7 @@ import pg from "pg";
 
 const countingCommands = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
 
-/** There is no connection to the database, or it broke while it was in use; then nobody knows what became of the work. */
+/** There is no connection to the database, or it broke during use, in which case the outcome of the work is unknown. */
 export class ConnectionLostError extends Error {
   constructor(cause: unknown) {
     super("The connection to the database is lost", { cause });
@@ -20,8 +20,8 @@ export class ConnectionLostError extends Error {
 }
 
 /**
- * Kysely on a pool of `pg`. The App's own choice of driver, postgres.js, writes to the closed socket of a transaction
- * whose connection has broken, which ends the process, and encodes JSON arguments twice.
+ * Creates a Kysely dialect on a `pg` pool. The App's default driver, postgres.js, writes to the closed socket of a
+ * transaction whose connection has broken, which crashes the process, and it encodes JSON arguments twice.
  */
 export function poolDialect(pool: pg.Pool): Dialect {
   return {
@@ -57,7 +57,7 @@ class PoolDriver implements Driver {
     await connection.executeQuery(CompiledQuery.raw("commit"));
   }
 
-  /** What has failed is told by the error that led here; one that cannot be rolled back ends with its connection. */
+  /** The error that led here reports the failure. A connection that cannot roll back is closed. */
   async rollbackTransaction(connection: PoolConnection): Promise<void> {
     await connection.rollback();
   }
@@ -85,7 +85,7 @@ class PoolConnection implements DatabaseConnection {
     this.lost = true;
   };
 
-  /** A transaction begins with its first statement, in one message with it where that has no parameters. */
+  /** The transaction begins with its first statement, in the same message if that has no parameters. */
   begin(): void {
     this.beginning = true;
   }
@@ -99,7 +99,7 @@ class PoolConnection implements DatabaseConnection {
       const results = await this.client.query(begins && parameters.length === 0 ? `begin; ${sql}` : sql, [
         ...parameters,
       ]);
-      // Of several statements there is a result each.
+      // Several statements return one result each.
       const { rows, command, rowCount } = [results].flat().at(-1) as pg.QueryResult;
       return countingCommands.has(command) ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows };
     } catch (error) {

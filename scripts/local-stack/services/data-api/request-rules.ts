@@ -3,16 +3,17 @@ import type { RequestContext } from "./request-context.ts";
 import type { Introspection } from "./schema-cache.ts";
 
 /**
- * Returns whether a request changes or deletes rows without a filter. Hosted Supabase loads the extension `safeupdate`
- * for the Data API's role, which refuses it. A limit counts as a filter: PostgREST puts it into the statement's WHERE.
+ * Returns whether a request changes or deletes rows without a filter. Hosted Supabase refuses this with the extension
+ * `safeupdate`, which it loads for the Data API's role. A limit counts as a filter: PostgREST puts it into the
+ * statement's WHERE.
  */
 export function isUnfiltered({ type, where, limit }: AnyAST): boolean {
   return (type === "update" || type === "delete") && limit === undefined && Object.keys(where ?? {}).length === 0;
 }
 
 /**
- * Returns whether a request's transaction may only read: by GET and HEAD, and in a STABLE or IMMUTABLE function by POST
- * too (PostgREST, "Transactions", "Access Mode").
+ * Returns whether a request's transaction is read-only: for GET and HEAD, and for a STABLE or IMMUTABLE function also
+ * for POST (PostgREST, "Transactions", "Access Mode").
  */
 export function isReadOnly({ method, plan }: RequestContext, schema: Introspection): boolean {
   if (method === "GET" || method === "HEAD") return true;
@@ -28,7 +29,7 @@ export function isReadOnly({ method, plan }: RequestContext, schema: Introspecti
       given.every((name) => arg_names.includes(name)) &&
       arg_names.slice(0, arg_names.length - arg_defaults).every((name) => given.includes(name)),
   );
-  // None of these matches by name where a function takes the whole body as its one unnamed argument.
+  // None matches by name if a function takes the whole body as its one unnamed argument.
   const candidates = called.length > 0 ? called : overloads;
   return candidates.length > 0 && candidates.every(({ volatility }) => volatility !== "v");
 }

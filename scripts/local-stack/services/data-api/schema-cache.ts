@@ -5,17 +5,17 @@ import pg from "pg";
 import { poolDialect } from "./pool-dialect.ts";
 import { parserOf } from "./wire-types.ts";
 
-/** The roles that requests take. The catalogue shows a role only what it has a privilege on, so each is asked. */
+/** The roles of requests. The catalogue shows a role only what it has privileges on, so it is read as each of them. */
 const requestRoles = ["service_role", "authenticated", "anon"];
 const connectTimeoutMs = 5_000;
 
 export type Introspection = Awaited<ReturnType<Connection["introspect"]>>;
 
 /**
- * Reads what tables, columns, functions and relations the API's roles can see between them.
- * @param schemas those that are served. Of others' views and columns nothing is kept: the App goes through all of them
- *   at each request, and through a view's whole text for each of its columns.
- * @throws Error when the database cannot be reached
+ * Reads the tables, columns, functions and relations that the API's roles can see between them.
+ * @param schemas the served schemas. Other schemas' views and columns are dropped, since the App goes through all of
+ * them at each request, and through a view's whole text for each of its columns.
+ * @throws Error if the database cannot be reached
  */
 export async function readSchema(databaseUrl: string, schemas: readonly string[]): Promise<Introspection> {
   const [first, ...others] = await Promise.all(requestRoles.map((role) => readSchemaAs(databaseUrl, role)));
@@ -48,7 +48,7 @@ async function readSchemaAs(databaseUrl: string, role: string): Promise<Introspe
   const connection = new PostgresConnection({ url: databaseUrl });
   connection.kysely = new Kysely({ dialect: poolDialect(pool) });
   try {
-    // Asked first, since introspect() itself reports a failure as an empty schema.
+    // Checks the connection first, since introspect() reports a failure as an empty schema.
     await pool.query("select 1");
     const schema = await connection.introspect({ useCache: false });
     if (!schema.functions) throw new Error("The database could not be asked for its schema");

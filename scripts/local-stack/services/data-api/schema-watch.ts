@@ -3,9 +3,9 @@ import pg from "pg";
 const retryDelayMs = 500;
 
 /**
- * Calls back whenever the schema may have changed: at each new connection, since what was announced while there was
- * none is lost, and at each `notify pgrst`. Goes on trying while the database is away.
- * @returns how to end it
+ * Calls back whenever the schema may have changed: at each `notify pgrst`, and at each new connection, since earlier
+ * notifications may have been missed. Keeps retrying while the database is down.
+ * @returns a function that ends the watch
  */
 export function watchSchema(databaseUrl: string, onChange: () => void): () => Promise<void> {
   let ended = false;

@@ -2,10 +2,10 @@ import { CompiledQuery } from "kysely";
 import pg from "pg";
 import { type RequestContext, roleOf } from "./request-context.ts";
 
-/** Settings that `alter role … set` gives a role; switching to it inside a session does not apply them by itself. */
+/** Settings that `alter role … set` gives a role. Switching to the role within a session does not apply them. */
 export type RoleSettings = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-/** Which of them we may set: those that any user may change. One row a role and setting. */
+/** The settings among these that any user may change. One row for each role and setting. */
 export const roleSettingsQuery = CompiledQuery.raw(`
   select role.rolname as role, split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value
   from pg_catalog.pg_roles role
@@ -25,8 +25,8 @@ export function readRoleSettings(rows: readonly unknown[]): RoleSettings {
 }
 
 /**
- * One statement that makes a transaction the caller's: role, claims, search path, limits, and the request for functions
- * that read it (PostgREST, "Transactions"). Everything ends with the transaction.
+ * Creates the statement that sets a transaction's role, claims, search path, limits, and the request for functions that
+ * read it (PostgREST, "Transactions"). Everything is reset when the transaction ends.
  */
 export function sessionSettings(
   context: RequestContext,
@@ -45,7 +45,7 @@ export function sessionSettings(
     ["role", role],
   ];
   if (readOnly) settings.push(["transaction_read_only", "on"]);
-  // Without parameters, so that it goes in one message with the transaction's beginning.
+  // Without parameters, so that it is sent in one message with the transaction's beginning.
   const calls = settings.map((pair) => `set_config(${pair.map(pg.escapeLiteral).join(", ")}, true)`);
   return CompiledQuery.raw(`select ${calls.join(", ")}`);
 }

@@ -1,7 +1,7 @@
 import type { AnyAST } from "@supabase/lite";
 import type { Introspection } from "./schema-cache.ts";
 
-/** A value as the text that Postgres shall read, whatever the App would make of a string for a column of its type. */
+/** A value as the text that Postgres reads, regardless of how the App would convert a string for the column's type. */
 class WireText {
   private readonly text: string;
 
@@ -9,16 +9,16 @@ class WireText {
     this.text = text;
   }
 
-  /** What `pg` sends for it. */
+  /** Returns what `pg` sends for it. */
   toPostgres(): string {
     return this.text;
   }
 }
 
 /**
- * Settles how values are written to the database. The App takes strings for JSON or number text by the column's type,
- * which turns a JSON string into what it quotes and takes digits off numbers; and the driver would write a JSON array
- * as a Postgres array. PostgREST leaves all of it to Postgres.
+ * Decides how values are written to the database. By the column's type, the App would read strings as JSON or numbers,
+ * which unquotes JSON strings and drops digits of numbers, and the driver would write a JSON array as a Postgres array.
+ * PostgREST leaves all of this to Postgres.
  */
 export function settleValues(ast: AnyAST, schema: Introspection): AnyAST {
   if (ast.type === "rpc") return { ...ast, args: settleArguments(ast, schema) };
@@ -38,7 +38,7 @@ export function settleValues(ast: AnyAST, schema: Introspection): AnyAST {
   return { ...ast, values: Array.isArray(ast.values) ? ast.values.map(settleRow) : settleRow(ast.values) };
 }
 
-/** Only strings that are JSON values: everything else is written right where the call is put together. */
+/** Converts only strings for JSON arguments. Everything else is already written correctly in the call. */
 function settleArguments(ast: AnyAST, schema: Introspection): AnyAST["args"] {
   const { args } = ast;
   if (args === undefined || Array.isArray(args) || ast.httpMethod === "GET") return args;

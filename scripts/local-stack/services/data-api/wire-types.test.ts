@@ -15,7 +15,7 @@ describe("numbers", () => {
     expect(JSON.stringify(exactNumber(text))).toBe(json);
   });
 
-  test("inside JSON they keep all their digits", () => {
+  test("keep all their digits inside JSON", () => {
     const text = '{"a":[9007199254740993,1.5,1e3],"b":"9007199254740993"}';
     expect(JSON.stringify(exactJson(text))).toBe('{"a":[9007199254740993,1.5,1000],"b":"9007199254740993"}');
   });

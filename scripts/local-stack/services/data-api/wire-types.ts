@@ -1,17 +1,17 @@
 import pg from "pg";
 
-/** A number's own text in JSON (ECMAScript "JSON.parse source text access"), which TypeScript's library lacks. */
+/** Writes a number's own text into JSON (ECMAScript "JSON.parse source text access"). TypeScript's library lacks it. */
 const { rawJSON } = JSON as JSON & { rawJSON: (text: string) => unknown };
 
-/** Missing from the types of `pg`: what its parser of array literals really is. */
+/** The actual type of `pg`'s parser for array literals, which its types lack. */
 const arrays = pg.types.arrayParser as unknown as {
   create: (literal: string, parseElement: (text: string) => unknown) => { parse: () => unknown[] };
 };
 
-/** For each array type, the type of its elements, by oid. */
+/** The oid of each array type's element type. */
 export type ElementTypes = ReadonlyMap<number, number>;
 
-/** What those of Postgres' own array types are that the catalogue and common columns use. */
+/** Element types of the built-in array types that the catalogue and common columns use. */
 const builtInElementTypes: ElementTypes = new Map([
   [199, 114],
   [1000, 16],
@@ -49,7 +49,10 @@ const parsers = new Map<number, (text: string) => unknown>([
   [3802, exactJson],
 ]);
 
-/** How a value of a type reads in JSON as Postgres' own `to_json` writes it, as with PostgREST; the rest is text. */
+/**
+ * Returns the parser for a type, which converts values to JSON as Postgres's `to_json` and PostgREST do; any other type
+ * stays text.
+ */
 export function parserOf(oid: number, elementTypes: ElementTypes = new Map()): (text: string) => unknown {
   const element = builtInElementTypes.get(oid) ?? elementTypes.get(oid);
   if (element === undefined) return parsers.get(oid) ?? ((text) => text);
@@ -57,7 +60,10 @@ export function parserOf(oid: number, elementTypes: ElementTypes = new Map()): (
   return (text) => arrays.create(text, parseElement).parse();
 }
 
-/** A number where a double holds it exactly, else a JSON number with all its digits; `NaN` and infinities as text. */
+/**
+ * Returns a number if a double holds it exactly, otherwise a JSON number with all its digits. `NaN` and infinities are
+ * text.
+ */
 export function exactNumber(text: string): unknown {
   const value = Number(text);
   if (!Number.isFinite(value)) return text;
@@ -65,7 +71,7 @@ export function exactNumber(text: string): unknown {
   return String(value) === canonical ? value : rawJSON(text);
 }
 
-/** Parses JSON without losing digits of the numbers in it. */
+/** Parses JSON without losing digits of numbers. */
 export function exactJson(text: string): unknown {
   type Reviver = (this: unknown, key: string, value: unknown, context: { source?: string }) => unknown;
   const revive: Reviver = (_key, value, { source }) =>
@@ -73,7 +79,7 @@ export function exactJson(text: string): unknown {
   return JSON.parse(text, revive as Parameters<typeof JSON.parse>[1]);
 }
 
-/** `2026-01-31 10:00:00.5+00` as `2026-01-31T10:00:00.5+00:00`; `infinity` stays. */
+/** Converts `2026-01-31 10:00:00.5+00` to `2026-01-31T10:00:00.5+00:00`; `infinity` stays. */
 export function isoTimestamp(text: string): string {
   return text
     .replace(/^(\d+-\d\d-\d\d) /, "$1T")

@@ -1,11 +1,13 @@
 export type BackgroundTasks = {
-  /** Keeps the process alive for work that goes on after the answer. */
+  /** Keeps the process alive for work that continues after the response. */
   waitUntil: (work: Promise<unknown>) => void;
-  /** Waits until no work is left, also such as other work began; at most so long. @returns how much was left */
+  /**
+   * Waits at most `limitMs` until no work is left, including work that other work started. @returns how much was left
+   */
   drain: (limitMs: number) => Promise<number>;
 };
 
-/** The work that functions have handed to `EdgeRuntime.waitUntil`. A failure is reported, and harms nothing else. */
+/** Tracks the work that functions pass to `EdgeRuntime.waitUntil`. A failure is reported and affects nothing else. */
 export function createBackgroundTasks(report: (error: unknown) => void): BackgroundTasks {
   const running = new Set<Promise<unknown>>();
   return {

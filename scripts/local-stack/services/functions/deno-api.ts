@@ -13,11 +13,11 @@ export type HttpServer = { finished: Promise<void>; shutdown: () => Promise<void
 export type Serve = (options: ServeOptions | FunctionHandler, handler?: FunctionHandler) => HttpServer;
 
 export type RequestEvent = { request: Request; respondWith: (response: Response) => Promise<void> };
-/** One client's connection, as Deno.serveHttp reads it. Deno has it without types since version 2. */
+/** A client's connection, as Deno.serveHttp reads it. Deno has not declared its type since version 2. */
 export type HttpConn = AsyncIterable<RequestEvent> & { close: () => void };
 type Listener = { accept: () => Promise<object>; close: () => void };
 
-/** The part of Deno's own namespace that the host uses; types of the whole would reach into the rest of the project. */
+/** The part of Deno's namespace that the host uses. Deno's full types would affect the rest of the project. */
 type DenoNamespace = {
   serve: Serve;
   version: { deno: string };
@@ -28,7 +28,7 @@ type DenoNamespace = {
   exit: (code: number) => never;
 };
 
-/** The runtime's globals: those that are there, and the one that Supabase's runtime adds for functions. */
+/** The runtime's globals, including the one that Supabase's runtime adds for functions. */
 export const runtime = globalThis as unknown as {
   Deno: DenoNamespace;
   EdgeRuntime?: Pick<BackgroundTasks, "waitUntil">;

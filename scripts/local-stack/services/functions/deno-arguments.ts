@@ -1,17 +1,17 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 
-/** The npm packages of Deno: the project's own version, and the one that hosted Supabase's runtime is built on. */
+/** The npm packages of Deno: the project's own version, and the version on which hosted Supabase's runtime is built. */
 export const denoPackages = ["deno", "deno-hosted"] as const;
 export type DenoPackage = (typeof denoPackages)[number];
 
-/** Hosted Supabase ends an isolate at 256 MB. V8 gets most of it; the rest is for memory outside its old space. */
+/** Hosted Supabase ends an isolate at 256 MB. V8's old space gets most of it, and other memory the rest. */
 const oldSpaceMebibytes = 200;
 
 /**
- * What `deno` is started with to serve the functions of the checkout at `root`: they may use the network, the
- * environment and the names of the system, read the checkout, and nothing else. Nothing is fetched to run them:
- * bare names are those of node_modules.
+ * Returns the arguments with which `deno` serves the functions of the checkout at `root`. They may use the network, the
+ * environment and system information, read the checkout, and nothing else. Nothing is downloaded: bare specifiers
+ * resolve in node_modules.
  */
 export function denoArguments(root: string, folders: string[] = []): string[] {
   return [

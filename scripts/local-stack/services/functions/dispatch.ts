@@ -2,7 +2,10 @@ import path from "node:path";
 import type { FunctionHandler } from "./deno-api.ts";
 import type { LoadedFunction } from "./registry.ts";
 
-/** Answers `/healthz` itself and hands `/<name>/*` to that function, with the codes of hosted Supabase where it cannot. */
+/**
+ * Answers `/healthz` itself and passes `/<name>/*` to the named function. If that is not possible, answers with hosted
+ * Supabase's error codes.
+ */
 export function createDispatch(
   functions: ReadonlyMap<string, LoadedFunction>,
   { root, reloads }: { root: string; reloads: boolean },
@@ -22,7 +25,7 @@ export function describeFailure({ file, error }: { file: string; error: Error },
   return `Function failed to start: ${path.relative(root, file)}: ${error.message}`;
 }
 
-/** What a function's own exception is answered with. */
+/** Creates the response to an exception in a function. */
 export function handlerFailure(error: unknown): Response {
   console.error(error);
   return failure(500, "WORKER_ERROR", "Function exited due to an error (please check logs)");
@@ -32,7 +35,7 @@ function nameOf(url: string): string {
   return new URL(url).pathname.split("/", 2)[1] ?? "";
 }
 
-/** Well when all functions are; one that is being written may fail for a while where they are loaded anew. */
+/** Reports healthy if all functions are. With reloading, a function that is being edited may fail for a while. */
 function health(functions: ReadonlyMap<string, LoadedFunction>, { reloads }: { reloads: boolean }): Response {
   const states = [...functions].map(([name, loaded]) => [name, "error" in loaded ? "failed" : "ready"]);
   const well = reloads || states.every(([, state]) => state === "ready");

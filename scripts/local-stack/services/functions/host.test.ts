@@ -37,7 +37,7 @@ const sources = {
     left += 1;
     return new Response();
   });`,
-  stream: `let left = "nobody";
+  stream: `let left = "none";
   Deno.serve({}, (request) => {
     if (request.url.endsWith("/left")) return new Response(left);
     request.signal.addEventListener("abort", () => { left = "signal"; });
@@ -141,9 +141,9 @@ describe.each(runtimes)(
       expect(await answer.json()).toEqual({ path: "/echo/v1/deep?x=1", body: "text", env: "hello" });
     });
 
-    // 64 KiB are what Deno reads of a connection at once.
+    // Deno reads 64 KiB of a connection at a time.
     test.each([0, 1, 65_000, 65_535, 65_536, 65_537, 131_072, 400_000])(
-      "a body of %i bytes arrives whole",
+      "delivers a body of %i bytes whole",
       async (size) => {
         const body = Array.from({ length: size }, (_, at) => String(at % 10)).join("");
         const answer = await fetch(`${host.url}/echo`, { method: "POST", body });
@@ -151,7 +151,7 @@ describe.each(runtimes)(
       },
     );
 
-    test("a function that cannot be loaded answers 503, names its file and harms no other", async () => {
+    test("answers 503 for a function that cannot be loaded, names its file and keeps the others working", async () => {
       const answer = await fetch(`${host.url}/broken`);
       expect(answer.status).toBe(503);
       const body = await answer.json();
@@ -166,19 +166,19 @@ describe.each(runtimes)(
       });
     });
 
-    test.each(["/_shared", "/unknown", "/"])("%s is not a function", async (url) => {
+    test.each(["/_shared", "/unknown", "/"])("does not serve %s as a function", async (url) => {
       const answer = await fetch(host.url + url);
       expect(answer.status).toBe(404);
       expect(await answer.json()).toMatchObject({ code: "NOT_FOUND" });
     });
 
-    test("an exception in a handler answers 500 without its text", async () => {
+    test("answers 500 for an exception in a handler, without its text", async () => {
       const answer = await fetch(`${host.url}/throws`);
       expect(answer.status).toBe(500);
       expect(await answer.text()).not.toContain("inside");
     });
 
-    test("a client that leaves while a stream is written cancels it and aborts the request's signal", async () => {
+    test("a client disconnecting during a stream cancels it and aborts the request's signal", async () => {
       const client = new AbortController();
       const answer = await fetch(`${host.url}/ticks`, { signal: client.signal });
       await answer.body?.getReader().read();
@@ -186,7 +186,7 @@ describe.each(runtimes)(
       await expect.poll(async () => (await fetch(`${host.url}/ticks/left`)).json()).toEqual(["signal", "stream"]);
     });
 
-    test("work handed to waitUntil is finished before the process ends", async () => {
+    test("completes work passed to waitUntil before the process ends", async () => {
       const other = await startHost(folder, runtime);
       expect(await (await fetch(`${other.url}/later`)).text()).toBe("accepted");
       expect(await other.stop()).toBe(0);
@@ -212,9 +212,9 @@ describe("the functions' host with Node's server", () => {
     await rm(folder, { recursive: true });
   });
 
-  test("a client that leaves aborts the request's signal, a finished answer does not", async () => {
+  test("a client disconnecting aborts the request's signal, and a finished response does not", async () => {
     await (await fetch(`${host.url}/stream/whole`)).text();
-    expect(await (await fetch(`${host.url}/stream/left`)).text()).toBe("nobody");
+    expect(await (await fetch(`${host.url}/stream/left`)).text()).toBe("none");
     const client = new AbortController();
     const answer = await fetch(`${host.url}/stream`, { signal: client.signal });
     await answer.body?.getReader().read();
@@ -222,7 +222,7 @@ describe("the functions' host with Node's server", () => {
     await expect.poll(async () => (await fetch(`${host.url}/stream/left`)).text()).toBe("signal");
   });
 
-  test("a client that leaves before the answer aborts the signal, in however many packets its request came", async () => {
+  test("a client disconnecting before the response aborts the signal, however many packets its request took", async () => {
     const { hostname, port } = new URL(host.url);
     const leave = async ({ size, pauseMs }: { size: number; pauseMs: number }) => {
       const socket = connect(Number(port), hostname).setNoDelay();
@@ -244,7 +244,7 @@ describe("the functions' host with Node's server", () => {
     }
   });
 
-  test("with RELOAD a changed function answers anew, a broken one is named until it is mended", async () => {
+  test("serves a changed function with RELOAD, and names a broken one until it is fixed", async () => {
     const changing = await mkdtemp(path.join(tmpdir(), "functions-"));
     const greet = (text: string) => ({ greet: `Deno.serve(() => new Response(${JSON.stringify(text)}));` });
     await writeFunctions(changing, greet("one"));

@@ -8,17 +8,18 @@ import { loadFunctions } from "./registry.ts";
 import { responseLoop } from "./response-loops.ts";
 
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
-/** How long requests in progress may go on after we are told to stop, and then what they left to be done. */
+/** How long running requests, and then their background work, may continue after we are asked to stop. */
 const requestLimitMs = 2_000;
 const backgroundLimitMs = 4_000;
 export const stopLimitMs = requestLimitMs + backgroundLimitMs + 500;
 
-/** The folder that the functions are in. */
+/** The folder that contains the functions. */
 export const functionsFolder = process.env.FUNCTIONS_DIR ?? path.join(root, "supabase/functions");
 
 /**
  * Loads all functions and serves them on PORT.
- * @returns how to stop: no new requests, those in progress and their background work get a bounded time
+ * @returns a function that stops the host: no new requests, and a limited time for running ones and their background
+ * work
  */
 export async function startHost(): Promise<{ stop: () => Promise<void> }> {
   const background = createBackgroundTasks((error) => console.error(error));
@@ -27,7 +28,7 @@ export async function startHost(): Promise<{ stop: () => Promise<void> }> {
     event.preventDefault();
     console.error("Unhandled rejection, which ends the isolate on hosted Supabase:", event.reason);
   });
-  // The functions find another one in its place.
+  // Functions find a replacement in its place.
   const { serve } = runtime.Deno;
   const functions = await loadFunctions(functionsFolder, runtime.Deno);
   for (const loaded of functions.values()) if ("error" in loaded) console.error(describeFailure(loaded, root));

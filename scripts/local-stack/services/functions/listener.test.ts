@@ -16,7 +16,7 @@ const sockets: Socket[] = [];
 
 beforeEach(async () => {
   errors.length = 0;
-  // What nobody catches would end the process.
+  // An uncaught error would end the process.
   process.prependListener("uncaughtException", noteError);
   const listener = createListener(
     (request) => handle(request),
@@ -33,7 +33,7 @@ afterEach(async () => {
   await once(server, "close");
 });
 
-/** Opens a connection and says that a body of 400 KB follows. */
+/** Opens a connection and announces a body of 400 KB. */
 async function announce(): Promise<{ socket: Socket; answered: (text: string) => Promise<void> }> {
   const address = server.address();
   if (address === null || typeof address === "string") throw new Error("no port");
@@ -48,7 +48,7 @@ async function announce(): Promise<{ socket: Socket; answered: (text: string) =>
   return { socket, answered: (text) => expect.poll(() => received).toContain(text) };
 }
 
-/** Reads the first piece of a body, thinks about it, and refuses the rest. */
+/** Reads the first chunk of a body, pauses, and refuses the rest. */
 const refuse: FunctionHandler = async (request) => {
   const reader = request.body?.getReader();
   await reader?.read();
@@ -57,8 +57,8 @@ const refuse: FunctionHandler = async (request) => {
   return new Response("refused", { status: 401 });
 };
 
-describe("a body whose reader has had enough", () => {
-  test("that is on its way is let go, and the connection serves the next request", async () => {
+describe("a body that its reader cancels", () => {
+  test("is discarded while it arrives, and the connection serves the next request", async () => {
     handle = refuse;
     const { socket, answered } = await announce();
     socket.write(Buffer.alloc(size, 0x20));
@@ -69,7 +69,7 @@ describe("a body whose reader has had enough", () => {
     expect(errors).toEqual([]);
   });
 
-  test("that comes after the answer is let go too", async () => {
+  test("is discarded even if it arrives after the response", async () => {
     handle = refuse;
     const { socket, answered } = await announce();
     socket.write(Buffer.alloc(10_000, 0x20));
@@ -81,7 +81,7 @@ describe("a body whose reader has had enough", () => {
     expect(errors).toEqual([]);
   });
 
-  test("that was too slow for its reader may still come", async () => {
+  test("may still arrive if it was too slow for its reader", async () => {
     const budget = { uncheckedEach: size, uncheckedAll: size, workspaceAll: size, checkedAll: size };
     const read = createBodyReader({ ...budget, idleMs: 50, msPerMebibyte: 1_000 });
     handle = async (request) => {
@@ -98,7 +98,7 @@ describe("a body whose reader has had enough", () => {
     expect(errors).toEqual([]);
   });
 
-  test("may end with its client", async () => {
+  test("may end with a disconnecting client", async () => {
     handle = refuse;
     const { socket, answered } = await announce();
     socket.write(Buffer.alloc(10_000, 0x20));
@@ -109,7 +109,7 @@ describe("a body whose reader has had enough", () => {
   });
 });
 
-test("a client that leaves in the middle of its body fails the read, and nothing else", async () => {
+test("a client disconnecting in the middle of its body fails only that read", async () => {
   const reading = new Promise<unknown>((resolve) => {
     handle = async (request) => {
       await request.text().catch(resolve);
@@ -122,7 +122,7 @@ test("a client that leaves in the middle of its body fails the read, and nothing
   expect(errors).toEqual([]);
 });
 
-test("a body that nobody reads holds up no later request of its connection", async () => {
+test("an unread body does not block later requests on its connection", async () => {
   handle = () => new Response("unread");
   const { socket, answered } = await announce();
   socket.write(Buffer.alloc(size, 0x20));

@@ -1,26 +1,29 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FunctionHandler } from "./deno-api.ts";
 
-/** Microtasks after which what is whole already has been read, and what is not yet is a stream. */
+/**
+ * Microtasks after which content that is already complete has been read. Content that has not been read by then is a
+ * stream.
+ */
 const turnsOfWhole = 8;
 const json = "application/json";
 
 /**
  * Serves a handler of Fetch requests on Node's HTTP server. The usual adapters take as long for a call as the rest of a
- * function does; this one makes a request once, with its body where that has come whole, and writes an answer that is
- * whole in one piece.
- * @param onError answers what the handler throws
+ * function. This one creates each request once, with its body if that has arrived completely, and writes a complete
+ * response at once.
+ * @param onError creates the response if the handler throws
  */
 export function createListener(
   handle: FunctionHandler,
   onError: (error: unknown) => Response,
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   return (incoming, outgoing) => {
-    // What is left of a body that nobody reads would hold up the connection's next request.
+    // The rest of an unread body would block the connection's next request.
     outgoing.once("finish", () => {
       if (!incoming.complete) incoming.removeAllListeners("data").resume();
     });
-    // By then as much of the body has been read as came with the head.
+    // By then, the part of the body that arrived with the headers has been read.
     process.nextTick(() => {
       let request: Request;
       try {
@@ -41,7 +44,7 @@ async function answer(handle: FunctionHandler, request: Request): Promise<Respon
   return await handle(request);
 }
 
-/** @throws TypeError for what is no request by Fetch's rules */
+/** @throws TypeError if the request is invalid by Fetch's rules */
 function requestOf(incoming: IncomingMessage, outgoing: ServerResponse): Request {
   const { method = "GET", rawHeaders } = incoming;
   const headers: [string, string][] = [];
@@ -52,7 +55,7 @@ function requestOf(incoming: IncomingMessage, outgoing: ServerResponse): Request
   return new ClientRequest(url, init, outgoing);
 }
 
-/** A request whose signal tells that its client has left; made when it is asked for, which it seldom is. */
+/** A request whose signal aborts when the client disconnects. The signal is created on first use, which is rare. */
 class ClientRequest extends Request {
   readonly #outgoing: ServerResponse;
   #leaving?: AbortController;
@@ -75,16 +78,16 @@ class ClientRequest extends Request {
   }
 }
 
-/** The body: its bytes where all of them are there, else as it comes. */
+/** Returns the body: its bytes if all of them have arrived, otherwise a stream. */
 function bodyOf(incoming: IncomingMessage): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | undefined {
   if (!incoming.complete) return streamOf(incoming);
   const pieces: Buffer<ArrayBuffer>[] = [];
-  // Deno gives a piece at a time, Node all of them together.
+  // Deno returns one chunk at a time, Node all of them together.
   for (let piece = incoming.read(); piece !== null; piece = incoming.read()) pieces.push(piece);
   return pieces.length > 1 ? Buffer.concat(pieces) : pieces[0];
 }
 
-/** The body as it comes, at its reader's pace; what comes once the reader has had enough is let go. */
+/** Streams the body at its reader's pace, and discards what arrives after the reader cancels. */
 function streamOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
   let drop = () => {};
   return new ReadableStream<Uint8Array>({
@@ -107,7 +110,7 @@ function streamOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
     pull: () => void incoming.resume(),
     cancel() {
       drop();
-      // A client that leaves in the middle is nobody's error any more.
+      // A client disconnecting in the middle is no longer an error.
       incoming.on("error", () => {}).resume();
     },
   });
@@ -118,7 +121,8 @@ type Reading = ReadableStreamReadResult<Uint8Array>;
 async function write(response: Response, outgoing: ServerResponse): Promise<void> {
   const headers = headersOf(response);
   if (headers["content-type"] === json) {
-    // Nobody reads JSON by halves: whole it takes a fifth of what its stream does, which to ask for its body would make.
+    // JSON is always read whole. Writing it whole takes a fifth of the time of a stream, which reading `body` would
+    // create.
     const text = await response.text();
     if (text !== "") headers["content-length"] = String(Buffer.byteLength(text));
     outgoing.writeHead(response.status, headers).end(text);
@@ -144,7 +148,7 @@ async function write(response: Response, outgoing: ServerResponse): Promise<void
     }
   }
   outgoing.writeHead(response.status, headers);
-  // The head leaves with what is there already.
+  // The headers are sent together with what has already arrived.
   if (!first || first.done) outgoing.flushHeaders();
   else if (!outgoing.write(first.value)) await drained(outgoing);
   for (let reading = await next; !reading.done; reading = await reader.read()) {
@@ -153,7 +157,7 @@ async function write(response: Response, outgoing: ServerResponse): Promise<void
   outgoing.end();
 }
 
-/** A response's headers. Their iterator makes the whole list anew for each of them. */
+/** Collects a response's headers. Their iterator would rebuild the whole list for each header. */
 function headersOf({ headers }: Response): Record<string, string | string[]> {
   const record: Record<string, string | string[]> = {};
   headers.forEach((value, name) => {
@@ -163,7 +167,7 @@ function headersOf({ headers }: Response): Record<string, string | string[]> {
   return record;
 }
 
-/** What is there already; undefined where it has yet to come. */
+/** Returns the result if it is already available, otherwise undefined. */
 async function soon(reading: Promise<Reading>): Promise<Reading | undefined> {
   let result: Reading | undefined;
   reading.then(
@@ -176,7 +180,7 @@ async function soon(reading: Promise<Reading>): Promise<Reading | undefined> {
   return result;
 }
 
-/** Waits for a client that is slower than what it is written, unless it has gone. */
+/** Waits for a slow client to read what was written, unless it disconnects. */
 async function drained(outgoing: ServerResponse): Promise<void> {
   if (outgoing.destroyed) return;
   await new Promise<void>((resolve) => {

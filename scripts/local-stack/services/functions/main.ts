@@ -3,7 +3,9 @@ import { runtime } from "./deno-api.ts";
 import { startHost } from "./host.ts";
 import { startReloadingHost } from "./reload.ts";
 
-/** Serves every function of `supabase/functions` in one Deno process; how to start it is in deno-arguments.ts. */
+/**
+ * Serves every function of `supabase/functions` in one Deno process; deno-arguments.ts has the arguments to start it.
+ */
 const host = process.env.RELOAD === "1" ? startReloadingHost() : await startHost();
 
 let stopping = false;

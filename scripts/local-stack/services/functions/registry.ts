@@ -4,17 +4,17 @@ import { pathToFileURL } from "node:url";
 import { errorOf } from "../../errors.ts";
 import type { FunctionHandler, HttpServer, Serve } from "./deno-api.ts";
 
-/** A function's entry, and its handler or why there is none. */
+/** A function's entry file, and its handler or the error that kept it from loading. */
 export type LoadedFunction = { file: string; handler: FunctionHandler } | { file: string; error: Error };
 
-/** How long a module may take to load before the others go on without it. */
+/** How long a module may take to load before the others continue without it. */
 const loadTimeoutMs = 10_000;
 const collected: HttpServer = { finished: new Promise(() => {}), shutdown: async () => {} };
 
 /**
- * Loads every function of a folder: `<name>/index.ts`, but for names that begin with `_` or `.`. One that cannot be
- * loaded keeps its error and takes none of the others with it.
- * @param host where the modules find `serve`, which only hands us their handler: the process has one server
+ * Loads every function of a folder: `<name>/index.ts`, except names that begin with `_` or `.`. A function that cannot
+ * be loaded keeps its error and does not affect the others.
+ * @param host where modules find `serve`, which only passes us their handler, since the process has one server
  */
 export async function loadFunctions(
   folder: string,
@@ -45,7 +45,7 @@ export async function loadFunctions(
   return functions;
 }
 
-/** The folders that are functions, in alphabetical order. */
+/** Lists the folders that contain functions, in alphabetical order. */
 function functionNames(folder: string): string[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { withFileTypes: true })

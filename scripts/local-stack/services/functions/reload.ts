@@ -6,7 +6,7 @@ const quietMs = 100;
 
 type RunningWorker = { worker: Worker; ended: Promise<void> };
 
-/** Serves the functions from a worker that is replaced whenever something below their folder changes. */
+/** Serves the functions from a worker that is replaced whenever a file below their folder changes. */
 export function startReloadingHost(): { stop: () => Promise<void> } {
   let current = startWorker();
   let replacing = Promise.resolve();

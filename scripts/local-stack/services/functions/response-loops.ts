@@ -6,21 +6,21 @@ type LoopOptions = {
   hostname: string;
   port: number;
   onListen: () => void;
-  /** Answers what the handler throws. */
+  /** Creates the response if the handler throws. */
   onError: (error: unknown) => Response;
 };
-/** Stops: no new requests; those in progress may take up to `limitMs`. */
+/** Stops accepting requests. Running ones may take up to `limitMs`. */
 type Stop = (limitMs: number) => Promise<void>;
 type Loop = (handle: FunctionHandler, options: LoopOptions) => Stop;
 
 /** The same limit as the stack's gateway. */
 const maxHeaderSize = 32 * 1024;
-/** The version that hosted Supabase's runtime is built on. */
+/** The Deno version on which hosted Supabase's runtime is built. */
 const hostedDeno = "2.1.4";
 
 /**
- * Returns the way to read requests and write responses that `LOCAL_RESPONSE_LOOP` names. Without the setting it is
- * Node's server; on hosted's Deno it is hosted's loop, because Node's server there passes no headers on.
+ * Returns the loop that reads requests and writes responses, as named by `LOCAL_RESPONSE_LOOP`. By default it is Node's
+ * server; on hosted Supabase's Deno it is hosted's loop, since Node's server there forwards no headers.
  * @param serve Deno's own
  */
 export function responseLoop(name: string | undefined, { serve }: { serve: Serve }): Loop {
@@ -38,8 +38,8 @@ export function responseLoop(name: string | undefined, { serve }: { serve: Serve
 }
 
 /**
- * Ends the connection with its response. Hosted has one for each request, and Deno closes one whose body was not read,
- * which the stack's gateway could be about to use again.
+ * Closes the connection with its response. Hosted Supabase uses one for each request, and Deno closes a connection
+ * whose body was not read, which the stack's gateway could be about to reuse.
  */
 function closing(handle: FunctionHandler): FunctionHandler {
   return async (request, info) => {
@@ -49,7 +49,10 @@ function closing(handle: FunctionHandler): FunctionHandler {
   };
 }
 
-/** Node's server notices a client that disconnects before its response, which Deno's notices only at times. */
+/**
+ * Serves with Node's server, which notices a client that disconnects before its response. Deno's notices it only
+ * sometimes.
+ */
 function serveByNode(handle: FunctionHandler, { hostname, port, onListen, onError }: LoopOptions): Stop {
   const server = createServer({ maxHeaderSize }, createListener(handle, onError));
   server.listen(port, hostname, onListen);
@@ -74,8 +77,9 @@ function serveByDeno(handle: FunctionHandler, { serve, ...options }: LoopOptions
 }
 
 /**
- * Serves as hosted's runtime does (supabase/edge-runtime: ext/runtime/js/http.js around Deno.serveHttp): a client that
- * disconnects is noticed at the next write alone, which cancels the response's stream and aborts the request's signal.
+ * Serves as hosted Supabase's runtime does (supabase/edge-runtime: ext/runtime/js/http.js around Deno.serveHttp): a
+ * disconnected client is noticed only at the next write, which cancels the response's stream and aborts the request's
+ * signal.
  */
 function serveAsHosted(handle: FunctionHandler, { hostname, port, onListen, onError }: LoopOptions): Stop {
   const listener = runtime.Deno.listen({ hostname, port });
@@ -106,7 +110,7 @@ function serveAsHosted(handle: FunctionHandler, { hostname, port, onListen, onEr
     try {
       connection.close();
     } catch {
-      // It is closed already.
+      // The connection is closed already.
     }
   }
 
@@ -115,7 +119,7 @@ function serveAsHosted(handle: FunctionHandler, { hostname, port, onListen, onEr
       try {
         void read(runtime.Deno.serveHttp(await listener.accept()));
       } catch {
-        // The client left before its connection was accepted (ENOTCONN), or the listener is closed.
+        // The client disconnected before its connection was accepted (ENOTCONN), or the listener is closed.
       }
     }
   }

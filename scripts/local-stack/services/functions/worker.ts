@@ -1,6 +1,6 @@
 import { startHost } from "./host.ts";
 
-/** The host in a thread of its own, so that a reload gets fresh modules; told to stop by any message. */
+/** Runs the host in its own thread, so that a reload gets fresh modules. Any message stops it. */
 const starting = startHost();
 globalThis.onmessage = async () => {
   await (await starting).stop();

@@ -3,12 +3,12 @@ import { createHash, timingSafeEqual } from "node:crypto";
 export type KeyKind = "publishable" | "secret";
 export type KeyRing = { identify: (key: string) => KeyKind | undefined };
 
-/** The database role that each kind of key stands for. */
+/** The database role that each kind of key represents. */
 export const roleOfKey = { publishable: "anon", secret: "service_role" } as const satisfies Record<KeyKind, string>;
 
 const digest = (text: string) => createHash("sha256").update(text).digest();
 
-/** Tells which of the project's keys a text is, in a time that does not depend on how much of it is right. */
+/** Identifies the project's keys, in a time that does not depend on how much of the text is correct. */
 export function createKeyRing(keys: Record<KeyKind, string>): KeyRing {
   const publishable = digest(keys.publishable);
   const secret = digest(keys.secret);
@@ -21,12 +21,12 @@ export function createKeyRing(keys: Record<KeyKind, string>): KeyRing {
   };
 }
 
-/** An opaque key, as opposed to a JSON Web Token. */
+/** Returns whether a credential is an opaque key, not a JSON Web Token. */
 export function isOpaqueKey(credential: string): boolean {
   return credential.startsWith("sb_");
 }
 
-/** The token of an `Authorization: Bearer` header; undefined where there is none of that scheme. */
+/** Returns the token of an `Authorization: Bearer` header; undefined for any other scheme. */
 export function bearerToken(authorization: string | undefined): string | undefined {
   return authorization?.match(/^Bearer(?:\s+(.*))?$/i)?.[1]?.trim();
 }

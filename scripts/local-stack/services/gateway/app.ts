@@ -12,7 +12,10 @@ import type { TokenVerifier } from "./user-tokens.ts";
 
 export type GatewayParts = { config: GatewayConfig; dataApi: DataApi; verify: TokenVerifier };
 
-/** The one address of the local project: what stands before Auth, the Data API and the functions, as on Supabase. */
+/**
+ * Creates the single entry point of the local project, in front of Auth, the Data API and the functions, as on
+ * Supabase.
+ */
 export function createGateway({ config, dataApi, verify }: GatewayParts): Hono<NodeBindings> {
   const keys = createKeyRing(config.keys);
   return new Hono<NodeBindings>()

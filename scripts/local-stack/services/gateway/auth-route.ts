@@ -9,10 +9,13 @@ import { invalidKey, type Refusal, unavailable } from "./refusals.ts";
 
 export type AuthRouteOptions = { origin: string; keys: KeyRing; roleTokens: Record<KeyKind, string> };
 
-/** Open without a key, as hosted: browsers come here by following links and redirects, and verifiers for the keys. */
+/**
+ * Open without a key, as on hosted Supabase: browsers come here by links and redirects, and verifiers to fetch the
+ * keys.
+ */
 const keyless = /^\/(?:authorize|callback|verify|\.well-known\/.*|sso\/saml\/.*|oauth\/.*)$/;
 
-/** Serves `/auth/v1/*` by the identity backend, to which opaque keys are translated into its own role tokens. */
+/** Serves `/auth/v1/*` through the identity backend. Opaque keys are translated into the backend's role tokens. */
 export function authRoute(options: AuthRouteOptions) {
   return (c: Context<NodeBindings>) => {
     const url = new URL(c.req.url);

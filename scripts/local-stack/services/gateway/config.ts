@@ -23,7 +23,6 @@ const environment = z.object({
   JWT_ISSUER: z.url().optional(),
 });
 
-/** What the gateway needs to know of its surroundings. */
 export type GatewayConfig = {
   port: number;
   host: string;
@@ -32,14 +31,14 @@ export type GatewayConfig = {
   databaseUrl: string;
   schemas: string[];
   keys: { publishable: string; secret: string };
-  /** HS256 tokens that the identity backend takes in the place of the opaque keys. */
+  /** HS256 tokens that replace the opaque keys at the identity backend. */
   roleTokens: { publishable: string; secret: string };
   /** The `iss` that user tokens must carry. */
   issuer: string;
 };
 
 /**
- * Reads the gateway's environment.
+ * Parses the gateway's environment.
  * @throws Error naming every variable that is missing or malformed
  */
 export function readConfig(env: NodeJS.ProcessEnv): GatewayConfig {

@@ -17,13 +17,13 @@ const allowedHeaders = [
   "x-supabase-api-version",
 ];
 
-/** The response headers that code in a browser may read, for each of the two APIs (GoTrue's own, PostgREST's own). */
+/** The response headers that browser code may read, for each of the two APIs (GoTrue's own, PostgREST's own). */
 export const exposedHeaders = {
   auth: "X-Total-Count, Link, X-Supabase-Api-Version",
   rest: "Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Preference-Applied, Range-Unit",
 };
 
-/** Lets pages of every origin call the API: it takes its credential from headers, never from cookies. */
+/** Lets pages of any origin call the API, which takes its credentials from headers and never from cookies. */
 export function crossOrigin(exposed: string): MiddlewareHandler {
   return async (c, next) => {
     if (c.req.method === "OPTIONS" && c.req.header("access-control-request-method")) {
@@ -43,7 +43,7 @@ export function crossOrigin(exposed: string): MiddlewareHandler {
   };
 }
 
-/** The same for an answer that is passed on without going through the router. */
+/** Returns the same headers for a response that is forwarded without going through the router. */
 export function crossOriginHeaders(exposed: string): Record<string, string> {
   return { "access-control-allow-origin": "*", "access-control-expose-headers": exposed };
 }

@@ -3,12 +3,12 @@ import { bearerToken, isOpaqueKey, type KeyKind, type KeyRing, roleOfKey } from 
 import { invalidKey, missingKey, type Refusal, secretKeyInBrowser } from "./refusals.ts";
 import type { TokenVerifier } from "./user-tokens.ts";
 
-/** Which key a request brings, or why it may not pass. */
+/** The kind of key in a request, or why the request is refused. */
 export type KeyCheck = { kind: KeyKind } | { refusal: Refusal };
-/** For whom the Data API acts: a database role and, for users, what their token says. */
+/** The identity for which the Data API acts: a database role and, for users, their token's claims. */
 export type Caller = { kind: KeyKind; claims: Record<string, unknown> };
 
-/** Checks the `apikey` header or query parameter, as hosted Supabase does in front of Auth and the Data API. */
+/** Checks the `apikey` header or query parameter, as hosted Supabase does before Auth and the Data API. */
 export function checkApiKey(request: HonoRequest, keys: KeyRing): KeyCheck {
   const key = request.header("apikey") ?? request.query("apikey");
   if (!key) return { refusal: missingKey };
@@ -20,8 +20,8 @@ export function checkApiKey(request: HonoRequest, keys: KeyRing): KeyCheck {
 }
 
 /**
- * Finds for whom the Data API shall act: the user of a bearer token, else the role of the key, where a key sent as
- * bearer goes before the one sent as `apikey`.
+ * Determines the identity for which the Data API acts: the user of a bearer token, or else the role of the key. A key
+ * sent as bearer takes precedence over one sent as `apikey`.
  */
 export async function resolveCaller(
   request: HonoRequest,

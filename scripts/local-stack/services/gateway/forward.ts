@@ -2,11 +2,11 @@ import { Agent, type IncomingHttpHeaders, type IncomingMessage, request, type Se
 import { pipeline } from "node:stream";
 import type { Refusal } from "./refusals.ts";
 
-/** Below the five seconds after which Node's and Deno's servers close a connection that nobody uses. */
+/** Less than the five seconds after which Node's and Deno's servers close an idle connection. */
 const idleConnectionMs = 4_000;
 const agent = new Agent({ keepAlive: true, timeout: idleConnectionMs, maxSockets: Number.POSITIVE_INFINITY });
 
-/** RFC 9110 section 7.6.1: these belong to one connection and are not passed on. */
+/** RFC 9110 section 7.6.1: these apply to one connection and are not forwarded. */
 const hopByHop = [
   "connection",
   "keep-alive",
@@ -20,26 +20,26 @@ const hopByHop = [
 ];
 
 export type ForwardOptions = {
-  /** Origin of the service, then path and query as it shall see them. */
+  /** The service's origin, with the path and query to send to it. */
   origin: string;
   path: string;
   headers: IncomingHttpHeaders;
-  /** Takes the place of all that the service itself says about access from other origins. */
+  /** Replaces all of the service's own CORS headers. */
   crossOrigin?: Record<string, string>;
-  /** Answered when the service cannot be reached. */
+  /** The response if the service cannot be reached. */
   unreachable: Refusal;
 };
 
 /**
- * Passes a request on to a service and its answer back, both as they come: bytes are neither held nor changed, a slow
- * reader slows the writer down, and a client that leaves takes the call to the service with it.
+ * Forwards a request to a service and streams its response back: bytes are neither buffered nor changed, a slow reader
+ * slows the writer down, and a disconnecting client ends the call to the service.
  */
 export function forward(incoming: IncomingMessage, outgoing: ServerResponse, options: ForwardOptions): void {
   const { hostname, port } = new URL(options.origin);
   const headers = withoutHopByHop(options.headers);
-  // As on Supabase: whether there is a WebSocket is for the service to say.
+  // As on Supabase, the service decides whether to accept a WebSocket.
   if (incoming.headers.upgrade) Object.assign(headers, { connection: "upgrade", upgrade: incoming.headers.upgrade });
-  // Said explicitly, since Node's client sends the body of a DELETE without any framing otherwise.
+  // Set explicitly, since Node's client otherwise sends a DELETE's body without framing.
   if (incoming.headers["transfer-encoding"] !== undefined) headers["transfer-encoding"] = "chunked";
   const upstream = request({ agent, hostname, port, method: incoming.method, path: options.path, headers });
   outgoing.once("close", () => {
@@ -49,7 +49,7 @@ export function forward(incoming: IncomingMessage, outgoing: ServerResponse, opt
     outgoing.writeHead(answer.statusCode ?? 502, answerHeaders(answer.headers, options.crossOrigin));
     if (answer.headers["content-length"] === undefined) outgoing.flushHeaders();
     pipeline(answer, outgoing, () => {});
-    // Who has answered reads no more: what is on its way there would wait for ever.
+    // A service that has responded reads no more, so the rest of the request would wait forever.
     answer.once("end", () => {
       if (!incoming.readableEnded) upstream.destroy();
     });
@@ -57,9 +57,9 @@ export function forward(incoming: IncomingMessage, outgoing: ServerResponse, opt
   upstream.on("error", () => incoming.unpipe(upstream));
   upstream.once("close", () => {
     incoming.unpipe(upstream);
-    // What is left of a body that the service did not want would hold up the client's next request.
+    // The rest of an unwanted body would block the client's next request.
     incoming.resume();
-    // Not only after an error: a switch to another protocol is not passed on either.
+    // Also reached without an error: a switch to another protocol is not forwarded.
     if (outgoing.headersSent || outgoing.destroyed) return;
     const { status, body, headers } = options.unreachable;
     outgoing.writeHead(status, { ...headers, ...options.crossOrigin, "content-type": "application/json" });
@@ -75,7 +75,7 @@ function answerHeaders(headers: IncomingHttpHeaders, crossOrigin?: Record<string
   return { ...Object.fromEntries(rest), ...crossOrigin };
 }
 
-/** The request's headers with what a service behind us may trust about where it came from. */
+/** Returns the request's headers, with trustworthy information about its origin for the services behind us. */
 export function forwardedHeaders(incoming: IncomingMessage): IncomingHttpHeaders {
   const { host, ...headers } = incoming.headers;
   return {

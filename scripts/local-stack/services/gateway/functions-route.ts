@@ -6,8 +6,8 @@ import type { NodeBindings } from "./node-bindings.ts";
 import { unavailable } from "./refusals.ts";
 
 /**
- * Serves `/functions/v1/<name>/*`. Neither keys nor tokens are looked at and nothing is said about other origins:
- * both are for the function to decide (`verify_jwt = false`).
+ * Serves `/functions/v1/<name>/*`. Checks neither keys nor tokens and adds no CORS headers, since both are up to the
+ * function (`verify_jwt = false`).
  */
 export function functionsRoute({ origin, keys }: { origin: string; keys: KeyRing }) {
   return (c: Context<NodeBindings>) => {

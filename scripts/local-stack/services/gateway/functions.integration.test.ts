@@ -26,7 +26,7 @@ function stream(content: string, { requestId, signal }: { requestId?: string; si
 }
 
 describe("a function behind the gateway", () => {
-  test("answers on its path, and says itself what other origins may do: nothing", async () => {
+  test("answers on its path and sets its own CORS headers: none", async () => {
     const preflight = await fetch(`${ai}/v1/chat/completions`, {
       method: "OPTIONS",
       headers: { origin: "https://app.test", "access-control-request-method": "POST" },
@@ -36,7 +36,7 @@ describe("a function behind the gateway", () => {
     expect((await fetch(`${ai}/v1/no-such-function`)).status).toBe(404);
   });
 
-  test("hears a head of 24 KiB, and answers it in its own shape", async () => {
+  test("receives 24 KiB of headers and responds in its own format", async () => {
     const long = "x".repeat(12 * 1024);
     const response = await fetch(`${ai}/v1/models/none?${long}`, {
       headers: { authorization: `Bearer ${aiKey}`, "x-long": long },
@@ -44,7 +44,7 @@ describe("a function behind the gateway", () => {
     expect([response.status, (await response.json()).error.code]).toEqual([404, "model_not_found"]);
   });
 
-  test("hears that a client wants a WebSocket, and refuses it", async () => {
+  test("receives a request for a WebSocket and refuses it", async () => {
     const headers = { connection: "Upgrade", upgrade: "websocket" };
     const status = await new Promise((resolve, reject) => {
       const asked = get(`${ai}/v1/responses`, { headers }, (response) => resolve(response.resume().statusCode));
@@ -53,7 +53,7 @@ describe("a function behind the gateway", () => {
     expect(status).toBe(426);
   });
 
-  test("streams: each chunk is there before the next one is written", async () => {
+  test("streams each chunk before the next one is written", async () => {
     const response = await stream("[[words=10 pace=40]]");
     expect(response.headers.get("content-type")).toContain("text/event-stream");
     const arrivals: number[] = [];
@@ -63,7 +63,7 @@ describe("a function behind the gateway", () => {
     expect((arrivals.at(-1) ?? 0) - (arrivals[0] ?? 0)).toBeGreaterThan(250);
   });
 
-  test(`ends the provider's call each time a client leaves, ${departures} times of ${departures}`, async () => {
+  test(`ends the provider's call whenever a client disconnects, ${departures} times of ${departures}`, async () => {
     const calls = await Promise.all(
       Array.from({ length: departures }, async () => {
         const requestId = `leaves-${crypto.randomUUID()}`;

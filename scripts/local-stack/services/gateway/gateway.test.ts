@@ -48,10 +48,12 @@ async function startGateway(services: { identity: string; functions: string }): 
   };
   const jwksUrl = new URL("/.well-known/jwks.json", services.identity);
   const verify = createTokenVerifier({ jwksUrl, issuer: config.issuer, audience: "authenticated" });
-  return listen(createAdaptorServer({ fetch: createGateway({ config, dataApi, verify }).fetch }));
+  return listen(
+    createAdaptorServer({ fetch: createGateway({ config, dataApi, verify }).fetch, overrideGlobalObjects: false }),
+  );
 }
 
-/** Says what reached it. */
+/** Responds with the request as received. */
 function echo(request: IncomingMessage, response: ServerResponse): void {
   let body = "";
   request.on("data", (chunk) => (body += chunk));
@@ -68,7 +70,7 @@ type Echo = { method: string; url: string; headers: Record<string, string>; body
 const ask = async (path: string, init?: RequestInit): Promise<Echo> => (await fetch(origin + path, init)).json();
 
 beforeAll(async () => {
-  dataApi = createDataApi({ databaseUrl: "postgres://nobody@127.0.0.1:9/none", schemas: ["public"] });
+  dataApi = createDataApi({ databaseUrl: "postgres://unused@127.0.0.1:9/none", schemas: ["public"] });
   service = createServer((request, response) => answer(request, response));
   const url = await listen(service);
   origin = await startGateway({ identity: url, functions: url });
@@ -86,8 +88,8 @@ beforeEach(() => {
   answer = echo;
 });
 
-describe("keys", () => {
-  test.each(["/auth/v1/settings", "/auth/v1/health", "/rest/v1/notes"])("%s needs a key", async (path) => {
+describe("API keys", () => {
+  test.each(["/auth/v1/settings", "/auth/v1/health", "/rest/v1/notes"])("%s requires a key", async (path) => {
     const response = await fetch(origin + path);
     expect(response.status).toBe(401);
     expect(response.headers.get("sb-error-code")).toBe("UNAUTHORIZED_MISSING_API_KEY");
@@ -106,7 +108,7 @@ describe("keys", () => {
     }
   });
 
-  test("the secret key is refused from a browser", async () => {
+  test("the secret key is refused in a browser", async () => {
     const headers = { apikey: secret, "user-agent": "Mozilla/5.0 (X11; Linux x86_64)" };
     const response = await fetch(`${origin}/auth/v1/settings`, { headers });
     expect(response.status).toBe(401);
@@ -118,12 +120,12 @@ describe("keys", () => {
     "/auth/v1/callback?code=c",
     "/auth/v1/authorize?provider=github",
     "/auth/v1/.well-known/jwks.json",
-  ])("%s is open", async (path) => {
+  ])("%s needs no key", async (path) => {
     expect((await ask(path)).url).toBe(path.slice("/auth/v1".length));
   });
 
   test.each(["/auth/v1/verify/../admin/users", "/auth/v1/verify/%2e%2e/admin/users", "/auth/v1/verifyx"])(
-    "%s is not",
+    "%s is not a way around the key",
     async (path) => {
       const status = await new Promise((resolve) => {
         const { port } = new URL(origin);
@@ -135,7 +137,7 @@ describe("keys", () => {
 });
 
 describe("auth", () => {
-  test("an opaque key becomes the role token that the identity backend knows, whichever header brings it", async () => {
+  test("replaces an opaque key with the identity backend's role token, in either header", async () => {
     const authorizationOf = async (headers: Record<string, string>) =>
       (await ask("/auth/v1/admin/users", { headers })).headers.authorization;
     expect(await authorizationOf({ apikey: publishable })).toBe("Bearer anon.role.token");
@@ -149,18 +151,18 @@ describe("auth", () => {
     expect(await authorizationOf({ apikey: publishable, authorization: "Bearer " })).toBe("Bearer anon.role.token");
   });
 
-  test("an unknown opaque key as bearer is refused", async () => {
+  test("refuses an unknown opaque key as bearer", async () => {
     const headers = { apikey: publishable, authorization: "Bearer sb_secret_guess" };
     expect((await fetch(`${origin}/auth/v1/user`, { headers })).status).toBe(401);
   });
 
-  test("a key in the query serves, and goes no further", async () => {
+  test("accepts a key in the query and does not forward it", async () => {
     const { url, headers } = await ask(`/auth/v1/settings?apikey=${publishable}&a=%20b`);
     expect(url).not.toContain("apikey");
     expect(headers).not.toHaveProperty("apikey");
   });
 
-  test("the visitor's address is taken from a holder of the secret key alone", async () => {
+  test("trusts a given client address only with the secret key", async () => {
     const visitor = { "sb-forwarded-for": "203.0.113.7" };
     expect((await ask("/auth/v1/token", { headers: { ...visitor, apikey: secret } })).headers).toMatchObject(visitor);
     for (const headers of [{ ...visitor, apikey: publishable }, visitor]) {
@@ -168,7 +170,7 @@ describe("auth", () => {
     }
   });
 
-  test("where a request came from is said by us, not by the client", async () => {
+  test("sets the forwarded headers itself and ignores the client's", async () => {
     const forged = { "x-forwarded-for": "203.0.113.7", "x-forwarded-host": "evil.test", "x-forwarded-proto": "https" };
     const { headers } = await ask("/auth/v1/settings", { headers: { ...forged, apikey: publishable } });
     expect(headers).toMatchObject({
@@ -178,13 +180,13 @@ describe("auth", () => {
     });
   });
 
-  test("other origins may read the answer and Supabase's own headers of it, whatever the service says", async () => {
+  test("lets other origins read the response and Supabase's own headers, overriding the service's CORS headers", async () => {
     const response = await fetch(`${origin}/auth/v1/settings`, { headers: { apikey: publishable } });
     expect(response.headers.get("access-control-allow-origin")).toBe("*");
     expect(response.headers.get("access-control-expose-headers")).toContain("X-Supabase-Api-Version");
   });
 
-  test.each(["auth", "rest"])("a preflight for /%s/v1 is answered without a key", async (api) => {
+  test.each(["auth", "rest"])("answers a preflight for /%s/v1 without a key", async (api) => {
     const asked = "apikey,authorization,content-profile,prefer,x-client-info,x-supabase-api-version,x-retry-count";
     const response = await fetch(`${origin}/${api}/v1/anything`, {
       method: "OPTIONS",
@@ -202,7 +204,7 @@ describe("auth", () => {
 });
 
 describe("functions", () => {
-  test("a function gets its path, its body and every header but a claimed address, with no key asked", async () => {
+  test("receive their path, body and every header except a claimed client address, without a key", async () => {
     const headers = { authorization: "Bearer ttr_ai_key", "x-request-id": "r1", "sb-forwarded-for": "203.0.113.7" };
     const reached = await ask("/functions/v1/chat/completions?x=a%20b", { method: "POST", headers, body: "raw" });
     expect(reached).toMatchObject({ method: "POST", url: "/chat/completions?x=a%20b", body: "raw" });
@@ -210,7 +212,7 @@ describe("functions", () => {
     expect(reached.headers).not.toHaveProperty("sb-forwarded-for");
   });
 
-  test("what a function says about other origins is left as it is, preflights included", async () => {
+  test("keep their own CORS headers, including for preflights", async () => {
     const response = await fetch(`${origin}/functions/v1/chat`, {
       method: "OPTIONS",
       headers: { origin: "https://app.test", "access-control-request-method": "POST" },
@@ -220,7 +222,7 @@ describe("functions", () => {
     expect(response.headers.get("access-control-allow-headers")).toBeNull();
   });
 
-  test("status, headers and cookies come back as they are, and redirects are not followed", async () => {
+  test("return status, headers and cookies unchanged, without following redirects", async () => {
     answer = (_request, response) => {
       response.writeHead(307, {
         location: "/elsewhere",
@@ -237,7 +239,7 @@ describe("functions", () => {
     expect(response.headers.get("x-hop")).toBeNull();
   });
 
-  test("a body without a stated length arrives whole on every method", async () => {
+  test("receive a body of unknown length whole with every method", async () => {
     for (const method of ["POST", "DELETE"]) {
       const body = new ReadableStream({
         start(controller) {
@@ -250,7 +252,7 @@ describe("functions", () => {
     }
   });
 
-  test("an answer is passed on chunk by chunk, and its first bytes before its last are known", async () => {
+  test("stream a response chunk by chunk, with the first bytes sent before the last exist", async () => {
     let finish: (() => void) | undefined;
     answer = (_request, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
@@ -266,28 +268,25 @@ describe("functions", () => {
     expect(Buffer.from(second?.value ?? []).toString()).toBe("data: 2\n\n");
   });
 
-  test.each(["before the answer", "in the middle of it"])(
-    "a client that leaves %s ends the function's request",
-    async (when) => {
-      const closed = vi.fn();
-      const reached = new Promise<void>((resolve) => {
-        answer = (_request, response) => {
-          response.once("close", () => closed(response.writableFinished));
-          if (when !== "before the answer") response.write("begun");
-          resolve();
-        };
-      });
-      const client = new AbortController();
-      const asked = fetch(`${origin}/functions/v1/slow`, { signal: client.signal });
-      await reached;
-      if (when !== "before the answer") await (await asked).body?.getReader().read();
-      client.abort();
-      await asked.catch(() => undefined);
-      await vi.waitFor(() => expect(closed).toHaveBeenCalledWith(false));
-    },
-  );
+  test.each(["before the answer", "in the middle of it"])("end their request when a client leaves %s", async (when) => {
+    const closed = vi.fn();
+    const reached = new Promise<void>((resolve) => {
+      answer = (_request, response) => {
+        response.once("close", () => closed(response.writableFinished));
+        if (when !== "before the answer") response.write("begun");
+        resolve();
+      };
+    });
+    const client = new AbortController();
+    const asked = fetch(`${origin}/functions/v1/slow`, { signal: client.signal });
+    await reached;
+    if (when !== "before the answer") await (await asked).body?.getReader().read();
+    client.abort();
+    await asked.catch(() => undefined);
+    await vi.waitFor(() => expect(closed).toHaveBeenCalledWith(false));
+  });
 
-  test("a body that the function has read enough of does not hold up the client's next request", async () => {
+  test("do not block the client's next request by reading only part of a body", async () => {
     answer = (request, response) => {
       request.once("data", () => {
         request.pause();
@@ -295,7 +294,7 @@ describe("functions", () => {
       });
     };
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    // More than fits into the connection to the function, and no more: what is left has half a second to come.
+    // More than fits into the connection to the function, but not much more: the rest has half a second to arrive.
     const upload = Buffer.alloc(8_000_000);
     try {
       const sockets = new Set<Socket | undefined>();
@@ -314,7 +313,7 @@ describe("functions", () => {
     }
   });
 
-  test("a service that switches to another protocol is answered for", async () => {
+  test("a switch to another protocol gets 503", async () => {
     const switching = createServer().on("upgrade", (_request, socket) => {
       socket.end("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
     });
@@ -327,7 +326,7 @@ describe("functions", () => {
     expect(await text(response)).toContain("message");
   });
 
-  test("an answer that breaks off breaks off for the client too", async () => {
+  test("a response that breaks off also breaks off for the client", async () => {
     answer = (_request, response) => {
       response.write("half of it");
       setTimeout(() => response.destroy(), 20);
@@ -337,8 +336,8 @@ describe("functions", () => {
   });
 });
 
-describe("a service that is down", () => {
-  test("is said so in JSON, also to code of other origins", async () => {
+describe("an unreachable service", () => {
+  test("gets a JSON error that code of other origins can read", async () => {
     const lonely = await startGateway({ identity: nowhere, functions: nowhere });
     const auth = await fetch(`${lonely}/auth/v1/token`, {
       method: "POST",
@@ -356,13 +355,13 @@ describe("a service that is down", () => {
     expect(await functions.json()).toMatchObject({ message: expect.stringContaining("functions") });
   });
 
-  test("is the database: PostgREST's code for it", async () => {
+  test("gets PostgREST's code if it is the database", async () => {
     const response = await fetch(`${origin}/rest/v1/notes`, { headers: { apikey: publishable } });
     expect(response.status).toBe(503);
     expect(await response.json()).toMatchObject({ code: "PGRST002" });
   });
 
-  test("a path that nothing serves is 404", async () => {
+  test("returns 404 for a path without a service", async () => {
     expect((await fetch(`${origin}/storage/v1/object`)).status).toBe(404);
     expect((await fetch(`${origin}/health`)).status).toBe(200);
   });

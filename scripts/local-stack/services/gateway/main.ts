@@ -4,7 +4,7 @@ import { createGateway } from "./app.ts";
 import { readConfig } from "./config.ts";
 import { createTokenVerifier } from "./user-tokens.ts";
 
-/** How long requests in progress may go on after we are told to stop. */
+/** How long running requests may continue after we are asked to stop. */
 const stopTimeoutMs = 5_000;
 
 const config = readConfig(process.env);
@@ -14,11 +14,11 @@ const verify = createTokenVerifier({
   issuer: config.issuer,
   audience: "authenticated",
 });
-/** Above what clients keep an idle connection for, so that none sends a call into one that we are closing. */
+/** Longer than clients keep idle connections, so that none sends a request on one that we are closing. */
 const keepAliveTimeout = 65_000;
-/** How much longer we keep it, since an event loop under load is late. */
+/** Extra time before closing, since an event loop under load runs late. */
 const keepAliveTimeoutBuffer = 10_000;
-/** Twice Node's own, as our web server takes: beyond it nobody is answered in the shape of what they asked. */
+/** Twice Node's default, as our web server accepts. Beyond it, the error response cannot have the API's shape. */
 const maxHeaderSize = 32 * 1024;
 const server = createAdaptorServer({
   fetch: createGateway({ config, dataApi, verify }).fetch,

@@ -1,4 +1,4 @@
 import type { HttpBindings } from "@hono/node-server";
 
-/** What Node's server hands to a handler besides the request. */
+/** What Node's server passes to a handler in addition to the request. */
 export type NodeBindings = { Bindings: HttpBindings };

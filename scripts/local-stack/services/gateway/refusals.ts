@@ -1,4 +1,4 @@
-/** A refusal by the gateway itself: in shape, status and `sb-error-code` what hosted Supabase answers. */
+/** A refusal by the gateway itself, with the shape, status and `sb-error-code` of hosted Supabase. */
 export type Refusal = {
   status: 401 | 404 | 503;
   body: Record<string, string | null>;
@@ -26,13 +26,13 @@ export const secretKeyInBrowser = keyRefusal("UNAUTHORIZED_INVALID_API_KEY_TYPE"
 
 export const noRoute: Refusal = { status: 404, body: { message: "no Route matched with those values" } };
 
-/** One of the services behind the gateway cannot be reached. */
+/** Creates the refusal for a service behind the gateway that cannot be reached. */
 export function unavailable(service: "identity" | "functions"): Refusal {
   const message = `The ${service} service cannot be reached. Please try again in a moment.`;
   return { status: 503, body: { code: "service_unavailable", message }, headers: { "retry-after": "1" } };
 }
 
-/** A refused user token, in PostgREST's shape (references/errors, group 3: JWT). */
+/** Creates the refusal of a user token in PostgREST's shape (references/errors, group 3: JWT). */
 export function tokenRefusal(code: "PGRST301" | "PGRST303", message: string, details: string | null = null): Refusal {
   return {
     status: 401,

@@ -52,8 +52,8 @@ afterAll(async () => {
   for (const id of people) await admin.auth.admin.deleteUser(id);
 });
 
-describe("supabase-js signs people up and in", () => {
-  test("from the form to the confirmed session", async () => {
+describe("supabase-js sign-up and sign-in", () => {
+  test("works from the form to the confirmed session", async () => {
     const email = address("new");
     const client = anonymous();
     const signedUp = await client.auth.signUp({ email, password });
@@ -73,21 +73,21 @@ describe("supabase-js signs people up and in", () => {
     expect(data).toHaveLength(1);
   });
 
-  test("with claims that it can check itself", async () => {
+  test("returns claims that the client can verify itself", async () => {
     const { data, error } = await ann.client.auth.getClaims();
     expect(error).toBeNull();
     expect(data?.header.alg).toBe("ES256");
     expect(data?.claims).toMatchObject({ sub: ann.id, aud: "authenticated", iss: `${supabase.url}/auth/v1` });
   });
 
-  test("and keeps error codes apart", async () => {
+  test("distinguishes error codes", async () => {
     const wrong = await anonymous().auth.signInWithPassword({ email: ann.email, password: "not it" });
     expect(wrong.error).toMatchObject({ code: "invalid_credentials", status: 400 });
     const key = createClient(supabase.url, "sb_publishable_wrong", options);
     expect((await key.auth.signInWithPassword({ email: ann.email, password })).error).toMatchObject({ status: 401 });
   });
 
-  test("refreshes, and ends a session for good", async () => {
+  test("refreshes a session and ends it for good", async () => {
     const { client } = await signedIn("short");
     const before = (await client.auth.getSession()).data.session;
     const { data, error } = await client.auth.refreshSession();
@@ -99,8 +99,8 @@ describe("supabase-js signs people up and in", () => {
   });
 });
 
-describe("supabase-js reads and writes rows", () => {
-  test("of the signed-in user, and of nobody else", async () => {
+describe("supabase-js for rows", () => {
+  test("reads and writes only the signed-in user's rows", async () => {
     expect((await ann.client.from("profiles").select("id")).data).toEqual([{ id: ann.id }]);
     const mine = await ann.client
       .from("profiles")
@@ -113,7 +113,7 @@ describe("supabase-js reads and writes rows", () => {
     expect(theirs).toMatchObject({ error: null, data: [] });
   });
 
-  test("no column that is not granted", async () => {
+  test("reads and writes no column without a grant", async () => {
     const { error, status } = await ann.client
       .from("profiles")
       .update({ created_at: new Date(0).toISOString() })
@@ -121,7 +121,7 @@ describe("supabase-js reads and writes rows", () => {
     expect([status, error?.code]).toEqual([403, "42501"]);
   });
 
-  test("embedded over a foreign key, counted, and one at a time", async () => {
+  test("embeds over a foreign key, counts, and reads single rows", async () => {
     const { data, count } = await ann.client
       .from("workspace_members")
       .select("user_id, workspaces(id, name)", { count: "exact" });
@@ -132,7 +132,7 @@ describe("supabase-js reads and writes rows", () => {
     expect((await ann.client.from("profiles").select().eq("id", ben.id).maybeSingle()).data).toBeNull();
   });
 
-  test("never without a user", async () => {
+  test("does nothing without a user", async () => {
     const { error, status } = await anonymous().from("profiles").select();
     expect([status, error?.code]).toEqual([401, "42501"]);
   });
@@ -145,7 +145,7 @@ describe("supabase-js reads and writes rows", () => {
     expect([status, refused?.code]).toEqual([401, "42501"]);
   });
 
-  test("reaches the schemas that are not for users with the secret key alone", async () => {
+  test("reaches non-user schemas only with the secret key", async () => {
     for (const [schema, table] of [
       ["private", "infrastructure_admins"],
       ["ai", "models"],
@@ -153,14 +153,14 @@ describe("supabase-js reads and writes rows", () => {
       expect((await admin.schema(schema).from(table).select()).error).toBeNull();
       const user = await ann.client.schema(schema).from(table).select();
       expect([user.status, user.error?.code]).toEqual([403, "42501"]);
-      const nobody = await anonymous().schema(schema).from(table).select();
-      expect([nobody.status, nobody.error?.code]).toEqual([401, "42501"]);
+      const visitor = await anonymous().schema(schema).from(table).select();
+      expect([visitor.status, visitor.error?.code]).toEqual([401, "42501"]);
     }
     const auth = await admin.schema("auth").from("users").select();
     expect([auth.status, auth.error?.code]).toEqual([406, "PGRST106"]);
   });
 
-  test("sees every user with the secret key, and administers them", async () => {
+  test("lists and administers users with the secret key", async () => {
     const { data } = await admin.from("profiles").select("id").in("id", [ann.id, ben.id]);
     expect(data).toHaveLength(2);
     expect((await admin.auth.admin.getUserById(ben.id)).data.user?.email).toBe(ben.email);

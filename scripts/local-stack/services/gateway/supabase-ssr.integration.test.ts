@@ -10,7 +10,7 @@ const password = "correct horse battery staple";
 const cookies = new Map<string, string>();
 let userId: string;
 
-/** A client as a server makes one for each request: all that it knows comes from the request's cookies. */
+/** Creates a client as a server does for each request, with nothing but the request's cookies. */
 function serverClient() {
   return createServerClient(supabase.url, supabase.publishableKey, {
     cookies: {
@@ -33,7 +33,7 @@ beforeAll(async () => {
 
 afterAll(() => admin.auth.admin.deleteUser(userId));
 
-test("a session lives in cookies from one request to the next, until it is signed out", async () => {
+test("a session lives in cookies across requests until it is signed out", async () => {
   expect((await serverClient().auth.getUser()).data.user).toBeNull();
   const { error } = await serverClient().auth.signInWithPassword({ email, password });
   expect(error).toBeNull();

@@ -59,11 +59,11 @@ async function refusalOf(text: string): Promise<unknown> {
 }
 
 describe("a token is accepted", () => {
-  test("when it is signed by a published key, for us and in time", async () => {
+  test("when signed by a published key, for us and within its lifetime", async () => {
     expect(await verify(await token())).toMatchObject({ claims: user });
   });
 
-  test("up to its last second and not after it", async () => {
+  test("up to its last second but not after it", async () => {
     expect(await verify(await token({ exp: nowPlus(2) }))).toHaveProperty("claims");
     expect(await refusalOf(await token({ exp: nowPlus(-1) }))).toMatchObject({
       status: 401,
@@ -72,12 +72,12 @@ describe("a token is accepted", () => {
     });
   });
 
-  test("when issued a little ahead of our clock, not a lot", async () => {
+  test("when issued slightly ahead of our clock, but not far ahead", async () => {
     expect(await verify(await token({ iat: nowPlus(25) }))).toHaveProperty("claims");
     expect(await refusalOf(await token({ iat: nowPlus(40) }))).toMatchObject({ message: "JWT issued at future" });
   });
 
-  test("when its key was published after we last looked", async () => {
+  test("when its key was published after our last fetch", async () => {
     const early = await token({}, { kid: "second", key: second.privateKey });
     expect(await refusalOf(early)).toMatchObject({ code: "PGRST301" });
     published = ["first", "second"];
@@ -94,7 +94,7 @@ describe("a token is refused", () => {
     expect(await refusalOf(unsigned)).toMatchObject({ status: 401, code: "PGRST301" });
   });
 
-  test("when the public key serves as an HMAC secret", async () => {
+  test("when signed with the public key as an HMAC secret", async () => {
     const jwk = await exportJWK(first.publicKey);
     for (const secret of [JSON.stringify(jwk), jwk.x ?? ""]) {
       const forged = await new SignJWT({ ...user, iss: issuer, aud: audience, exp: nowPlus(60) })
@@ -104,11 +104,11 @@ describe("a token is refused", () => {
     }
   });
 
-  test("when another key signed it under a published name", async () => {
+  test("when signed by another key under a published key id", async () => {
     expect(await refusalOf(await token({}, { key: foreign.privateKey }))).toMatchObject(wrongKey);
   });
 
-  test("when it was changed after signing", async () => {
+  test("when changed after signing", async () => {
     const [header, , signature] = (await token()).split(".");
     const payload = Buffer.from(JSON.stringify({ ...user, role: "service_role", iss: issuer, aud: audience })).toString(
       "base64url",
@@ -132,19 +132,19 @@ describe("a token is refused", () => {
     ["a.b", "Expected 3 parts in JWT; got 2"],
     ["a.b.c.d", "Expected 3 parts in JWT; got 4"],
     ["a.b.c", "No suitable key or wrong key type"],
-  ])("when it is no token: %j", async (text, message) => {
+  ])("when it is not a token: %j", async (text, message) => {
     expect(await refusalOf(text)).toMatchObject({ status: 401, code: "PGRST301", message });
   });
 });
 
-test("without the key set nothing is decided: 503", async () => {
+test("returns 503 when the key set is unavailable", async () => {
   const lonely = createTokenVerifier({ jwksUrl: new URL("http://127.0.0.1:9/jwks.json"), issuer, audience });
   expect(await lonely(await token())).toMatchObject({
     refusal: { status: 503, body: { code: "service_unavailable" } },
   });
 });
 
-test("the key set is fetched once for many tokens", async () => {
+test("fetches the key set once for many tokens", async () => {
   const before = fetches;
   await Promise.all(Array.from({ length: 20 }, async () => verify(await token())));
   expect(fetches).toBe(before);

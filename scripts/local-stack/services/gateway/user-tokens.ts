@@ -1,18 +1,18 @@
 import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from "jose";
 import { type Refusal, tokenRefusal, unavailable } from "./refusals.ts";
 
-/** Allowed distance between our clock and the issuer's, for `iat` and `nbf` (PostgREST allows the same). */
+/** Allowed clock skew between us and the issuer, for `iat` and `nbf` (PostgREST allows the same). */
 const clockSkewSeconds = 30;
 const keySetTimeoutMs = 3_000;
-/** How often an unknown `kid` may make us fetch the key set again. */
+/** Minimum time between fetches of the key set because of an unknown `kid`. */
 const keySetCooldownMs = 1_000;
 
 export type TokenVerdict = { claims: JWTPayload } | { refusal: Refusal };
 export type TokenVerifier = (token: string) => Promise<TokenVerdict>;
 
 /**
- * Makes the check of users' access tokens: ES256 by the identity backend's published keys, issuer, audience and time.
- * Keys are cached for ten minutes and fetched again when a token names one that is not among them.
+ * Creates a verifier for users' access tokens: ES256 with the identity backend's published keys, issuer, audience and
+ * time. Caches keys for ten minutes and fetches them again if a token names an unknown one.
  */
 export function createTokenVerifier(options: { jwksUrl: URL; issuer: string; audience: string }): TokenVerifier {
   const keySet = createRemoteJWKSet(options.jwksUrl, {
@@ -53,7 +53,9 @@ function claimMessage(claim: string): string {
   return "Parsing claims failed";
 }
 
-/** Everything that is no verdict on the token: the key set timed out, was refused, or is no key set. */
+/**
+ * Returns whether an error is about the key set and not the token: a timeout, an error response, or an invalid key set.
+ */
 function isKeySetFailure(error: unknown): boolean {
   if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return true;
   return !(error instanceof errors.JOSEError) || error.code === "ERR_JOSE_GENERIC";

@@ -19,7 +19,7 @@ import { answerUnrouted } from "./routes/unrouted.ts";
 import { userRoutes } from "./routes/user.ts";
 import { verifyRoutes } from "./routes/verify.ts";
 
-/** The identity server's whole HTTP surface, with no process around it. */
+/** Creates the identity server's HTTP routes, without a process around them. */
 export function createApp(deps: Deps): Hono<Env> {
   const limits = addressLimits(deps);
   const app = new Hono<Env>();
@@ -32,7 +32,7 @@ export function createApp(deps: Deps): Hono<Env> {
   app.use(async (_c, next) => {
     await withinTime(next(), deps.config.GOTRUE_API_MAX_REQUEST_DURATION);
   });
-  // Where GET redeems a token, a mail scanner's HEAD must not.
+  // GET redeems tokens, but an email scanner's HEAD must not.
   app.use(async (c, next) => (c.req.raw.method === "HEAD" ? c.notFound() : next()));
   for (const routes of [
     publicRoutes(deps),
@@ -55,13 +55,13 @@ export function createApp(deps: Deps): Hono<Env> {
   return app;
 }
 
-/** Methods that have a handler for this path; TRACE has none, so what answers to it is no handler. */
+/** Returns the methods that have a handler for this path. TRACE has none, so anything that matches it is middleware. */
 function allowedMethods(app: Hono<Env>, path: string): string[] {
   const count = (method: string) => app.router.match(method, path)[0].length;
   return ["GET", "POST", "PUT", "PATCH", "DELETE"].filter((method) => count(method) > count("TRACE"));
 }
 
-/** @throws AuthError 504 request_timeout when the work takes too long; it goes on unseen */
+/** @throws AuthError 504 request_timeout if the work takes too long; the work continues in the background */
 async function withinTime(work: Promise<void>, limitMs: number): Promise<void> {
   if (!limitMs) return work;
   let timer: NodeJS.Timeout | undefined;

@@ -2,10 +2,10 @@ import pg from "pg";
 import { AuthError } from "./core/errors.ts";
 
 export type Database = pg.Pool;
-/** What a query runs on: the pool, or the one connection of a transaction. */
+/** What runs a query: the pool, or the connection of a transaction. */
 export type Sql = Pick<pg.ClientBase, "query">;
 
-/** Opens the pool. Connections that the server drops are replaced at their next use. */
+/** Opens the pool. Connections closed by the server are replaced at their next use. */
 export function openDatabase(url: string, onError: (error: Error) => void): Database {
   const pool = new pg.Pool({
     connectionString: url,
@@ -19,13 +19,13 @@ export function openDatabase(url: string, onError: (error: Error) => void): Data
 }
 
 /**
- * Runs `work` in one transaction, and rolls back when it throws. An AuthError that `commits` is thrown after a
- * commit instead: what it records (a revoked token family, a pending confirmation) must outlive the refusal.
+ * Runs `work` in one transaction, and rolls back if it throws. An AuthError that `commits` is thrown after a commit
+ * instead: what it records (a revoked token family, a pending confirmation) must outlive the refusal.
  */
 export async function transaction<T>(db: Database, work: (tx: Sql) => Promise<T>): Promise<T> {
   const client = await db.connect();
   let broken: Error | undefined;
-  // A connection that is lost between two statements says so by an event, which would end the process if unheard.
+  // A connection lost between two statements emits an event, which would end the process if unhandled.
   const onLost = (error: Error) => {
     broken = error;
   };
@@ -49,12 +49,12 @@ export async function transaction<T>(db: Database, work: (tx: Sql) => Promise<T>
   }
 }
 
-/** The SQLSTATE of a database error, if it is one. */
+/** Returns the SQLSTATE of a database error; undefined for any other error. */
 export function sqlState(error: unknown): string | undefined {
   return error instanceof pg.DatabaseError ? error.code : undefined;
 }
 
-/** The first row, or undefined. */
+/** Returns the first row, or undefined. */
 export async function one<Row extends pg.QueryResultRow>(
   sql: Sql,
   text: string,

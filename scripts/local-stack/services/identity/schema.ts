@@ -4,12 +4,12 @@ import { transaction } from "./db.ts";
 
 const parts = ["01-accounts.sql", "02-sessions.sql", "03-access.sql"];
 const version = "gatehouse-1";
-/** Any number; two servers that start at once must use the same. */
+/** An arbitrary number that concurrently starting servers share. */
 const startLock = 4_720_118;
 
 /**
- * Creates schema auth's tables where they are missing. Several servers may start at once.
- * @throws Error when the tables are of another implementation or of another version
+ * Creates schema auth's tables if they are missing. Several servers may start concurrently.
+ * @throws Error if the tables belong to another implementation or version
  */
 export async function applySchema(db: Database): Promise<void> {
   await transaction(db, async (tx) => {

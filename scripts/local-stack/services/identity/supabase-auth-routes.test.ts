@@ -13,15 +13,15 @@ const clock = () => new Date();
 const log = () => undefined;
 const config = readConfig({
   NODE_ENV: "test",
-  DATABASE_URL: "postgres://nobody@127.0.0.1:9/none",
+  DATABASE_URL: "postgres://unused@127.0.0.1:9/none",
   API_EXTERNAL_URL: "http://127.0.0.1:9",
   GOTRUE_SITE_URL: "http://127.0.0.1:9",
   GOTRUE_JWT_SECRET: "a-secret-that-is-long-enough-for-hs256",
 });
 
-/** The routes of our server: those with handlers of their own, and the paths that it answers with 501. */
+/** Returns our server's routes: those with their own handlers, and the paths that it answers with 501. */
 async function routesOfOurServer() {
-  // It connects with its first statement, and there is none.
+  // The pool connects at its first statement, and there is none.
   const db = openDatabase(config.DATABASE_URL, log);
   const keys = await loadTokenKeys(config);
   const mailer = openMailer(config, { log, clock });
@@ -47,13 +47,13 @@ function isListed(route: string): boolean {
   });
 }
 
-test("has no route that the list of Supabase Auth's routes lacks", async () => {
+test("has no route that is missing in the list of Supabase Auth's routes", async () => {
   const routes = await routesOfOurServer();
   expect(routes.length).toBeGreaterThan(40);
   expect(routes.filter((route) => !isListed(route))).toEqual([]);
 });
 
-test("answers every listed route", async () => {
+test("answers every listed route of Supabase Auth", async () => {
   const routes = await routesOfOurServer();
   const wildcards = routes.filter((route) => route.startsWith("ALL ")).map((route) => route.slice(4));
   const covers = (path: string) => (wildcard: string) =>

@@ -1,11 +1,11 @@
-/** The Supabase Auth whose API this server speaks, and whose routes are listed here. */
+/** The Supabase Auth version whose API this server implements and whose routes are listed here. */
 export const supabaseAuthVersion = "v2.196.0";
 
 /**
  * - `reads`: changes no account and is not part of a change
- * - `changes`: changes an account or begins, continues or ends a change, by the publishable key or a user's own token
- * - `admin`: needs a token of an administrator
- * - otherwise the setting that switches it on, which the stack leaves off
+ * - `changes`: changes an account or starts, continues or ends a change, with the publishable key or a user's own token
+ * - `admin`: requires an administrator's token
+ * - otherwise the setting that enables it, which the stack leaves off
  */
 type RouteClass = "reads" | "changes" | "admin" | { setting: `GOTRUE_${string}` };
 
@@ -13,7 +13,7 @@ const saml = { setting: "GOTRUE_SAML_ENABLED" } as const;
 const oauthServer = { setting: "GOTRUE_OAUTH_SERVER_ENABLED" } as const;
 const scim = { setting: "GOTRUE_EXPERIMENTAL_SCIM_ENABLED" } as const;
 
-/** Every route of that version's `internal/api/api.go`. `/token` is one for each grant. */
+/** Every route of that version's `internal/api/api.go`. `/token` has one for each grant. */
 export const supabaseAuthRoutes: Record<string, RouteClass> = {
   "GET /health": "reads",
   "GET /settings": "reads",

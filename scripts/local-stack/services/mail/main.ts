@@ -1,7 +1,7 @@
 import { MailDev } from "maildev";
 import { z } from "zod";
 
-/** A mailbox for everything the stack sends: SMTP without TLS or sign-in, and a web page to read it. */
+/** Runs a mailbox for all emails of the stack: SMTP without TLS or authentication, and a web page to read them. */
 
 const port = z.coerce.number().int().min(1).max(65_535);
 const env = z
@@ -15,7 +15,7 @@ const mail = new MailDev({
   ip: env.HOST,
   web: env.WEB_PORT,
   webIp: env.HOST,
-  // Its default is one directory for everybody on the machine, which the next one to start empties.
+  // MailDev's default is one directory shared by everyone on the machine, which each start empties.
   mailDirectory: env.MAIL_DIR,
   maxEmails: keptMails,
   hideExtensions: ["STARTTLS"],

@@ -4,8 +4,8 @@ import type { Person } from "./people.ts";
 type Context = Pick<KoaContextWithOIDC, "response" | "body">;
 
 /**
- * Adds `user` to an answer that the browser posts, as Apple does when somebody signs in for the first time and the
- * client has asked for a name.
+ * Adds `user` to a response that the browser posts, as Apple does at a person's first sign-in if the client asked for a
+ * name.
  */
 export function addAppleUser(ctx: Context, { name, email }: Person): void {
   if (typeof ctx.body !== "string" || !ctx.body.includes('<form method="post"')) return;

@@ -7,7 +7,7 @@ type Context = Pick<KoaContextWithOIDC, "path" | "status" | "body" | "get">;
 const isTokenAnswer = (body: unknown): body is { id_token?: string } =>
   typeof body === "object" && body !== null && "access_token" in body;
 
-/** GitHub's `GET /user` and `GET /user/emails`, where GitHub Enterprise has them. */
+/** Serves GitHub's `GET /user` and `GET /user/emails` at GitHub Enterprise's paths. */
 export function githubApi({ provider, people }: { provider: Provider; people: People }) {
   return async (ctx: Context, next: () => Promise<unknown>) => {
     if (!ctx.path.startsWith("/api/v3/")) {
@@ -30,7 +30,7 @@ export function githubApi({ provider, people }: { provider: Provider; people: Pe
   };
 }
 
-/** The profile names no address, as with most people at GitHub. */
+/** Returns a profile without an email, as is usual on GitHub. */
 function userOf(person: Person, people: People) {
   return {
     id: people.numberOf(person),

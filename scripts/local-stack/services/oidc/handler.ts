@@ -3,13 +3,13 @@ import { createOidcProvider, type OidcClient } from "./provider.ts";
 import { demoProvider, type Shape, standInBase, standInNames, standInPath, standIns } from "./stand-ins.ts";
 
 type Options = {
-  /** The origin that browsers and the identity backend reach the server at; the demo provider's issuer. */
+  /** The origin at which browsers and the identity backend reach the server; also the demo provider's issuer. */
   origin: string;
   client: OidcClient;
   log: (line: string) => void;
 };
 
-/** The demo provider at the root, and each stand-in below its name. */
+/** Serves the demo provider at the root, and each stand-in below its name. */
 export async function createOidcHandler({ origin, client, log }: Options): Promise<RequestListener> {
   const create = async (base: string, shape: Shape) => {
     const provider = await createOidcProvider({ base, client, shape });
@@ -32,7 +32,7 @@ export async function createOidcHandler({ origin, client, log }: Options): Promi
       return;
     }
     const rest = url.slice(standIn.path.length);
-    // Discovery is at the issuer (OpenID Connect Discovery 1.0 section 4), everything else at the base.
+    // Discovery is below the issuer (OpenID Connect Discovery 1.0 section 4), everything else below the base.
     const { issuerPath } = standIn;
     request.url = rest.startsWith(issuerPath) ? `/.well-known/${rest.slice(issuerPath.length)}` : rest;
     void standIn.handle(request, response);

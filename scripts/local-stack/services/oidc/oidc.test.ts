@@ -20,7 +20,7 @@ const authorizePath = (changes: Record<string, string> = {}) =>
     ...changes,
   })}`;
 
-/** Sends the sign-in page's form. @returns where the browser is sent */
+/** Submits the sign-in page's form. @returns where the browser is redirected */
 async function submit(form: Record<string, string>, changes: Record<string, string> = {}, open = openBrowser(issuer)) {
   const page = await (await open(authorizePath(changes))).text();
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1];
@@ -47,7 +47,7 @@ async function signIn(form: Record<string, string>, changes: Record<string, stri
   return userinfo(token);
 }
 
-test("discovery names endpoints where Keycloak has them", async () => {
+test("lists Keycloak's endpoint paths in its discovery document", async () => {
   const response = await fetch(`${issuer}/.well-known/openid-configuration`);
   const base = `${issuer}/protocol/openid-connect`;
   expect(await response.json()).toMatchObject({
@@ -59,13 +59,13 @@ test("discovery names endpoints where Keycloak has them", async () => {
   });
 });
 
-test("it says that it is up", async () => {
+test("reports that it is healthy", async () => {
   const response = await fetch(`${issuer}/healthz`);
   expect(response.status).toBe(200);
 });
 
 describe("signing in", () => {
-  test("with any address, verified: a code and the state; the code is good for the person's claims", async () => {
+  test("returns a code and the state for any email, and exchanges the code for verified claims", async () => {
     const { target } = await submit({ email: "Ada@example.test", verified: "on" });
     expect(`${target?.origin}${target?.pathname}`).toBe(client.redirectUri);
     expect(target?.searchParams.get("state")).toBe("a-state");
@@ -81,12 +81,12 @@ describe("signing in", () => {
     });
   });
 
-  test("unverified, by choice", async () => {
+  test("returns an unverified email if chosen", async () => {
     const claims = await (await signIn({ email: "eve@example.test" })).json();
     expect(claims).toMatchObject({ email: "eve@example.test", email_verified: false });
   });
 
-  test("one address is one subject, also after a sign-in as another in the same browser", async () => {
+  test("gives an email the same subject, even after another sign-in in the same browser", async () => {
     const open = openBrowser(issuer);
     const subjects: string[] = [];
     for (const email of ["one@example.test", "two@example.test", "one@example.test"]) {
@@ -97,34 +97,37 @@ describe("signing in", () => {
     expect(subjects[1]).not.toBe(subjects[0]);
   });
 
-  test("cancelled: access_denied and the state", async () => {
+  test("returns access_denied and the state if cancelled", async () => {
     const { target } = await submit({ cancel: "yes" });
     expect(`${target?.origin}${target?.pathname}`).toBe(client.redirectUri);
     expect(Object.fromEntries(target?.searchParams ?? [])).toMatchObject({ error: "access_denied", state: "a-state" });
     expect(target?.searchParams.has("code")).toBe(false);
   });
 
-  test.each(["", "no address", '"><script>alert(1)</script>'])("%j is no address: the page says so", async (email) => {
-    const { response } = await submit({ email });
-    expect(response.status).toBe(422);
-    const page = await response.text();
-    expect(page).toContain("Enter an address");
-    expect(page).not.toContain("<script>");
-  });
+  test.each(["", "no address", '"><script>alert(1)</script>'])(
+    "shows on the page that %j is not an email",
+    async (email) => {
+      const { response } = await submit({ email });
+      expect(response.status).toBe(422);
+      const page = await response.text();
+      expect(page).toContain("Enter an address");
+      expect(page).not.toContain("<script>");
+    },
+  );
 
-  test("a form of more than 8 KiB is refused, one just below is read", async () => {
+  test("refuses a form over 8 KiB and reads one just below", async () => {
     expect((await submit({ email: "a", rest: "x".repeat(8 * 1024) })).response.status).toBe(413);
     expect((await submit({ email: "a", rest: "x".repeat(8 * 1024 - 20) })).response.status).toBe(422);
   });
 });
 
 describe("refusals", () => {
-  test("a page of nobody's sign-in", async () => {
+  test("refuses the page of an unknown sign-in", async () => {
     expect((await openBrowser(issuer)("/sign-in/unknown")).status).toBe(400);
   });
 
   test.each<Record<string, string>>([{ redirect_uri: "http://127.0.0.1:9/elsewhere" }, { client_id: "another" }])(
-    "%j: no way back to the client",
+    "never redirect to the client with %j",
     async (changes) => {
       const response = await openBrowser(issuer)(authorizePath(changes));
       expect(response.status).toBe(400);
@@ -132,7 +135,7 @@ describe("refusals", () => {
     },
   );
 
-  test("a code with a wrong secret, or twice", async () => {
+  test("refuses a code with a wrong secret, or a second time", async () => {
     const { target } = await submit({ email: "ada@example.test" });
     const code = target?.searchParams.get("code") ?? "";
     expect((await exchange(code, { ...client, secret: "wrong" })).status).toBe(401);
@@ -140,7 +143,7 @@ describe("refusals", () => {
     expect((await exchange(code)).status).toBe(400);
   });
 
-  test("claims for a client that did not ask for openid, as Keycloak since 20", async () => {
+  test("refuses claims to a client that did not request openid, as Keycloak does since 20", async () => {
     const answer = await signIn({ email: "ada@example.test" }, { scope: "profile email" });
     expect(answer.status).toBe(403);
   });

@@ -39,13 +39,13 @@ async function render(title: string, content: ReturnType<typeof html>): Promise<
   return { headers, body: document.toString() };
 }
 
-/** Whom the page is of: a stand-in names whose place it takes. */
+/** The company whose place a stand-in takes. */
 export type Title = { company?: string | undefined };
 
 const describePerson = ({ name, email, verified, others }: Person) =>
   `${name}: ${email}, ${verified ? "verified" : "not verified"}${others.length > 0 ? `, and ${others.length} more` : ""}`;
 
-/** The page on which a demo person says who they are. */
+/** Renders the page on which a demo person signs in. */
 export function signInPage({
   action,
   email,
@@ -73,7 +73,7 @@ ${[...demoPeople].map(([key, person]) => html`<button name="person" value="${key
   );
 }
 
-/** What people see of a request that cannot be answered to the client. */
+/** Renders the error page for a request that cannot redirect back to the client. */
 export function errorPage(message: string): Promise<Page> {
-  return render("This sign-in cannot go on", html`<p>${message}</p><p>Go back to the app and begin again.</p>`);
+  return render("This sign-in cannot continue", html`<p>${message}</p><p>Go back to the app and begin again.</p>`);
 }

@@ -7,11 +7,11 @@ const maxPeople = 1_000;
 export type Email = { email: string; verified: boolean };
 export type Person = Email & {
   name: string;
-  /** Addresses beside the main one, which GitHub alone tells of. */
+  /** Further emails, which only GitHub returns. */
   others: readonly Email[];
 };
 
-/** People who are there from the start, for what an address typed in cannot show. */
+/** Predefined people, for cases that typing an email cannot produce. */
 export const demoPeople: ReadonlyMap<string, Person> = new Map([
   ["verified", { name: "Ada Verified", email: "ada@people.example.test", verified: true, others: [] }],
   ["unverified", { name: "Una Unverified", email: "una@people.example.test", verified: false, others: [] }],
@@ -29,7 +29,7 @@ export const demoPeople: ReadonlyMap<string, Person> = new Map([
   ],
 ]);
 
-/** An address that somebody types in. */
+/** A sign-in form with a typed email. */
 export const signInForm = z
   .object({
     email: z
@@ -44,7 +44,7 @@ export const signInForm = z
   })
   .transform((person): Person => ({ ...person, name: person.email.split("@")[0] ?? "", others: [] }));
 
-/** Who has signed in lately. A subject follows from the address, so that it is the same after a restart. */
+/** Keeps recent sign-ins. A subject is derived from the email, so that it stays the same after a restart. */
 export function rememberPeople(provider: string) {
   const people = new Map<string, Person>();
   const introduced = new Set<string>();
@@ -65,21 +65,21 @@ export function rememberPeople(provider: string) {
       }
       return subject;
     },
-    /** @returns whether it is the first time that this is asked of someone */
+    /** @returns whether this is the first call for the subject */
     introduce(subject: string): boolean {
       const isNew = !introduced.has(subject);
       introduced.add(subject);
       return isNew;
     },
     find: (subject: string): Person | undefined => people.get(subject),
-    /** A number for a subject, as GitHub has them: 48 bits, which any JSON reader takes. */
+    /** Derives a numeric id as on GitHub: 48 bits, which any JSON parser can read exactly. */
     numberOf: ({ email }: Person): number => digest(email).readUIntBE(0, 6),
   };
 }
 
 export type People = ReturnType<typeof rememberPeople>;
 
-/** Someone's claims in OpenID's terms. */
+/** Returns a person's claims in OpenID's terms. */
 export function accountOf(subject: string, { email, verified, name }: Person): Account {
   return {
     accountId: subject,

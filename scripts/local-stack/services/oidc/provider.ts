@@ -14,11 +14,11 @@ const scope = "openid profile email";
 const lifetimes = { codeSeconds: 60, accessTokenSeconds: 3_600, signInSeconds: 600 };
 
 /**
- * An OpenID provider for demo people. It knows one client, asks at every sign-in who it is, and keeps nothing over
- * a restart. Below a path it must be reached with the path taken off.
+ * Creates an OpenID provider for demo accounts. It has one client, shows the sign-in page every time, and keeps nothing
+ * across restarts. If it is mounted below a path, requests must arrive without that path.
  */
 export async function createOidcProvider(options: {
-  /** The base of its addresses. */
+  /** The base of its URLs. */
   base: string;
   client: OidcClient;
   shape: Shape;
@@ -60,7 +60,7 @@ export async function createOidcProvider(options: {
       Session: lifetimes.accessTokenSeconds,
     },
     interactions: { url: (_ctx, { uid }) => mountPath + signInPath(uid) },
-    /** Whoever says who they are agrees to what the client asks. */
+    /** Signing in implies consent to what the client requests. */
     async loadExistingGrant({ oidc }) {
       if (!oidc.client || !oidc.session?.accountId) return undefined;
       const { clientId } = oidc.client;
@@ -81,13 +81,13 @@ export async function createOidcProvider(options: {
     if (ctx.path === "/healthz") ctx.body = { name: "oidc", status: "ok" };
     else await next();
   });
-  // A sign-in begins afresh whoever signed in before: the provider's own session is never read.
+  // Every sign-in starts afresh: the provider's own session is never read.
   provider.use(async (ctx, next) => {
     const cookies = ctx.req.headers.cookie?.split("; ").filter((cookie) => !cookie.startsWith("_session"));
     if (cookies) ctx.req.headers.cookie = cookies.join("; ");
     await next();
   });
-  // Each sign-in asks who it is, so choosing an account is nothing more; the library knows no such prompt.
+  // Every sign-in shows the page, so select_account adds nothing, and the library does not support it.
   provider.use(async (ctx, next) => {
     const { prompt, ...query } = ctx.query;
     if (ctx.path === shape.paths.authorization && prompt === "select_account") ctx.query = query;

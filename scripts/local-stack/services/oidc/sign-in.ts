@@ -6,12 +6,12 @@ import { demoPeople, type People, signInForm } from "./people.ts";
 
 const maxFormBytes = 8 * 1024;
 
-/** Where the provider sends people to say who they are, below its own address. */
+/** Returns the path of the sign-in page, below the provider's own URL. */
 export const signInPath = (uid: string) => `/sign-in/${uid}`;
 
 type Context = Pick<KoaContextWithOIDC, "req" | "res" | "path" | "method" | "status" | "body" | "set">;
 
-/** Serves the sign-in page of the request under way, as its cookie tells it, and takes the page's form. */
+/** Serves the sign-in page of the current request, as identified by its cookie, and handles the page's form. */
 export function signInPages({
   provider,
   people,
@@ -41,7 +41,7 @@ export function signInPages({
     ctx.set("Location", await provider.interactionResult(ctx.req, ctx.res, answer));
   };
 
-  /** Admits whom the form names. @returns what to tell the provider, or what is wrong with the form */
+  /** Signs in the person in the form. @returns the result for the provider, or what is wrong with the form */
   function readPerson(form: Record<string, string>) {
     const known = demoPeople.get(form.person ?? "");
     const parsed = known ? { success: true as const, data: known } : signInForm.safeParse(form);
@@ -57,7 +57,7 @@ async function show(ctx: Context, status: number, page: ReturnType<typeof errorP
   ctx.body = body;
 }
 
-/** A form's fields, or nothing where it is too long. */
+/** Reads a form's fields, or returns nothing if it is too long. */
 async function readForm(request: IncomingMessage): Promise<Record<string, string> | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -15,10 +15,12 @@ afterAll(async () => {
   for (const id of made) await admin.auth.admin.deleteUser(id);
 });
 
-/** What a client asks for beside what Supabase Auth asks for itself. */
+/** Scopes that a client requests in addition to Supabase Auth's own. */
 const scopes: Partial<Record<string, string>> = { azure: "email", keycloak: "openid" };
 
-/** Signs in through the stack as a browser does, with PKCE. @returns what the web server's address is given */
+/**
+ * Signs in through the stack as a browser does, with PKCE. @returns the parameters of the redirect to the web server
+ */
 async function signIn(provider: string, form: Record<string, string>) {
   const verifier = randomBytes(42).toString("base64url");
   const query = new URLSearchParams({
@@ -38,7 +40,7 @@ async function signIn(provider: string, form: Record<string, string>) {
   return { target, query: Object.fromEntries(target.searchParams), verifier };
 }
 
-/** Posts what a page makes the browser post. */
+/** Submits a page's self-posting form. */
 function postOn(page: string): Promise<Response> {
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1] ?? "";
   const fields = [...page.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
@@ -61,7 +63,7 @@ async function userOf(code: string, verifier: string): Promise<User> {
 const newEmail = () => `${randomUUID()}@stand-ins.example.test`;
 
 describe.each(played)("signing in with %s on the stack", (provider) => {
-  test("a verified address: an account with the identity of that provider", async () => {
+  test("creates an account with that provider's identity for a verified email", async () => {
     const email = newEmail();
     const { target, query, verifier } = await signIn(provider, { email, verified: "on" });
     expect(target.origin).toBe(base);
@@ -70,7 +72,7 @@ describe.each(played)("signing in with %s on the stack", (provider) => {
     expect(user.identities).toMatchObject([{ provider, identity_data: { email, email_verified: true } }]);
   });
 
-  test("cancelled: access_denied", async () => {
+  test("returns access_denied if cancelled", async () => {
     const { target, query } = await signIn(provider, { cancel: "yes" });
     expect(target.origin).toBe(base);
     expect(query).toMatchObject({ error: "access_denied" });
@@ -79,21 +81,21 @@ describe.each(played)("signing in with %s on the stack", (provider) => {
 });
 
 test.each(["google", "azure", "github", "keycloak"].filter(plays))(
-  "an address that %s has not verified signs nobody in",
+  "an email that %s has not verified does not sign in",
   async (provider) => {
     const { query } = await signIn(provider, { email: newEmail() });
     expect(query).toMatchObject({ error: "access_denied", error_code: "provider_email_needs_verification" });
   },
 );
 
-test.each(["apple"].filter(plays))("%s vouches for every address, and tells the name once", async (apple) => {
+test.each(["apple"].filter(plays))("%s verifies every email and returns the name only once", async (apple) => {
   const email = newEmail();
   const { query, verifier } = await signIn(apple, { email });
   const user = await userOf(query.code ?? "", verifier);
   expect(user.user_metadata).toMatchObject({ email, email_verified: true, full_name: email.split("@")[0] });
 });
 
-test("the settings tell that these providers are on", async () => {
+test("the settings show these providers as enabled", async () => {
   const answer = await fetch(`${supabase.url}/auth/v1/settings`, { headers: { apikey: supabase.publishableKey } });
   const { external } = (await answer.json()) as { external: Record<string, boolean> };
   for (const name of played) expect(external[name]).toBe(true);

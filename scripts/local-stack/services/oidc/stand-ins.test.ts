@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Scopes that Supabase Auth asks each for. */
+/** Scopes that Supabase Auth requests from each. */
 const scopes = { google: "email profile", apple: "email name", azure: "openid email", github: "user:email" };
 const baseOf = (name: StandInName) => standInBase(server.origin, name);
 const issuerOf = (name: StandInName) => standInIssuer(server.origin, name);
@@ -34,7 +34,7 @@ async function signInPage(name: StandInName, query: Record<string, string> = {})
   return { page, submit: (form: Record<string, string>) => open(action, form) };
 }
 
-/** Fields that a page makes the browser post on. */
+/** Returns the fields of a page's self-posting form. */
 const postedFields = (page: string) =>
   Object.fromEntries(
     [...page.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)].map(([, name, value]) => [
@@ -81,29 +81,29 @@ async function github(path: string, token = "") {
 }
 
 describe.each(standInNames)("the stand-in for %s", (name) => {
-  test("says on its page that it is a demo, and whose place it takes", async () => {
+  test("says on its page that it is a demo, and which company it simulates", async () => {
     const { page } = await signInPage(name);
     expect(page).toContain(`Sign in to the demo of ${standIns[name].company}`);
     expect(page).toContain(`in the place of ${standIns[name].company}, which is not asked anything`);
   });
 
-  test("hands the browser back with a code and the state; the code is good once", async () => {
+  test("returns a single-use code and the state to the browser", async () => {
     const { code, state } = await signIn(name, { email: "any@example.test", verified: "on" });
     expect(state).toBe("a-state");
     expect(await exchange(name, code)).toMatchObject({ access_token: expect.any(String) });
     expect(await exchange(name, code)).toMatchObject({ error: "invalid_grant" });
   });
 
-  test("cancelled: access_denied", async () => {
+  test("returns access_denied if cancelled", async () => {
     expect(await signIn(name, { cancel: "yes" })).toMatchObject({ error: "access_denied", state: "a-state" });
   });
 
-  test("asks for an account where a client wants one chosen, as it always does", async () => {
+  test("shows its sign-in page for prompt=select_account, as it always does", async () => {
     const { page } = await signInPage(name, { prompt: "select_account" });
     expect(page).toContain(`Sign in to the demo of ${standIns[name].company}`);
   });
 
-  test("takes no code of another", async () => {
+  test("refuses another provider's code", async () => {
     const other = standInNames.find((candidate) => candidate !== name) ?? name;
     const { code } = await signIn(other, { person: "verified" });
     expect(await exchange(name, code)).toMatchObject({ error: "invalid_grant" });
@@ -115,26 +115,26 @@ describe.each(["google", "apple", "azure"] as const)("the ID token of %s", (name
     [{ person: "verified" }, { email: "ada@people.example.test", email_verified: true }],
     [{ person: "unverified" }, { email: "una@people.example.test", email_verified: false }],
     [{ email: "typed@example.test" }, { email: "typed@example.test", email_verified: false }],
-  ])("says of %o %o", async (form, expected) => {
+  ])("has for %o the claims %o", async (form, expected) => {
     expect(await claimsOf(name, form as Record<string, string>)).toMatchObject(expected);
   });
 });
 
-test("Microsoft's is of one tenant: its addresses and its issuer name it, and no other is there", async () => {
+test("Microsoft's stand-in has one tenant, which its URLs and its issuer name, and no other", async () => {
   expect(issuerOf("azure")).toBe(`${server.origin}/azure/${demoTenant}/v2.0`);
   expect((await claimsOf("azure", { person: "verified" })).iss).toBe(issuerOf("azure"));
   const elsewhere = await fetch(`${server.origin}/azure/common/oauth2/v2.0/authorize?client_id=${client.id}`);
   expect(elsewhere.status).toBe(404);
 });
 
-test("one person has another subject with each", async () => {
+test("a person has a different subject at each provider", async () => {
   const subjects = await Promise.all(
     (["google", "apple", "azure"] as const).map(async (name) => (await claimsOf(name, { person: "verified" })).sub),
   );
   expect(new Set(subjects).size).toBe(3);
 });
 
-test("Apple's posts a name with the first sign-in, and not with the next", async () => {
+test("Apple's stand-in posts a name with the first sign-in only", async () => {
   const first = await signIn("apple", { email: "first@example.test" });
   expect(JSON.parse(first.user ?? "")).toEqual({
     name: { firstName: "first", lastName: "" },
@@ -144,7 +144,7 @@ test("Apple's posts a name with the first sign-in, and not with the next", async
 });
 
 describe("GitHub's API", () => {
-  test("comes with no ID token", async () => {
+  test("returns no ID token", async () => {
     const { code } = await signIn("github", { person: "verified" });
     expect(await exchange("github", code)).not.toHaveProperty("id_token");
   });
@@ -152,7 +152,7 @@ describe("GitHub's API", () => {
   const tokenOf = async (person: string) =>
     (await exchange("github", (await signIn("github", { person })).code)).access_token;
 
-  test("tells who it is by number, the same each time, and keeps addresses apart", async () => {
+  test("identifies a person by a stable number, without an email in the profile", async () => {
     const one = await github("/user", await tokenOf("verified"));
     const again = await github("/user", await tokenOf("verified"));
     expect(one.body).toMatchObject({ id: expect.any(Number), login: "ada", name: "Ada Verified", email: null });
@@ -161,7 +161,7 @@ describe("GitHub's API", () => {
     expect((await github("/user", await tokenOf("many"))).body.id).not.toBe(one.body.id);
   });
 
-  test("lists addresses, verified and not, and which is the primary one", async () => {
+  test("lists verified and unverified emails, and which is primary", async () => {
     expect((await github("/user/emails", await tokenOf("many"))).body).toMatchObject([
       { email: "max@people.example.test", verified: true, primary: true },
       { email: "max@work.example.test", verified: true, primary: false },
@@ -172,7 +172,7 @@ describe("GitHub's API", () => {
     ]);
   });
 
-  test("401 without a token that it gave; 404 elsewhere", async () => {
+  test("returns 401 without a token that it issued, and 404 for other paths", async () => {
     expect((await github("/user")).status).toBe(401);
     expect((await github("/user/emails", "made-up")).status).toBe(401);
     expect((await github("/nothing", await tokenOf("verified"))).status).toBe(404);

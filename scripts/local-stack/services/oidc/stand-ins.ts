@@ -1,18 +1,18 @@
-/** What a provider of this process does as others do. */
+/** How a provider of this process imitates a real one. */
 export type Shape = {
-  /** Whose place it takes, as people know it; the demo provider itself takes nobody's. */
+  /** The company whose place it takes; the demo provider has none. */
   company?: string;
-  /** What its issuer has beyond the base of its addresses. */
+  /** What its issuer adds to the base of its URLs. */
   issuerPath: string;
   paths: { authorization: string; token: string; userinfo: string; jwks: string };
   clientAuthentication: "client_secret_basic" | "client_secret_post";
-  /** Whether it says who somebody is without being asked for OpenID. */
+  /** Whether it returns the user's identity even without the scope openid. */
   alwaysOpenId: boolean;
-  /** Whether its ID token says all of somebody, so that no other request is needed. */
+  /** Whether its ID token contains all claims, so that no other request is needed. */
   claimsInIdToken: boolean;
-  /** Whether it says somebody's name once, beside the code. */
+  /** Whether it returns a person's name only once, along with the code. */
   namesInAnswer: boolean;
-  /** Whether it has GitHub's API in place of OpenID's userinfo and ID token. */
+  /** Whether it has GitHub's API instead of OpenID's userinfo and ID token. */
   githubApi: boolean;
 };
 
@@ -26,7 +26,7 @@ const common = {
   githubApi: false,
 } as const;
 
-/** Stand-ins for providers that take an account with a company, each below `/<name>` of this process. */
+/** Stand-ins for providers that require an account with a company, each below `/<name>` of this process. */
 export const standIns = {
   google: { ...common, company: "Google", alwaysOpenId: true },
   apple: {
@@ -55,27 +55,27 @@ export const standIns = {
 export type StandInName = keyof typeof standIns;
 export const standInNames = Object.keys(standIns) as StandInName[];
 
-/** At Microsoft each organisation has a tenant, with addresses and an issuer of its own. This is the demo's. */
+/** The demo's Microsoft tenant. Each tenant belongs to an organization and has its own URLs and issuer. */
 export const demoTenant = "8a1f7f0e-0d5b-4d6c-9a40-2b6c7d8e9f01";
 
-/** Below which path a stand-in is. */
+/** Returns the path below which a stand-in is served. */
 export function standInPath(name: StandInName): string {
   return name === "azure" ? `/azure/${demoTenant}` : `/${name}`;
 }
 
-/** Where a stand-in is: the base of its addresses. */
+/** Returns the base of a stand-in's URLs. */
 export function standInBase(origin: string, name: StandInName): string {
   return `${origin}${standInPath(name)}`;
 }
 
-/** A stand-in's issuer. */
+/** Returns a stand-in's issuer. */
 export function standInIssuer(origin: string, name: StandInName): string {
   return `${standInBase(origin, name)}${standIns[name].issuerPath}`;
 }
 
 const endpoint = (name: string) => `/protocol/openid-connect/${name}`;
 
-/** The demo provider itself, at the root, with its endpoints where Keycloak has them. */
+/** The demo provider itself, at the root, with Keycloak's endpoint paths. */
 export const demoProvider: Shape = {
   ...common,
   paths: {

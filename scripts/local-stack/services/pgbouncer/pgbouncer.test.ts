@@ -12,14 +12,14 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-test("the PATH comes before the usual folders", () => {
+test("prefers the PATH to the usual folders", () => {
   const program = path.join(folder, "pgbouncer");
   expect(findPgBouncer(`/nowhere::${folder}`)).not.toBe(program);
   writeFileSync(program, "");
   expect(findPgBouncer(`/nowhere::${folder}`)).toBe(program);
 });
 
-test("pools by transaction, and keeps passwords in a file of their own that others cannot read", () => {
+test("pools by transaction, and keeps passwords in a separate, private file", () => {
   const { args } = configurePgBouncer({
     port: 6543,
     postgresPort: 5432,

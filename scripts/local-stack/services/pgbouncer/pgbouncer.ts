@@ -2,9 +2,9 @@ import { chownSync, existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { Placement } from "../postgres/placement.ts";
 
-/** Where Debian and others put it, which is not on everybody's PATH. */
+/** Folders where Debian and others install it, which are not on every PATH. */
 const usualFolders = ["/usr/sbin", "/usr/local/sbin"];
-/** Server connections for each role; more clients than that take turns. */
+/** Server connections for each role. Additional clients take turns. */
 const poolSize = 12;
 
 /** Finds PgBouncer's program on the PATH. */
@@ -16,8 +16,8 @@ export function findPgBouncer(searchPath = process.env.PATH ?? ""): string | und
 }
 
 /**
- * Writes the settings of a pooler in transaction mode into the folder of the cluster.
- * @returns the arguments to start it with, and who it runs as: like Postgres it refuses to be root
+ * Writes the settings of a pooler in transaction mode into the cluster's folder.
+ * @returns the arguments to start it with, and the user it runs as: like Postgres, it refuses to run as root
  */
 export function configurePgBouncer(options: {
   port: number;
@@ -44,9 +44,9 @@ export function configurePgBouncer(options: {
     `auth_file = ${users}`,
     `default_pool_size = ${poolSize}`,
     "max_client_conn = 500",
-    // Supabase Auth names its schema at the start of a connection; the role has the same setting.
+    // Supabase Auth sends its schema at the start of a connection; the role has the same setting.
     "ignore_startup_parameters = extra_float_digits,search_path",
-    // Within the recovery that is allowed after Postgres has come back.
+    // Short enough to recover within the allowed time after Postgres is back.
     "server_login_retry = 1",
     "log_connections = 0",
     "log_disconnections = 0",

@@ -1,6 +1,5 @@
--- What hosted Supabase has before any migration of ours runs: its roles, schemas and default privileges.
--- Run once, as the cluster's superuser supabase_admin, in database postgres.
--- Passwords are set apart from this file, by the cluster's own start.
+-- What hosted Supabase has before our first migration: its roles, schemas and default privileges. Run once in database
+-- postgres, as the cluster's superuser supabase_admin. The cluster's start sets the passwords separately.
 
 create role anon nologin;
 create role authenticated nologin;
@@ -8,7 +7,7 @@ create role service_role nologin bypassrls;
 create role authenticator login noinherit;
 grant anon, authenticated, service_role to authenticator;
 
--- As hosted: the role that migrations run as is no superuser.
+-- As on hosted Supabase, the role that runs migrations is not a superuser.
 create role postgres login createrole createdb bypassrls replication;
 grant anon, authenticated, service_role to postgres with admin option;
 grant authenticator to postgres with admin option;
@@ -32,7 +31,7 @@ create extension if not exists pgcrypto with schema extensions;
 create extension if not exists "uuid-ossp" with schema extensions;
 create extension if not exists pg_stat_statements with schema extensions;
 
--- Hosted grants everything in public to the API's roles by default; migrations must take it back.
+-- Hosted Supabase grants the API's roles everything in public by default; migrations must revoke it.
 grant usage on schema public to postgres, anon, authenticated, service_role;
 alter default privileges for role postgres in schema public grant all on tables to postgres, anon, authenticated, service_role;
 alter default privileges for role postgres in schema public grant all on functions to postgres, anon, authenticated, service_role;

@@ -17,7 +17,7 @@ import { StackError } from "../../errors.ts";
 import type { Adopt } from "../../runner/service.ts";
 import { majorVersion, type Placement, placeCluster } from "./placement.ts";
 
-/** The roles that log in, and whose passwords the stack makes up. */
+/** The roles that can log in, for which the stack generates passwords. */
 const loginRoles = ["postgres", "authenticator", "supabase_auth_admin"] as const;
 export const superuser = "supabase_admin";
 
@@ -26,10 +26,10 @@ export type ClusterOptions = { dataDir: string; port: number; passwords: Cluster
 type InitialiseOptions = Omit<ClusterOptions, "port"> & { adopt?: Adopt };
 
 /**
- * Creates the cluster's files in `dataDir` unless they are there already. They are made next to it and moved in
- * whole, so a start that was cut short leaves nothing that looks finished.
+ * Creates the cluster's files in `dataDir` unless they exist. They are created in a separate directory and then moved,
+ * so that an interrupted start leaves nothing that looks complete.
  * @returns whether it created them
- * @throws StackError when something else, or only part of a cluster, is there
+ * @throws StackError if the directory contains something else, or only part of a cluster
  */
 export async function initialiseCluster(options: InitialiseOptions): Promise<boolean> {
   const placement = options.placement ?? (await placeCluster(options.dataDir));
@@ -104,7 +104,7 @@ export async function clusterCommand(options: Omit<ClusterOptions, "passwords">)
     port: options.port,
     listen_addresses: "127.0.0.1",
     unix_socket_directories: "",
-    // Tests of many callers at once take 60 each, and two files run beside each other.
+    // Tests with many concurrent callers take 60 connections each, and two files run concurrently.
     max_connections: 200,
     shared_buffers: "128MB",
     timezone: "UTC",
@@ -116,8 +116,8 @@ export async function clusterCommand(options: Omit<ClusterOptions, "passwords">)
 }
 
 /**
- * Removes the lock file of a server that is gone, whose pid another process has by now: Postgres would take that
- * process for itself and refuse to start.
+ * Removes the lock file of a server that has ended if its pid now belongs to another process. Postgres would take that
+ * process for a running server and refuse to start.
  */
 export function removeStaleLock(dataDir: string): void {
   const lock = path.join(dataDir, "postmaster.pid");
@@ -132,8 +132,8 @@ export function removeStaleLock(dataDir: string): void {
 }
 
 /**
- * Loads `safeupdate` into the Data API's sessions, as hosted does (supabase/postgres, 20220118070449), if this Postgres
- * has it. The npm package has not.
+ * Loads `safeupdate` into the Data API's sessions, as hosted Supabase does (supabase/postgres, 20220118070449), if this
+ * Postgres has it. The npm package does not.
  */
 const loadSafeupdate = `
   do $$
@@ -149,7 +149,7 @@ const loadSafeupdate = `
   end $$`;
 
 /**
- * Makes the cluster look like hosted Supabase before its first migration. The second time it only looks for
+ * Prepares the cluster like hosted Supabase before its first migration. If it is already prepared, only checks for
  * `safeupdate` again.
  */
 export async function bootstrapCluster({ port, passwords }: Omit<ClusterOptions, "dataDir">): Promise<void> {

@@ -16,14 +16,14 @@ import {
 import path from "node:path";
 import { StackError } from "../../errors.ts";
 
-/** Where the server's programs and data are, and who it runs as. */
+/** The paths of the server's programs and data, and the user it runs as. */
 export type Placement = {
   initdb: string;
   postgres: string;
   dataDir: string;
-  /** Set when we are root, whom Postgres refuses. */
+  /** Set if we are root, as which Postgres refuses to run. */
   user?: { uid: number; gid: number };
-  /** What the person at the terminal should know about it. */
+  /** A notice for the person at the terminal. */
   notice?: string;
 };
 
@@ -31,13 +31,13 @@ type Programs = Pick<Placement, "initdb" | "postgres">;
 
 const account = "postgres";
 
-/** Where root's data goes when the unprivileged account cannot reach the data directory. */
+/** Where root's data goes if the unprivileged account cannot reach the data directory. */
 const reachableRoot = process.platform === "linux" ? "/var/lib/gatehouse" : "/var/tmp/gatehouse";
 
-/** As of Supabase, whose migrations and data these are. */
+/** Supabase's Postgres version, for which the migrations and data are made. */
 export const majorVersion = "17";
 
-/** The programs in a folder of somebody's own. @throws StackError where one is not there or of another version */
+/** Returns the programs in a custom folder. @throws StackError if one is missing or has another version */
 function programsIn(folder: string): Programs {
   const [initdb = "", postgres = ""] = ["initdb", "postgres"].map((name) => {
     const program = path.resolve(folder, name);
@@ -88,18 +88,18 @@ function unprivilegedUser(): { uid: number; gid: number } {
   );
 }
 
-/** Whether the user can run the program, along every directory on the way. */
+/** Returns whether the user can run the program and traverse every directory on its path. */
 function canRun(program: string, user: { uid: number; gid: number }): boolean {
   return spawnSync(program, ["--version"], { ...user, cwd: "/", stdio: "ignore" }).status === 0;
 }
 
-/** Whether the user gets to the directory and may write there. */
+/** Returns whether the user can reach the directory and write to it. */
 function canUse(directory: string, user: { uid: number; gid: number }): boolean {
   const probe = spawnSync("test", ["-w", directory, "-a", "-x", directory], { ...user, cwd: "/", stdio: "ignore" });
   return probe.status === 0;
 }
 
-/** The programs in a place that every user reaches, copied there once a version. */
+/** Returns the programs in a place that every user can reach, copied there once per version. */
 function copyPrograms(programs: Programs): Programs {
   const native = path.dirname(path.dirname(programs.postgres));
   const { version } = JSON.parse(readFileSync(path.join(native, "../package.json"), "utf8")) as { version: string };
@@ -118,7 +118,7 @@ function copyPrograms(programs: Programs): Programs {
   return { initdb: path.join(target, "bin/initdb"), postgres: path.join(target, "bin/postgres") };
 }
 
-/** Where the cluster of `dataDir` goes when the account that Postgres runs as cannot reach it. */
+/** Returns where the cluster of `dataDir` goes if the account that runs Postgres cannot reach it. */
 export function reachableDataDir(dataDir: string): string {
   return path.join(reachableHome(dataDir), "postgres");
 }
@@ -130,7 +130,7 @@ function reachableHome(dataDir: string): string {
 
 const originFile = "origin";
 
-/** Removes what was kept here for data directories that are gone by now. */
+/** Removes clusters here whose data directories no longer exist. */
 function removeAbandoned(): void {
   if (!existsSync(reachableRoot)) return;
   for (const name of readdirSync(reachableRoot)) {
@@ -141,11 +141,11 @@ function removeAbandoned(): void {
 }
 
 /**
- * Decides where the cluster lives. An ordinary user's is in `dataDir`, run by that user. Root's is run by an
- * unprivileged account; programs and data that the account cannot reach (a checkout under /root, say) move to
- * a directory that it can.
- * @param folder where programs are that take the place of those from npm
- * @throws StackError where there are none for this machine, they are of another version, or nobody can run them
+ * Decides where the cluster is stored. An ordinary user's is in `dataDir` and runs as that user. Root's runs as an
+ * unprivileged account; programs and data that the account cannot reach (such as a checkout under /root) move to a
+ * directory that it can reach.
+ * @param folder with programs to use instead of those from npm
+ * @throws StackError if there are none for this machine, they have another version, or the account cannot run them
  */
 export async function placeCluster(dataDir: string, folder?: string): Promise<Placement> {
   const { initdb, postgres } = folder ? programsIn(folder) : await packagedPrograms();

@@ -7,7 +7,7 @@ import { cutConnection, type StreamPiece, sseEvent, untilLeft, writeEvents } fro
 import type { Truth } from "./truth-log.ts";
 import type { Usage } from "./usage.ts";
 
-/** What an answer would say: as events, or as one body. */
+/** The content of a response, as stream events or as one body. */
 export type Answer = { pieces: StreamPiece[] } | { body: unknown; usage: Usage };
 
 type FailureStatus = Extract<Behaviour["failure"], number>;
@@ -15,7 +15,7 @@ type FailureStatus = Extract<Behaviour["failure"], number>;
 type Dialect = { failure: (status: FailureStatus) => Response; midwayError: string };
 const openaiDialect: Dialect = { failure: failureResponse, midwayError: sseEvent(midwayError) };
 
-/** Gives an answer the way its behaviour has it, failures and mishaps included, and completes the truth about it. */
+/** Sends a response as its behaviour demands, including failures and mishaps, and completes the truth log's entry. */
 export async function giveAnswer(
   outgoing: ServerResponse,
   {
@@ -39,7 +39,7 @@ export async function giveAnswer(
   return RESPONSE_ALREADY_SENT;
 }
 
-/** Tells of a client that leaves before its answer has ended. */
+/** Aborts when a client disconnects before its response has ended. */
 function leaving(outgoing: ServerResponse, truth: Truth): AbortSignal {
   const controller = new AbortController();
   const onClose = () => {

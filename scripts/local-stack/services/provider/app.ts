@@ -64,7 +64,7 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
     if (!timingSafeEqual(digest(given), expected)) return geminiFailure(401);
     await next();
   });
-  // As Gemini's OpenAI endpoints name them.
+  // As named by Gemini's OpenAI endpoints.
   app.get("/v1beta/openai/models", (c) =>
     c.json({
       object: "list",

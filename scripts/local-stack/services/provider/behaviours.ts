@@ -1,29 +1,31 @@
-/** How a call departs from a plain, immediate, complete answer. Chosen by the model's name, refined by the prompt. */
+/**
+ * How a call deviates from a plain, immediate, complete response. Chosen by the model's name and refined by the prompt.
+ */
 export type Behaviour = {
-  /** Answered instead of a completion. */
+  /** Returned instead of a completion. */
   failure?: 400 | 401 | 429 | 500 | 503 | 529 | "redirect" | "reset" | "hang";
-  /** Wait before the first byte, and between two chunks. */
+  /** Delay before the first byte, and between two chunks. */
   firstByteMs: number;
   paceMs: number;
   /** What happens after half of the chunks. */
   midway?: "cut" | "stall" | "garbage" | "error";
-  /** What is said of the usage; what was really used is in the truth log all the same. */
+  /** How usage is reported. The truth log has the actual usage in any case. */
   usage: "plain" | "none" | "zero" | "twice" | "cumulative";
   cachedInput: boolean;
   /** Adds `reasoning_content` to messages, as DeepSeek does, and a signature to tool calls, as Gemini does. */
   reasoning: boolean;
   finish?: "length" | "content_filter";
-  /** Calls the first tool whatever the prompt says. */
+  /** Calls the first tool regardless of the prompt. */
   callsTools: boolean;
-  /** Calls a tool whatever `tool_choice` and earlier results say. */
+  /** Calls a tool regardless of `tool_choice` and earlier results. */
   stubborn: boolean;
-  /** Fails once it has been told a tool's result. */
+  /** Fails after receiving a tool's result. */
   failsLater: boolean;
-  /** Calls of a tool that the prompt asks for, one after the other. */
+  /** How many times, one after the other, to call the tool that the prompt asks for. */
   calls?: number;
-  /** Does not keep to the JSON schema that was asked for. */
+  /** Violates the requested JSON schema. */
   breaksSchema: boolean;
-  /** Words of the answer; as many as the prompt gives reason for where absent. */
+  /** Number of words in the response; by default it depends on the prompt. */
   words?: number;
 };
 
@@ -39,7 +41,7 @@ const plain: Behaviour = {
   breaksSchema: false,
 };
 
-/** Every model of the demo provider, and what its name stands for. */
+/** Every model of the demo provider, with the behaviour that its name selects. */
 export const models: Record<string, Partial<Behaviour>> = {
   "demo-chat": {},
   "demo-long": { paceMs: 20, words: 300 },
@@ -76,9 +78,9 @@ export const models: Record<string, Partial<Behaviour>> = {
 };
 
 /**
- * What to do for a model and the last thing the user said, where `[[words=40 pace=25 first=300 calls=2]]`
- * (counts and milliseconds) refines it.
- * @returns undefined for a model that there is not
+ * Returns the behaviour of a model, refined by `[[words=40 pace=25 first=300 calls=2]]` (counts and milliseconds) in
+ * the user's last message.
+ * @returns undefined for an unknown model
  */
 export function behaviourOf(model: string, prompt = ""): Behaviour | undefined {
   const named = Object.hasOwn(models, model) ? models[model] : undefined;

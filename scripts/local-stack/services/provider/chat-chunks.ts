@@ -1,12 +1,14 @@
 import { type Choice, type Completion, calledBy } from "./completion.ts";
 import { completionUsage, countTokens, type Usage } from "./usage.ts";
 
-/** One event of a stream, and what has been used once it is written. */
+/** A stream event, and the usage once it is written. */
 export type ChatChunk = { data: Record<string, unknown>; usage: Usage };
 
 const argumentSlice = 12;
 
-/** The chunks of a streamed answer without the closing usage: for each choice its role, its content, its end. */
+/**
+ * Returns the chunks of a streamed response without the final usage: for each choice its role, its content and its end.
+ */
 export function chatChunks(completion: Completion): ChatChunk[] {
   const { input, cachedInput, reasoning } = completion.usage;
   let written = reasoning;
@@ -21,7 +23,7 @@ export function chatChunks(completion: Completion): ChatChunk[] {
   });
 }
 
-/** The chunk that states the usage after all others. */
+/** Returns the final chunk, which reports the usage. */
 export function usageChunk(completion: Completion): Record<string, unknown> {
   return { ...chunk(completion, []), usage: completionUsage(completion.usage) };
 }

@@ -4,7 +4,7 @@ const textPart = z.looseObject({ type: z.string(), text: z.string().nullish(), r
 const message = z.looseObject({
   role: z.enum(["developer", "system", "user", "assistant", "tool", "function"]),
   content: z.union([z.string(), z.array(textPart)]).nullish(),
-  // OpenAI answers an empty list with 400 `empty_array`: https://github.com/openai/openai-node/pull/1341
+  // OpenAI rejects an empty list with 400 `empty_array`: https://github.com/openai/openai-node/pull/1341
   tool_calls: z.array(z.unknown()).min(1).nullish(),
 });
 const namespace = z.string().optional();
@@ -17,7 +17,7 @@ const tool = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal("custom"), custom: z.looseObject({ name: z.string() }), namespace }),
 ]);
 
-/** The body of `POST /v1/chat/completions`, as far as the demo's answer depends on it. */
+/** The parts of the body of `POST /v1/chat/completions` on which the demo's response depends. */
 export const chatRequest = z.looseObject({
   model: z.string(),
   messages: z.array(message).min(1),
@@ -46,13 +46,13 @@ export type ChatRequest = z.infer<typeof chatRequest>;
 export type ChatTool = z.infer<typeof tool>;
 export type ChatMessage = ChatRequest["messages"][number];
 
-/** A message's text; parts that hold none count as empty. */
+/** Returns a message's text; parts without text count as empty. */
 export function textOf({ content }: ChatMessage): string {
   if (typeof content === "string") return content;
   return (content ?? []).map((part) => part.text ?? part.refusal ?? "").join("");
 }
 
-/** What the user said last. */
+/** Returns the user's last message. */
 export function lastPrompt({ messages }: ChatRequest): string {
   const last = messages.findLast(({ role }) => role === "user");
   return last ? textOf(last) : "";

@@ -15,7 +15,7 @@ export function chatRoute(log: TruthLog, outage: Outage) {
   return async (c: Context<{ Bindings: HttpBindings }>): Promise<Response> => {
     const parsed = chatRequest.safeParse(await c.req.json().catch(() => undefined));
     if (!parsed.success) {
-      return invalidRequest("The body is no chat.", String(parsed.error.issues[0]?.path[0] ?? "") || null);
+      return invalidRequest("The body is not a chat request.", String(parsed.error.issues[0]?.path[0] ?? "") || null);
     }
     const request = parsed.data;
     const named = behaviourOf(request.model, lastPrompt(request));

@@ -10,7 +10,7 @@ export type ToolCall = { id: string; namespace?: string; extra_content?: unknown
 );
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter";
 export type Choice = { text: string; reasoning?: string; toolCall?: ToolCall; finish: FinishReason };
-/** All that an answer to a chat will say: streamed or not, it is the same. */
+/** The complete content of a chat response, which is the same streamed or not. */
 export type Completion = { id: string; created: number; model: string; choices: Choice[]; usage: Usage };
 
 const reasoningTokens = 64;
@@ -18,7 +18,7 @@ const reasoning = "The demo provider thinks before it answers.";
 /** As in Gemini's OpenAI compatibility: https://ai.google.dev/gemini-api/docs/thought-signatures */
 const thoughtSignature = { google: { thought_signature: "ZGVtbw==" } };
 
-/** Works out the answer to a chat. It depends on the request alone, and says that it is a demo. */
+/** Computes the response to a chat. It depends only on the request, and says that it is a demo. */
 export function complete(request: ChatRequest, behaviour: Behaviour): Completion {
   const choices = Array.from({ length: request.n ?? 1 }, (_, index) => choose(request, behaviour, index));
   const input = inputTokens(request);
@@ -37,7 +37,7 @@ export function complete(request: ChatRequest, behaviour: Behaviour): Completion
   };
 }
 
-/** Output tokens of the choices as far as they have been written. */
+/** Counts the output tokens of the choices written so far. */
 function outputTokens(choices: readonly Choice[]): number {
   return choices.reduce(
     (sum, { text, toolCall }) =>
@@ -46,7 +46,7 @@ function outputTokens(choices: readonly Choice[]): number {
   );
 }
 
-/** What a tool call calls, and with what. */
+/** Returns the name and the input of a tool call. */
 export function calledBy(call: ToolCall): { name: string; arguments?: string; input?: string } {
   return call.type === "function" ? call.function : call.custom;
 }
@@ -83,9 +83,9 @@ function answerText(request: ChatRequest, behaviour: Behaviour, index: number): 
 }
 
 /**
- * Whether the answer is a tool call: where one is required or named by `tool_choice`, where the prompt says
- * `call <name>` (with `{"…"}` for a function's arguments, or the rest of the prompt for a custom tool's input), or where the model is made for it; not straight
- * after a tool's result, unless the prompt wants more calls than there were.
+ * Returns a tool call if `tool_choice` requires one or names a tool, if the prompt says `call <name>` (with `{"…"}` for
+ * a function's arguments, or the rest of the prompt for a custom tool's input), or if the model is made to call tools.
+ * Never returns one directly after a tool's result, unless the prompt asks for more calls.
  */
 function chooseTool(request: ChatRequest, behaviour: Behaviour, index: number): ToolCall | undefined {
   const { tools, tool_choice: choice, messages } = request;

@@ -19,7 +19,7 @@ export const embeddingsRequest = z.looseObject({
 
 type Input = string | number[];
 
-/** A unit vector for each text, or list of tokens: the same text gives the same vector. */
+/** Returns a unit vector for each text or list of tokens. The same text always gets the same vector. */
 export function embed({ model, input, dimensions, encoding_format: format }: z.infer<typeof embeddingsRequest>) {
   const inputs = listOf(input);
   const tokens = inputs.reduce((sum, each) => sum + (typeof each === "string" ? countTokens(each) : each.length), 0);

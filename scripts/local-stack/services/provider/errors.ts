@@ -21,34 +21,34 @@ const failures: Record<Extract<Behaviour["failure"], number>, Failure> = {
   529: { status: 529, type: "server_error", code: null, message: "The demo is overloaded." },
 };
 
-/** A failure as OpenAI words it. */
+/** Formats a failure in OpenAI's shape. */
 function errorBody({ type, code, message }: Failure, param: string | null = null) {
   return { error: { message, type, param, code } };
 }
 
-/** The answer that a model made for failing gives. */
+/** Creates the response of a model that is made to fail. */
 export function failureResponse(status: keyof typeof failures): Response {
   const headers: HeadersInit = status === 429 ? { "retry-after": "1" } : {};
   return Response.json(errorBody(failures[status]), { status, headers });
 }
 
-/** A call without the provider's key. */
+/** Creates the response to a call without the provider's key. */
 export function invalidKey(): Response {
   return failureResponse(401);
 }
 
-/** A body that is not of the wire format, and which member of it. */
+/** Creates the response to a body that violates the wire format, naming the invalid field. */
 export function invalidRequest(message: string, param: string | null): Response {
   const failure = { status: 400, type: "invalid_request_error", code: null, message } as const;
   return Response.json(errorBody(failure, param), { status: 400 });
 }
 
-/** A model that the demo does not have. */
+/** Creates the response for a model that the demo does not have. */
 export function unknownModel(model: string): Response {
   const message = `The demo has no model ${JSON.stringify(model)}.`;
   const failure = { status: 404, type: "invalid_request_error", code: "model_not_found", message } as const;
   return Response.json(errorBody(failure, "model"), { status: 404 });
 }
 
-/** What a stream that fails after it has begun says instead of its rest. */
+/** What a stream that fails midway sends instead of the rest. */
 export const midwayError = errorBody(failures[500]);

@@ -5,14 +5,14 @@ import type { Behaviour } from "./behaviours.ts";
 import type { Truth } from "./truth-log.ts";
 import type { Usage } from "./usage.ts";
 
-/** One event as it is written, what has been used by then, and whether it tells the client so. */
+/** An event as written, the usage up to then, and whether the event reports it to the client. */
 export type StreamPiece = { text: string; usage: Usage; reportsUsage?: boolean };
 
 export type StreamOptions = { behaviour: Behaviour; truth: Truth; left: AbortSignal; midwayError: string };
 
 /**
- * Writes server-sent events at the pace and with the mishaps of a behaviour, and keeps the truth up to date.
- * @throws AbortError when the client has left
+ * Writes server-sent events with a behaviour's pace and mishaps, and keeps the truth log up to date.
+ * @throws AbortError if the client has disconnected
  */
 export async function writeEvents(
   outgoing: ServerResponse,
@@ -40,17 +40,17 @@ export async function writeEvents(
   outgoing.end();
 }
 
-/** An event with JSON data. */
+/** Formats an event with JSON data. */
 export function sseEvent(data: unknown, name?: string): string {
   return `${name === undefined ? "" : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`;
 }
 
-/** Breaks the connection off, and leaves a trace that it was us and not the client. */
+/** Breaks the connection, and records that we did so and not the client. */
 export function cutConnection(outgoing: ServerResponse): void {
   outgoing.destroy(new Error("cut by the demo"));
 }
 
-/** Waits for the client to leave. */
+/** Waits until the client disconnects. */
 export async function untilLeft(left: AbortSignal): Promise<void> {
   if (!left.aborted) await once(left, "abort");
 }

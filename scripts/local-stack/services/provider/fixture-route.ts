@@ -8,7 +8,7 @@ const namesFixture = z.looseObject({
   stream: z.boolean().nullish(),
 });
 
-/** Answers a call of the model `fixture/<kind>/<case>` with that fixture and ignores its messages. */
+/** Answers a call of the model `fixture/<kind>/<case>` with that fixture, ignoring the messages. */
 export function replayFixtures(log: TruthLog): MiddlewareHandler {
   return async (c, next) => {
     const asked =

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import { parseExactJson } from "#shared/exact-json.ts";
 
-/** USD per million tokens at which the fixtures' amounts are worked out. */
+/** USD per million tokens, used to calculate the fixtures' amounts. */
 export const fixturePrices = {
   input: "2",
   cached_input: "0.2",
@@ -22,7 +22,7 @@ const fixtureSchema = z.strictObject({
   events: z.array(json).optional(),
   /** Whether `[DONE]` ends the stream. */
   done: z.boolean().default(true),
-  /** What the answer states; null where it states no usage. */
+  /** The usage that the response reports; null if it reports none. */
   states: z
     .strictObject({
       counts: z.record(z.string(), z.number()).optional(),
@@ -33,7 +33,7 @@ const fixtureSchema = z.strictObject({
     .nullable(),
 });
 
-/** An answer of a provider, with its source and what it states. `text` is what the provider sends. */
+/** A provider's recorded response, with its source and reported usage. `text` is what the provider sends. */
 export type ProviderFixture = z.infer<typeof fixtureSchema> & {
   kind: string;
   case: string;
@@ -43,7 +43,7 @@ export type ProviderFixture = z.infer<typeof fixtureSchema> & {
 
 export const fixtureFolder = new URL("../../../../supabase/functions/_gateway/providers/fixtures/", import.meta.url);
 
-/** Every fixture, by kind and case. */
+/** Reads every fixture, by kind and case. */
 export function readProviderFixtures(): ProviderFixture[] {
   const kinds = readdirSync(fixtureFolder, { withFileTypes: true }).filter((each) => each.isDirectory());
   return kinds.flatMap(({ name }) =>
@@ -53,7 +53,7 @@ export function readProviderFixtures(): ProviderFixture[] {
   );
 }
 
-/** One fixture, by its name: `<kind>/<case>`. */
+/** Reads one fixture by its name, `<kind>/<case>`. */
 export function readFixture(name: string): ProviderFixture {
   const [kind = "", one = ""] = name.split("/");
   const text = readFileSync(new URL(`${name}.json`, fixtureFolder), "utf8");

@@ -7,10 +7,10 @@ import { sampleRate, tone } from "./speech.ts";
 import type { TruthLog } from "./truth-log.ts";
 import { countTokens, noUsage, type Usage } from "./usage.ts";
 
-/** What Gemini counts for a second of speech. */
+/** The number of tokens that Gemini counts for a second of speech. */
 const tokensPerSecond = 25;
 
-/** The body of `POST /v1beta/models/{model}:generateContent`, where it asks for speech. */
+/** The body of `POST /v1beta/models/{model}:generateContent` for speech. */
 const speechRequest = z.looseObject({
   contents: z.array(z.looseObject({ parts: z.array(z.looseObject({ text: z.string() })).min(1) })).min(1),
   generationConfig: z.looseObject({
@@ -23,13 +23,13 @@ const speechRequest = z.looseObject({
 
 const statuses = { 400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED" };
 
-/** A failure as Gemini words it. */
+/** Formats a failure in Gemini's shape. */
 export function geminiFailure(code: number): Response {
   const status = statuses[code as keyof typeof statuses] ?? "INTERNAL";
   return Response.json({ error: { code, message: "The demo refuses this.", status } }, { status: code });
 }
 
-/** Serves speech in Gemini's wire format. A model `demo-speech/demo-cut` speaks with the mishaps of `demo-cut`. */
+/** Serves speech in Gemini's wire format. A model `demo-speech/demo-cut` has the mishaps of `demo-cut`. */
 export function geminiSpeechRoute(log: TruthLog) {
   return async (c: Context<{ Bindings: HttpBindings }>): Promise<Response> => {
     const model = decodeURIComponent(c.req.path.split("/models/")[1] ?? "").replace(/:generateContent$/, "");

@@ -1,21 +1,21 @@
 import { z } from "zod";
 import type { Behaviour } from "./behaviours.ts";
 
-/** How every call departs from its answer while the provider has an outage: refused, or broken off in the middle. */
+/** How every call fails during an outage: refused, or broken off in the middle. */
 export const outageSchema = z.union([
   z.strictObject({ failure: z.union([z.literal([429, 500, 503]), z.enum(["reset", "hang"])]) }),
   z.strictObject({ midway: z.enum(["cut", "stall", "garbage", "error"]) }),
 ]);
 
-/** The outage that the provider has at the moment, if any. */
+/** The provider's current outage, if any. */
 export type Outage = {
   begin: (how: z.infer<typeof outageSchema>) => void;
   end: () => void;
-  /** The behaviour as the outage lets it be. */
+  /** Returns the behaviour as changed by the outage. */
   over: (behaviour: Behaviour) => Behaviour;
 };
 
-/** A provider that is well, until an outage begins. */
+/** Creates a provider's outage state, initially without an outage. */
 export function createOutage(): Outage {
   let now: z.infer<typeof outageSchema> | undefined;
   return {

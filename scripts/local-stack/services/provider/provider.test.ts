@@ -13,7 +13,7 @@ let origin: string;
 let client: OpenAI;
 
 beforeAll(async () => {
-  server = createAdaptorServer({ fetch: createProvider({ apiKey }).fetch });
+  server = createAdaptorServer({ fetch: createProvider({ apiKey }).fetch, overrideGlobalObjects: false });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();
@@ -56,7 +56,7 @@ describe("fixtures", () => {
       body: JSON.stringify({ model }),
     });
 
-  test("are replayed by name, with their status and their own digits", async () => {
+  test("are replayed by name, with their status and unchanged numbers", async () => {
     const whole = await send("chat/completions", "fixture/openrouter/reasoning");
     expect([whole.status, whole.headers.get("content-type")]).toEqual([200, "application/json"]);
     expect(await whole.text()).toContain('"cost":1.5e-5');
@@ -67,7 +67,7 @@ describe("fixtures", () => {
     expect((await send("chat/completions", "fixture/mistral/error")).status).toBe(422);
   });
 
-  test("need the provider's key", async () => {
+  test("require the provider's key", async () => {
     const answer = await fetch(`${origin}/v1/chat/completions`, {
       method: "POST",
       body: '{"model":"fixture/xai/plain"}',
@@ -77,7 +77,7 @@ describe("fixtures", () => {
 });
 
 describe("chat", () => {
-  test("an answer is marked as a demo, the same every time, and counted by the documented rule", async () => {
+  test("responses are marked as a demo, always the same, and counted by the documented rule", async () => {
     const [first, second] = [await chat("demo-chat"), await chat("demo-chat")];
     const text = first.choices[0]?.message.content ?? "";
     expect(text).toContain("[demo]");
@@ -90,7 +90,7 @@ describe("chat", () => {
     });
   });
 
-  test("streamed and not streamed say the same and cost the same", async () => {
+  test("responses have the same content and cost, streamed or not", async () => {
     const whole = await chat("demo-chat");
     const { chunks, text, usage } = await streamed("demo-chat");
     expect(text).toBe(whole.choices[0]?.message.content);
@@ -100,7 +100,7 @@ describe("chat", () => {
     expect(chunks.at(-1)?.choices).toEqual([]);
   });
 
-  test("without include_usage no chunk speaks of usage", async () => {
+  test("without include_usage, no chunk reports usage", async () => {
     const stream = await client.chat.completions.create({
       model: "demo-chat",
       messages: [{ role: "user", content: prompt }],
@@ -109,7 +109,7 @@ describe("chat", () => {
     for await (const chunk of stream) expect(chunk).not.toHaveProperty("usage");
   });
 
-  test("an answer that just fits its limit stops, one token less is a length", async () => {
+  test("ends with stop if a response just fits its limit, and with length if it is one token too long", async () => {
     const { usage } = await chat("demo-chat");
     const fits = usage?.completion_tokens ?? 0;
     expect((await chat("demo-chat", { max_completion_tokens: fits })).choices[0]?.finish_reason).toBe("stop");
@@ -118,7 +118,7 @@ describe("chat", () => {
     expect(short.usage?.completion_tokens).toBe(fits - 1);
   });
 
-  test("tools are called when the prompt, the choice or the model asks for it, and not after their result", async () => {
+  test("calls tools if the prompt, the choice or the model asks for it, but not after their result", async () => {
     const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
     const tools: OpenAI.ChatCompletionTool[] = [{ type: "function", function: { name: "weather", parameters } }];
     const idle = await chat("demo-chat", { tools });
@@ -145,7 +145,7 @@ describe("chat", () => {
     expect((await stream.finalMessage()).tool_calls).toMatchObject([{ function: { arguments: '{"city":"demo"}' } }]);
   });
 
-  test("a JSON schema is kept to, except by the model that is made to break it", async () => {
+  test("follows a JSON schema, except with the model that is made to break it", async () => {
     const schema = { type: "object", properties: { sum: { type: "integer" } }, required: ["sum"] };
     const response_format = { type: "json_schema", json_schema: { name: "sum", schema } } as const;
     const kept = await chat("demo-chat", { response_format });
@@ -178,11 +178,11 @@ describe("chat", () => {
     const content = [{ type: "text" as const, text: "sunny" }];
     const answered = await ask([call], [{ role: "tool", tool_call_id: "c", content }]);
     expect(answered.choices[0]?.message.content).toContain("The tool answered: sunny");
-    // OpenAI answers 400 `empty_array`: https://github.com/openai/openai-node/pull/1341
+    // OpenAI returns 400 `empty_array`: https://github.com/openai/openai-node/pull/1341
     await expect(ask([], [])).rejects.toMatchObject({ status: 400, param: "messages" });
   });
 
-  test("cached and reasoning tokens are stated as parts of the whole", async () => {
+  test("reports cached and reasoning tokens as part of the total", async () => {
     expect((await chat("demo-cached")).usage).toMatchObject({
       prompt_tokens: countTokens(prompt) + 3,
       prompt_tokens_details: { cached_tokens: Math.floor((countTokens(prompt) + 3) / 2) },
@@ -197,7 +197,7 @@ describe("responses", () => {
   const ask = (extra: Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming> = {}) =>
     client.responses.create({ model: "demo-chat", input: prompt, ...extra });
 
-  test("say and cost what the same chat does, streamed or not", async () => {
+  test("have the same content and cost as the same chat, streamed or not", async () => {
     const [whole, same] = [await ask(), await chat("demo-chat")];
     expect(whole.output_text).toBe(same.choices[0]?.message.content);
     expect(whole.usage).toMatchObject({
@@ -213,12 +213,12 @@ describe("responses", () => {
     expect([types[0], types.at(-1)]).toEqual(["response.created", "response.completed"]);
   });
 
-  test("are incomplete at their limit", async () => {
+  test("are incomplete when they reach their limit", async () => {
     const { status, incomplete_details: details, usage } = await ask({ max_output_tokens: 16 });
     expect([status, details?.reason, usage?.output_tokens]).toEqual(["incomplete", "max_output_tokens", 16]);
   });
 
-  test("call functions, and take their output back", async () => {
+  test("call functions and accept their output", async () => {
     const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
     const tools = [{ type: "function", name: "weather", parameters, strict: false }] as OpenAI.Responses.FunctionTool[];
     const called = await ask({ tools, tool_choice: "required" });
@@ -235,13 +235,13 @@ describe("responses", () => {
     });
   });
 
-  test("keep to a JSON schema", async () => {
+  test("follow a JSON schema", async () => {
     const schema = { type: "object", properties: { sum: { type: "integer" } }, required: ["sum"] };
     const { output_text: text } = await ask({ text: { format: { type: "json_schema", name: "sum", schema } } });
     expect(JSON.parse(text)).toEqual({ sum: 1 });
   });
 
-  test("fail as chats do, and are in the truth log", async () => {
+  test("fail like chats, and appear in the truth log", async () => {
     await expect(ask({ model: "demo-error-500" })).rejects.toMatchObject({ status: 500 });
     await expect(ask({ input: "" })).rejects.toMatchObject({ status: 400, param: "input" });
     expect((await ask({ model: "demo-no-usage" })).usage).toBeNull();
@@ -254,14 +254,14 @@ describe("responses", () => {
 });
 
 describe("mishaps", () => {
-  test.each([400, 401, 429, 500, 503])("demo-error-%i answers that status in OpenAI's shape", async (status) => {
+  test.each([400, 401, 429, 500, 503])("demo-error-%i returns that status in OpenAI's shape", async (status) => {
     await expect(chat(`demo-error-${status}`)).rejects.toMatchObject({
       status,
       error: { message: expect.any(String) },
     });
   });
 
-  test("an unknown model is 404, a wrong key 401, a body that is no chat 400", async () => {
+  test("an unknown model gets 404, a wrong key 401, and an invalid chat body 400", async () => {
     await expect(chat("gpt-unknown")).rejects.toMatchObject({ status: 404, code: "model_not_found" });
     await expect(client.withOptions({ apiKey: "wrong" }).models.list()).rejects.toMatchObject({ status: 401 });
     await expect(chat("demo-chat", { messages: [] })).rejects.toMatchObject({ status: 400, param: "messages" });
@@ -275,7 +275,7 @@ describe("mishaps", () => {
     },
   );
 
-  test("usage that is not stated, stated as zero or twice is still known to the truth log", async () => {
+  test("the truth log knows the usage even if it is reported as zero, twice or not at all", async () => {
     expect((await streamed("demo-no-usage")).usage).toBeUndefined();
     expect((await streamed("demo-zero-usage")).usage).toMatchObject({ total_tokens: 0 });
     expect((await streamed("demo-usage-twice")).chunks.filter(({ usage }) => usage)).toHaveLength(2);
@@ -287,7 +287,7 @@ describe("mishaps", () => {
 });
 
 describe("the truth log", () => {
-  test("names a call by its request id and says what was used when the client left", async () => {
+  test("names a call by its request id and has the usage at the time the client disconnected", async () => {
     const signal = new AbortController();
     expect((await streamed("demo-paced", { signal, leaveAfter: 10 })).chunks).toHaveLength(10);
     await vi.waitFor(async () => expect((await truth())[0]?.endedAt).not.toBeNull());
@@ -298,12 +298,12 @@ describe("the truth log", () => {
     expect(left?.usage.output).toBeLessThan(whole.usage?.completion_tokens ?? 0);
   });
 
-  test("a connection that the demo cuts is not taken for a client that left", async () => {
+  test("does not count a connection cut by the demo as a client disconnecting", async () => {
     await expect(streamed("demo-cut")).rejects.toThrow();
     await vi.waitFor(async () => expect((await truth())[0]).toMatchObject({ aborted: false, status: 200 }));
   });
 
-  test("can be asked for one request", async () => {
+  test("can be queried for one request", async () => {
     await client.chat.completions.create(
       { model: "demo-chat", messages: [{ role: "user", content: prompt }] },
       { headers: { "x-request-id": "mine" } },
@@ -315,7 +315,7 @@ describe("the truth log", () => {
 });
 
 describe("other kinds of models", () => {
-  test("embeddings are unit vectors that depend on the text alone, in both encodings", async () => {
+  test("embeddings are unit vectors that depend only on the text, in both encodings", async () => {
     const ask = (encoding_format: "float" | "base64") =>
       client.embeddings.create({ model: "demo-embedding", input: ["a", "b"], dimensions: 12, encoding_format });
     const [a, b] = (await ask("float")).data.map(({ embedding }) => embedding);
@@ -352,7 +352,7 @@ describe("an outage", () => {
   test.each([
     [{ failure: 500 }, { status: 500 }],
     [{ failure: "reset" }, { name: "Error" }],
-  ])("of %j is every call's until it is over, and the truth says so", async (how, error) => {
+  ])("of %j affects every call until it ends, and is in the truth log", async (how, error) => {
     expect((await outage({ method: "PUT", body: JSON.stringify(how) })).status).toBe(204);
     await expect(chat("demo-chat")).rejects.toMatchObject(error);
     await outage({ method: "DELETE" });
@@ -367,12 +367,12 @@ describe("an outage", () => {
     await outage({ method: "DELETE" });
   });
 
-  test("of another kind there is none", async () => {
+  test("of an unknown kind is refused", async () => {
     expect((await outage({ method: "PUT", body: '{"failure":"fire"}' })).status).toBe(400);
   });
 });
 
-test("the truth can be read on from a call", async () => {
+test("the truth log can be read starting after a call", async () => {
   await chat("demo-chat");
   const [first] = await truth();
   await client.embeddings.create({ model: "demo-embedding", input: "hello" });

@@ -5,7 +5,7 @@ import { countTokens, noUsage, responseUsage, type Usage } from "./usage.ts";
 
 type Item = Record<string, unknown>;
 
-/** A finished response as one body. */
+/** Returns a finished response as one body. */
 export function responseBody(completion: Completion, behaviour: Behaviour) {
   const [choice] = completion.choices;
   const cut = choice?.finish === "length";
@@ -18,7 +18,7 @@ export function responseBody(completion: Completion, behaviour: Behaviour) {
   };
 }
 
-/** The same as events, in OpenAI's order; the last one holds the whole response and its usage. */
+/** Returns the same response as events in OpenAI's order. The last one contains the whole response and its usage. */
 export function responseEvents(completion: Completion, behaviour: Behaviour): StreamPiece[] {
   const { input, cachedInput, reasoning } = completion.usage;
   const started = {

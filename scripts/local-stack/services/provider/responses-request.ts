@@ -37,7 +37,7 @@ const toolsItem = z.looseObject({
 });
 const item = z.union([callItem, customCallItem, outputItem, reasoningItem, toolsItem, messageItem]);
 
-/** The body of `POST /v1/responses`, as far as the demo's answer depends on it. */
+/** The parts of the body of `POST /v1/responses` on which the demo's response depends. */
 export const responsesRequest = z.looseObject({
   model: z.string(),
   input: z.union([z.string().min(1), z.array(item).min(1)]),
@@ -51,7 +51,7 @@ export const responsesRequest = z.looseObject({
 
 type ResponsesRequest = z.infer<typeof responsesRequest>;
 
-/** The chat that says the same, which decides what is answered and what it costs. */
+/** Converts the request to an equivalent chat, which determines the response and its cost. */
 export function toChatRequest(request: ResponsesRequest): ChatRequest {
   const { model, input, instructions, max_output_tokens, tool_choice: choice, text } = request;
   const items = typeof input === "string" ? [{ role: "user" as const, content: input }] : input;
@@ -69,7 +69,7 @@ export function toChatRequest(request: ResponsesRequest): ChatRequest {
   };
 }
 
-/** The tools of a request and of its items. */
+/** Returns the tools of a request and of its input items. */
 function toolsOf({ input, tools }: ResponsesRequest): ChatTool[] {
   const brought = typeof input === "string" ? [] : input.flatMap((each) => toolsItem.safeParse(each).data?.tools ?? []);
   return [...(tools ?? []), ...brought].flatMap((each) => {

@@ -17,7 +17,7 @@ test.each([
   expect(sampleOf(schema)).toEqual(value);
 });
 
-test("a recursive schema comes to an end", () => {
+test("ends for a recursive schema", () => {
   const node = {
     type: "object",
     properties: { next: { anyOf: [{ $ref: "#/$defs/node" }, { type: "null" }] } },

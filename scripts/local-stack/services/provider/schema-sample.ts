@@ -1,10 +1,10 @@
 type Schema = Record<string, unknown>;
 type Context = { root: Schema; depth: number };
 
-/** Below this, optional properties and free items are left out, so that recursive schemas come to an end. */
+/** Deeper than this, optional properties and array items are left out, so that recursive schemas end. */
 const maxDepth = 4;
 
-/** A value that conforms to a JSON Schema of the kind that structured outputs allow; the same one every time. */
+/** Returns a value that conforms to a JSON Schema as structured outputs allow, always the same one. */
 export function sampleOf(schema: unknown): unknown {
   const root = isObject(schema) ? schema : {};
   return sample(root, { root, depth: 0 });

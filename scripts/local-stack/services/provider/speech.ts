@@ -14,13 +14,16 @@ export const speechRequest = z.looseObject({
   response_format: z.enum(["wav", "pcm"]).nullish(),
 });
 
-/** A tone as raw PCM or with a RIFF header. */
+/** Renders a tone as raw PCM or with a RIFF header. */
 export function speak({ input, voice, response_format: format }: z.infer<typeof speechRequest>): Buffer {
   const pcm = tone({ input, voice });
   return format === "pcm" ? pcm : Buffer.concat([wavHeader(pcm.length), pcm]);
 }
 
-/** A tone as long as the text is, and as high as the voice's name says: it is plainly no speech, and always the same. */
+/**
+ * Generates a tone whose length depends on the text and whose pitch depends on the voice's name. It is clearly not
+ * speech, and always the same.
+ */
 export function tone({ input, voice }: { input: string; voice: string }): Buffer {
   const pitchHz = 220 + (createHash("sha256").update(voice).digest()[0] ?? 0);
   const samples = Math.round([...input].length * secondsPerCharacter * sampleRate);
@@ -31,7 +34,7 @@ export function tone({ input, voice }: { input: string; voice: string }): Buffer
   return pcm;
 }
 
-/** RIFF/WAVE header for linear PCM. */
+/** Returns a RIFF/WAVE header for linear PCM. */
 function wavHeader(bytes: number): Buffer {
   const header = Buffer.alloc(44);
   header.write("RIFF", 0, "ascii");

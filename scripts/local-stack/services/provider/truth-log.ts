@@ -1,40 +1,40 @@
 import { billUsd } from "./messages-bill.ts";
 import type { Usage } from "./usage.ts";
 
-/** What really happened in a call, to compare with what was made of it. */
+/** What actually happened in a call, to compare with what the gateway recorded. */
 export type Truth = {
-  /** Counts up from 1, for as long as the provider runs. */
+  /** Counts up from 1 while the provider runs. */
   call: number;
-  /** `x-request-id` of the call, where it had one. */
+  /** The call's `x-request-id`, if it had one. */
   requestId: string | null;
   path: string;
   model: string;
   stream: boolean;
   startedAt: string;
   endedAt: string | null;
-  /** HTTP status that was sent; null where the call ended without one. */
+  /** The HTTP status that was sent; null if the call ended without one. */
   status: number | null;
-  /** Used so far: at the end, or when the client left or the answer was cut. */
+  /** Usage so far: at the end, or when the client disconnected or the response was cut. */
   usage: Usage;
   /** What a call of the Messages API costs at the provider, in USD; null where nothing is billed. */
   billedUsd: string | null;
-  /** Whether the answer stated its usage. */
+  /** Whether the response reported its usage. */
   usageReported: boolean;
-  /** The client left before the end. */
+  /** Whether the client disconnected before the end. */
   aborted: boolean;
 };
 
-/** Older entries make room for newer ones. */
+/** The oldest entries are dropped beyond this number. */
 const capacity = 10_000;
 
 export type TruthLog = {
   begin: (call: Pick<Truth, "requestId" | "path" | "model" | "stream">) => Truth;
-  /** Those of a request, and those after a call, where either is named. */
+  /** Lists entries, optionally those of one request or those after a call. */
   list: (of?: { requestId?: string; after?: number }) => Truth[];
   clear: () => void;
 };
 
-/** The last calls, oldest first. An entry is there from the call's first moment and is completed as it goes on. */
+/** Keeps the last calls, oldest first. An entry is added when the call starts and is updated as it continues. */
 export function createTruthLog(): TruthLog {
   let entries: Truth[] = [];
   let calls = 0;

@@ -10,14 +10,14 @@ const tokensPerMessage = 3;
 const tokensPerImage = 85;
 const tokensPerAudio = 100;
 
-/** The demo's tokeniser: one token for every four bytes of UTF-8, begun ones included. */
+/** Counts tokens by the demo's rule: one for every started four bytes of UTF-8. */
 export function countTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / 4);
 }
 
 /**
- * Input tokens of a chat: its text, 3 for each message, 85 for each image and 100 for each audio part; tools and tool
- * calls count as their JSON.
+ * Counts a chat's input tokens: its text, 3 for each message, 85 for each image and 100 for each audio part; tools and
+ * tool calls count as their JSON.
  */
 export function inputTokens({ messages, tools }: ChatRequest): number {
   const ofMessages = messages.map((message) => {
@@ -31,7 +31,7 @@ export function inputTokens({ messages, tools }: ChatRequest): number {
   return ofMessages.reduce((sum, count) => sum + count, ofTools);
 }
 
-/** Usage as chat completions state it; reasoning is part of the output. */
+/** Formats usage as in chat completions, where reasoning is part of the output. */
 export function completionUsage({ input, cachedInput, output, reasoning }: Usage) {
   return {
     prompt_tokens: input,
@@ -42,7 +42,7 @@ export function completionUsage({ input, cachedInput, output, reasoning }: Usage
   };
 }
 
-/** Usage as responses state it. */
+/** Formats usage as in responses. */
 export function responseUsage({ input, cachedInput, output, reasoning }: Usage) {
   return {
     input_tokens: input,

@@ -8,15 +8,15 @@ import { createTokens } from "./tokens.ts";
 export interface TurnstileOptions {
   siteKey: string;
   secret: string;
-  /** Names of sites that the widget is registered for. */
+  /** The site hostnames for which the widget is registered. */
   hostnames: readonly string[];
   clock?: () => Date;
 }
 
 /**
- * A stand-in for Cloudflare Turnstile: the widget's script, the frame that it shows, and the check of its tokens
- * (https://developers.cloudflare.com/turnstile/get-started/server-side-validation/). Everybody passes who comes from a
- * registered site.
+ * Creates a stand-in for Cloudflare Turnstile: the widget's script, its frame, and the verification of its tokens
+ * (https://developers.cloudflare.com/turnstile/get-started/server-side-validation/). Every visitor of a registered site
+ * passes.
  */
 export function createTurnstile({
   siteKey,
@@ -62,7 +62,7 @@ export function createTurnstile({
   return app;
 }
 
-/** The check takes a form or JSON. */
+/** Reads the fields of a verification request, sent as a form or as JSON. */
 async function readFields(c: Context): Promise<Record<string, string> | null> {
   const type = c.req.header("content-type") ?? "";
   const body: unknown = type.startsWith("application/json")

@@ -1,4 +1,4 @@
-/** What the widget shows in its frame: it asks for a token as soon as it is there, and hands it to the page around it. */
+/** The widget's frame, which requests a token as soon as it loads and passes it to the surrounding page. */
 export const framePage = `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><title>Local bot challenge</title>

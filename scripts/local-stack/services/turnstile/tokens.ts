@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 
-/** As long as Turnstile's own live. */
+/** The same lifetime as Turnstile's own tokens. */
 const lifetimeMs = 300_000;
 
 export interface IssuedToken {
@@ -10,7 +10,7 @@ export interface IssuedToken {
 
 export type Redemption = { status: "good"; token: IssuedToken } | { status: "unknown" } | { status: "used-or-old" };
 
-/** Tokens of people who passed, each good for one check. */
+/** Stores tokens of visitors who passed, each valid for one verification. */
 export function createTokens(clock: () => Date = () => new Date()) {
   const issued = new Map<string, IssuedToken & { used: boolean }>();
   return {

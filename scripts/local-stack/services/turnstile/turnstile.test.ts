@@ -26,7 +26,7 @@ function start() {
 
 const passed = { siteKey: "site", hostname: "localhost" };
 
-test("a token is good for one check, and says for which site it was made", async () => {
+test("a token can be verified once, and names the site it was issued for", async () => {
   const { challenge, verify } = start();
   const response = String((await challenge(passed)).token);
   expect(await verify({ secret: "secret", response })).toMatchObject({ success: true, hostname: "localhost" });
@@ -37,7 +37,7 @@ test("a token is good for one check, and says for which site it was made", async
   });
 });
 
-test("a token is good for five minutes", async () => {
+test("a token is valid for five minutes", async () => {
   const { age, challenge, verify } = start();
   const [first, second] = [await challenge(passed), await challenge(passed)].map(({ token }) => String(token));
   age(300);
@@ -58,14 +58,14 @@ test.each([
   });
 });
 
-test("the check takes JSON too, and says what is no request", async () => {
+test("verification also accepts JSON, and reports an invalid request", async () => {
   const { challenge, verifyJson } = start();
   const { token } = await challenge(passed);
   expect(await verifyJson(JSON.stringify({ secret: "secret", response: token }))).toMatchObject({ success: true });
   expect(await verifyJson("{")).toMatchObject({ success: false, "error-codes": ["bad-request"] });
 });
 
-test("a site that is not registered, or another key, gets an error code and no token", async () => {
+test("an unregistered site or another key gets an error code and no token", async () => {
   const { challenge } = start();
   expect(await challenge({ ...passed, hostname: "127.0.0.1" })).toEqual({ error: "110200" });
   expect(await challenge({ ...passed, siteKey: "other" })).toEqual({ error: "110100" });

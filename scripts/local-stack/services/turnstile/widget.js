@@ -1,4 +1,4 @@
-// The part of Turnstile's api.js that pages use with explicit rendering.
+// The part of Turnstile's api.js that pages with explicit rendering use.
 (() => {
   const origin = new URL(document.currentScript.src).origin;
   const widgets = new Map();

@@ -13,10 +13,10 @@ const call = {
 };
 
 /**
- * Calls whose answers never come, and the looks for them.
- * @param options.undecidedLooks so many find nothing decided
- * @param options.unansweredLooks so many, before these, get no answer themselves
- * @param options.givenUpAtMs when calls are told so
+ * Sets up calls whose answers never arrive, and records the looks for them.
+ * @param options.undecidedLooks how many looks find nothing decided
+ * @param options.unansweredLooks how many looks, before these, get no answer themselves
+ * @param options.givenUpAtMs when the calls fail
  */
 function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {}) {
   const looks: { at: number; tails: readonly string[]; askedMsAgo: number }[] = [];
@@ -40,7 +40,7 @@ function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {})
   });
   return {
     looks,
-    /** @returns the tail of its id */
+    /** Returns the suffix of the run's id. */
     begin: async () => {
       await begin(call).catch(() => {});
       return last;
@@ -48,7 +48,7 @@ function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {})
   };
 }
 
-describe("a run that may have begun unheard", () => {
+describe("a run that may have begun without an answer", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
@@ -57,21 +57,24 @@ describe("a run that may have begun unheard", () => {
     { undecidedLooks: 3, times: [250, 750, 1_750, 4_750] },
     { undecidedLooks: 4, times: [250, 750, 1_750, 4_750, 14_750] },
     { undecidedLooks: 9, times: [250, 750, 1_750, 4_750, 14_750] },
-  ])("is looked for at $times ms, where $undecidedLooks looks find it undecided", async ({ undecidedLooks, times }) => {
-    const { begin, looks } = open({ undecidedLooks });
-    await begin();
-    await vi.advanceTimersByTimeAsync(100_000);
-    expect(looks.map(({ at }) => Math.round(at))).toEqual(times);
-  });
+  ])(
+    "is looked for at $times ms if it stays undecided for $undecidedLooks looks",
+    async ({ undecidedLooks, times }) => {
+      const { begin, looks } = open({ undecidedLooks });
+      await begin();
+      await vi.advanceTimersByTimeAsync(100_000);
+      expect(looks.map(({ at }) => Math.round(at))).toEqual(times);
+    },
+  );
 
-  test("is looked for with others of the same moment, a hundred in a statement", async () => {
+  test("is looked for together with others of the same moment, a hundred per statement", async () => {
     const { begin, looks } = open();
     await Promise.all(Array.from({ length: 250 }, begin));
     await vi.advanceTimersByTimeAsync(300);
     expect(looks.map(({ tails }) => tails.length)).toEqual([100, 100, 50]);
   });
 
-  test("is looked for among all that began since the first of them was asked for", async () => {
+  test("is looked for among all runs since the earliest request", async () => {
     const { begin, looks } = open({ givenUpAtMs: 1_500 });
     const first = begin();
     await vi.advanceTimersByTimeAsync(100);
@@ -81,7 +84,7 @@ describe("a run that may have begun unheard", () => {
     expect(looks.map(({ tails, askedMsAgo }) => [tails.length, Math.round(askedMsAgo)])).toEqual([[2, 1_750]]);
   });
 
-  test("is looked for soon, however many are known to be nowhere", async () => {
+  test("is looked for soon, however many are known not to exist", async () => {
     const { begin, looks } = open();
     await Promise.all(Array.from({ length: 3_000 }, begin));
     await vi.advanceTimersByTimeAsync(2_000);
@@ -91,7 +94,7 @@ describe("a run that may have begun unheard", () => {
     expect(looks.slice(at).flatMap(({ tails }) => tails)).toEqual([tail]);
   });
 
-  test("is looked for each second while the database does not answer, and as often as any once it does", async () => {
+  test("is looked for every second while the database is unavailable, then as often as usual", async () => {
     const { begin, looks } = open({ unansweredLooks: 3 });
     await begin();
     await vi.advanceTimersByTimeAsync(100_000);

@@ -1,23 +1,23 @@
 import { isUnanswered } from "../connections.ts";
 import type { GatewayDatabase, KeptAnswer, Run, RunRequest } from "../database.ts";
 
-/** Before each look for a run that may have begun unheard. After the last the sweeper has it. */
+/** Delay before each look for a run whose begin was never answered. After the last look, the sweeper takes over. */
 const lookDelaysMs = [250, 500, 1_000, 3_000, 10_000];
-/** Also for one that is not there: a server that stands still may begin it once it goes on, or once it has one before it. */
+/** Minimum number of looks, even for a run not found: a stalled server may still begin it later. */
 const leastLooks = 4;
-/** Until the next look, after one that the database did not answer, which is none. */
+/** Delay before the next look if the database did not answer, which does not count as a look. */
 const againMs = 1_000;
-/** While the database does not answer. */
+/** How long to keep looking while the database does not answer. */
 const longestMs = 60_000;
-/** In one statement. */
+/** Per statement. */
 const maxLooked = 100;
 
-/** A run that may have begun since it was asked for, until it was given up or later. */
+/** A run that may have begun between `askedAt` and `givenUpAt`, or later. */
 type Unheard = { tail: string; askedAt: number; givenUpAt: number; looks: number; dueAt: number };
 
 /**
- * Begins runs. One whose answer never came is looked for behind the caller, who was turned away, and ended at nothing:
- * neither money nor an idempotency key stays held for a call that reached no provider.
+ * Begins runs. If a begin is never answered, the caller is refused and the run is looked for in the background and
+ * ended at no cost: a call that reached no provider holds neither money nor an idempotency key.
  */
 export function createBegin(options: {
   database: Pick<GatewayDatabase, "beginRun" | "releaseOrphanedRuns">;
@@ -26,10 +26,10 @@ export function createBegin(options: {
   let unheard: Unheard[] = [];
   let isLooking = false;
 
-  /** Looks for all of them, each in its time, one statement at a time. */
+  /** Looks for all of them when due, one statement at a time. */
   async function look(): Promise<void> {
     while (unheard.length > 0) {
-      // No longer than that: whoever comes meanwhile may be due before these.
+      // Sleeps no longer than this: a run added meanwhile may be due before these.
       await new Promise((resolve) => setTimeout(resolve, lookDelaysMs[0]));
       const due = unheard.filter(({ dueAt }) => dueAt <= performance.now());
       for (let from = 0; from < due.length; from += maxLooked) {

@@ -25,25 +25,25 @@ test.for([
   ["'; drop table", 1, undefined],
   ["198.51.100.1,", 1, undefined],
   ["", 1, undefined],
-] as const)("of %j with %d trusted hops the caller is %s", ([forwarded, trustedHops, address]) => {
+] as const)("for %j with %d trusted hops, the caller is %s", ([forwarded, trustedHops, address]) => {
   const headers = new Headers({ "x-forwarded-for": forwarded });
   expect(callerAddress(headers, { trustedHops, secretKeys })).toBe(address);
 });
 
-test("without the header nobody is known", () => {
+test("returns no address without the header", () => {
   expect(callerAddress(new Headers(), { trustedHops: 1, secretKeys })).toBeUndefined();
 });
 
-describe("what the web server says of whom it calls for", () => {
+describe("the caller address forwarded by the web server", () => {
   const of = (headers: Record<string, string>, keys = secretKeys) =>
     callerAddress(new Headers({ "x-forwarded-for": "198.51.100.1", ...headers }), { trustedHops: 1, secretKeys: keys });
 
-  test.for(secretKeys)("counts, by any of the project's secret keys: %s", (apikey) => {
+  test.for(secretKeys)("counts with any of the project's secret keys: %s", (apikey) => {
     expect(of({ "x-platform-forwarded-for": "203.0.113.7", apikey })).toBe("203.0.113.7");
     expect(of({ apikey })).toBe("198.51.100.1");
   });
 
-  test("is nothing from anybody else, and then no address is known at all", () => {
+  test("is ignored from any other caller, which then has no address at all", () => {
     const claim = { "x-platform-forwarded-for": "203.0.113.7" };
     expect(of(claim)).toBeUndefined();
     expect(of({ ...claim, apikey: "sb_publishable" })).toBeUndefined();

@@ -3,17 +3,17 @@ import { isIP } from "node:net";
 import { withoutPort } from "../../_shared/forwarded-for.ts";
 
 export type AddressOptions = {
-  /** Proxies in front; functions always have one, the platform's own. */
+  /** Number of proxies in front; functions always have one, the platform's own. */
   trustedHops: number;
   /** The project's secret keys. Our own web server proves itself with any of them. */
   secretKeys: readonly string[];
 };
 
 /**
- * The caller's address. As the trusted proxies in front have it: of `X-Forwarded-For` the entry
- * that the outermost of them added, never one further out, which anybody can write. Of a call that our own web server
- * passes on, what that server says; of one that only claims to be such, nothing.
- * @returns undefined where it is not to be had
+ * Returns the caller's address: the entry of `X-Forwarded-For` added by the outermost trusted proxy. Entries before it
+ * are never used, because any client can write them. For a call that our own web server passes on, returns what that
+ * server states; if a call only claims to be one, returns undefined.
+ * @returns undefined if the address is unknown
  */
 export function callerAddress(headers: Headers, { trustedHops, secretKeys }: AddressOptions): string | undefined {
   const told = headers.get("x-platform-forwarded-for");
@@ -26,12 +26,12 @@ export function callerAddress(headers: Headers, { trustedHops, secretKeys }: Add
   return readAddress(withoutPort(chain.at(-trustedHops) ?? ""));
 }
 
-/** An address as Postgres compares it; IPv4 as an IPv6 socket writes it (RFC 4291, 2.5.5.2) is IPv4 all the same. */
+/** Normalizes an address to Postgres's form; an IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2) becomes IPv4. */
 function readAddress(text: string): string | undefined {
-  // A zone is of the machine that wrote it.
+  // A zone only has meaning on the machine that wrote it.
   if (isIP(text) === 0 || text.includes("%")) return undefined;
   if (isIP(text) === 4) return text;
-  // URL writes each IPv6 address in one way (RFC 5952).
+  // URL normalizes every IPv6 address (RFC 5952).
   const canonical = new URL(`http://[${text}]`).hostname.slice(1, -1);
   const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical);
   if (!mapped) return canonical;

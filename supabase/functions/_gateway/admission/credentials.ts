@@ -4,9 +4,8 @@ import { approvalProofHeader, type Claims, type ClaimsVerifier } from "../../_sh
 import { GatewayError } from "../http/errors.ts";
 
 /**
- * What the database is told of a credential: where it comes from and the SHA-256 of its text, in hex; or, of a person's
- * own session, the claims of a token that was found good, with the proof of its mobile approval if our web server sent
- * one.
+ * A credential as passed to the database: its source and the SHA-256 of its text, in hex. For a person's own session:
+ * the claims of a verified token, with the proof of its mobile approval if our web server sent one.
  */
 export type Credential = { source: AiCredentialKind; hash: string } | { source: "session"; claims: SessionClaims };
 
@@ -14,13 +13,13 @@ type SessionClaims = Pick<Claims, "sub" | "session_id" | "aal" | "amr"> & { appr
 
 export type CredentialReader = (request: Request, keyHeader?: "x-api-key") => Promise<Credential>;
 
-/** Three parts of base64url (RFC 7515, 7.1), of a size that tokens have. */
+/** Three base64url parts (RFC 7515, 7.1) within the sizes of real tokens. */
 const tokenShape = /^[A-Za-z0-9_-]{1,512}\.[A-Za-z0-9_-]{1,8192}\.[A-Za-z0-9_-]{1,1024}$/;
 
 /**
- * Makes the reader of bearer credentials. Keys and app tokens are told by their syntax alone; whether they are good is the
- * database's to say. Access tokens of the identity backend are verified here.
- * @throws GatewayError `invalid_api_key`, or `AUTH_UNAVAILABLE` where a token cannot be verified at all
+ * Creates the reader of bearer credentials. Keys and app tokens are recognized by syntax alone; the database decides
+ * whether they are valid. Access tokens of the identity backend are verified here.
+ * @throws GatewayError `invalid_api_key`, or `AUTH_UNAVAILABLE` if a token can't be verified at all
  */
 export function createCredentialReader(
   verify: ClaimsVerifier,
@@ -29,7 +28,7 @@ export function createCredentialReader(
   return async ({ headers }, keyHeader) => {
     const text = shownCredential(headers, keyHeader);
     const kind = aiCredentialKind(text);
-    // WebCrypto goes to another thread for this, which takes longer than the hash.
+    // Not WebCrypto: it hands the work to another thread, which takes longer than the hash itself.
     if (kind) return { source: kind, hash: createHash("sha256").update(text).digest("hex") };
     if (!tokenShape.test(text)) throw new GatewayError("invalid_api_key");
     const result = await verify(text, { identityHeaders });
@@ -55,12 +54,12 @@ function shownCredential(headers: Headers, keyHeader: string | undefined): strin
   return key;
 }
 
-/** Lower-case hexadecimal digits of bytes. */
+/** Returns bytes as lower-case hexadecimal digits. */
 export function hex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** A request with a bad credential gets 401 or 403 before any 400, so it learns nothing about its body. */
+/** Returns 401 or 403 for a bad credential before any 400, so that the caller learns nothing about the body. */
 export async function readOrAuthenticate<Result>(check: () => Promise<unknown>, read: () => Result): Promise<Result> {
   try {
     return read();

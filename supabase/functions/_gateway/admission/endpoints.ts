@@ -5,7 +5,7 @@ import { GatewayError } from "../http/errors.ts";
 import type { Endpoint } from "../providers/kinds/kind.ts";
 import type { Asked, Surface } from "../surface.ts";
 
-/** The ids of the providers that have an endpoint. */
+/** Returns the ids of the providers that have an endpoint. */
 export function providersWith(providers: Gateway["providers"], endpoint: Endpoint): string[] {
   return [...providers].flatMap(([id, { kind }]) => (kind.endpoints[endpoint] ? id : []));
 }
@@ -17,9 +17,9 @@ const listings = z.union([
 ]);
 
 /**
- * Distinguishes a model that is not served at this endpoint, because of its kind or its providers, from one that the caller
- * does not have at all. Both are `model_not_found` for the database.
- * @throws GatewayError always: `endpoint_not_served`, or the error as it was
+ * Distinguishes a model that this endpoint doesn't serve, because of its kind or its providers, from one that the
+ * caller doesn't have access to. The database reports both as `model_not_found`.
+ * @throws GatewayError always: `endpoint_not_served`, or the original error
  */
 export async function refuseEndpoint(
   error: unknown,

@@ -3,7 +3,7 @@ import type { Caller } from "../database.ts";
 import type { Gateway } from "../gateway.ts";
 import { GatewayError } from "../http/errors.ts";
 
-/** What a call's headers say about it, checked. None of it says who calls. */
+/** Validated labels from a call's headers. None of them identifies the caller. */
 export type CallLabels = { operation?: string; entityId?: string; idempotencyKey?: string };
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -37,7 +37,7 @@ export async function readCaller(
 ): Promise<Caller> {
   const credential = await readCredential(request, keyHeader);
   const named = request.headers.get("x-platform-workspace-id")?.toLowerCase();
-  // What is no id is nobody's workspace.
+  // An invalid id becomes a workspace id that doesn't exist.
   const workspace = named === undefined || uuid.test(named) ? named : nobodysWorkspace;
   return { credential, workspace, address: addressOf(request) };
 }

@@ -7,8 +7,8 @@ const read = (counts: (number | null)[], told: { minute?: string | null; at?: st
   readRateLimits({ minute: told.minute === undefined ? minute : told.minute, counts }, told.at ?? at);
 const none = [null, null, null, null];
 
-describe("what is left of a minute", () => {
-  test("is told of a key's limits, where the workspace has none", () => {
+describe("the rest of a rate-limit window", () => {
+  test("is that of the key if the workspace has no limits", () => {
     expect(read([10, 3, 1_000, 250, ...none])).toEqual({
       requests: { scope: "key", limit: 10, remaining: 7 },
       tokens: { scope: "key", limit: 1_000, remaining: 750 },
@@ -16,7 +16,7 @@ describe("what is left of a minute", () => {
     });
   });
 
-  test("is told of a workspace's limits, where the key has none, and of each kind by itself", () => {
+  test("is that of the workspace if the key has no limits, for requests and tokens separately", () => {
     expect(read([...none, 10, 3, null, null])).toEqual({
       requests: { scope: "workspace", limit: 10, remaining: 7 },
       resetSeconds: 44,
@@ -31,21 +31,18 @@ describe("what is left of a minute", () => {
     { key: [10, 4], workspace: [100, 95], requests: { scope: "workspace", limit: 100, remaining: 5 } },
     { key: [10, 6], workspace: [100, 95], requests: { scope: "key", limit: 10, remaining: 4 } },
     { key: [10, 5], workspace: [100, 95], requests: { scope: "key", limit: 10, remaining: 5 } },
-  ])(
-    "is told of whichever has less left, and of the key's where both have the same: %o",
-    ({ key, workspace, requests }) => {
-      expect(read([...key, null, null, ...workspace, null, null]).requests).toEqual(requests);
-    },
-  );
+  ])("is the smaller of both, and the key's if both are equal: %o", ({ key, workspace, requests }) => {
+    expect(read([...key, null, null, ...workspace, null, null]).requests).toEqual(requests);
+  });
 
-  test("is never less than nothing, though a limit was lowered in the middle of it", () => {
+  test("is never negative, even if a limit was lowered within the window", () => {
     expect(read([10, 25, 100, 101, ...none])).toMatchObject({
       requests: { limit: 10, remaining: 0 },
       tokens: { limit: 100, remaining: 0 },
     });
   });
 
-  test("is nothing of a limit that was not come to, or that is not limited, whatever was counted", () => {
+  test("is absent for a limit that was not checked or does not exist, even if calls were counted", () => {
     expect(read([10, 10, null, 500, 7, null, 8, null])).toEqual({
       requests: { scope: "key", limit: 10, remaining: 0 },
       tokens: undefined,
@@ -60,16 +57,16 @@ describe("what is left of a minute", () => {
     ["2026-11-26T07:31:00.001+00:00", 60],
     ["2026-11-26T07:31:01+00:00", 59],
     ["2026-11-26T07:31:59.999999+00:00", 1],
-    // A call that waited for its minute's row may be of the minute before.
+    // A call that waited for its window's row may belong to the window before.
     ["2026-11-26T07:30:59.5+00:00", 61],
-    // In whatever zone the database tells it.
+    // In any time zone the database uses.
     ["2026-11-26T13:01:16.123456+05:30", 44],
   ] as const)("at %s ends in %i seconds", ([at, seconds]) => {
     expect(read([1, 0, null, null, ...none], { at }).resetSeconds).toBe(seconds);
   });
 });
 
-test("headers tell of what is limited alone", () => {
+test("headers state existing limits only", () => {
   expect(rateLimitHeaders(read([10, 3, null, 250, ...none]))).toEqual({
     "x-ratelimit-limit-requests": "10",
     "x-ratelimit-remaining-requests": "7",
@@ -83,7 +80,7 @@ test("headers tell of what is limited alone", () => {
   expect(rateLimitHeaders({})).toEqual({});
 });
 
-describe("the headers of a run's answer", () => {
+describe("rate limit headers of an answer", () => {
   const limits = { minute, counts: [10, 3, 10_000, 1_600, null, null, 50_000, 45_000] };
   const remaining = (reserved_tokens: number | null | undefined, used?: object) =>
     runLimitHeaders({ limits, created_at: at, reserved_tokens }, used)["x-ratelimit-remaining-tokens"];
@@ -92,17 +89,17 @@ describe("the headers of a run's answer", () => {
     expect(remaining(600)).toBe("5000");
   });
 
-  test("count input and output tokens in place of the reservation, for the key or workspace with less left", () => {
+  test("replace the reservation with input and output tokens, for the key or workspace with less left", () => {
     expect(remaining(600, { input_tokens: 13, output_tokens: 12 })).toBe("5575");
     expect(remaining(600, { input_tokens: 5_000, output_tokens: 1_000 })).toBe("0");
     expect(remaining(600, {})).toBe("5600");
   });
 
-  test.for([null, undefined])("count nothing more where nothing was reserved: %s", (reserved) => {
+  test.for([null, undefined])("count nothing more if nothing was reserved: %s", (reserved) => {
     expect(remaining(reserved, { input_tokens: 13, output_tokens: 12 })).toBe("5000");
   });
 
-  test("leave requests as they are", () => {
+  test("leave the remaining requests unchanged", () => {
     const headers = runLimitHeaders({ limits, created_at: at, reserved_tokens: 600 }, { input_tokens: 1 });
     expect(headers["x-ratelimit-remaining-requests"]).toBe("7");
   });

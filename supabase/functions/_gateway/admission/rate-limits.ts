@@ -2,21 +2,21 @@ import { z } from "zod";
 import type { TokenCounts } from "../../_shared/money.ts";
 
 /**
- * What the database tells of a call's limits: when the minute began, and of the key's requests, its tokens, the
- * workspace's requests and its tokens the limit and what is counted of it by now, this call's part too. Null is what is
- * not limited, and what was not come to.
+ * A call's limits as reported by the database: the start of the window, then limit and count for the key's requests,
+ * the key's tokens, the workspace's requests and the workspace's tokens. Counts include this call. Null means no limit,
+ * or not checked.
  */
 export const toldLimits = z.object({ minute: z.string().nullable(), counts: z.array(z.number().nullable()).length(8) });
 export type ToldLimits = z.infer<typeof toldLimits>;
 
-/** What is left of a limit in its minute, and whose limit it is. */
+/** What is left of a limit in its window, and whether the limit is the key's or the workspace's. */
 type Room = { scope: "key" | "workspace"; limit: number; remaining: number };
-/** The limits that a caller is told of, and when the minute is over. */
+/** The limits reported to a caller, and when the window resets. */
 export type RateLimits = { requests?: Room; tokens?: Room; resetSeconds?: number };
 
 const minuteMs = 60_000;
 
-/** @param at when that was told, by the database's clock */
+/** @param at when the limits were read, by the database's clock */
 export function readRateLimits({ minute, counts }: ToldLimits, at: string): RateLimits {
   const roomAt = (scope: Room["scope"], place: number): Room | undefined => {
     const limit = counts[place];
@@ -31,13 +31,13 @@ export function readRateLimits({ minute, counts }: ToldLimits, at: string): Rate
   };
 }
 
-/** Whichever has less left speaks for both. */
+/** Returns the limit with less left. */
 function tighter(ofKey: Room | undefined, ofWorkspace: Room | undefined): Room | undefined {
   if (!ofKey || !ofWorkspace) return ofKey ?? ofWorkspace;
   return ofKey.remaining <= ofWorkspace.remaining ? ofKey : ofWorkspace;
 }
 
-/** OpenAI's rate headers, as far as there are limits. */
+/** Returns OpenAI's rate limit headers for the limits that exist. */
 export function rateLimitHeaders({ requests, tokens, resetSeconds }: RateLimits): Record<string, string> {
   const headers: Record<string, string> = {};
   const tell = (of: string, room: Room | undefined) => {
@@ -55,12 +55,12 @@ export function rateLimitHeaders({ requests, tokens, resetSeconds }: RateLimits)
 type LimitedRun = { limits: ToldLimits; created_at: string; reserved_tokens?: number | null };
 
 const tokenPlaces: readonly number[] = [3, 7];
-/** More calls than settle in the time that a batch waits. */
+/** More than the number of calls that settle while a batch waits. */
 const callsNearLimit = 50;
 
 /**
- * Returns the rate limit headers of a run's answer. They count what the run reserved, or what it used once that is known,
- * as its settlement does.
+ * Returns the rate limit headers of a run's answer. They count what the run reserved, or what it used once that is
+ * known, as its settlement does.
  */
 export function runLimitHeaders(
   { limits, created_at, reserved_tokens }: LimitedRun,
@@ -75,7 +75,10 @@ export function runLimitHeaders(
   return rateLimitHeaders(readRateLimits({ ...limits, counts }, created_at));
 }
 
-/** Returns whether fewer than 50 more calls of a run's size fit its token limits, so that the next ones need what it returns. */
+/**
+ * Returns whether fewer than 50 more calls of a run's size fit its token limits, so that the next calls need the tokens
+ * it returns.
+ */
 export function isNearTokenLimit({ limits, created_at, reserved_tokens }: LimitedRun): boolean {
   const { tokens } = readRateLimits(limits, created_at);
   return tokens !== undefined && reserved_tokens != null && tokens.remaining < callsNearLimit * reserved_tokens;

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { refusalError } from "./refusals.ts";
 
-describe("a call larger than a whole token limit", () => {
+describe("a call larger than an entire token limit", () => {
   const refused = (token_limit: object) => ({ refused: "invalid_request", token_limit });
   const stated = { input: "messages", output: "max_completion_tokens" };
 
-  test("says to lower the stated output limit, and never to wait", () => {
+  test("is advised to lower the stated output limit, never to wait", () => {
     const error = refusalError(refused({ scope: "key", limit: 2_000, input: 12, counted: 3_012 }), stated);
     expect(error).toMatchObject({ code: "invalid_request", status: 400 });
     expect(error.message).toBe(
@@ -19,7 +19,7 @@ describe("a call larger than a whole token limit", () => {
   test.for([
     [2_000, "max_completion_tokens", "Lower max_completion_tokens"],
     [2_001, "messages", "Shorten messages"],
-  ] as const)("with %i tokens of input should change %s", ([input, param, advice]) => {
+  ] as const)("with %i input tokens should change %s", ([input, param, advice]) => {
     const error = refusalError(refused({ scope: "key", limit: 2_000, input, counted: 4_000 }), stated);
     expect(error.options.param).toBe(param);
     expect(error.message).toContain(`${advice} or raise the limit.`);
@@ -34,7 +34,7 @@ describe("a call larger than a whole token limit", () => {
   });
 });
 
-describe("a call that has to wait for a limit", () => {
+describe("a call that must wait for a limit", () => {
   const messageOf = (counts: (number | null)[], at: string, sizeFields?: { input: string; output?: string }) =>
     refusalError(
       { refused: "rate_limit_exceeded", limits: { minute: "2026-11-26T07:31:00+00:00", counts }, at },
@@ -42,7 +42,7 @@ describe("a call that has to wait for a limit", () => {
     ).message;
   const chat = { input: "messages", output: "max_completion_tokens" };
 
-  test("names the limit of requests that is used up", () => {
+  test("names the request limit that is used up", () => {
     expect(messageOf([1_000, 1_000, 5_000, 200, 9_000, 8_999, null, null], "2026-11-26T07:31:16+00:00", chat)).toBe(
       "The key's limit of 1,000 requests per minute is used up. Try again in 44 seconds.",
     );
@@ -51,7 +51,7 @@ describe("a call that has to wait for a limit", () => {
     );
   });
 
-  test("names the tokens that are left, and what to lower instead of waiting", () => {
+  test("names the tokens left and what to lower instead of waiting", () => {
     const counts = [10, 9, 2_000, 1_500, null, null, 100_000, 50_000];
     expect(messageOf(counts, "2026-11-26T07:31:16+00:00", chat)).toBe(
       "The key's limit of 2,000 tokens per minute has 500 left, too few for this call. Try again in 44 seconds or lower max_completion_tokens.",
@@ -63,7 +63,7 @@ describe("a call that has to wait for a limit", () => {
     );
   });
 
-  test("gets the general message without limits", () => {
+  test("gets the general message if the limits are unknown", () => {
     expect(refusalError({ refused: "rate_limit_exceeded" }).message).toBe(
       "The rate limit is reached. Try again later.",
     );
@@ -96,16 +96,16 @@ describe("the headers of a refusal", () => {
     "x-ratelimit-reset-tokens": "44s",
   };
 
-  test("state every limit and when to try again", () => {
+  test("state every limit and when to retry", () => {
     expect(headersOf("rate_limit_exceeded")).toEqual({ ...applying, "retry-after": "44" });
   });
 
-  test.for(["budget_exceeded", "insufficient_credits"])("for %s state every limit and no time to wait", (code) => {
+  test.for(["budget_exceeded", "insufficient_credits"])("for %s state every limit and no retry time", (code) => {
     expect(headersOf(code)).toEqual(applying);
   });
 });
 
-test("a call with another label than its key's names the header and what to send", () => {
+test("names the header and the value to send if a call's label differs from its key's", () => {
   const error = refusalError({ refused: "invalid_request", param: "X-Platform-Entity-Id" });
   expect(error).toMatchObject({ code: "invalid_request", status: 400 });
   expect(error.message).toBe(

@@ -3,7 +3,7 @@ import { GatewayError, isErrorCode } from "../http/errors.ts";
 import type { SizeFields } from "../surface.ts";
 import { type RateLimits, rateLimitHeaders, readRateLimits, toldLimits } from "./rate-limits.ts";
 
-/** A refusal by the database; one for a limit says what is left, and when that was so. */
+/** A refusal by the database. If a limit was reached, it includes what is left and the time of that count. */
 const refusal = z.looseObject({
   refused: z.string(),
   param: z.string().optional(),
@@ -15,7 +15,7 @@ const refusal = z.looseObject({
   model_output_limit: z.number().optional(),
 });
 
-/** What to do about a parameter that the model refuses, where the code's own message would leave that open. */
+/** What to do about a parameter that the model refuses, if the code's own message doesn't say so. */
 const advice = new Map([
   [
     "unsupported_parameter messages",
@@ -36,20 +36,20 @@ const advice = new Map([
   ["invalid_request voice", "The model does not have this voice. GET /v1/models lists the voices of each model."],
 ]);
 
-/** @throws GatewayError where the database answered with a refusal */
+/** Returns the database's answer. @throws GatewayError if it is a refusal */
 export function admitted(value: unknown, sizeFields?: SizeFields): unknown {
   if (isRefusal(value)) throw refusalError(value, sizeFields);
   return value;
 }
 
-/** A look at one member, since a schema that fails takes longer than all the schemas of a call that fit. */
+/** Checks one member only: a failing schema takes longer than all the matching schemas of a call. */
 export function isRefusal(value: unknown): boolean {
   return typeof value === "object" && value !== null && "refused" in value;
 }
 
 /**
- * Returns the error that a caller gets for a refusal.
- * @param sizeFields what a call that is too large for a limit should change
+ * Returns the caller's error for a refusal.
+ * @param sizeFields the fields to change if a call is too large for a limit
  */
 export function refusalError(value: unknown, sizeFields?: SizeFields): GatewayError {
   const { refused: code, param, limits, at, token_limit, model_output_limit, ...details } = refusal.parse(value);
@@ -65,12 +65,14 @@ export function refusalError(value: unknown, sizeFields?: SizeFields): GatewayEr
 
 function refusalHeaders(code: string, rate: RateLimits): Record<string, string> {
   if (code === "idempotency_key_used") return { "x-should-retry": "false" };
-  // Credits and budgets do not come back with the next minute.
+  // Credits and budgets don't reset with the next window.
   const wait = code === "rate_limit_exceeded" ? rate.resetSeconds : undefined;
   return { ...rateLimitHeaders(rate), ...(wait ? { "retry-after": String(wait) } : {}) };
 }
 
-/** Names the limit that has no room for the call, and what to do; undefined where the database did not tell the limits. */
+/**
+ * Names the limit that has no room for the call, and what to do; undefined if the database didn't report the limits.
+ */
 function reachedLimit({ requests, tokens, resetSeconds }: RateLimits, fields?: SizeFields): string | undefined {
   if (resetSeconds === undefined) return undefined;
   const wait = `Try again in ${resetSeconds} ${resetSeconds === 1 ? "second" : "seconds"}`;
@@ -90,7 +92,7 @@ function aboveOutputLimit(limit: number, fields?: SizeFields): { param?: string;
 
 type TokenLimit = NonNullable<z.infer<typeof refusal>["token_limit"]>;
 
-/** Names the limit, what the call counts, and the field to change: the input where that alone is too large. */
+/** Names the limit, what the call counts, and the field to change: the input if it alone is too large. */
 function aboveTokenLimit(
   { scope, limit, input, counted }: TokenLimit,
   fields: SizeFields = { input: "input" },

@@ -5,8 +5,9 @@ import { ignoredNames } from "../runs/run.ts";
 import type { Asked } from "../surface.ts";
 
 /**
- * Returns the refusal of a call whose key is in strict mode, if the provider of any of its routes would not get all of it.
- * @returns undefined if nothing would be left out, or the key is not in strict mode
+ * Returns the refusal of a call whose key is in strict mode, if the provider of any of its routes would not receive all
+ * of it.
+ * @returns undefined if nothing would be left out, or if the key is not in strict mode
  */
 export function strictModeRefusal(
   { strict, routes }: Pick<Run, "strict" | "routes">,
@@ -14,7 +15,7 @@ export function strictModeRefusal(
 ): GatewayError | undefined {
   if (!strict) return undefined;
   const names = new Set(routes.flatMap(({ provider }) => ignoredNames(asked, providers.get(provider))));
-  // Codex always sends it, about itself.
+  // Codex always sends it to describe itself.
   names.delete("client_metadata");
   const [param] = names;
   if (param === undefined) return undefined;

@@ -5,7 +5,10 @@ import { ProviderFailure } from "../providers/provider-failure.ts";
 import type { RunEnd } from "../runs/run.ts";
 import { settleFailure } from "./answer-call.ts";
 
-/** What a client is told of a failure, and how the run ended, where a call had left for a provider or not. */
+/**
+ * Returns the error a client gets for a failure and how the run ended, depending on whether the call was sent to a
+ * provider.
+ */
 function failed(error: unknown, { dispatched, charged = false }: { dispatched: boolean; charged?: boolean }) {
   const ends: RunEnd[] = [];
   const open = {
@@ -22,7 +25,7 @@ function failed(error: unknown, { dispatched, charged = false }: { dispatched: b
   return { told, again: told.options.headers?.["x-should-retry"] ?? "true", keyUnused: ends[0]?.keyUnused };
 }
 
-describe("whoever may have been charged is not told to ask again", () => {
+describe("a failed call may be retried only if nothing was charged", () => {
   const lost = new ProviderFailure("connection_lost", { mayHaveCharged: true });
   const refused = new ProviderFailure("server_error", { mayHaveCharged: false });
   const busy = new GatewayError("service_unavailable");
@@ -40,7 +43,7 @@ describe("whoever may have been charged is not told to ask again", () => {
     expect(failed(error, call)).toMatchObject({ told: { status }, again, keyUnused });
   });
 
-  test("a defect is told as one, with its cause for the log alone", () => {
+  test("reports a defect as internal_error and keeps its cause for the log", () => {
     const { told } = failed(defect, { dispatched: true });
     expect([told.code, told.message, told.cause]).toEqual(["internal_error", "The gateway had an error.", defect]);
   });

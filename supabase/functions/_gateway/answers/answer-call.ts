@@ -11,7 +11,7 @@ import { holdFirstEvent } from "./first-event.ts";
 import { type AskedStream, relayStream, type StreamStep } from "./relay.ts";
 import { readWholeAnswer, statedInWhole, withPlatform } from "./whole-answer.ts";
 
-/** Answers a call with one provider call, as it comes or whole. However that ends, the run is settled. */
+/** Answers a call with one provider call, streamed or whole. The run is settled however the call ends. */
 export async function answerCall<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
@@ -37,7 +37,7 @@ export async function answerCall<Request extends Asked>(
   }
 }
 
-/** Asks the run's routes in order until `accept` takes an answer. @throws ProviderFailure or ClientLeft */
+/** Calls the run's routes in order until `accept` takes an answer. @throws ProviderFailure or ClientLeft */
 function askProvider<Request extends Asked, Accepted>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
@@ -77,7 +77,7 @@ function askProvider<Request extends Asked, Accepted>(
   );
 }
 
-/** Asks for a whole answer, and adds the call to the step trace. @throws ProviderFailure or ClientLeft */
+/** Requests a whole answer, and adds the call to the step trace. @throws ProviderFailure or ClientLeft */
 export async function askWhole<Request extends Asked, Read>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
@@ -90,8 +90,8 @@ export async function askWhole<Request extends Asked, Read>(
 }
 
 /**
- * Asks the run's routes for a stream. What comes in its place is read for what it says that it used, which the provider
- * will charge for, and reaches nobody.
+ * Requests a stream from the run's routes. If something else arrives instead, only the usage it states is read, because
+ * the provider will charge for it; the client never sees it.
  * @throws ProviderFailure or ClientLeft
  */
 export function askForStream<Request extends Asked>(
@@ -123,7 +123,7 @@ function streamed<Request extends Asked>(
 }
 
 /**
- * Settles a run whose last answer was read whole.
+ * Settles a run whose last answer was read in full.
  * @param end what the last call used, and what the client gets
  * @returns its `platform` metadata
  */
@@ -133,14 +133,14 @@ export function endWhole<Request extends Asked>(
   end: Pick<RunEnd, "use" | "answer">,
 ): Platform {
   return open.end({
-    // A provider that is paid for all of it was read to the end, though nobody hears it.
+    // Answers of a provider that charges in full are read to the end even after the client disconnects.
     ...(request.signal.aborted ? { status: "cancelled", httpStatus: 499 } : { status: "succeeded", httpStatus: 200 }),
     ...end,
     firstByteMs: Math.round(answer.firstByteAt - answer.startedAt),
   });
 }
 
-/** Returns a whole answer as a response, whose rate limit headers count what the run used. */
+/** Returns a whole answer as a response whose rate limit headers count what the run used. */
 export function wholeResponse<Request extends Asked>(
   { open }: AdmittedCall<Request>,
   { text, platform, headers }: { text: string; platform: Platform; headers?: Record<string, string> },
@@ -149,13 +149,13 @@ export function wholeResponse<Request extends Asked>(
   return withHeaders(response, { ...runLimitHeaders(open.run, platform.usage), ...headers });
 }
 
-/** Adds headers one by one, which takes half of what a whole list does as the response is made. */
+/** Adds headers one by one, which is faster than passing a list to the response's constructor. */
 function withHeaders(response: Response, headers: Record<string, string>): Response {
   for (const name in headers) response.headers.set(name, headers[name] ?? "");
   return response;
 }
 
-/** Returns a stream of events as a response, whose rate limit headers count what the run reserved. */
+/** Returns a stream of events as a response whose rate limit headers count what the run reserved. */
 export function streamedResponse<Request extends Asked>(
   { open }: AdmittedCall<Request>,
   stream: ReadableStream<Uint8Array>,
@@ -166,14 +166,14 @@ export function streamedResponse<Request extends Asked>(
   );
 }
 
-/** What the call under way used by a guess, where it was made at all. */
+/** Returns the estimated usage of the current call; undefined if it wasn't made. */
 export function guessedUse<Request extends Asked>({ open, inputEstimate }: AdmittedCall<Request>) {
   const route = open.progress.route;
   if (!open.dispatched || route === undefined) return undefined;
   return { route, usage: inputEstimate, basis: "guess" } as const;
 }
 
-/** Ends the run of a call that brought nothing, for whatever reason. @returns what the client is told */
+/** Ends the run of a call that failed for any reason. @returns the client's error */
 export function settleFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): GatewayError {
   const { open } = call;
   const { dispatched } = open;
@@ -185,18 +185,18 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
   const failure = error instanceof ProviderFailure ? error : undefined;
   const known = failure ? failure.toGatewayError() : toGatewayError(error);
   const mayHaveCharged = failure ? failure.mayHaveCharged : dispatched;
-  // A provider that is paid for all of it was read to the end, though nobody hears it.
+  // Answers of a provider that charges in full are read to the end even after the client disconnects.
   const heard = call.request.signal.aborted
     ? ({ status: "cancelled", httpStatus: 499 } as const)
     : ({ status: "failed", httpStatus: known.status, errorCode: known.code } as const);
   const { usage } = open.end({ ...heard, use: failure?.use, keyUnused: !mayHaveCharged });
-  // A limit of the provider's says nothing about ours, and a refusal of ours has its headers already.
+  // A provider's rate limit says nothing about ours, and our own refusal already has its headers.
   const told = failure?.code === "rate_limit_exceeded" ? known.withHeaders(runLimitHeaders(open.run, usage)) : known;
-  // Stock clients would make the calls again that are charged already.
+  // Standard clients would retry calls that are already charged.
   return mayHaveCharged || open.hasCharged() ? told.unrepeatable() : told;
 }
 
-/** What is no refusal is a defect of ours. */
+/** Any error that isn't a refusal is a defect of ours. */
 function toGatewayError(error: unknown): GatewayError {
   return error instanceof GatewayError ? error : new GatewayError("internal_error", { cause: error });
 }

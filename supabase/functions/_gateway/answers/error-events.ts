@@ -7,13 +7,13 @@ const names = ["type", "object", "event", "status", "kind"];
 const texts = ["message", "msg", "detail"];
 
 /**
- * Returns whether an event that is not part of the surface's protocol reports an error, in any shape. All others
- * only keep the connection open or extend the protocol, and stock clients fail on many of them.
- * @param event parsed, or its text if that is not JSON
+ * Returns whether an event outside the surface's protocol reports an error, in any format. All other such events only
+ * keep the connection open or extend the protocol; standard clients fail on many of them.
+ * @param event parsed, or its text if it isn't JSON
  */
 export function tellsError(event: unknown): boolean {
   if (typeof event === "string") return !isIdleToken(event) && !saysIdle(event);
-  // Gemini puts its errors into an array.
+  // Gemini wraps its errors in an array.
   if (Array.isArray(event)) return event.some((each) => isObject(each) && tellsError(each));
   if (!isObject(event)) return false;
   const named = names.flatMap((name) => (typeof event[name] === "string" ? [event[name]] : []));
@@ -27,7 +27,7 @@ export function tellsError(event: unknown): boolean {
   return named.length === 0 && !(typeof said === "string" && saysIdle(said));
 }
 
-/** Returns whether an event of any kind holds an error. Groq puts the one that ends a stream early into `x_groq`. */
+/** Returns whether any kind of event holds an error. Groq puts the error that ends a stream early into `x_groq`. */
 export function hasError(event: Record<string, unknown>): boolean {
   const inGroq = isObject(event.x_groq) ? event.x_groq.error : undefined;
   return [event.error, event.errors, inGroq].some(
@@ -35,7 +35,7 @@ export function hasError(event: Record<string, unknown>): boolean {
   );
 }
 
-/** One word or a time, such as "ping" or "2024-04-07 20:20:50.554328". */
+/** Returns whether the text is one word or a time, such as "ping" or "2024-04-07 20:20:50.554328". */
 function isIdleToken(text: string): boolean {
   return /^(?:[^\s{<]\S{0,63}|[\d\s:.,/TZ+-]{0,64})$/.test(text) && !errorWords.test(text);
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { holdFirstEvent } from "./first-event.ts";
 
-/** Holds a stream that comes in pieces. @returns whether it is one, and what is put back */
+/** Holds a stream that arrives in pieces. @returns whether it is a stream, and what is put back */
 async function hold(...pieces: string[]) {
   const left = pieces.map((piece) => new TextEncoder().encode(piece));
   let back = "";
@@ -23,7 +23,7 @@ const response = { id: "resp_1", error: null };
 const begin = ["response.created", "response.queued", "response.in_progress"].map((type) => event({ type, response }));
 const added = event({ type: "response.output_item.added", item: {} });
 
-describe("a stream of a response", () => {
+describe("a streamed response", () => {
   test("is held until its first event with output", async () => {
     expect(await hold(...begin, added, added)).toEqual({ isStream: true, back: begin.join("") + added, left: 1 });
   });
@@ -32,7 +32,7 @@ describe("a stream of a response", () => {
   test.for([
     { type: "error", error: { type: "service_unavailable_error", code: "server_is_overloaded" } },
     { type: "response.failed", response: { ...response, error: { code: "server_error" }, usage: null } },
-  ])("that fails before any output lets the next route answer: %j", async (error) => {
+  ])("that fails before any output falls back to the next route: %j", async (error) => {
     const failure = { failure: "server_error", mayHaveCharged: false, retryable: true };
     await expect(hold(...begin, event(error))).rejects.toMatchObject(failure);
   });

@@ -5,21 +5,24 @@ import { isObject } from "../structured/canonical.ts";
 import { hasError, tellsError } from "./error-events.ts";
 import { beginsWithEvents, createEventSplitter, dataOf, strayLinesOf } from "./sse.ts";
 
-/** The first events of a response, before anything is written. OpenAI sends them before some errors, too. */
+/** The first events of a response, sent before any output. OpenAI also sends them before some errors. */
 export const beginEvents: ReadonlySet<unknown> = new Set([
   "response.created",
   "response.queued",
   "response.in_progress",
 ]);
-/** A stream with these or comments alone is passed on when one comes after this time: its caller sees that it is alive. */
+/**
+ * If only these or comments have arrived after this time, the stream is passed on at the next one, so that its caller
+ * sees that it is alive.
+ */
 const commentsForMs = 2_000;
-/** A first event may be larger: it is content, and no error. */
+/** A larger first event isn't held: it is content, not an error. */
 const mostHeldBytes = 64 * 1024;
 
 /**
- * Reads an answer until its first event is there, and puts it back: until then another route can still be asked.
- * @returns whether it is a stream: by its bytes, or because it calls itself one
- * @throws ProviderFailure where an error takes the place of the first event, or the stream ends without one
+ * Reads an answer up to its first event and puts it back. Until then, another route can still be called.
+ * @returns whether it is a stream, judged by its bytes or its content type
+ * @throws ProviderFailure if an error arrives instead of the first event, or the stream ends without one
  */
 export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gateway, "now">): Promise<boolean> {
   const isDeclared = answer.contentType.startsWith("text/event-stream");
@@ -42,7 +45,7 @@ export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gatew
     const isStream = beginsWithEvents(held);
     const isFull = held.length > mostHeldBytes;
     if (isStream === false) {
-      // JSON that calls itself a stream is an error, or a whole answer that the stream's reader knows.
+      // JSON declared as a stream is either an error, or a whole answer that the stream's reader understands.
       if (isDeclared && bytes && !isFull && isOpenJson(held)) continue;
       if (isDeclared) refuseError(new TextDecoder().decode(held));
       answer.unread(held);
@@ -62,13 +65,13 @@ export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gatew
 const errorEvent = /^event: ?error\s*$/m;
 const openBrace = 0x7b;
 
-/** Whether bytes begin a JSON object that is not whole yet. */
+/** Returns whether bytes begin a JSON object that is still incomplete. */
 function isOpenJson(bytes: Uint8Array): boolean {
   const text = new TextDecoder().decode(bytes).trim();
   return text.charCodeAt(0) === openBrace && parse(text) === undefined;
 }
 
-/** Nothing has reached the caller yet, so another route may be asked. */
+/** Reads the next bytes. Nothing has reached the caller yet, so another route may be called if this fails. */
 async function readOn(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
   try {
     return await answer.read();
@@ -79,8 +82,8 @@ async function readOn(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
 }
 
 /**
- * Whether an event belongs to an answer. All others only keep the connection open.
- * @throws ProviderFailure where it is an error that states no usage, or the end of nothing
+ * Returns whether an event belongs to an answer. All others only keep the connection open.
+ * @throws ProviderFailure if it is an error that states no usage, or ends a stream without output
  */
 function isContent(event: string): boolean {
   const data = dataOf(event).trim() || strayLinesOf(event);
@@ -111,7 +114,7 @@ function isCharged({ usage, response }: Record<string, unknown>): boolean {
   return Boolean(usage) || (isObject(response) && Boolean(response.usage));
 }
 
-/** @throws ProviderFailure where JSON or a page in place of a stream is an error that states no usage */
+/** @throws ProviderFailure if JSON or a web page instead of a stream is an error that states no usage */
 function refuseError(text: string): void {
   const value = parse(text);
   const isPage = text.trimStart().startsWith("<");

@@ -1,9 +1,9 @@
-/** No answer of a model nests deeper; `JSON.stringify` overflows the stack some thousand levels deeper. */
+/** No model's answer nests deeper; `JSON.stringify` overflows the stack some thousand levels deeper. */
 const maxDepth = 500;
 
 /**
- * Whether JSON nests beyond all measure, so that it cannot be written anew.
- * @param text it, as it came: a short one cannot, and is not looked through
+ * Returns whether JSON nests so deeply that it can't be serialized again.
+ * @param text the original JSON text; short ones can't nest that deeply and are skipped
  */
 export function nestsTooDeeply(value: unknown, text: string): boolean {
   if (text.length < 2 * maxDepth) return false;

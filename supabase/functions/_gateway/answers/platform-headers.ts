@@ -1,4 +1,4 @@
-/** What `platform` says of a run, for answers that have no room for it: single values as `x-platform-*` headers. */
+/** Returns the single values of `platform` as `x-platform-*` headers, for answers that can't hold it. */
 export function platformHeaders(platform: Record<string, unknown>): Record<string, string> {
   const { steps, usage, ...single } = platform;
   const values = { ...single, ...(usage as Record<string, unknown>) };

@@ -13,7 +13,7 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** Silence is judged soon, a connection on a busy machine late. */
+/** The idle limit is short, the connection limits long enough for a busy machine. */
 const limits = { connectMs: 1_500, firstByteMs: 1_500, routesMs: 1_500, idleMs: 300, totalMs: 1_500 };
 const event = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`;
 const content = (text: string) => event({ id: "c", created: 1, model: "m", choices: [{ delta: { content: text } }] });
@@ -28,7 +28,7 @@ const usage = event({
 const usageLimits = { contextWindow: 100, outputLimit: 100, choices: 1 };
 const platform = { run_id: "r", usage: {} };
 
-/** Relays what a provider writes, and collects how the run ended. */
+/** Relays what a provider writes, and records how the run ended. */
 async function relay(
   write: (response: ServerResponse) => void,
   { clientLeft = new AbortController().signal, drains = false } = {},
@@ -135,7 +135,7 @@ describe("a relayed stream", () => {
     expect(tried).toEqual(["model succeeded"]);
   });
 
-  test("whose provider stalls ends in one error, and its run with a guess", async () => {
+  test("whose provider stalls ends in one error, and its run with an estimate", async () => {
     const { stream, ends } = await relay((response) => response.write(content("a")));
     const body = await text(stream);
     expect(body).toContain('"code":"provider_timeout"');
@@ -143,7 +143,7 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "failed", use: { basis: "guess" }, errorCode: "provider_timeout" }]);
   });
 
-  test("that was cut after counts which grew ends with the last of them", async () => {
+  test("that is cut after growing counts ends with the last of them", async () => {
     const growing = event({ id: "c", choices: [{ delta: {} }], usage: { prompt_tokens: 3, completion_tokens: 1 } });
     const { stream, ends } = await relay((response) => {
       response.write(growing);
@@ -160,24 +160,27 @@ describe("a relayed stream", () => {
     ["of nothing all along", counted(much, 0) + counted(much, 0), 20],
     ["before its content alone", counted("", 1) + content(much) + content(much), 21],
     ["of a part of it", counted(much, 9) + content(much), 19],
-  ])("that was cut after counts %s is charged what they leave out by a guess", async ([, written, output_tokens]) => {
-    const { stream, ends } = await relay((response) => response.end(written));
-    await text(stream);
-    const use = { basis: "guess", usage: { input_tokens: 3, output_tokens } };
-    expect(ends).toMatchObject([{ status: "failed", use }]);
-  });
+  ])(
+    "that is cut after counts %s is charged an estimate of what they leave out",
+    async ([, written, output_tokens]) => {
+      const { stream, ends } = await relay((response) => response.end(written));
+      await text(stream);
+      const use = { basis: "guess", usage: { input_tokens: 3, output_tokens } };
+      expect(ends).toMatchObject([{ status: "failed", use }]);
+    },
+  );
 
   test.for<[string, string, object]>([
     ["before its content", counted("", 1) + content(much), { basis: "guess", usage: { output_tokens: 11 } }],
     ["after it", content(much) + counted("", 7), { basis: "final", usage: { output_tokens: 7 } }],
     ["after it, of nothing", content(much) + counted("", 0), { basis: "guess", usage: { output_tokens: 10 } }],
-  ])("that is complete is charged by counts that came %s, as far as they reach", async ([, written, use]) => {
+  ])("that is complete is charged by counts that came %s, as far as they go", async ([, written, use]) => {
     const { stream, ends } = await relay((response) => response.end(`${written}data: [DONE]\n\n`));
     await text(stream);
     expect(ends).toMatchObject([{ status: "succeeded", use }]);
   });
 
-  test("that was cut after counts of nothing at all is charged for what was asked, too", async () => {
+  test("that is cut after counts of zero is charged for its input, too", async () => {
     const none = { prompt_tokens: 0, completion_tokens: 0 };
     for (const [said, output_tokens] of [
       ["", 0],
@@ -191,7 +194,7 @@ describe("a relayed stream", () => {
     }
   });
 
-  test("whose client leaves after counts of nothing is charged by a guess", async () => {
+  test("whose client disconnects after counts of zero is charged an estimate", async () => {
     const { stream, ends } = await relay((response) => response.write(counted(much, 0)));
     const reader = stream.getReader();
     await reader.read();
@@ -200,7 +203,7 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "cancelled", use }]);
   });
 
-  test("that begins with an error is free, and one that has begun before it is charged by a guess", async () => {
+  test("is free if it begins with an error, and charged an estimate if the error comes later", async () => {
     const error = event({ error: { message: "secret" } });
     const first = await relay((response) => response.end(error));
     expect(await text(first.stream)).not.toContain("secret");
@@ -210,7 +213,7 @@ describe("a relayed stream", () => {
     expect(later.ends).toMatchObject([{ status: "failed", use: { basis: "guess" } }]);
   });
 
-  test("whose usage is above the context window is charged at the window, and marked", async () => {
+  test("whose usage exceeds the context window is charged at the window, and marked", async () => {
     const usage = event({ choices: [], usage: { prompt_tokens: 101, completion_tokens: 1 } });
     const { stream, ends } = await relay((response) => response.end(`${content("a")}${usage}data: [DONE]\n\n`));
     expect(await text(stream)).toContain("[DONE]");
@@ -234,7 +237,7 @@ describe("a relayed stream", () => {
     }
   });
 
-  test("keeps the tier and the cost that its events state", async () => {
+  test("keeps the tier and the cost stated in its events", async () => {
     const tier = (data: object) => event({ id: "c", created: 1, model: "m", ...data });
     const { stream, ends } = await relay((response) =>
       response.end(
@@ -250,7 +253,7 @@ describe("a relayed stream", () => {
     ["ends without a word", (response) => response.end()],
     ["is cut", (response) => setTimeout(() => response.destroy(), 50)],
     ["falls silent", () => {}],
-  ])("that %s after its usage is complete all the same", async ([, leaveOff]) => {
+  ])("that %s after its usage is still complete", async ([, leaveOff]) => {
     const { stream, ends, tried } = await relay((response) => {
       response.write(content("a") + usage);
       leaveOff(response);
@@ -260,7 +263,7 @@ describe("a relayed stream", () => {
     expect(tried).toEqual(["model succeeded"]);
   });
 
-  test("that is cut within an event after its usage is a failure, and charged by that", async () => {
+  test("that is cut within an event after its usage fails and is charged that usage", async () => {
     const { stream, ends } = await relay((response) => {
       response.write(`${content("a")}${usage}data: {"error":`);
       setTimeout(() => response.destroy(), 50);
@@ -269,7 +272,7 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "failed", use: { basis: "final" } }]);
   });
 
-  test("whose client leaves is over at once, and only once", async () => {
+  test("whose client disconnects ends at once, and only once", async () => {
     const { stream, ends, tried } = await relay((response) => response.write(content("a")));
     const reader = stream.getReader();
     await reader.read();
@@ -280,7 +283,7 @@ describe("a relayed stream", () => {
     expect(tried).toEqual(["model aborted"]);
   });
 
-  test("whose client leaves while it is not reading is cancelled, and no failure of the provider's", async () => {
+  test("whose client disconnects between reads is cancelled, not failed", async () => {
     const leaving = new AbortController();
     const { stream, ends, tried } = await relay((response) => response.write(content("a")), {
       clientLeft: leaving.signal,
@@ -291,23 +294,26 @@ describe("a relayed stream", () => {
     expect(tried).toEqual(["model aborted"]);
   });
 
-  test.for([false, true])("ends without an error when its client leaves a read, draining: %s", async (drains) => {
-    const leaving = new AbortController();
-    const write = (response: ServerResponse) => {
-      response.write(content("a"));
-      setTimeout(() => response.end(`${usage}data: [DONE]\n\n`), 100);
-    };
-    const { stream, ends } = await relay(write, { clientLeft: leaving.signal, drains });
-    const reader = stream.getReader();
-    await reader.read();
-    const pending = reader.read();
-    leaving.abort();
-    expect(await pending).toEqual({ done: true, value: undefined });
-    await reader.closed;
-    expect(ends).toMatchObject([{ status: "cancelled", use: { basis: drains ? "final" : "guess" } }]);
-  });
+  test.for([false, true])(
+    "ends without an error when its client disconnects during a read, draining: %s",
+    async (drains) => {
+      const leaving = new AbortController();
+      const write = (response: ServerResponse) => {
+        response.write(content("a"));
+        setTimeout(() => response.end(`${usage}data: [DONE]\n\n`), 100);
+      };
+      const { stream, ends } = await relay(write, { clientLeft: leaving.signal, drains });
+      const reader = stream.getReader();
+      await reader.read();
+      const pending = reader.read();
+      leaving.abort();
+      expect(await pending).toEqual({ done: true, value: undefined });
+      await reader.closed;
+      expect(ends).toMatchObject([{ status: "cancelled", use: { basis: drains ? "final" : "guess" } }]);
+    },
+  );
 
-  test("whose client stops reading is over when its time in all is up, though not before", async () => {
+  test("whose client stops reading ends at its total time limit, not before", async () => {
     const { stream, ends } = await relay((response) => {
       response.write(content("a"));
       setTimeout(() => response.write(content("b")), 50);
@@ -320,7 +326,7 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "failed", errorCode: "provider_timeout" }]);
   });
 
-  test("goes on at once, and what comes in one packet together", async () => {
+  test("forwards events at once, and those of one packet together", async () => {
     let more = () => {};
     const { stream } = await relay((response) => {
       response.write(content("a"));
@@ -354,13 +360,13 @@ describe("a relayed stream", () => {
     const reader = stream.getReader();
     await reader.read();
     await new Promise((resolve) => setTimeout(resolve, 500));
-    // What the sockets' own buffers hold, and little more.
+    // Only the sockets' own buffers and little more.
     expect(goneBytes).toBeLessThan(allBytes / 2);
     await reader.cancel();
   });
 
   test.for(["reading", "not reading"])(
-    "whose client leaves while it is %s, at a provider that is paid for all of it, is read to its end",
+    "whose client disconnects while it is %s is read to its end if the provider charges in full",
     async (how) => {
       const leaving = new AbortController();
       const write = (response: ServerResponse) => {
@@ -384,7 +390,7 @@ describe("a relayed stream", () => {
     },
   );
 
-  test("that is read to its end for nobody is over when its time in all is up", async () => {
+  test("that is drained without a client ends at its total time limit", async () => {
     const leaving = new AbortController();
     const write = (response: ServerResponse) => void setInterval(() => response.write(content("a")), 20).unref();
     const { stream, ends } = await relay(write, { clientLeft: leaving.signal, drains: true });

@@ -10,7 +10,7 @@ import { callUse } from "../usage/usage.ts";
 import { countsAll, isWhole, type StreamFacts, type StreamReader } from "./stream-reader.ts";
 
 const encoder = new TextEncoder();
-/** A provider that has said that it is done closes soon, and its connection can then be used again. */
+/** A provider that has sent its end closes the stream soon, and its connection can then be reused. */
 const closingMs = 1_000;
 const stepStatus = { succeeded: "succeeded", failed: "failed", cancelled: "aborted" } as const;
 
@@ -20,19 +20,19 @@ type StepState = "open" | "done" | "failed";
 /** One provider call of a streamed answer. */
 export type StreamStep = AskedStream & Pick<AdmittedCall, "inputEstimate" | "usageLimits"> & { reader: StreamReader };
 
-/** A stream as it comes from the provider, and what a text that has come in its place says that the call used. */
+/** A provider's stream, and a function that reads the usage stated in a text that arrives instead of a stream. */
 export type AskedStream = { answer: ProviderAnswer; statedInPlace: (text: string) => CallUse | undefined };
 
 /**
- * Passes a provider's stream on as it comes, at the client's pace, and ends it with the surface's completion; or, when
- * it fails, with one error event. A client that leaves cancels the provider call, or has it read to its end where the
- * provider is paid for all of it. However it ends, the run is settled once.
+ * Relays a provider's stream as it arrives, at the client's pace, and ends it with the surface's completion event, or
+ * with one error event if it fails. When the client disconnects, the provider call is cancelled, or read to its end if
+ * the provider charges in full. The run is settled exactly once.
  */
 export function relayStream(options: {
   step: StreamStep;
   /**
-   * Asked when a call has ended well: the call that follows it, or that none does. What the ended one used is only to be
-   * kept where another follows.
+   * Called when a call has ended well. Returns the call that follows it, or undefined. The ended call's usage only has
+   * to be recorded if another call follows.
    */
   next?: (ended: StreamStep, use: CallUse) => Promise<StreamStep | undefined>;
   open: OpenRun;
@@ -46,7 +46,7 @@ export function relayStream(options: {
   const { open } = options;
   const firstByteMs = Math.round(options.step.answer.firstByteAt - options.step.answer.startedAt);
   let step = options.step;
-  /** Between two calls there is none to be ended. */
+  /** True between two calls, when there is no call to end. */
   let between = false;
   let over = false;
   let reading = false;
@@ -64,20 +64,20 @@ export function relayStream(options: {
       const why = { succeeded: undefined, failed: failure, cancelled: "cancelled" } as const;
       open.addStep({ type: "model", name: options.name, status }, startedAt, attempt(why[how.status]));
     }
-    // Drained to its end, it is whole though nobody has heard it; unless another call was to follow.
+    // An answer drained to its end is complete even if its client has left, unless another call would follow.
     const whole = how.status === "succeeded" || (step.reader.facts.done && !options.next);
     const use = between ? how.use : usedBy(step, how.status);
     return open.end({ ...how, use, answer: whole ? answerOf(step.reader) : undefined, firstByteMs });
   }
 
   /**
-   * Reads on until `pass` has enough of what is to be passed on, or the call is over; for nobody without it.
-   * @returns how the call stands
+   * Reads on until `pass` has enough or the call ends. Without `pass`, discards what it reads.
+   * @returns the state of the call
    */
   async function advance(pass?: (bytes: Uint8Array) => boolean): Promise<StepState> {
     const { answer, reader, inputEstimate } = step;
     let state: StepState = "open";
-    /** @returns whether there is more to come, and somebody who wants it */
+    /** @returns whether more is expected and the client wants it */
     function digest(passed: Uint8Array[], ended: boolean): boolean {
       const { facts } = reader;
       open.progress.input_tokens = inputTokens(facts) ?? inputEstimate.input_tokens;
@@ -88,7 +88,7 @@ export function relayStream(options: {
         state = "failed";
       }
       let wanted = state === "open";
-      // The client left while we waited.
+      // The client left in the meantime.
       if (pass && (over || left)) return false;
       for (const each of passed) if (pass && !pass(each)) wanted = false;
       return wanted;
@@ -97,7 +97,7 @@ export function relayStream(options: {
     try {
       if (!(await answer.pour((bytes) => digest(reader.push(bytes), false)))) digest(reader.end(), true);
     } catch (error) {
-      // Nothing was to come but usage and the end.
+      // Only usage and the end were still to come.
       if (!(error instanceof ProviderFailure && isWhole(reader.facts))) throw error;
       digest(reader.end(), true);
     } finally {
@@ -157,18 +157,18 @@ export function relayStream(options: {
   function leave(): void {
     if (over || left) return;
     left = true;
-    // Whoever is between two calls finds out by itself.
+    // Between two calls, the next step notices it.
     if (between) return;
     if (!step.answer.drains) endUnheard();
     else if (!reading) options.waitUntil(drain());
   }
 
-  /** Reads to the end for the sake of the usage. */
+  /** Reads to the end to learn the usage. */
   async function drain(): Promise<void> {
     try {
       await advance();
     } catch {
-      // What is known by now is what stands.
+      // Settle with what is known by now.
       step.reader.facts.failed = true;
     }
     endUnheard();
@@ -180,7 +180,7 @@ export function relayStream(options: {
     step.answer.cancel();
   }
 
-  /** A client that has stopped reading does not keep its run open for ever. */
+  /** Ends the run of a client that has stopped reading. */
   function watch(controller: Controller): void {
     const watched = step;
     watched.answer.ended().addEventListener("abort", () => {
@@ -210,7 +210,7 @@ export function relayStream(options: {
             fail(controller, told, failure);
           }
         }
-        // Not with an error: old versions of Deno turn that into a rejection that cannot be caught.
+        // Not with an error: old Deno versions turn it into a rejection that can't be caught.
         if (left && !cancelled) controller.close();
       },
       cancel() {
@@ -230,13 +230,13 @@ function errorEvent(
   return `${name}data: ${JSON.stringify(errors.body(error, requestId))}\n\n`;
 }
 
-/** A streamed answer as it would have come whole, as far as anybody has put it together. */
+/** Returns a streamed answer in its non-streamed form, if it was assembled. */
 function answerOf({ answer }: StreamReader): RunEnd["answer"] {
   const streamed = answer?.();
   return streamed && { said: streamed.said, text: (platform) => JSON.stringify({ ...streamed.value, platform }) };
 }
 
-/** What a call has used, by what its stream has said. */
+/** Returns what a call used according to its stream. */
 function usedBy(step: StreamStep, status: "succeeded"): CallUse;
 function usedBy(step: StreamStep, status: RunEnd["status"]): CallUse | undefined;
 function usedBy(
@@ -252,7 +252,7 @@ function usedBy(
   }
   const stated = facts.inItsPlace === undefined ? undefined : statedInPlace(facts.inItsPlace);
   if (stated) return stated;
-  // A failure that brought nothing is free, as it is where no stream was asked for.
+  // A failure without any output is free, as it is without streaming.
   if (facts.events === 0 && (status === "failed" || facts.failed)) return undefined;
   const { counts, ...told } = { ...usage, ...(servedTier === undefined ? {} : { servedTier }) };
   const input = inputTokens(facts) === undefined ? inputEstimate : {};
@@ -261,29 +261,32 @@ function usedBy(
   return markOverrun(use, output, usageLimits);
 }
 
-/** The input as stated; undefined while it is not stated, or is stated as zero. */
+/** Returns the stated input tokens; undefined if not stated yet, or stated as zero. */
 function inputTokens({ usage, usageIsFinal }: StreamFacts): number | undefined {
   return usageIsFinal ? usage?.counts.input_tokens : usage?.counts.input_tokens || undefined;
 }
 
-/** The output so far: what is counted, and a guess at what has come that no count tells of yet. */
+/** Returns the output tokens so far: those counted, plus an estimate of what arrived since the last count. */
 function outputTokens(facts: StreamFacts): number {
   const counted = facts.usage?.counts.output_tokens ?? 0;
   return facts.usageIsFinal && counted > 0 ? counted : counted + facts.guessedOutputTokens - countedOfGuess(facts);
 }
 
-/** As much of the guess as the last usage counts: nothing where it counts no output, as some do until their end. */
+/**
+ * Returns the part of the estimate that the last usage covers: zero if it counts no output, as with some providers
+ * until the end.
+ */
 function countedOfGuess({ usage, outputBytesAtUsage }: StreamFacts): number {
   return usage && usage.counts.output_tokens > 0 ? estimateTokens(outputBytesAtUsage) : 0;
 }
 
-/** Reads on to the end, so that the connection stays good; not for long. */
+/** Reads on to the end for a short time, so that the connection can be reused. */
 async function finish(answer: ProviderAnswer): Promise<void> {
   const timer = setTimeout(answer.cancel, closingMs);
   try {
     while (await answer.read());
   } catch {
-    // Whatever comes after the end is nobody's loss.
+    // Errors after the end have no effect.
   } finally {
     clearTimeout(timer);
   }

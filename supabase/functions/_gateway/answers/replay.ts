@@ -1,8 +1,8 @@
 import type { Asked, Surface } from "../surface.ts";
 
 /**
- * Answers a call as the earlier one with its idempotency key was answered: the JSON as it was kept, or a
- * stream that says it at once.
+ * Answers a call like the earlier call with the same idempotency key: with the stored JSON, or with a stream that
+ * delivers it at once.
  */
 export function replayAnswer<Request extends Asked>(surface: Surface<Request>, asked: Request, kept: string): Response {
   const headers = { "x-platform-idempotent-replay": "true" };

@@ -1,31 +1,34 @@
-/** What becomes of an event: the client gets it as it came, or other bytes in its place, or nothing; or it is the last. */
+/** What happens to an event: it is passed on unchanged, replaced by other bytes, dropped, or ends the stream. */
 export type Fate = "pass" | "drop" | "stop" | Uint8Array;
 
 export type EventSplitter = {
-  /** Takes bytes as they came and returns what to pass on: the same bytes, unless an event is ours to keep. */
+  /**
+   * Takes bytes as they arrive and returns what to pass on: the same bytes, except for events that were dropped or
+   * replaced.
+   */
   push: (bytes: Uint8Array) => Uint8Array[];
-  /** What is left when the stream has ended without closing its last event. */
+  /** Returns what is left when the stream has ended without closing its last event. */
   end: () => Uint8Array[];
-  /** An event was the last one, or none at all by its size: nothing more is read or passed on. */
+  /** Whether an event ended the stream or was too large: nothing more is read or passed on. */
   stopped: () => boolean;
 };
 
-/** An event beyond this is nobody's chunk. */
+/** No real event is larger. */
 const maxEventBytes = 16 * 1024 * 1024;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 const empty = new Uint8Array(0);
 const blankLine = Uint8Array.of(lineFeed, lineFeed);
-/** As Latin-1. */
+/** The UTF-8 byte order mark, decoded as Latin-1. */
 const byteOrderMark = "\u00EF\u00BB\u00BF";
 const latin1 = new TextDecoder("latin1");
 export const lineEnd = /\r\n?|\n/;
 
 /**
- * Splits a stream of server-sent events (WHATWG HTML, 9.2) on its way through. Whole events that pass are never
- * copied, nor held back for the next.
- * @param take is shown each event, blank line included, and says what becomes of it
- * @param tooLarge is told of an event beyond all bounds
+ * Splits a stream of server-sent events (WHATWG HTML, 9.2) as it passes through. Complete events that pass are neither
+ * copied nor delayed.
+ * @param take receives each event, including its blank line, and decides what happens to it
+ * @param tooLarge is called for an event above the size limit
  */
 export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge: () => void): EventSplitter {
   let pending: Uint8Array = empty;
@@ -34,14 +37,14 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
 
   function push(bytes: Uint8Array): Uint8Array[] {
     const whole = pending.length === 0 ? bytes : append(pending, bytes);
-    // The end of the line before may be what makes the next byte a blank line.
+    // The end of the previous line may make the next byte a blank line.
     let searchFrom = Math.max(0, pending.length - 3);
     const out: Uint8Array[] = [];
-    // A byte order mark is not part of the first event, and some clients take it for the beginning of a field.
+    // A byte order mark isn't part of the first event, and some clients read it as the start of a field.
     const from = !begun && latin1.decode(whole.subarray(0, 3)) === byteOrderMark ? 3 : 0;
     let passFrom = from;
     let eventFrom = from;
-    // Looked for again only once it is passed: else all that is left would be searched for each event without one.
+    // Searched again only once passed; otherwise each event without one would search all of the rest.
     let blankByFeeds: number | undefined;
     while (!stopped) {
       if (blankByFeeds === undefined || (blankByFeeds >= 0 && blankByFeeds - 3 < searchFrom)) {
@@ -62,7 +65,8 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
     }
     if (eventFrom > passFrom) out.push(whole.subarray(passFrom, eventFrom));
     if (stopped || eventFrom === whole.length) pending = empty;
-    // What was passed on is looked at by others, and what has come may be: nothing is added to either.
+    // Copied, because others hold the bytes that were passed on and may hold those that arrived: neither may be
+    // appended to.
     else if (eventFrom > 0 || whole === bytes) pending = new Uint8Array(whole.subarray(eventFrom));
     else pending = whole;
     if (pending.length > maxEventBytes) {
@@ -78,7 +82,7 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
     if (last.length === 0 || stopped) return [];
     const fate = take(last);
     stopped = fate === "stop";
-    // Exactly one blank line: a second one is an empty event to some clients.
+    // Exactly one blank line: some clients take a second one for an empty event.
     if (fate === "pass") return [last, blankLine.subarray(last.at(-1) === lineFeed ? 1 : 0)];
     return fate instanceof Uint8Array ? [fate] : [];
   }
@@ -86,9 +90,9 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
   return { push, end, stopped: () => stopped };
 }
 
-/** The beginning of an event stream up to where it shows: blank lines, then a comment or one of the four fields. */
+/** Matches the beginning of an event stream: blank lines, then a comment or one of the four fields. */
 const beginning = /^(?:[ \t\r\n]*[\r\n])?(?:(?:data|event|id|retry)?:)/;
-/** What may still become that. */
+/** Matches what may still become one. */
 const openBeginning = /^(?:[ \t\r\n]*[\r\n])?(?:[ \t]*|d|da|dat|data|e|ev|eve|even|event|i|id|r|re|ret|retr|retry)$/;
 
 /**
@@ -96,31 +100,33 @@ const openBeginning = /^(?:[ \t\r\n]*[\r\n])?(?:[ \t]*|d|da|dat|data|e|ev|eve|ev
  * undefined if there are too few of them to decide.
  */
 export function beginsWithEvents(bytes: Uint8Array): boolean | undefined {
-  // Decoded as Latin-1, a byte is a character, so a byte order mark may be cut anywhere.
+  // In Latin-1 each byte is one character, so a byte order mark may be cut anywhere.
   const text = latin1.decode(bytes);
   const unmarked = text.startsWith(byteOrderMark) ? text.slice(byteOrderMark.length) : text;
   if (beginning.test(unmarked)) return true;
   return byteOrderMark.startsWith(text) || openBeginning.test(unmarked) ? undefined : false;
 }
 
-/** A line that keeps a connection open without ending an event: older SDKs fail on a blank line without data before it. */
+/**
+ * A line that keeps a connection open without ending an event: older SDKs fail on a blank line that follows no data.
+ */
 export const keepaliveLine: Uint8Array = new TextEncoder().encode(": keepalive\n");
 
-/** The data of an event: its `data` fields, joined by line feeds. */
+/** Returns the data of an event: its `data` fields, joined by line feeds. */
 export function dataOf(event: string): string {
   const values = event.split(lineEnd).flatMap((line) => (line.startsWith("data:") ? [line.slice(5)] : []));
   return values.map((value) => (value.startsWith(" ") ? value.slice(1) : value)).join("\n");
 }
 
-/** The lines of an event that are no fields, as those of JSON that has come in place of it. */
+/** Returns an event's lines that aren't fields, such as those of JSON sent instead of an event. */
 export function strayLinesOf(event: string): string {
   const lines = event.split(lineEnd).filter((line) => !/^(?:data|event|id|retry)?:/.test(line));
   return lines.join("\n").trim();
 }
 
 /**
- * Where the first event at or after `from` ends, its blank line included; -1 while it is open.
- * @param end where the first does that line feeds end
+ * Returns where the first event at or after `from` ends, including its blank line; -1 if it is incomplete.
+ * @param end where the first event that ends with line feeds does
  */
 function endOfEvent(bytes: Uint8Array, from: number, end: number): number {
   const searched = end < 0 ? bytes : bytes.subarray(0, end);
@@ -139,8 +145,8 @@ function endByLineFeeds(bytes: Uint8Array, from: number): number {
 }
 
 /**
- * Adds what came in the room behind what is pending. Where that is too small there is twice as much next, so that many
- * pieces are copied once.
+ * Appends bytes to the pending ones, in the buffer's free space. If that is too small, doubles the buffer, so that many
+ * small pieces aren't copied each time.
  */
 function append(pending: Uint8Array, bytes: Uint8Array): Uint8Array {
   const length = pending.length + bytes.length;

@@ -8,77 +8,76 @@ import { tellsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
 import { createEventSplitter, dataOf, type Fate, keepaliveLine, lineEnd, strayLinesOf } from "./sse.ts";
 
-/** What a stream has told so far. */
+/** What a stream has revealed so far. */
 export type StreamFacts = {
-  /** The last usage that was stated, and whether it came in the event that closes the count. */
+  /** The last stated usage, and whether it came in the event that closes the count. */
   usage?: StatedUsage;
   usageIsFinal: boolean;
-  /** The `service_tier` that was stated last. */
+  /** The `service_tier` stated last. */
   servedTier?: string;
-  /** The end has come: nothing after it counts. */
+  /** Whether the stream has ended: nothing after it counts. */
   done: boolean;
-  /** Every choice has its finish reason: what may still come is usage and the end. */
+  /** Whether every choice has its finish reason, so that only usage and the end may follow. */
   finished: boolean;
-  /** The provider has sent an error, or something that is no event of this kind, or has ended too early. */
+  /** Whether the provider sent an error or something that isn't an event of this kind, or ended too early. */
   failed: boolean;
-  /** Events with content so far, and an estimate of what they hold. */
+  /** Number of events with content so far, and an estimate of their output tokens. */
   events: number;
   guessedOutputTokens: number;
-  /** Bytes of the output so far, and when the last usage came. */
+  /** Bytes of output so far, and at the time of the last usage. */
   outputBytes: number;
   outputBytesAtUsage: number;
-  /** What has come in place of any content, where it may be an answer that is no stream. */
+  /** What arrived before any content and may be a non-streamed answer. */
   inItsPlace?: string;
 };
 
-/** Whether the usage that a stream has stated is of all that came. @param whole it has come to its end */
+/** Returns whether the stated usage covers everything that arrived. @param whole whether the stream has ended */
 export function countsAll(facts: StreamFacts, whole: boolean): boolean {
   if (facts.usage?.counts.output_tokens === 0 && facts.guessedOutputTokens > 0) return false;
   return facts.usageIsFinal || ((whole || facts.finished) && facts.outputBytes === facts.outputBytesAtUsage);
 }
 
-/** Whether all content has come, so that a connection that closes now cuts nothing off. */
+/** Returns whether all content has arrived, so that nothing is lost if the connection closes now. */
 export function isWhole({ usageIsFinal, finished, failed }: StreamFacts): boolean {
   return (usageIsFinal || finished) && !failed;
 }
 
-/** Reads a provider's stream on its way through. */
+/** Reads a provider's stream as it passes through. */
 export type StreamReader = {
   facts: StreamFacts;
   push: (bytes: Uint8Array) => Uint8Array[];
   end: () => Uint8Array[];
-  /** The last events of the answer, which tell what the run was. */
+  /** Returns the last events of the answer, which describe its run. */
   completion: (platform: Platform) => string;
-  /** The answer as it would have come whole, where somebody has to know. */
+  /** Returns the answer in its non-streamed form, if it is assembled. */
   answer?: () => StreamedAnswer | undefined;
 };
 
-/** A streamed answer, put together. */
+/** A streamed answer in its non-streamed form. */
 export type StreamedAnswer = { value: Record<string, unknown>; said: () => SaidTexts };
 
-/** What an event that had to be read says. */
+/** The result of reading an event. */
 export type Reading = {
   fate: "pass" | "drop" | "done" | "fail" | Uint8Array;
   usage?: StatedUsage;
   usageIsFinal?: boolean;
   servedTier?: string;
-  /** With it, every choice has its finish reason. */
+  /** Whether every choice now has its finish reason. */
   finished?: boolean;
-  /** It holds content, and not the count alone. */
+  /** Whether it holds content, not just counts. */
   content?: boolean;
 };
 
-/** How one surface's events look. */
+/** How to recognize and read the events of one surface. */
 export type StreamDialect = {
-  /** An event's lines but for the blank one, when it is content by its looks. */
+  /** Matches an event, without its blank line, that looks like content. */
   content: RegExp;
-  /** What makes an event worth reading all the same. */
+  /** Matches content events that must be parsed anyway. */
   telling: RegExp;
-  /** Where JSON strings that are output begin, to the first of their text; global. */
+  /** Matches the start of a JSON string that is output, up to its text; global. */
   output: RegExp;
-  /** Reads the data of an event. */
   read: (data: Record<string, unknown>) => Reading;
-  /** Is shown the data of every event, where somebody has to know what they say. */
+  /** Receives the data of every event, if it is needed. */
   observe?: (data: unknown) => void;
   completion: StreamReader["completion"];
 };
@@ -87,8 +86,8 @@ const errorEvent = /^event: ?error\s*$/m;
 
 /**
  * Reads a stream in a surface's dialect. Content events are not parsed, except the first, which names the answer, and
- * those with usage, an error or the end. Anything else is dropped if it only keeps the connection open or extends the
- * protocol, since stock clients fail on it; otherwise it ends the stream as a failure.
+ * those with usage, an error or the end. Other events are dropped if they only keep the connection open or extend the
+ * protocol, because standard clients fail on them; otherwise they end the stream as a failure.
  */
 export function createStreamReader(dialect: StreamDialect): StreamReader {
   const facts: StreamFacts = {
@@ -123,7 +122,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     // https://github.com/openai/openai-go/pull/621
     if (data === "" && !isError) return text.includes(":") ? keepaliveLine : "drop";
     if (data === "[DONE]") {
-      // An end of nothing is no answer.
+      // An end without any content isn't an answer.
       if (facts.events === 0 && !facts.usage) return refuse();
       facts.done = true;
       return "stop";
@@ -133,7 +132,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
       if (reading.usage) learn(reading);
       return refuse(facts.events === 0 ? data : undefined);
     }
-    // What it counts is its own content, too.
+    // Its usage covers its own content, too.
     if (reading.content) count(text);
     learn(reading);
     if (reading.fate !== "done") return reading.fate;
@@ -160,7 +159,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
   function count(text: string): void {
     facts.events += 1;
     const bytes = bytesSoFar(text);
-    // Usage that content follows was not the last word.
+    // Usage followed by content was not final.
     if (bytes > facts.outputBytes) facts.usageIsFinal = false;
     facts.outputBytes = bytes;
     facts.guessedOutputTokens = estimateTokens(bytes);
@@ -200,7 +199,7 @@ function isNothing({ counts: { input_tokens, output_tokens } }: StatedUsage): bo
   return input_tokens === 0 && output_tokens === 0;
 }
 
-/** Undefined if it is not JSON. */
+/** Returns undefined if it isn't JSON. */
 function parsed(data: string): unknown {
   try {
     return parseAnswer(data);
@@ -209,16 +208,16 @@ function parsed(data: string): unknown {
   }
 }
 
-/** What only looks like content is passed on all the same, and is nothing to anybody here. */
+/** Passes on even what only looks like content, without observing it. */
 function observe(event: string, tell: (data: unknown) => void): void {
   try {
     tell(JSON.parse(dataOf(event)));
   } catch {
-    // No JSON.
+    // Not JSON.
   }
 }
 
-/** One line of data, after at most a name. */
+/** Returns whether the event is one line of data, after at most an event name. */
 function oneData(lines: string): boolean {
   if (!lines.includes("\n") && !lines.includes("\r")) return true;
   const [first = "", second, ...more] = lines.split(lineEnd);

@@ -6,7 +6,7 @@ import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ProviderFailure } from "../providers/provider-failure.ts";
 import { readWholeAnswer } from "./whole-answer.ts";
 
-/** A provider that writes these pieces, and then ends its answer, or is silent for good. */
+/** Returns a provider that writes these pieces, then ends its answer or stays silent. */
 function answering(pieces: readonly Uint8Array[], then: "ends" | "is silent" = "ends") {
   const left = [...pieces];
   const read = vi.fn(async () => left.shift() ?? (then === "ends" ? undefined : new Promise<never>(() => {})));
@@ -29,7 +29,7 @@ const bytes = new TextEncoder().encode(text);
 const marked = new Uint8Array([0xef, 0xbb, 0xbf, ...bytes]);
 
 describe("an answer that is UTF-8", () => {
-  test("reads alike wherever it is cut, with a mark of its byte order or without", async () => {
+  test("reads the same wherever it is cut, with or without a byte order mark", async () => {
     for (const whole of [bytes, marked]) {
       for (let at = 0; at <= whole.length; at++) {
         const pieces = [whole.slice(0, at), whole.slice(at)].filter((piece) => piece.length > 0);
@@ -40,18 +40,18 @@ describe("an answer that is UTF-8", () => {
     }
   });
 
-  test("a mark within it stays where a piece begins with it", async () => {
+  test("keeps a byte order mark within the text, even at the start of a piece", async () => {
     const at = Buffer.from(bytes).indexOf(Buffer.from("\uFEFF"));
     expect((await readChat(answering([bytes.slice(0, at), bytes.slice(at)]))).text).toBe(text);
   });
 });
 
-describe("one that is not", () => {
+describe("an answer that is not UTF-8", () => {
   const wrong = new Uint8Array([0x7b, 0x22, 0xff, 0xfe]);
   const cut = bytes.slice(0, Buffer.from(bytes).indexOf(Buffer.from("😀")) + 2);
 
   test.for<[string, readonly Uint8Array[], "ends" | "is silent"]>([
-    ["in its first piece, whatever would follow", [wrong], "is silent"],
+    ["in its first piece, before the rest arrives", [wrong], "is silent"],
     ["in its second piece", [bytes.slice(0, 20), wrong], "is silent"],
     ["behind a character that was cut", [cut, wrong], "is silent"],
     ["since it ends within a character", [cut], "ends"],
@@ -70,14 +70,14 @@ describe("the output of an answer without usage", () => {
     new TextEncoder().encode(JSON.stringify({ choices: [{ index: 0, message: { content }, ...choice }], ...rest }));
   const readUse = async (bytes: Uint8Array) => (await readChat(answering([bytes]))).use;
 
-  test("is estimated from its text alone, with log probabilities and without", async () => {
+  test("is estimated from its text only, with or without log probabilities", async () => {
     const estimated = { basis: "guess", usage: { input_tokens: 5, output_tokens: 3 } };
     expect(await readUse(saying("Hello there"))).toMatchObject(estimated);
     const logprobs = { content: Array(50).fill(entry), refusal: null };
     expect(await readUse(saying("Hello there", {}, { logprobs }))).toMatchObject(estimated);
   });
 
-  test("is estimated where usage is all zeros, next to the input that is stated", async () => {
+  test("is estimated if usage is all zeros, keeping any input that is stated", async () => {
     const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
     const estimated = { basis: "guess", usage: { input_tokens: 5, output_tokens: 3 } };
     expect(await readUse(saying("Hello there", { usage }))).toMatchObject(estimated);
@@ -94,6 +94,6 @@ describe("the output of an answer without usage", () => {
   });
 });
 
-test("nothing at all is no answer", async () => {
+test("an empty answer is a provider failure", async () => {
   await expect(readChat(answering([]))).rejects.toThrow(ProviderFailure);
 });

@@ -11,16 +11,16 @@ import { tellsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
 import { countsAll, type StreamReader } from "./stream-reader.ts";
 
-/** No answer that fits the output limit is larger. */
+/** Any answer within the output limit is smaller. */
 const maxAnswerBytes = 32 * 1024 * 1024;
 
-/** A non-streamed answer: as it came, as it reads, and what it used. */
+/** A non-streamed answer: its original text, its parsed value, and what it used. */
 export type ReadAnswer = { text: string; value: Record<string, unknown>; use: CallUse; said?: () => SaidTexts };
 
 /**
  * Reads a whole, non-streamed answer.
- * @throws ProviderFailure when it is no answer of the surface: the provider may have charged for it all the same, and a
- * stream in its place may say how much
+ * @throws ProviderFailure if it isn't an answer of the surface. The provider may still have charged for it; a stream
+ * sent instead may state how much.
  */
 export async function readWholeAnswer<Request extends Asked>(
   answer: ProviderAnswer,
@@ -29,7 +29,7 @@ export async function readWholeAnswer<Request extends Asked>(
 ): Promise<ReadAnswer> {
   const route = answer.route.position;
   const first = await firstOf(answer);
-  // A page of a proxy or of a wrong address: no model has been asked.
+  // A web page from a proxy or a wrong address: no model was called.
   if (first && beginOf(first) === lessThan) throw new ProviderFailure("invalid_answer", { mayHaveCharged: false });
   if (first && createReader && beginsStream(first)) {
     const inItsPlace = (text: string) => statedInWhole(text, { route, usageLimits: call.usageLimits, readAnswer });
@@ -49,7 +49,7 @@ export async function readWholeAnswer<Request extends Asked>(
   return { text, value, use, said: read.said };
 }
 
-/** What a whole answer used: as stated, but zeros next to content are a placeholder. */
+/** Returns what a whole answer used: as stated, but zeros next to content are a placeholder. */
 function chargedUse(
   { usage, output, servedTier }: WholeAnswer,
   { text, route, call }: { text: string; route: number; call: Pick<AdmittedCall, "inputEstimate" | "usageLimits"> },
@@ -64,7 +64,7 @@ function chargedUse(
   return markOverrun(use, delivered, call.usageLimits);
 }
 
-/** What a text that reaches nobody, and may be a whole answer, says that its call used. */
+/** Returns the usage stated in a text that may be a whole answer and isn't passed on. */
 export function statedInWhole(
   text: string,
   {
@@ -81,7 +81,9 @@ export function statedInWhole(
   }
 }
 
-/** The first that comes but for blanks, which say nothing of what follows; with a byte order mark that came before it. */
+/**
+ * Returns the first piece that isn't blank, since blanks don't show what follows, with any byte order mark before it.
+ */
 async function firstOf(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
   let size = 0;
   const mark: number[] = [];
@@ -98,11 +100,11 @@ async function firstOf(answer: ProviderAnswer): Promise<Uint8Array | undefined> 
 const openBrace = 0x7b;
 const lessThan = 0x3c;
 const markBytes = new Set([0xef, 0xbb, 0xbf]);
-/** White space of JSON, and the bytes of a byte order mark. */
+/** JSON whitespace, and the bytes of a byte order mark. */
 const blankBytes = new Set([0x20, 0x09, 0x0a, 0x0d, ...markBytes]);
 const isBlank = (byte: number) => blankBytes.has(byte);
 
-/** Whether the first bytes of an answer are of no JSON that could be one, as those of all events are. */
+/** Returns whether the first bytes of an answer can't begin its JSON, as is true of any event. */
 function beginsStream(bytes: Uint8Array): boolean {
   return beginOf(bytes) !== openBrace;
 }
@@ -112,8 +114,8 @@ function beginOf(bytes: Uint8Array): number | undefined {
 }
 
 /**
- * Reads a stream that reaches nobody for what it says that it used, which stands however it ends.
- * @throws ProviderFailure where it ends before that, or ClientLeft
+ * Reads the usage stated in a stream that isn't passed on. The usage is valid however the stream ends.
+ * @throws ProviderFailure if it ends before its usage, or ClientLeft
  */
 async function statedUse(
   answer: ProviderAnswer,
@@ -144,17 +146,17 @@ async function statedUse(
   }
 }
 
-/** An answer's text with `platform` added to it; nothing else of it is written anew. */
+/** Returns an answer's text with `platform` added; nothing else is serialized again. */
 export function withPlatform({ text, value }: ReadAnswer, platform: Record<string, unknown>): string {
   if ("platform" in value) return JSON.stringify({ ...value, platform });
   const openEnded = text.trimEnd().slice(0, -1);
   return `${openEnded},"platform":${JSON.stringify(platform)}}`;
 }
 
-/** Keeps nothing from one use to the next, so that it does for all. */
+/** Stateless between uses, so one instance serves all answers. */
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** The whole text; what is no UTF-8 is refused as soon as it comes. Nearly always there is one piece. */
+/** Returns the whole text. Rejects invalid UTF-8 as soon as it arrives. There is nearly always just one piece. */
 async function readText(answer: ProviderAnswer, first: Uint8Array): Promise<string> {
   let decoder: TextDecoder | undefined;
   let text = wholeText(first);
@@ -166,14 +168,14 @@ async function readText(answer: ProviderAnswer, first: Uint8Array): Promise<stri
   for (let bytes = await answer.read(); bytes; bytes = await answer.read()) {
     size += bytes.byteLength;
     if (size > maxAnswerBytes) refuse(answer);
-    // A mark that is not at the beginning of all is part of the text.
+    // A byte order mark after the beginning is part of the text.
     decoder ??= new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     text += decode(answer, decoder, bytes);
   }
   return decoder ? text + decode(answer, decoder) : text;
 }
 
-/** Undefined where it ends within a character, or is no UTF-8. */
+/** Returns undefined if the text ends within a character or is not UTF-8. */
 function wholeText(bytes: Uint8Array): string | undefined {
   try {
     return utf8.decode(bytes);
@@ -182,7 +184,7 @@ function wholeText(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** @param bytes the next of them; without, that was all */
+/** @param bytes the next bytes; absent at the end */
 function decode(answer: ProviderAnswer, decoder: TextDecoder, bytes?: Uint8Array): string {
   try {
     return decoder.decode(bytes, { stream: bytes !== undefined });
@@ -191,13 +193,13 @@ function decode(answer: ProviderAnswer, decoder: TextDecoder, bytes?: Uint8Array
   }
 }
 
-/** Whatever more would come is of no use. */
+/** Cancels the provider call, since no further bytes are needed. */
 function refuse(answer: ProviderAnswer): never {
   answer.cancel();
   throw invalidAnswer();
 }
 
-/** JSON that is none throws, and so does what is nested too deeply to be written anew. */
+/** Rejects text that is not JSON, and JSON nested too deeply to be serialized again. */
 function orUnusable<Value>(read: () => Value): Value {
   try {
     return read();

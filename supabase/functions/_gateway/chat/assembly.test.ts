@@ -14,7 +14,7 @@ const chunk = (index: number, delta: object, logprobs: object | null, finish_rea
   choices: [{ index, delta, logprobs, finish_reason }],
 });
 
-test("a streamed chat is kept with its log probabilities, and replayed with them", () => {
+test("keeps a streamed chat with its log probabilities and replays both", () => {
   const assembly = createAssembly();
   for (const each of [
     chunk(0, { role: "assistant", content: "" }, null),
@@ -38,13 +38,13 @@ test("a streamed chat is kept with its log probabilities, and replayed with them
   expect(JSON.parse(dataOf(first)).choices).toMatchObject(kept.map((logprobs) => ({ logprobs })));
 });
 
-test("without log probabilities there are none", () => {
+test("keeps logprobs null if there are none", () => {
   const assembly = createAssembly();
   assembly.take(chunk(0, { content: "x" }, null, "stop"));
   expect(assembly.answer()?.value).toMatchObject({ choices: [{ logprobs: null }] });
 });
 
-test("log probabilities beyond all bounds are left out, so that the answer can be kept", () => {
+test("leaves out oversized log probabilities so that the answer can be kept", () => {
   const assembly = createAssembly();
   const many = Array.from({ length: 100 }, () => ({ ...entry("x"), top_logprobs: Array(20).fill(entry("y")) }));
   const bytes = JSON.stringify(many).length;

@@ -25,18 +25,18 @@ const chunkShape = z.looseObject({
 type Logprobs = { content: unknown[] | null; refusal: unknown[] | null };
 type Choice = { message: Record<string, unknown>; finish: string | null; logprobs?: Logprobs | undefined };
 
-/** An answer beyond this is put together for nobody. */
+/** Larger answers are not assembled. */
 const maxCharacters = 4 * 1024 * 1024;
-/** Log probabilities beyond this are left out, so that what was said can be kept all the same. */
+/** Log probabilities beyond this are left out, so that the text can still be kept. */
 const maxProbabilities = (3 / 4) * maxKept;
 
-/** Puts the chunks of a streamed chat together to what it would have been whole. */
+/** Assembles the chunks of a streamed chat into its non-streamed form. */
 export function createAssembly(): { take: (chunk: unknown) => void; answer: () => StreamedAnswer | undefined } {
   const choices: Choice[] = [];
   let name: { id: string; created: number; model: string } | undefined;
   let usage: Record<string, unknown> | undefined;
   let characters = 0;
-  /** Characters of the log probabilities. */
+  /** Characters of the log probabilities so far. */
   let probabilities = 0;
 
   function take(data: unknown): void {

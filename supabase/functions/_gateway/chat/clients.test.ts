@@ -24,9 +24,9 @@ const refusal = (body: object) => {
   }
 };
 
-describe("what could change the bill does not pass", () => {
+describe("requests that could change the bill", () => {
   // "processed with the service tier configured in the Project settings": openai-node, completions.ts, `service_tier`.
-  test("OpenAI gets the default tier where the client leaves the tier to the project", () => {
+  test("get OpenAI's default tier if the client leaves the tier to the project", () => {
     expect(sent({ ...hello, service_tier: "auto" }).service_tier).toBe("default");
   });
 
@@ -37,12 +37,12 @@ describe("what could change the bill does not pass", () => {
     "HTTPS://example.com/a.pdf",
     "gs://bucket/a.pdf",
     "//example.com/a.pdf",
-  ])("a file's content is not an address: %s", (file_data) => {
+  ])("can't use an address as a file's content: %s", (file_data) => {
     expect(refusal(user({ type: "file", file: { filename: "a.pdf", file_data } }))).toMatchObject({ status: 400 });
   });
 
   test.for(["data:application/pdf;base64,JVBERi0=", "JVBERi0=", "JVBE\r\nRi0_"])(
-    "a file's content passes: %s",
+    "may contain file data: %s",
     (file_data) => {
       const body = user({ type: "file", file: { filename: "a.pdf", file_data } });
       expect(sent(body).messages).toEqual(body.messages);
@@ -50,7 +50,7 @@ describe("what could change the bill does not pass", () => {
   );
 
   // https://openrouter.ai/docs/client-sdks/typescript/models/reasoningconfig has `mode`, as responses do.
-  test("OpenRouter's reasoning has no mode that makes several answers", () => {
+  test("have the mode of OpenRouter's reasoning left out, which makes several answers", () => {
     const reasoning = { effort: "high", mode: "pro" };
     const body = { ...hello, reasoning };
     expect(refusal(body) ?? sent(body, kinds.openrouter).reasoning).not.toMatchObject(reasoning);
@@ -58,26 +58,26 @@ describe("what could change the bill does not pass", () => {
 });
 
 // github.com/vllm-project/vllm/pull/25794: `chat_template` is a template that the server runs, `tokenize` blocks it.
-describe("a template of the client's is not run", () => {
-  test.for(["chat_template", "tokenize"])("%s stays out of chat_template_kwargs", (name) => {
+describe("chat_template_kwargs", () => {
+  test.for(["chat_template", "tokenize"])("leave out %s", (name) => {
     const body = { ...hello, chat_template_kwargs: { enable_thinking: false, [name]: "{{ 1 }}" } };
     expect(refusal(body) ?? sent(body, kinds.vllm).chat_template_kwargs ?? {}).not.toHaveProperty(name);
   });
 
-  test("a switch of the model's own template passes", () => {
+  test("keep a switch of the model's own template", () => {
     const chat_template_kwargs = { enable_thinking: false };
     expect(sent({ ...hello, chat_template_kwargs }, kinds.vllm)).toMatchObject({ chat_template_kwargs });
   });
 });
 
-describe("what clients send is served", () => {
+describe("requests that real clients send", () => {
   const call = { id: "t1", type: "function", function: { name: "look", arguments: "{}" } };
 
   // github.com/64bit/async-openai/issues/568, github.com/VectifyAI/OpenKB/issues/242 (OpenAI Agents SDK).
   test.for([
     { type: "image_url", image_url: { url: "data:image/png;base64,iVBORw0KGgo=" } },
     { type: "file", file: { filename: "a.pdf", file_data: "data:application/pdf;base64,JVBERi0=" } },
-  ])("a tool's result of type $type passes", (part) => {
+  ])("may hold a tool result of type $type", (part) => {
     const messages = [
       { role: "user", content: "look" },
       { role: "assistant", content: null, tool_calls: [call] },
@@ -88,13 +88,13 @@ describe("what clients send is served", () => {
   });
 
   // Xcode sends an empty list with every call: github.com/local-inference-lab/vllm/pull/193.
-  test("an empty list of tools is none, and nothing else about tools is left", () => {
+  test("have an empty list of tools left out, along with all other tool settings", () => {
     const body = sent({ ...hello, tools: [], tool_choice: "auto", parallel_tool_calls: true });
     for (const name of ["tools", "tool_choice", "parallel_tool_calls"]) expect(body).not.toHaveProperty(name);
   });
 
   // https://docs.mistral.ai/inference/conversations/reasoning: `thinking` is a part of the message that goes back.
-  test("Mistral gets back the reasoning that it wrote as a part", () => {
+  test("give Mistral back its reasoning in the original message part", () => {
     const thinking = { type: "thinking", thinking: [{ type: "text", text: "Six times seven." }], closed: true };
     const said = { role: "assistant", content: [thinking, { type: "text", text: "42" }] };
     const messages = [...hello.messages, said, ...hello.messages];
@@ -102,23 +102,23 @@ describe("what clients send is served", () => {
   });
 
   // "reasoning_effort must be one of none or default": github.com/earendil-works/pi/issues/1745.
-  test("Groq's default reasoning effort passes", () => {
+  test("may use Groq's default reasoning effort", () => {
     expect(sent({ ...hello, reasoning_effort: "default" }, kinds.groq).reasoning_effort).toBe("default");
   });
 
   // "The 'metadata' parameter is only allowed when 'store' is enabled": github.com/QwenLM/qwen-code/issues/243.
-  test("OpenAI gets no metadata, which it takes only with what is stored", () => {
+  test("reach OpenAI without metadata, which it only accepts with storage", () => {
     expect(sent({ ...hello, metadata: { a: "b" }, store: false })).not.toHaveProperty("metadata");
   });
 });
 
-describe("a refusal says what to do, with the code that docs/gateway.md names", () => {
+describe("refusals say what to do, with the code that docs/gateway.md names", () => {
   test("stored audio", () => {
     const messages = [{ role: "assistant", content: null, audio: { id: "audio_1" } }];
     expect(refusal({ model: "m", messages })).toMatchObject({ code: "unsupported_parameter" });
   });
 
-  test("a result by the old role `function`", () => {
+  test("a result with the old role `function`", () => {
     const messages = [...hello.messages, { role: "function", name: "add", content: "5" }];
     expect(refusal({ model: "m", messages })).toMatchObject({ message: expect.stringContaining("tool") });
     expect(refusal({ model: "m", messages })).toMatchObject({ code: "unsupported_parameter" });

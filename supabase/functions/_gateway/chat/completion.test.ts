@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { readMessage } from "./completion.ts";
 
-test("a message with tool calls goes back to the provider as it came", () => {
+test("returns a message with tool calls to the provider unchanged", () => {
   const message = {
     role: "assistant",
     content: "",
@@ -36,6 +36,9 @@ test.for<[object, object]>([
   expect(readMessage({ choices: [{ message }] })).toEqual({ said: [message], toolCalls: [read] });
 });
 
-test.for([{}, { choices: [] }, { choices: [{}] }, { choices: [{ message: "x" }] }])("%j says nothing", (answer) => {
-  expect(readMessage(answer)).toEqual({ said: [], toolCalls: [] });
-});
+test.for([{}, { choices: [] }, { choices: [{}] }, { choices: [{ message: "x" }] }])(
+  "reads no message from %j",
+  (answer) => {
+    expect(readMessage(answer)).toEqual({ said: [], toolCalls: [] });
+  },
+);

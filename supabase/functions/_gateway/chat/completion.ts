@@ -17,12 +17,14 @@ const chunkShape = z.looseObject({
 });
 export type Chunk = z.infer<typeof chunkShape>;
 
-/** What an event says about its stream; its chunk if the stream continues; and whether its data was corrected in place. */
+/**
+ * What an event says about its stream; its chunk if the stream continues; and whether its data was corrected in place.
+ */
 type ReadChunk = Reading & { chunk?: Chunk; corrected?: boolean };
 
 /**
- * Reads usage, errors and finish reasons of a stream's chunks.
- * @param choices how many were asked for
+ * Returns a reader of the usage, errors and finish reasons in a stream's chunks.
+ * @param choices how many were requested
  */
 export function createChunkReader({
   choices: asked,
@@ -40,7 +42,7 @@ export function createChunkReader({
     const usage = readChatUsage(chunk, usageLimits);
     if (choices ? hasError(chunk) : tellsError(chunk)) return { fate: "fail", usage, usageIsFinal: true };
     const statesUsage = usage !== undefined || isPresent(chunk.usage);
-    // Some send events of their own, such as {"type":"ping"}, at which stock clients fail.
+    // Some providers send their own events, such as {"type":"ping"}, on which standard clients fail.
     if (!choices && !statesUsage) return { fate: "drop" };
     for (const choice of choices ?? []) {
       if (isObject(choice) && isFinish(choice.finish_reason)) finished.add(choice.index ?? 0);
@@ -54,13 +56,15 @@ export function createChunkReader({
       usageIsFinal,
       servedTier: readTier(chunk),
       finished: finished.size >= asked,
-      // Azure's first chunk has the prompt's filter results only.
+      // Azure's first chunk only has the prompt's filter results.
       content: Boolean(choices?.length),
     };
   };
 }
 
-/** Whether a finish reason ends its choice. Any text does, apart from "null", which DashScope sends until the end. */
+/**
+ * Returns whether a finish reason ends its choice. Any text does, except "null", which DashScope sends until the end.
+ */
 export function isFinish(reason: unknown): boolean {
   return Boolean(reason) && reason !== "null";
 }
@@ -85,12 +89,12 @@ const message = z.looseObject({
 });
 const firstChoice = z.looseObject({ choices: z.array(z.looseObject({ message: z.unknown() })).min(1) });
 
-/** The first message of a whole chat completion and the tools that it calls; empty if it has none. */
+/** Returns the first message of a whole chat completion and the tools it calls; empty if it has none. */
 export function readMessage(answer: unknown): Turn {
   return turnOf(firstChoice.safeParse(answer).data?.choices[0]?.message);
 }
 
-/** An assistant's message, which goes back to the provider as it came, and the tools that it calls. */
+/** Returns an assistant's message, which goes back to the provider unchanged, and the tools it calls. */
 export function turnOf(value: unknown): Turn {
   const { success, data } = message.safeParse(value);
   if (!success) return { said: [], toolCalls: [] };
@@ -110,7 +114,7 @@ const chatChoices = z.looseObject({
   ),
 });
 
-/** What a whole chat completion says in its choices, those that call functions left out. */
+/** Returns the texts in a whole chat completion's choices, leaving out those that call functions. */
 export function saidInChat(value: unknown): SaidTexts {
   const choices = chatChoices.safeParse(value).data?.choices ?? [];
   return choices.flatMap(({ message }) => (message.tool_calls?.length ? [] : [message.content ?? null]));
@@ -119,8 +123,9 @@ export function saidInChat(value: unknown): SaidTexts {
 type Holder = Record<string, unknown>;
 
 /**
- * The usages that a completion or a chunk states, the one that OpenAI would state last. Groq may put it into `x_groq`,
- * Moonshot into the choice that finishes, llama.cpp into `timings`, and Ollama's own API into the answer itself.
+ * Returns the usages that a completion or a chunk states, the one in OpenAI's place last. Groq may put it into
+ * `x_groq`, Moonshot into the choice that finishes, llama.cpp into `timings`, and Ollama's own API into the answer
+ * itself.
  */
 function usagesIn(holder: Holder): Holder[] {
   const { usage, choices, x_groq, timings } = holder;
@@ -130,13 +135,13 @@ function usagesIn(holder: Holder): Holder[] {
   return [...own, ...(isObject(timings) ? usageOfTimings(timings) : []), ...stated];
 }
 
-/** llama.cpp's count of a call: https://github.com/ggml-org/llama.cpp/pull/15827 */
+/** Reads llama.cpp's token counts: https://github.com/ggml-org/llama.cpp/pull/15827 */
 function usageOfTimings({ prompt_n, cache_n = 0, predicted_n }: Holder): Holder[] {
   if (typeof prompt_n !== "number" || typeof cache_n !== "number") return [];
   return [{ prompt_tokens: prompt_n + cache_n, completion_tokens: predicted_n, cached_tokens: cache_n }];
 }
 
-/** Reads the usage that a completion or a chunk states. @returns undefined where it states too little to charge by */
+/** Reads the usage that a completion or a chunk states. @returns undefined if it is too incomplete to charge by */
 export function readChatUsage(holder: Holder, limits: UsageLimits): StatedUsage | undefined {
   const usage = usagesIn(holder)
     .map((stated) => readCompletionUsage(stated, limits))
@@ -145,7 +150,7 @@ export function readChatUsage(holder: Holder, limits: UsageLimits): StatedUsage 
   return usage && servedTier !== undefined ? { ...usage, servedTier } : usage;
 }
 
-/** The usage of a chunk as it is stated, unless it is all zeros and another was stated before. */
+/** Returns the usage of a chunk as stated, or the earlier one if this is all zeros. */
 export function usageToShow(earlier: Holder | undefined, chunk: Holder): Holder | undefined {
   const hasCounts = (usage: Holder) => Object.values(readStatedCounts(usage)).some((count) => count > 0);
   const usages = usagesIn(chunk);

@@ -8,16 +8,16 @@ import { createChunkReader, usageToShow } from "./completion.ts";
 const encoder = new TextEncoder();
 const content = /^data: ?\{.*?"choices": ?\[/s;
 const telling = /"usage"\s*:\s*\{|"tool_calls"\s*:\s*\[\s*\{|"finish_reason"\s*:\s*"[^"]|"error"\s*:|\[DONE\]/;
-/** The texts of a chunk, or of a whole completion, that are output. */
+/** Matches the output texts of a chunk or a whole completion. */
 export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments|input)"\s*:\s*"/g;
 
 /**
- * Reads a stream of chat completion chunks on its way through. Usage reaches the client once, in the last event: clients
+ * Reads a stream of chat completion chunks as it passes through. The client gets usage once, in the last event: clients
  * such as openai-java's ChatCompletionAccumulator take nothing after it.
- * @param usageAsked the client sent `stream_options.include_usage`
- * @param choices how many were asked for
- * @param assembly is shown every chunk
- * @param unnamed what the last event is called where no chunk had a name
+ * @param usageAsked whether the client sent `stream_options.include_usage`
+ * @param choices how many were requested
+ * @param assembly receives every chunk
+ * @param unnamed id and model of the last event if no chunk had them
  */
 export function createChatReader(options: {
   usageAsked: boolean;
@@ -53,9 +53,10 @@ export function createChatReader(options: {
 }
 
 /**
- * The last event of a streamed chat, `response.completed`, and the terminator. Where usage was asked for, its choices are
- * empty, as OpenAI documents; elsewhere clients read `chunk.choices[0].delta` of every chunk, so one is there.
- * @param named.usage as the provider stated it; if it did not, the counts that were charged stand in
+ * Returns the last event of a streamed chat, `response.completed`, and the terminator. If usage was requested, its
+ * choices are empty, as OpenAI documents. Otherwise it has one choice, since clients read `chunk.choices[0].delta` of
+ * every chunk.
+ * @param named.usage as the provider stated it; if it did not, the charged counts are used
  */
 export function completedEvent(named: {
   id: string;

@@ -8,8 +8,8 @@ import type { Chat } from "./request.ts";
 type Members = Record<string, unknown>;
 
 /**
- * What a provider is asked: the client's fields as the provider's kind takes them, with the limit that the reservation
- * counts on.
+ * Builds the provider's request: the client's fields in the form that the provider's kind accepts, with the output
+ * limit that the reservation is based on.
  */
 export function chatProviderRequest(
   { request, others = {}, outputLimit }: Pick<Chat, "request" | "others" | "outputLimit">,
@@ -38,12 +38,14 @@ export function chatProviderRequest(
   return { endpoint: "chat", body: stringifyWithSource(body) };
 }
 
-/** The tier to ask for: `auto` is the provider's project's own default, which may have another price. */
+/**
+ * Returns the tier to request: `auto` would use the default of the provider's project, which may have another price.
+ */
 export function askedTier({ service_tier }: { service_tier?: string }, kind: ProviderKind): string | undefined {
   return service_tier === "auto" || service_tier === undefined ? kind.defaultServiceTier : service_tier;
 }
 
-/** A service tier with its own price changes the bill, so it is not a hint. */
+/** Returns whether a field is only a hint. A service tier with its own price isn't: it changes the bill. */
 function isHint(name: Hint, value: unknown): boolean {
   return name !== "service_tier" || value === "default" || value === undefined;
 }
@@ -69,14 +71,14 @@ function assistantMessage(message: Members, turn: AssistantTurn): Members {
   return { ...kept, tool_calls };
 }
 
-/** The parts that a provider knows: another's thinking is left out. Null where there is nothing else. */
+/** Returns the parts that a provider knows, leaving out another provider's thinking; null if nothing else is left. */
 function partsFor({ parts = [] }: AssistantTurn, content: readonly Members[]): readonly Members[] | null {
   const known = content.filter(({ type }) => ["text", "refusal", ...parts].includes(type as string));
   if (known.length === content.length) return content;
   return known.length > 0 ? known : null;
 }
 
-/** The same for the same id, so that a call and its result still belong together. */
+/** Returns the same short id for the same id, so that a call and its result still match. */
 function shortId(id: unknown, { idLength }: AssistantTurn): unknown {
   if (idLength === undefined || typeof id !== "string") return id;
   return id
@@ -85,7 +87,7 @@ function shortId(id: unknown, { idLength }: AssistantTurn): unknown {
     .padStart(idLength, "0");
 }
 
-/** The named members of an object, as far as it has them. */
+/** Returns the named members of an object that it has. */
 function pick(from: Members, names: readonly string[]): Members {
   const picked: Members = {};
   for (const name of names) if (from[name] !== undefined) picked[name] = from[name];

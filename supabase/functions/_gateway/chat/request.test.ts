@@ -25,15 +25,15 @@ function refusal(body: object): { code: string; param?: string } {
   throw new Error("not refused");
 }
 
-describe("what a chat may cost", () => {
-  test("is 2,048 tokens of output unless told otherwise, under either name", () => {
+describe("the maximum cost of a chat", () => {
+  test("counts 2,048 output tokens unless set under either name", () => {
     expect(readChat(hello, 100)).toMatchObject({ outputLimit: 2_048, choices: 1, images: 0, inputBytes: 100 });
     expect(readChat({ ...hello, max_tokens: 5 }, 100).outputLimit).toBe(5);
     expect(readChat({ ...hello, max_completion_tokens: 6, n: 8 }, 100)).toMatchObject({ outputLimit: 6, choices: 8 });
     expect(refusal({ ...hello, max_tokens: 5, max_completion_tokens: 5 }).param).toBe("max_tokens");
   });
 
-  test("counts images, and their data not as text", () => {
+  test("counts images without counting their data as text", () => {
     const url = `data:image/png;base64,${"A".repeat(4_000)}`;
     const content = [
       { type: "text", text: "what is this?" },
@@ -59,7 +59,7 @@ describe("limits", () => {
     expect(refusal({ ...hello, ...outside })).toEqual({ code: "invalid_request", param });
   });
 
-  test("a JSON schema has at most 100,000 characters", () => {
+  test("allow a JSON schema of at most 100,000 characters", () => {
     const format = (characters: number) => ({
       ...hello,
       response_format: {
@@ -71,7 +71,7 @@ describe("limits", () => {
     expect(refusal(format(100_001))).toEqual({ code: "invalid_request", param: "response_format.json_schema.schema" });
   });
 
-  test("a character of a JSON schema is one, however it is stored", () => {
+  test("count each character of a JSON schema once, regardless of its encoding", () => {
     const format = (more: string) => ({
       ...hello,
       response_format: {
@@ -83,14 +83,14 @@ describe("limits", () => {
     expect(refusal(format("x")).param).toBe("response_format.json_schema.schema");
   });
 
-  test("json_schema needs a name and a schema", () => {
+  test("require a name and a schema in json_schema", () => {
     const format = (json_schema: object) => ({ ...hello, response_format: { type: "json_schema", json_schema } });
     expect(refusal(format({ schema: {} })).param).toBe("response_format.json_schema.name");
     expect(refusal(format({ name: "s" })).param).toBe("response_format.json_schema.schema");
   });
 });
 
-describe("what is offered reaches the provider as it came", () => {
+describe("passes offered fields to the provider unchanged", () => {
   const image = { type: "image_url", image_url: { url: "https://example.com/a.png", detail: "low" } };
   const sound = { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } };
   const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
@@ -142,7 +142,7 @@ const weather = { id: "t1", type: "function", function: { name: "add", arguments
 const asked = { role: "user", content: "2+3?" };
 const result = { role: "tool", tool_call_id: "t1", content: "5" };
 
-describe("what clients and providers add to messages reaches the provider unchanged", () => {
+describe("passes what clients and providers add to messages unchanged", () => {
   test.for<[string, object[]]>([
     [
       "a tool message's name, as LangChain, CrewAI and LiteLLM's examples send it",
@@ -185,7 +185,7 @@ describe("what clients and providers add to messages reaches the provider unchan
     expect(sent(readChat({ ...hello, messages }, 100)).messages).toEqual(messages);
   });
 
-  test("and what they add to tools", () => {
+  test("also passes members added to tools", () => {
     const tools = [
       {
         type: "function",
@@ -197,7 +197,7 @@ describe("what clients and providers add to messages reaches the provider unchan
   });
 });
 
-test("numbers, names and order of a tool's schema reach the provider as they came", () => {
+test("passes numbers, names and order of a tool's schema to the provider unchanged", () => {
   const schema =
     '{"type":"object","properties":{"2":{"maximum":9223372036854775807,"minimum":1e400},"1":{"default":1.0},"__proto__":{"const":null}}}';
   const body = `{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f","parameters":${schema}}}],"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":${schema}}}}`;
@@ -211,7 +211,7 @@ test("numbers, names and order of a tool's schema reach the provider as they cam
   }
 });
 
-test("numbers, names and order of a message, its parts and calls reach the provider as they came", () => {
+test("passes numbers, names and order of messages, parts and calls to the provider unchanged", () => {
   const messages =
     '[{"role":"user","content":[{"type":"text","text":"t","at":1e400}],"2":1,"1":0},' +
     '{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},' +
@@ -223,10 +223,10 @@ test("numbers, names and order of a message, its parts and calls reach the provi
   expect(body).toContain(`"messages":${messages}`);
 });
 
-describe("members that are not ours", () => {
+describe("members that the gateway doesn't define", () => {
   const others = { top_k: 4, prompt_cache_retention: "24h", __proto__: { x: 1 }, moderation: { model: "m" } };
 
-  test("pass to a provider whose kind lists them, and to no other", () => {
+  test("pass only to a provider whose kind lists them", () => {
     const chat = readChat({ ...hello, ...others }, 100);
     expect(sent(chat, kinds.openai)).toMatchObject({ prompt_cache_retention: "24h" });
     expect(sent(chat, kinds.openai)).not.toHaveProperty("top_k");
@@ -243,7 +243,7 @@ describe("members that are not ours", () => {
     [{ web_search_options: {} }],
     [{ temprature: 1 }],
     [JSON.parse('{"__proto__":{"n":9}}')],
-  ] as const)("%j is left out by name", ([fields]) => {
+  ] as const)("%j is left out and its names are reported", ([fields]) => {
     const body = Object.assign(Object.create(null), hello);
     for (const [name, value] of Object.entries(fields)) Object.defineProperty(body, name, { value, enumerable: true });
     const chat = readChat(body, 100);
@@ -251,18 +251,15 @@ describe("members that are not ours", () => {
     expect(sent(chat, kinds.openai)).toEqual(sent(readChat(hello, 100), kinds.openai));
   });
 
-  test.for(Object.entries(kinds))(
-    "%s passes no member that chats have themselves or that is refused",
-    ([, { passes = [] }]) => {
-      expect(passes.filter((name) => name in chatSchema.shape || name in refusedMembers)).toEqual([]);
-    },
-  );
+  test.for(Object.entries(kinds))("the kind %s passes no member that chats define or refuse", ([, { passes = [] }]) => {
+    expect(passes.filter((name) => name in chatSchema.shape || name in refusedMembers)).toEqual([]);
+  });
 });
 
 describe("tools that a provider would run", () => {
   const add = { type: "function", function: { name: "add" } };
   test.for(["web_search", "web_search_preview", "mcp", "code_interpreter", "file_search", "image_generation"])(
-    "%s is left out by name, and other tools stay",
+    "leave out %s by name and keep other tools",
     (type) => {
       const chat = readChat({ ...hello, tools: [{ type, x: 1 }, add], tool_choice: "required" }, 100);
       expect(chat.ignored).toEqual([type]);
@@ -270,8 +267,8 @@ describe("tools that a provider would run", () => {
     },
   );
 
-  test("leave nothing about tools behind", () => {
-    // A client runs its own tool_search in responses only.
+  test("leave no tool settings behind if no tools remain", () => {
+    // Clients run their own tool_search in responses only.
     const tools = [{ type: "web_search" }, { type: "tool_search", execution: "client" }];
     const chat = readChat({ ...hello, tools, tool_choice: "auto", parallel_tool_calls: false }, 100);
     expect(chat.ignored).toEqual(["web_search", "tool_search"]);
@@ -306,7 +303,7 @@ describe("custom tools", () => {
   });
 });
 
-test("a file in the request reaches the provider, and counts as its bytes", () => {
+test("passes a file in the request to the provider and counts it by its bytes", () => {
   const file_data = `data:application/pdf;base64,${"A".repeat(4_000)}`;
   const messages = [{ role: "user", content: [{ type: "file", file: { filename: "a.pdf", file_data } }] }];
   const chat = readChat({ ...hello, messages }, 5_000);
@@ -361,7 +358,7 @@ describe("null counts as absent", () => {
     expect(() => readChat({ ...hello, ...fields }, 100)).not.toThrow();
   });
 
-  test("and so does an empty list of tool calls, which OpenAI refuses and openai-java sends", () => {
+  test("also for an empty list of tool calls, which openai-java sends and OpenAI refuses", () => {
     const messages = [asked, { role: "assistant", content: "hello", tool_calls: [] }];
     expect(sent(readChat({ ...hello, messages }, 100)).messages).toEqual([
       asked,
@@ -369,16 +366,16 @@ describe("null counts as absent", () => {
     ]);
   });
 
-  test("but a required field may not be null", () => {
+  test("but not in a required field", () => {
     expect(refusal({ ...hello, model: null }).param).toBe("model");
     expect(refusal({ ...hello, messages: [{ role: "user", content: null }] }).param).toBe("messages.0.content");
     expect(refusal({ ...hello, messages: [null] }).code).toBe("invalid_request");
   });
 });
 
-// vLLM reads the media of a part that has a `uuid`, whatever its type, and media that it kept under that uuid:
+// vLLM reads the media of any part that has a `uuid`, and media that it stored under that uuid:
 // https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/chat_utils.py, _parse_chat_message_content_mm_part
-describe("media that would be neither counted nor the caller's own is refused", () => {
+describe("refuses media that would not be counted or may belong to others", () => {
   const image = { type: "image_url", image_url: { url: "https://example.com/a.png" } };
   test.for<[string, object]>([
     ["user", { type: "text", text: "t", image_url: { url: "https://example.com/a.png" } }],
@@ -398,19 +395,19 @@ describe("media that would be neither counted nor the caller's own is refused", 
     expect(refusal({ ...hello, messages: [{ role, content: [part] }] })).toEqual({ code: "invalid_request", param });
   });
 
-  test("by file id with a code of its own", () => {
+  test("by file id with its own code", () => {
     const messages = [{ role: "user", content: [{ type: "text", text: "t", file_id: "file-1" }] }];
     const param = "messages.0.content.0.file_id";
     expect(refusal({ ...hello, messages })).toEqual({ code: "unsupported_parameter", param });
   });
 
-  test("but not where the member is null", () => {
+  test("but not if the member is null", () => {
     const part = { type: "text", text: "t", uuid: null, image_url: null };
     expect(() => readChat({ ...hello, messages: [{ role: "user", content: [part] }] }, 100)).not.toThrow();
   });
 });
 
-describe("what is not offered", () => {
+describe("refuses what is not offered", () => {
   test.for([
     [{ store: true }, "store"],
     [{ service_tier: "Priority tier" }, "service_tier"],
@@ -440,7 +437,7 @@ describe("what is not offered", () => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
   });
 
-  test("audio that a provider keeps can't be referenced", () => {
+  test("a reference to audio that a provider stores", () => {
     const messages = [{ role: "assistant", content: "x", audio: { id: "audio_1" } }];
     expect(refusal({ ...hello, messages })).toEqual({ code: "unsupported_parameter", param: "messages.0.audio" });
   });
@@ -457,7 +454,7 @@ describe("the gateway's own tools", () => {
   const serverTools = (fields: object) => readChat({ ...hello, ...fields }, 100).serverTools;
   const tool = { type: "function", function: { name: "weather" } };
 
-  test("are asked for in either spelling, in 4 steps unless told otherwise", () => {
+  test("can be requested in either spelling, with 4 steps by default", () => {
     expect(serverTools({ tools: ["calculator"] })).toEqual({ maxSteps: 4, tools: ["calculator"] });
     expect(serverTools({ tools: ["calculator", "calculator"], max_steps: 8 })).toEqual({
       maxSteps: 8,
@@ -469,7 +466,7 @@ describe("the gateway's own tools", () => {
     });
   });
 
-  test("are described to the model, and count as input", () => {
+  test("are described to the model and count as input", () => {
     const { request, inputBytes } = readChat({ ...hello, tools: ["calculator"], max_steps: 2 }, 100);
     expect(request).toEqual({
       ...hello,
@@ -478,14 +475,14 @@ describe("the gateway's own tools", () => {
     expect(inputBytes).toBe(100 + JSON.stringify(request.tools).length);
   });
 
-  test.for(["auto", "required"] as const)("an empty list of tools beside them changes nothing: %s", (tool_choice) => {
+  test.for(["auto", "required"] as const)("are unaffected by an additional empty list of tools: %s", (tool_choice) => {
     const asked = { ...hello, platform: { tools: ["calculator"] }, tool_choice, parallel_tool_calls: false };
     expect(readChat({ ...asked, tools: [] }, 100)).toEqual(
       expect.objectContaining({ request: readChat(asked, 100).request, ignored: [] }),
     );
   });
 
-  test("max_steps alone changes nothing", () => {
+  test("are not enabled by max_steps alone", () => {
     for (const fields of [
       { max_steps: 8 },
       { platform: { max_steps: 1 } },
@@ -509,13 +506,13 @@ describe("the gateway's own tools", () => {
     [{ tools: ["calculator"], platform: { tools: ["calculator"] } }, "platform.tools"],
     [{ tools: ["calculator"], max_steps: 2, platform: { max_steps: 2 } }, "max_steps"],
     [{ tools: ["calculator"], n: 2 }, "n"],
-  ] as const)("%j is invalid", ([fields, param]) => {
+  ] as const)("refuse %j as invalid", ([fields, param]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
   });
 });
 
 describe("the provider's body", () => {
-  test("names the provider's model and the limit that was reserved, by its kind's name", () => {
+  test("names the provider's model and the reserved limit, in the field that its kind uses", () => {
     const body = { messages: hello.messages, model: "upstream" };
     expect(sent(readChat(hello, 100))).toEqual({ ...body, max_tokens: 2_048 });
     expect(sent(readChat({ ...hello, max_completion_tokens: 9 }, 100))).toEqual({ ...body, max_tokens: 9 });
@@ -523,7 +520,7 @@ describe("the provider's body", () => {
     expect(toOpenai).toEqual({ ...body, max_completion_tokens: 9, service_tier: "default" });
   });
 
-  test("of a stream asks for usage where the kind takes stream_options, and for no more than it knows", () => {
+  test("of a stream requests usage if the kind takes stream_options, and only options it knows", () => {
     for (const stream_options of [undefined, null, {}, { include_usage: false }, { include_obfuscation: false }]) {
       const chat = readChat({ ...hello, stream: true, stream_options }, 100);
       const expected = { ...stream_options, include_usage: true };
@@ -533,7 +530,7 @@ describe("the provider's body", () => {
     }
   });
 
-  test("keeps one workspace's cache from another's", () => {
+  test("separates the caches of workspaces", () => {
     const chat = readChat({ ...hello, prompt_cache_key: "k" }, 100);
     expect(sent(chat).prompt_cache_key).toBe(`${workspaceId}:k`);
     const none = readChat({ ...hello, prompt_cache_key: null, safety_identifier: null }, 100);

@@ -13,13 +13,13 @@ import { estimateInput } from "../usage/estimate.ts";
 import { audioSeconds, imageTokens, reservedImages } from "../usage/media.ts";
 import { type ChatRequest, chatSchema, refusedMembers } from "./schema.ts";
 
-/** What a chat asks for, and what it may cost at most. */
+/** What a chat requests, and its maximum cost. */
 export type Chat = Asked & { request: ProviderFields; serverTools?: ServerTools };
 
-/** What OpenAI calls the limit of the output, and what older clients do. */
+/** OpenAI's name for the output limit, and the one that older clients use. */
 const limitNames = ["max_completion_tokens", "max_tokens"] as const;
 
-/** The fields that a provider gets; what is ours alone is read before. */
+/** The fields sent to a provider; the gateway's own fields are read before. */
 type ProviderFields = Omit<ChatRequest, "messages" | "tools" | "platform" | "max_steps"> & {
   messages: readonly object[];
   tools?: readonly object[];
@@ -84,7 +84,7 @@ function allowedTools({ tool_choice: choice }: ChatRequest) {
   return typeof choice === "object" && choice.type === "allowed_tools" ? choice.allowed_tools.tools : undefined;
 }
 
-/** What the messages hold, by kind; `mediaBytes` of the body are not text. */
+/** Returns the contents of the messages by kind; `mediaBytes` of the body are not text. */
 function readInput({ messages }: ChatRequest) {
   const texts: string[] = [];
   let [images, imageTokensInAll, seconds, mediaBytes] = [0, 0, 0, 0];

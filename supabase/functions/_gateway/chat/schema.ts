@@ -23,7 +23,7 @@ import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const maxChoices = 8;
 
-// Members that are not listed pass to the provider: clients send messages back as providers wrote them.
+// Unlisted members pass to the provider: clients return messages as providers wrote them.
 const textPart = z.looseObject({ type: z.literal("text"), text: z.string() });
 const imagePart = z.looseObject({
   type: z.literal("image_url"),
@@ -36,7 +36,7 @@ const audioPart = z.looseObject({
 const refusalPart = z.looseObject({ type: z.literal("refusal"), refusal: z.string() });
 const texts = z.union([z.string(), z.array(nullIsAbsent(textPart.superRefine(refuseOtherMedia))).min(1)]);
 const filePart = z.looseObject({ type: z.literal("file"), file: nullIsAbsent(fileData) });
-// The Agents SDK returns images of tools this way (github.com/64bit/async-openai/issues/568).
+// The Agents SDK returns images from tools this way (github.com/64bit/async-openai/issues/568).
 const resultPart = nullIsAbsent(
   z.discriminatedUnion("type", [textPart, imagePart, filePart]).superRefine(refuseOtherMedia),
 );
@@ -53,7 +53,7 @@ const assistantPart = nullIsAbsent(
   z.discriminatedUnion("type", [textPart, refusalPart, thinkingPart, referencePart]).superRefine(refuseOtherMedia),
 );
 
-/** OpenAI refuses an empty list, which openai-java's accumulator sends in the history of a streamed answer. */
+/** OpenAI refuses an empty list, but openai-java's accumulator sends one in the history of a streamed answer. */
 function emptyIsAbsent<Entry extends z.ZodType>(entry: Entry) {
   return z
     .array(entry)
@@ -133,7 +133,7 @@ const responseFormat = z.discriminatedUnion("type", [
 ]);
 const penalty = z.number().min(-2).max(2);
 
-/** The fields of OpenAI's chat completions that are offered. Others pass if the provider's kind lists them. */
+/** The supported fields of OpenAI's chat completions. Others pass if the provider's kind lists them. */
 export const chatSchema = z.object({
   model: modelName,
   messages: z.array(nullIsAbsent(message, "content")).min(1).max(10_000),
@@ -155,7 +155,7 @@ export const chatSchema = z.object({
   stop: z.union([z.string(), z.array(z.string()).max(4)]).optional(),
   reasoning_effort: reasoningEffort.optional(),
   verbosity: verbosity.optional(),
-  // A text names a server tool.
+  // A string names a server tool.
   tools: z
     .array(
       z.union([nullIsAbsent(z.discriminatedUnion("type", [functionTool, customTool, hostedTool])), serverToolName]),
@@ -194,7 +194,7 @@ export const chatSchema = z.object({
 
 export type ChatRequest = z.infer<typeof chatSchema>;
 
-/** Members that would cost money without a price, or refer to something that is stored. */
+/** Members that would cost money without a price, or that refer to stored data. */
 export const refusedMembers: Refused = {
   background: "Leave it out: an answer is streamed or whole.",
   conversation: "Nothing is stored: send the conversation in messages.",

@@ -31,10 +31,10 @@ export const chatSurface: Surface<Chat> = {
   },
 };
 
-/** A chat completion, as far as it is read here. */
+/** The parts of a chat completion that are read here. */
 export const completion = z.looseObject({ choices: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
 
-/** How chat completions are read, whole or streamed. */
+/** How chat completions are read, both whole and streamed. */
 export const chatFormat = {
   readAnswer(value, limits) {
     const { success, data } = completion.safeParse(value);
@@ -43,7 +43,7 @@ export const chatFormat = {
       usage: readChatUsage(data, limits),
       servedTier: readTier(data),
       output: outputTexts,
-      // As in a stream. OpenRouter puts a choice next to an error: openrouter.ai/docs/api-reference/errors
+      // As in a stream: OpenRouter puts a choice next to an error, openrouter.ai/docs/api-reference/errors
       failed: hasError(data),
       corrected: correctToolCalls(data.choices),
       said: () => saidInChat(value),
@@ -57,7 +57,6 @@ export const chatFormat = {
   },
 } satisfies AnswerFormat<Chat>;
 
-/** Chats with server tools. */
 const chatTools: ToolDialect<Chat> = {
   format: chatFormat,
   stepRequest(asked, { first, last, added }) {
@@ -94,7 +93,7 @@ const kept = z.looseObject({
   platform: z.looseObject({ usage: z.record(z.string(), z.number()) }),
 });
 
-/** A kept chat as a stream: all its content in one chunk, and its completion. */
+/** Returns a stored chat as a stream: all content in one chunk, then its completion. */
 export function replayChat(answer: unknown, { request }: Chat): string {
   const { id, created, model, choices, usage, platform } = kept.parse(answer);
   const head = { id, object: "chat.completion.chunk", created, model };

@@ -2,11 +2,11 @@ import { isObject } from "../structured/canonical.ts";
 
 type Entry = Record<string, unknown>;
 
-/** A call as far as it has come. */
+/** A tool call, as far as it has arrived. */
 type Call = {
-  /** Its index as the provider stated it. */
+  /** The index that the provider stated. */
   stated: unknown;
-  /** Its index as clients see it. */
+  /** The index that clients see. */
   shown: number;
   id: unknown;
   name: unknown;
@@ -16,22 +16,22 @@ type Call = {
 /** The calls of one choice, and the first index above all of theirs. */
 type Calls = { list: Call[]; taken: Set<number>; next: number };
 
-/** Only the last calls can continue, so that a hostile stream is not searched quadratically. */
+/** Only the most recent calls can continue, so that a hostile stream doesn't cause a quadratic search. */
 const maxOpenCalls = 128;
-/** Clients keep calls in an array, which a higher index would make too long. */
+/** Clients keep calls in an array; a higher index would make it too long. */
 const maxIndex = 127;
 
 /**
- * Gives each tool call of a stream an index of its own and each piece the index of its call, since clients put calls
- * together by index alone. Arguments become text. Providers differ:
+ * Gives each tool call of a stream its own index and each piece the index of its call, since clients assemble calls by
+ * index alone. Arguments become text. Providers differ:
  * - Ollama sent every call at index 0, each with an id: https://github.com/ollama/ollama/issues/15457
  * - Gemini sends parallel calls at one index, or none: https://github.com/NousResearch/hermes-agent/issues/62940,
- *   https://discuss.ai.google.dev/t/gemini-openai-compatibility-issue-with-tool-call-streaming/59886
+ * https://discuss.ai.google.dev/t/gemini-openai-compatibility-issue-with-tool-call-streaming/59886
  * - SGLang sent a call's arguments at another index than its name: https://github.com/sgl-project/sglang/issues/6310
  * - vLLM and Poolside sent a new id with a call's next pieces: https://github.com/vllm-project/vllm/pull/23522,
- *   https://github.com/poolsideai/pool/issues/9
+ * https://github.com/poolsideai/pool/issues/9
  * - llama.cpp and TGI sent arguments as an object: https://github.com/ggml-org/llama.cpp/issues/20198,
- *   https://github.com/huggingface/text-generation-inference/issues/2136
+ * https://github.com/huggingface/text-generation-inference/issues/2136
  * @returns a function that corrects a chunk's choices in place and returns whether anything changed
  */
 export function createToolCallNumbering(): (choices: readonly unknown[]) => boolean {
@@ -63,7 +63,10 @@ function correct(calls: Calls, entry: Entry): boolean {
   return wasObject || isMoved || isRenamed;
 }
 
-/** The call whose next piece an entry is. Without an id or a name, it is the last one's if no other is open there. */
+/**
+ * Returns the call that an entry continues. An entry without an id or a name continues the last call if no other is
+ * open at that index.
+ */
 function continuedBy(calls: readonly Call[], entry: Entry): Call | undefined {
   const open = calls.slice(-maxOpenCalls);
   const known = open.findLast((call) => continues(call, entry)) ?? open.findLast((call) => isRenaming(call, entry));
@@ -75,11 +78,11 @@ function continues(call: Call, entry: Entry): boolean {
   const isElsewhere = isPlaced && isPresent(call.stated) && entry.index !== call.stated;
   if (isElsewhere || (entry.id && call.id && entry.id !== call.id)) return false;
   if (entry.id && call.id) return true;
-  // Without ids, whole arguments end a call. Without an index too, so does a name, unless arguments are open.
+  // Without ids, complete arguments end a call. Without an index either, a name also ends it unless arguments are open.
   return nameOf(entry) && !isPlaced ? call.arguments.isOpen() : !call.arguments.isWhole();
 }
 
-/** Whether an entry with a new id continues a call's arguments. */
+/** Returns whether an entry with a new id continues a call's arguments. */
 function isRenaming(call: Call, entry: Entry): boolean {
   if (!entry.id || !call.id || !isPresent(entry.index) || entry.index !== call.stated) return false;
   const name = nameOf(entry);
@@ -104,7 +107,7 @@ function nameOf(entry: Entry): unknown {
   return isObject(called) && called.name;
 }
 
-/** Turns arguments into text in the choices of a whole answer. @returns whether any were not */
+/** Converts arguments to text in the choices of a whole answer. @returns whether anything changed */
 export function correctToolCalls(choices: readonly unknown[]): boolean {
   let changed = false;
   for (const choice of choices) {
@@ -114,14 +117,14 @@ export function correctToolCalls(choices: readonly unknown[]): boolean {
   return changed;
 }
 
-/** Turns a function's arguments into text if they are an object. @returns whether they were */
+/** Converts a function's arguments to text if they are an object. @returns whether they were */
 function argumentsAsText(called: unknown): boolean {
   if (!isObject(called) || typeof called.arguments !== "object" || called.arguments === null) return false;
   called.arguments = JSON.stringify(called.arguments);
   return true;
 }
 
-/** Follows the pieces of an object's JSON to its closing brace. */
+/** Tracks an object's JSON, piece by piece, to its closing brace. */
 function createJsonProgress() {
   let depth = 0;
   let whole = false;

@@ -45,7 +45,7 @@ function scan(stream: string[], options: Partial<Parameters<typeof createStepRea
 }
 
 describe("a step that calls tools", () => {
-  test("shows the client its role and text, and neither calls nor an end", () => {
+  test("shows the client role and text, but no calls and no end", () => {
     const { reader, deltas } = scan([
       chunk({ role: "assistant", content: "" }),
       chunk({ content: "Let me see. " }),
@@ -66,9 +66,9 @@ describe("a step that calls tools", () => {
   });
 
   // Azure's asynchronous content filter (https://github.com/openai/openai-python/issues/1677); MiniMax's last chunk has
-  // `message` in its place.
+  // `message` instead.
   test.each([{ content_filter_offsets: { check_offset: 9 } }, { delta: null }, { message: { content: "x" } }])(
-    "goes on at a choice without a delta: %j",
+    "continues at a choice without a delta: %j",
     (choice) => {
       const { reader } = scan([
         ...calls,
@@ -82,7 +82,7 @@ describe("a step that calls tools", () => {
     },
   );
 
-  test("says what was called, in how many pieces it came", () => {
+  test("returns the calls, regardless of the number of pieces", () => {
     const { reader } = scan([...calls, chunk({}, "tool_calls"), done]);
     expect(reader.turn()).toMatchObject({
       said: [{ role: "assistant", content: null }],
@@ -102,7 +102,7 @@ describe("a step that calls tools", () => {
     expect(last.deltas.map(({ delta }) => delta.tool_calls?.[0].index)).toEqual([0, 1, undefined]);
   });
 
-  test("returns the provider's message as it came", () => {
+  test("returns the provider's message unchanged", () => {
     const extra_content = { google: { thought_signature: "c2ln" } };
     const { reader } = scan([
       chunk({ role: "assistant", content: null, reasoning_content: "thin" }),
@@ -119,7 +119,7 @@ describe("a step that calls tools", () => {
     ]);
   });
 
-  test("does so even where its end is called otherwise", () => {
+  test("hides calls and end even with another finish reason", () => {
     const { deltas, reader } = scan([...calls, chunk({}, "stop"), done]);
     expect(deltas).toEqual([expect.objectContaining({ delta: { role: "assistant", content: null } })]);
     expect(reader.turn().toolCalls).toHaveLength(1);
@@ -136,7 +136,7 @@ describe("a step that calls tools", () => {
     expect(performance.now() - began).toBeLessThan(1_000);
   });
 
-  test("that is the last has all of it shown", () => {
+  test("shows everything if it is the last step", () => {
     const { deltas } = scan([...calls, chunk({}, "tool_calls"), usage, done], { last: true });
     expect(deltas).toHaveLength(4);
     expect(deltas.at(-1).finish_reason).toBe("tool_calls");
@@ -146,7 +146,7 @@ describe("a step that calls tools", () => {
 describe("a later step", () => {
   const name = { id: "c1", created: 1, model: "m1" };
 
-  test("goes on under the first one's name, without opening again", () => {
+  test("continues under the first step's name without opening the answer again", () => {
     const { deltas, events, reader } = scan(
       [chunk({ role: "assistant", content: "" }), chunk({ content: "42" }), chunk({}, "stop"), usage, done],
       { first: false, name: { ...name, opened: true } },
@@ -160,8 +160,8 @@ describe("a later step", () => {
     expect(reader.turn()).toEqual({ said: [{ role: "assistant", content: "42" }], toolCalls: [] });
   });
 
-  // The stock client refuses an answer without a role.
-  test("opens the answer if the first one showed nothing", () => {
+  // The standard client refuses an answer without a role.
+  test("opens the answer if the first step showed nothing", () => {
     const { deltas } = scan([chunk({ content: "42" }), chunk({ role: "assistant", content: "!" })], {
       first: false,
       name,
@@ -183,7 +183,7 @@ test.for([event({ error: { message: "secret" } }), "data: {oops\n\n", "<html>\n\
   expect(reader.facts).toMatchObject({ failed: true, events: 1 });
 });
 
-test("a failure that says what was used has that counted", () => {
+test("counts the usage that a failure states", () => {
   const used = { prompt_tokens: 3, completion_tokens: 2 };
   const { reader } = scan([chunk({ content: "a" }), event({ choices: [], usage: used, error: { message: "secret" } })]);
   expect(reader.facts).toMatchObject({

@@ -15,18 +15,18 @@ const delta = z
 const choicesShape = z.array(z.looseObject({ delta, finish_reason: z.unknown().optional() }));
 type Choices = z.infer<typeof choicesShape>;
 
-/** What the steps of one answer share: the name of the first chunk, and whether the role was sent. */
+/** What the steps of one answer share: the first chunk's name, and whether the role was sent. */
 export type AnswerName = { id?: string; created: number; model: string; opened?: boolean };
 
 const nothing = /(?!)/;
 const encoder = new TextEncoder();
 
 /**
- * Reads one step of a chat with server tools. The client sees one answer: its text as it comes, under one name, without
- * the calls of our tools, and one end. Each chunk is read, and written anew.
- * @param options.last there is no further step: what the model says stands, calls of tools included
- * @param options.assembly is shown every chunk that the client gets
- * @param options.earlier what the steps before used, which the client's usage includes
+ * Reads one step of a chat with server tools. The client sees one answer: its text as it arrives, under one name,
+ * without calls of our tools, and with one end. Each chunk is parsed and serialized again.
+ * @param options.last whether no further step follows: the model's output is final, including calls of tools
+ * @param options.assembly receives every chunk that the client gets
+ * @param options.earlier usage of earlier steps, which the client's usage includes
  */
 export function createStepReader(
   options: Step & {
@@ -59,7 +59,7 @@ export function createStepReader(
     return { ...reading, fate: shown.length > 0 ? event({ ...chunk, choices: shown }) : "drop" };
   }
 
-  /** What is between the model and us: the calls, and the end that is none. */
+  /** Removes what is only for the gateway: the calls, and the finish reason that doesn't end the answer. */
   function withoutTools(choice: Choices[number]): Choices {
     const { tool_calls, ...rest } = choice.delta;
     const ends = isFinish(choice.finish_reason);
@@ -68,7 +68,7 @@ export function createStepReader(
     return tool_calls && !opens && !hasText(rest) ? [] : [{ ...choice, delta: rest }];
   }
 
-  /** The role comes once, at the beginning, which the stock clients require. */
+  /** Sends the role only once, at the beginning, as standard clients require. */
   function openedOnce(choice: Choices[number]): Choices {
     const { role, ...rest } = choice.delta;
     if (!name.opened) {

@@ -9,7 +9,7 @@ import { estimateInput } from "../usage/estimate.ts";
 import { readEmbeddingUsage } from "../usage/read-usage.ts";
 
 const maxInputs = 2_048;
-/** What the reservation takes for one token. */
+/** Bytes per token that the reservation assumes. */
 const reservedBytesPerToken = 3;
 
 const token = z.number().int().min(0).max(0xffffffff);
@@ -22,7 +22,7 @@ const list = z
     message: "must be all texts, all tokens or all lists of tokens",
   })
   .refine((all) => kindOf(all[0]) === "number" || all.length <= maxInputs, { message: `may be ${maxInputs} at most` });
-/** What `POST /v1/embeddings` takes. */
+/** The body of `POST /v1/embeddings`. */
 export const embeddingsSchema = z.object({
   model: modelName,
   input: z.union([text, list]),
@@ -33,7 +33,7 @@ export const embeddingsSchema = z.object({
 
 type Embeddings = Asked & { request: z.infer<typeof embeddingsSchema> };
 
-/** A list of embeddings, as far as it is read here. */
+/** The parts of a list of embeddings that are read here. */
 export const embeddingList = z.looseObject({ data: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
 
 const format: AnswerFormat<Embeddings> = {
@@ -89,7 +89,7 @@ function textsOf(input: Embeddings["request"]["input"]): string[] {
   return [input].flat(2).filter((each) => typeof each === "string");
 }
 
-/** Input that is tokens already is as many as they are. */
+/** Returns the number of tokens if the input is already tokenized. */
 function countTokens(input: Embeddings["request"]["input"]): number | undefined {
   if (typeof input === "string") return undefined;
   return input.reduce<number | undefined>((sum, each) => {

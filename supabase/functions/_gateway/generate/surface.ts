@@ -11,7 +11,7 @@ import type { Surface } from "../surface.ts";
 import { modelName, outputLimits } from "../text-fields.ts";
 import { estimateInput } from "../usage/estimate.ts";
 
-/** What the legacy adapter takes and answers. */
+/** The body and answer of the legacy adapter. */
 export const generateSchema = z.strictObject({
   prompt: z.string().min(1),
   model: modelName.optional(),

@@ -8,7 +8,7 @@ const parse = (text: string) => parseJson(post(text), new TextEncoder().encode(t
 
 const small = { uncheckedEach: 10, uncheckedAll: 20, workspaceAll: 40, checkedAll: 60, idleMs: 200, msPerMebibyte: 0 };
 
-/** A body that goes on only when told to. */
+/** Returns a body that only continues on command. */
 function trickle() {
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   let cancelled = false;
@@ -28,7 +28,7 @@ function trickle() {
   };
 }
 
-/** A caller, and how often it was asked who it is. */
+/** Returns a caller, and how often it was checked. */
 function caller(workspace?: string) {
   let asked = 0;
   return {
@@ -41,13 +41,13 @@ function caller(workspace?: string) {
   };
 }
 
-describe("reading", () => {
+describe("reading a body", () => {
   const readBody = createBodyReader();
   const upTo = (limitBytes: number) => ({ limitBytes, ...caller("w") });
   const ofWorkspace = (workspace: string) => ({ limitBytes: 100, ...caller(workspace) });
   const overload = { code: "service_unavailable", status: 503 };
 
-  test("takes the limit and not one byte more", async () => {
+  test("accepts the limit and not one byte more", async () => {
     expect((await readBody(post("x".repeat(8)), upTo(8))).bytes.byteLength).toBe(8);
     await expect(readBody(post("x".repeat(9)), upTo(8))).rejects.toMatchObject({
       code: "payload_too_large",
@@ -55,7 +55,7 @@ describe("reading", () => {
     });
   });
 
-  test("counts, whatever the length was said to be", async () => {
+  test("counts actual bytes rather than the stated length", async () => {
     let cancelled = false;
     const endless = new ReadableStream<Uint8Array>({
       pull: (controller) => controller.enqueue(new Uint8Array(1_000)),
@@ -67,11 +67,11 @@ describe("reading", () => {
     expect(cancelled).toBe(true);
   });
 
-  test("of nothing is nothing", async () => {
+  test("returns no bytes for an empty body", async () => {
     expect((await readBody(new Request("http://gateway/", { method: "POST" }), upTo(8))).bytes.byteLength).toBe(0);
   });
 
-  test("asks who calls only beyond what anyone may send, and takes nothing more of a stranger", async () => {
+  test("checks the caller only above the unchecked size, and stops reading if that fails", async () => {
     const read = createBodyReader(small);
     const [within, beyond, stranger] = [caller("w"), caller("w"), caller()];
     await read(post("x".repeat(10)), { limitBytes: 100, ...within });
@@ -84,7 +84,7 @@ describe("reading", () => {
     expect(body.cancelled()).toBe(true);
   });
 
-  test("strangers who hold all that is theirs take nothing from those who are known", async () => {
+  test("reserves room for checked callers when unchecked bodies use theirs up", async () => {
     const read = createBodyReader(small);
     const strangers = [trickle(), trickle()];
     const readings = strangers.map((body) =>
@@ -97,7 +97,7 @@ describe("reading", () => {
     await Promise.all(readings);
   });
 
-  test("bodies that were announced and do not come take nothing from anybody", async () => {
+  test("reserves nothing for announced bodies that don't arrive", async () => {
     const read = createBodyReader(small);
     const silent = Array.from({ length: 5 }, () =>
       post(new ReadableStream(), { "content-type": "application/json", "content-length": "10" }),
@@ -112,7 +112,7 @@ describe("reading", () => {
     await Promise.all(readings);
   });
 
-  test("one workspace holds so much at once, all together a little more, and each again what was let go", async () => {
+  test("limits bodies per workspace and in total, and frees them on release", async () => {
     const read = createBodyReader(small);
     const first = await read(post("x".repeat(40)), ofWorkspace("one"));
     await expect(read(post("x".repeat(11)), ofWorkspace("one"))).rejects.toMatchObject(overload);
@@ -122,7 +122,7 @@ describe("reading", () => {
     expect((await read(post("x".repeat(40)), ofWorkspace("one"))).bytes.byteLength).toBe(40);
   });
 
-  test("waits so long for the next bytes, and so long for all of them", async () => {
+  test("times out on the next bytes and on the whole body", async () => {
     const read = createBodyReader(small);
     const silent = trickle();
     await expect(read(silent.request, ofWorkspace("w"))).rejects.toMatchObject({
@@ -142,8 +142,8 @@ describe("reading", () => {
   });
 });
 
-describe("parsing", () => {
-  test("wants JSON by its type", () => {
+describe("parsing a body", () => {
+  test("requires a JSON content type", () => {
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/jsonp"]) {
       expect(() => parseJson(post("{}", { "content-type": type }), new TextEncoder().encode("{}"))).toThrow(
         expect.objectContaining({ status: 415 }),
@@ -154,7 +154,7 @@ describe("parsing", () => {
   });
 
   test.for(["gzip", "deflate", "br", "zstd", "identity, gzip", "x"])(
-    "refuses a body in the coding %s with 415",
+    "refuses the content coding %s with 415",
     (coding) => {
       const coded = post("{}", { "content-type": "application/json", "content-encoding": coding });
       expect(() => parseJson(coded, new TextEncoder().encode("{}"))).toThrow(
@@ -167,39 +167,39 @@ describe("parsing", () => {
     },
   );
 
-  test.for(["identity", "Identity", ""])("takes a body in the coding %j", (coding) => {
+  test.for(["identity", "Identity", ""])("accepts the content coding %j", (coding) => {
     const plain = post("{}", { "content-type": "application/json", "content-encoding": coding });
     expect(parseJson(plain, new TextEncoder().encode("{}"))).toEqual({});
   });
 
-  test.for(["", "{", "nope", '{"a":1,}', '"\u0000"', "NaN"])("%j is no JSON", (text) => {
+  test.for(["", "{", "nope", '{"a":1,}', '"\u0000"', "NaN"])("rejects %j as invalid JSON", (text) => {
     expect(() => parse(text)).toThrow(expect.objectContaining({ code: "invalid_json" }));
   });
 
-  test("what is not UTF-8 is no JSON", () => {
+  test("rejects invalid UTF-8 as invalid JSON", () => {
     const bytes = Uint8Array.of(0x22, 0xff, 0xfe, 0x22);
     expect(() => parseJson(post(bytes), bytes)).toThrow(expect.objectContaining({ code: "invalid_json" }));
   });
 
   test.for(['{"a":"\\ud800"}', '{"a":["x\\udc00y"]}', '{"\\ud83e":1}', '{"a":"\\u0000"}', '{"a\\u0000":1}'])(
-    "%s is refused",
+    "rejects %s",
     (text) => {
       expect(() => parse(text)).toThrow(expect.objectContaining({ code: "invalid_request", status: 400 }));
     },
   );
 
-  test("whole surrogate pairs and escaped backslashes are fine", () => {
+  test("accepts whole surrogate pairs and escaped backslashes", () => {
     expect(parse('{"a":"\\ud83e\\udd8a","b":"\\\\u0000"}')).toEqual({ a: "🦊", b: "\\u0000" });
   });
 
-  test("nests 64 deep and no deeper", () => {
+  test("accepts 64 levels of nesting and no more", () => {
     const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
     expect(() => parse(nested(65))).not.toThrow();
     expect(() => parse(nested(66))).toThrow(expect.objectContaining({ code: "invalid_request" }));
     expect(() => parse(nested(200_000))).toThrow(expect.objectContaining({ status: 400 }));
   });
 
-  test("has 200,000 values and no more, whatever its texts hold", () => {
+  test("accepts 200,000 values and no more, ignoring the contents of strings", () => {
     const list = (values: number) => `["[{,\\\\\\"[,"${",{}".repeat(values - 2)}]`;
     expect(parse(list(100_001))).toHaveLength(100_000);
     expect(() => parse(`["${",[{".repeat(200_000)}"]`)).not.toThrow();

@@ -2,7 +2,7 @@ import { startTimeLimit } from "../time-limit.ts";
 import { GatewayError } from "./errors.ts";
 import { parseWithSource } from "./source-json.ts";
 
-/** Bodies may be this large, in bytes. */
+/** Maximum size of a body, in bytes. */
 export const bodyLimits = {
   text: 8 * 1024 * 1024,
   embeddings: 1024 * 1024,
@@ -11,7 +11,7 @@ export const bodyLimits = {
   batch: 64 * 1024,
 } as const;
 
-/** Deeper JSON is nobody's chat; recursion further on could not stand it. Nor has a chat so many values. */
+/** No real chat nests deeper, and deeper recursion would overflow the stack. Nor does a chat have this many values. */
 const maxDepth = 65;
 const maxValues = 200_000;
 
@@ -20,15 +20,21 @@ const [quote, backslash, comma] = [0x22, 0x5c, 0x2c];
 const [openBracket, closeBracket, openBrace, closeBrace] = [0x5b, 0x5d, 0x7b, 0x7d];
 const mebibyte = 1024 * 1024;
 
-/** What bodies may hold of an isolate, which the platform ends at 256 MB: each is held as bytes, text and values. */
+/**
+ * The memory that bodies may use of an isolate, which the platform ends at 256 MB: each is held as bytes, text and
+ * values.
+ */
 export type BodyBudget = {
-  /** Before anyone knows whose they are, in bytes: each, and all at once. */
+  /** Bytes of bodies whose caller hasn't been checked: per body, and in total. */
   uncheckedEach: number;
   uncheckedAll: number;
-  /** Those whose credential is good: all of one workspace, and all at once. */
+  /** Bytes of bodies with a valid credential: per workspace, and in total. */
   workspaceAll: number;
   checkedAll: number;
-  /** How long nothing may come, and how long the whole may take: this, and so much more for each MiB that has come. */
+  /**
+   * How long no bytes may arrive, and the base for how long the whole body may take, extended by `msPerMebibyte` for
+   * each MiB that has arrived.
+   */
   idleMs: number;
   msPerMebibyte: number;
 };
@@ -43,21 +49,25 @@ const defaultBudget: BodyBudget = {
 
 export type Body = {
   bytes: Uint8Array<ArrayBuffer>;
-  /** Says that the body is needed no more. */
+  /** Releases the memory counted for the body. */
   release: () => void;
 };
 export type BodyReader = (
   request: Request,
   options: {
     limitBytes: number;
-    /** Says which workspace calls; asked where a body is large or there are many. @throws GatewayError for a stranger */
+    /**
+     * Returns the caller's workspace; called if a body is large or there are many. @throws GatewayError for a bad
+     * credential
+     */
     check: () => Promise<string>;
   },
 ) => Promise<Body>;
 
 /**
- * Reads bodies within limits of size and time, and counts what has come of them, whatever `Content-Length` says: each
- * one, and all that are held at once. Strangers get little of that, and nobody all.
+ * Reads bodies within limits of size and time. Counts the bytes that have actually arrived, independently of
+ * `Content-Length`, per body and in total. Unchecked callers get a small part of the total, and no workspace gets all
+ * of it.
  * @throws GatewayError 408, `payload_too_large`, `service_unavailable` before memory runs out, or what `check` throws
  */
 export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader {
@@ -66,7 +76,7 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
   const byWorkspace = new Map<string, number>();
   let announced = 0;
 
-  /** One body's part of what is held. */
+  /** Tracks the memory of one body. */
   function hold(check: () => Promise<string>) {
     let size = 0;
     let workspace: string | undefined;
@@ -103,7 +113,7 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
     const declared = Number(request.headers.get("content-length") ?? Number.NaN);
     if (declared > limitBytes) throw tooLarge(limitBytes);
     const held = hold(check);
-    // What was only announced is no body yet: where much of it is outstanding, bodies are counted as they come.
+    // Announced bytes haven't arrived yet: if many are outstanding, bodies are counted as they arrive.
     const small = declared <= budget.uncheckedEach && announced + declared <= budget.uncheckedAll;
     if (small) announced += declared;
     try {
@@ -124,7 +134,9 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
 
 type Held = { add: (bytes: number) => Promise<void>; release: () => void };
 
-/** A body that is small by what its head says, which HTTP holds it to: a stream of it would cost more than all its reading. */
+/**
+ * Reads a body whose Content-Length is small. HTTP enforces that length, and streaming would cost more than reading.
+ */
 async function readAtOnce(
   request: Request,
   { held, limitMs }: { held: Held; limitMs: number },
@@ -182,8 +194,8 @@ function concat(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBu
 }
 
 /**
- * Parses a JSON body that the rest of the way can carry: UTF-8, of bounded depth and so many values, without NUL characters and lone
- * surrogates, which neither Postgres nor every provider takes.
+ * Parses a JSON body. Requires UTF-8, limits depth and number of values, and rejects NUL characters and lone
+ * surrogates, which Postgres and some providers don't accept.
  * @param options.parse throws the errors of `JSON.parse`; by default, values keep their source
  * @throws GatewayError 415, `invalid_json` or `invalid_request`
  */
@@ -213,7 +225,10 @@ export function parseJson(
   return value;
 }
 
-/** Counts depth, and commas and brackets for values, before there are any: an empty object takes two bytes of a body, and fifty of memory. */
+/**
+ * Checks depth, and counts commas and brackets as values, before parsing: an empty object takes two bytes of a body,
+ * but fifty of memory.
+ */
 function checkStructure(bytes: Uint8Array): void {
   let depth = 0;
   let values = 1;
@@ -230,7 +245,9 @@ function checkStructure(bytes: Uint8Array): void {
   }
 }
 
-/** Where the text that opens at `from` closes: at the next quote before which stands an even number of backslashes. */
+/**
+ * Returns where the string that opens at `from` closes: at the next quote preceded by an even number of backslashes.
+ */
 function endOfText(bytes: Uint8Array, from: number): number {
   for (let at = bytes.indexOf(quote, from + 1); at >= 0; at = bytes.indexOf(quote, at + 1)) {
     let before = at;

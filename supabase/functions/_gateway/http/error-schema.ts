@@ -4,16 +4,16 @@ import { type ErrorCode, errorCodes } from "./errors.ts";
 const members = z.object({
   message: z.string(),
   type: z.string(),
-  /** The field, header or parameter that is at fault. */
+  /** The field, header or parameter that caused the error. */
   param: z.string().nullable(),
   code: z.enum(errorCodes as [ErrorCode, ...ErrorCode[]]),
-  /** Of `idempotency_key_used`: the run that the key stands for, and what it used. */
+  /** For `idempotency_key_used`: the run that used the key, and its usage. */
   run_id: z.uuid().optional(),
   usage_source: z.string().nullish(),
   usage: z.object({ input_tokens: z.number().int(), output_tokens: z.number().int() }).optional(),
 });
 
-/** OpenAI's error object as the gateway fills it. */
+/** OpenAI's error object, as the gateway uses it. */
 export const errorSchema = z.object({ error: members.extend({ request_id: z.string() }) });
 
 /** Anthropic's error object as the gateway fills it. */

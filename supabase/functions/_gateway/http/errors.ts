@@ -1,4 +1,4 @@
-/** The gateway's closed list of errors: status, OpenAI's type, and what people are told. */
+/** The gateway's closed list of errors: status, OpenAI's type, and message. */
 const catalogue = {
   invalid_request: [400, "invalid_request_error", "The request is invalid."],
   invalid_json: [400, "invalid_request_error", "The body is not valid JSON."],
@@ -67,11 +67,11 @@ const catalogue = {
 export type ErrorCode = keyof typeof catalogue;
 
 type ErrorOptions = {
-  /** Told in place of the code's own message. Never another system's text. */
+  /** Replaces the code's own message. Never another system's text. */
   message?: string;
-  /** The field, header or parameter that is at fault. */
+  /** The field, header or parameter that caused the error. */
   param?: string;
-  /** Where HTTP has a more exact status for the code. */
+  /** Set if HTTP has a more specific status for the code. */
   status?: 405 | 408 | 415 | 426;
   headers?: Record<string, string>;
   /** Further members of the error object. */
@@ -79,7 +79,7 @@ type ErrorOptions = {
   cause?: unknown;
 };
 
-/** The one exception of the gateway. Everything else that is thrown is a defect, and answered as `internal_error`. */
+/** The gateway's only exception. Any other error is a defect and is answered as `internal_error`. */
 export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly options: ErrorOptions;
@@ -91,12 +91,12 @@ export class GatewayError extends Error {
     this.options = options;
   }
 
-  /** The same, which stock clients do not try again by themselves. */
+  /** Returns the same error, marked so that standard clients don't retry it. */
   unrepeatable(): GatewayError {
     return this.withHeaders({ "x-should-retry": "false" });
   }
 
-  /** The same with further headers. */
+  /** Returns the same error with additional headers. */
   withHeaders(more: Record<string, string>): GatewayError {
     const headers = { ...this.options.headers, ...more };
     return new GatewayError(this.code, { ...this.options, message: this.message, headers });
@@ -107,12 +107,12 @@ export class GatewayError extends Error {
   }
 }
 
-/** Whether the database's refusal is a code of the list. */
+/** Returns whether a refusal of the database is one of the codes. */
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(catalogue, code);
 }
 
-/** Every code, for the document. */
+/** Every code, for the OpenAPI document. */
 export const errorCodes = Object.keys(catalogue) as readonly ErrorCode[];
 
 /** How a surface's errors look. */

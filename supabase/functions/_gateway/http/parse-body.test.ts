@@ -12,26 +12,29 @@ test.for([
   [responsesSchema, { model: "m", input: [{ type: "function_call", name: "f", arguments: "{}" }] }, "input.0.call_id"],
   [chatSchema, { model: "m" }, "messages"],
   [chatSchema, { model: "m", messages: [{ role: "tool", content: "5" }] }, "messages.0.tool_call_id"],
-] as const)("says that a field is required where it is missing: %#", ([schema, body, param]) => {
+] as const)("says that a missing field is required: %#", ([schema, body, param]) => {
   const message = "This field is required.";
   const required = { code: "invalid_request", message, options: expect.objectContaining({ param }) };
   expect(() => parseBody(schema, body)).toThrow(expect.objectContaining(required));
 });
 
-test("says something else of a field that is there", () => {
+test("reports the type of a field that is present but wrong", () => {
   expect(() => parseBody(responsesSchema, { model: 1, input: "hi" })).toThrow(/expected string, received number/);
 });
 
-test.for(["constructor", "toString", "__proto__"])("refuses an unknown field like any other: %s", (name) => {
-  const options = expect.objectContaining({ param: name });
-  const unknown = { code: "invalid_request", message: `Unknown field: ${name}`, options };
-  const body = JSON.parse(`{ "prompt": "hi", "input": "hi", "${name}": 1 }`);
-  const { prompt, input, ...rest } = body;
-  expect(() => parseBody(generateSchema, { prompt, ...rest })).toThrow(expect.objectContaining(unknown));
-  expect(() => parseBody(speechSchema, { input, ...rest })).toThrow(expect.objectContaining(unknown));
-});
+test.for(["constructor", "toString", "__proto__"])(
+  "refuses an unknown field even if it has a built-in name: %s",
+  (name) => {
+    const options = expect.objectContaining({ param: name });
+    const unknown = { code: "invalid_request", message: `Unknown field: ${name}`, options };
+    const body = JSON.parse(`{ "prompt": "hi", "input": "hi", "${name}": 1 }`);
+    const { prompt, input, ...rest } = body;
+    expect(() => parseBody(generateSchema, { prompt, ...rest })).toThrow(expect.objectContaining(unknown));
+    expect(() => parseBody(speechSchema, { input, ...rest })).toThrow(expect.objectContaining(unknown));
+  },
+);
 
-test.for([5, "x".repeat(513)])("says what is wrong with metadata that is named type: %#", (type) => {
+test.for([5, "x".repeat(513)])("reports what is wrong with metadata named type: %#", (type) => {
   const options = expect.objectContaining({ param: "metadata.type" });
   const body = { model: "m", input: "hi", metadata: { type } };
   const invalid = { code: "invalid_request", options };

@@ -5,11 +5,11 @@ import { keepSource } from "./source-json.ts";
 
 type Issue = z.core.$ZodIssue;
 
-/** Members that OpenAI has and an endpoint refuses, each with what to do instead. They get a code of their own. */
+/** OpenAI's members that an endpoint refuses, each with what to do instead. They get their own error code. */
 export type Refused = Readonly<Record<string, string>>;
 
 /**
- * Parses a client's body. A member that is null counts as absent, as SDKs send members that have no value.
+ * Parses a client's body. Treats a null member as absent, because SDKs send null for members without a value.
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, naming the field
  */
 export function parseBody<Schema extends z.ZodType>(
@@ -25,9 +25,9 @@ export function parseBody<Schema extends z.ZodType>(
 }
 
 /**
- * Parses a body that may have other members than its schema: they pass if the provider's kind lists them.
+ * Parses a body that may have members outside its schema: they pass if the provider's kind lists them.
  * @returns the request, and the other members by name
- * @throws GatewayError as `parseBody` does, also for a member that is refused by name
+ * @throws GatewayError like `parseBody`, also for a member that is refused by name
  */
 export function parseOpenBody<Schema extends z.ZodObject>(
   schema: Schema,
@@ -42,7 +42,7 @@ export function parseOpenBody<Schema extends z.ZodObject>(
   return { request: parseBody(schema, value, refused), others: Object.fromEntries(others) };
 }
 
-/** A nested schema whose members may be null for absent. @param keep a member for which null is a value */
+/** Wraps a nested schema so that null members count as absent. @param keep a member for which null is a value */
 export function nullIsAbsent<Schema extends z.ZodType>(schema: Schema, keep?: string) {
   return z.preprocess((value) => dropNullMembers(value, keep), schema);
 }
@@ -55,8 +55,8 @@ function dropNullMembers(value: unknown, keep?: string): unknown {
 }
 
 /**
- * The error for a body that its schema refuses, naming the field. A member that may never be there is unsupported, and so is a
- * type that is not offered.
+ * Returns the error for a body that its schema rejects, naming the field. A member that is never accepted, or a type
+ * that is not offered, is `unsupported_parameter`.
  */
 export function refuseBody(error: z.ZodError, refused: Refused = {}, body?: unknown): GatewayError {
   const issue = error.issues.map(deepest).at(0);
@@ -79,7 +79,7 @@ function valueAt(body: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], body);
 }
 
-/** The refusal of a member that OpenAI has. @param cure what to do instead */
+/** Returns the refusal of one of OpenAI's members. @param cure what to do instead */
 export function unsupported(param: string | undefined, cure = ""): GatewayError {
   return new GatewayError("unsupported_parameter", {
     param,
@@ -87,7 +87,7 @@ export function unsupported(param: string | undefined, cure = ""): GatewayError 
   });
 }
 
-/** The issue of the union's alternative that matched furthest, which is most likely what the client meant. */
+/** Returns the issue of the union alternative that matched furthest, which is most likely what the client meant. */
 function deepest(issue: Issue): Issue {
   if (issue.code !== "invalid_union") return issue;
   const inner = issue.errors

@@ -11,7 +11,7 @@ import { createOpenRuns } from "../runs/open-runs.ts";
 import { createSettlements } from "../runs/settlements.ts";
 import { createBodyReader } from "./body.ts";
 
-/** A gateway without a database: what needs one is refused as unavailable, all else is answered. */
+/** Creates a gateway without a database: calls that need one are refused as unavailable, all others are answered. */
 function gateway(): Gateway {
   const database = createDatabase({ url: "postgres://gateway@127.0.0.1:9/postgres" });
   const waitUntil = () => {};
@@ -53,13 +53,13 @@ async function post(options: { path?: string; key?: string; body?: BodyInit; hea
 }
 
 describe("the order of checks", () => {
-  test("404 before all else", async () => {
+  test("answers 404 before anything else", async () => {
     const { response, error } = await post({ path: "/chat/other" });
     expect(response.status).toBe(404);
     expect(error).toMatchObject({ code: "not_found", type: "invalid_request_error", param: null });
   });
 
-  test("a trailing slash means nothing", async () => {
+  test("ignores trailing slashes", async () => {
     expect((await post({ path: "/chat/completions/" })).error.code).toBe("invalid_api_key");
     expect((await post({ path: "/chat/completions//" })).error.code).toBe("invalid_api_key");
     expect((await models(new Request("http://f/models/"))).status).toBe(401);
@@ -67,7 +67,7 @@ describe("the order of checks", () => {
     expect((await post({ path: "/chat//completions" })).error.code).toBe("not_found");
   });
 
-  test("405 names what is allowed", async () => {
+  test("lists the allowed methods with a 405", async () => {
     for (const method of ["GET", "HEAD", "PUT", "DELETE"]) {
       const response = await chat(new Request("http://f/chat/completions", { method }));
       expect([response.status, response.headers.get("allow")]).toEqual([405, "POST, OPTIONS"]);
@@ -76,8 +76,8 @@ describe("the order of checks", () => {
     expect([response.status, response.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS"]);
   });
 
-  // codex-rs/core/src/client.rs of github.com/openai/codex falls back to HTTP at 426.
-  test("a WebSocket is 426", async () => {
+  // codex-rs/core/src/client.rs of github.com/openai/codex falls back to HTTP on a 426.
+  test("answers a WebSocket with 426", async () => {
     const headers = { connection: "Upgrade", upgrade: "WebSocket" };
     const response = await chat(new Request("http://f/chat/completions", { headers }));
     expect(response.status).toBe(426);
@@ -88,7 +88,7 @@ describe("the order of checks", () => {
     expect((await chat(new Request("http://f/chat/other", { headers }))).status).toBe(404);
   });
 
-  test("OPTIONS is 204 and says nothing to other origins", async () => {
+  test("answers OPTIONS with 204 and no CORS headers", async () => {
     const response = await chat(
       new Request("http://f/chat/completions", { method: "OPTIONS", headers: { origin: "https://evil.test" } }),
     );
@@ -96,20 +96,20 @@ describe("the order of checks", () => {
     expect([...response.headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
   });
 
-  test("401 by syntax before the body is looked at", async () => {
+  test("answers 401 for bad syntax before it reads the body", async () => {
     for (const key of [undefined, "", "sk-1", "ttr_ai_abcdefghijkl_x", `${(await createAiKey()).text}x`]) {
       const { response, error } = await post({ key, body: "x".repeat(9 * 1024 * 1024) });
       expect([response.status, error.code]).toEqual([401, "invalid_api_key"]);
     }
   });
 
-  test("413 before the credential is asked for", async () => {
+  test("answers 413 before it checks the credential", async () => {
     const { text: key } = await createAiKey();
     const { response, error } = await post({ key, body: "x".repeat(8 * 1024 * 1024 + 1) });
     expect([response.status, error.code]).toEqual([413, "payload_too_large"]);
   });
 
-  test("the credential before the body: without a database neither can be judged", async () => {
+  test("checks the credential before the body, so both fail with 503 without a database", async () => {
     const { text: key } = await createAiKey();
     for (const changes of [{ body: "{" }, { headers: { "content-type": "text/plain" } }, {}]) {
       const { response, error } = await post({ key, ...changes });
@@ -119,7 +119,7 @@ describe("the order of checks", () => {
 });
 
 describe("every answer", () => {
-  test("carries the request's id, or one of ours for a bad or absent one", async () => {
+  test("carries the request's id, or a new one if it is invalid or missing", async () => {
     const given = await post({ headers: { "x-request-id": "my:id-1" } });
     expect(given.response.headers.get("x-request-id")).toBe("my:id-1");
     expect(given.error.request_id).toBe("my:id-1");
@@ -130,11 +130,11 @@ describe("every answer", () => {
     }
   });
 
-  test("is kept by no cache", async () => {
+  test("forbids caching", async () => {
     expect((await post()).response.headers.get("cache-control")).toBe("private, no-store");
   });
 
-  test("a path that cannot be decoded is not found", async () => {
+  test("answers 404 for a path that can't be decoded", async () => {
     expect((await models(new Request("http://f/models/%E0%A4%A"))).status).toBe(404);
   });
 });

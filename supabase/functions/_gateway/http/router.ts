@@ -2,18 +2,18 @@ import { isLabel, newRequestId } from "../../_shared/labels.ts";
 import type { Gateway } from "../gateway.ts";
 import { type ErrorShape, GatewayError, openaiErrors } from "./errors.ts";
 
-/** A call on its way: the request, its id, its URL's path, and what the path's pattern captured. */
+/** A call: the request, its id, its URL's path, and what the path's pattern captured. */
 export type Call = { request: Request; requestId: string; path: string; params: Record<string, string | undefined> };
 export type Handler = (call: Call) => Promise<Response>;
 export type Route = { path: RegExp; method: "GET" | "POST"; handle: Handler };
 
-/** RFC 9110, 11.6.1: a 401 says how to authenticate, and says it to everyone alike. */
+/** RFC 9110, 11.6.1: a 401 states how to authenticate, the same for every caller. */
 const challenge = { "www-authenticate": "Bearer" };
 
 /**
- * Serves routes in the gateway's manner: 404, then 405 with `Allow`; OPTIONS is 204 and says
- * nothing to other origins; HEAD is GET without a body; each answer carries `x-request-id` and is kept by no one.
- * @param gateway is told of defects, which are answered as `internal_error`, and of how each call was answered
+ * Serves routes: 404, then 405 with `Allow`; OPTIONS is 204 without CORS headers; HEAD is GET without a body; each
+ * response carries `x-request-id` and `no-store`.
+ * @param gateway receives defects, which are answered as `internal_error`, and the outcome of each call
  * @param errorsFor chooses the shape of a request's errors; OpenAI's by default
  */
 export function createRouter(
@@ -51,12 +51,12 @@ export function createRouter(
 
 const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 
-/** The path of a call. Slashes at its end mean nothing, as some clients append one. */
+/** Returns the path of a call without trailing slashes, which some clients append. */
 function pathOf({ url }: Request): string {
   return new URL(url).pathname.replace(/(?<!\/)\/+$/, "");
 }
 
-/** A route's pattern as people write it. */
+/** Returns a route's pattern in readable form. */
 function nameOf(route: Route | undefined): string | undefined {
   const source = route?.path.source.replace(/^\^|\$$/g, "").replaceAll("\\/", "/");
   return source?.replace(/\(\?<(\w+)>[^)]*\)/g, "{$1}");
@@ -82,13 +82,13 @@ async function dispatch(routes: readonly Route[], request: Request, requestId: s
   return request.method === "HEAD" ? new Response(null, response) : response;
 }
 
-/** @throws GatewayError 405 for any method but OPTIONS, 426 for a WebSocket */
+/** Answers OPTIONS. @throws GatewayError 405 for any other method, 426 for a WebSocket */
 function refuseMethod(matching: readonly Route[], request: Request): Response {
   const allowed = matching.flatMap((each) => (each.method === "GET" ? ["GET", "HEAD"] : [each.method]));
   const headers = { allow: [...allowed, "OPTIONS"].join(", ") };
   if (request.method === "OPTIONS") return new Response(null, { status: 204, headers });
   if (request.headers.get("upgrade")?.toLowerCase() === "websocket") {
-    // Codex CLI tries a WebSocket first. A 426 makes it use HTTP; after any other status it retries for seconds.
+    // Codex CLI tries a WebSocket first. A 426 makes it use HTTP; after any other status, it retries for seconds.
     throw new GatewayError("invalid_request", {
       status: 426,
       message: "WebSockets are not supported. Use HTTP.",

@@ -4,7 +4,7 @@ import { keepSource, parseWithSource, stringifyWithSource } from "./source-json.
 /** What a surface sends: its own members, and the client's values by reference. */
 const sent = (text: string) => stringifyWithSource({ tools: (parseWithSource(text) as { tools: unknown }).tools });
 
-describe("a value reaches the provider as it was written", () => {
+describe("a value reaches the provider as written", () => {
   test.for([
     '{"maximum":9223372036854775807}',
     '{"minimum":-9223372036854775808,"maximum":18446744073709551615}',
@@ -23,14 +23,14 @@ describe("a value reaches the provider as it was written", () => {
 });
 
 test.for(['{"a":1,"b":[true,null,0.5,"x\\u0001"],"c":{}}', '{"a":"1.0, 2.50: 9223372036854775807"}', "[]", '"x"', "1"])(
-  "%s is read as ever",
+  "%s is parsed normally",
   (text) => {
     expect(parseWithSource(text)).toEqual(JSON.parse(text));
     expect(stringifyWithSource(parseWithSource(text))).toBe(JSON.stringify(JSON.parse(text)));
   },
 );
 
-test("values with a source have their members and types", () => {
+test("values with a source have the same members and types", () => {
   const { list, object } = parseWithSource('{"list":[1.0,2],"object":{"2":9223372036854775807}}') as {
     list: number[];
     object: object;
@@ -40,9 +40,9 @@ test("values with a source have their members and types", () => {
   expect(JSON.stringify({ ...object })).toBe('{"2":9223372036854776000}');
 });
 
-// A provider may read the first of two members, and only the last one was checked.
+// A provider may read the first of two members, but only the last one was checked.
 test.for(['{"a":{"x":{"y":1.0,"y":2}}}', '{"a":{"__proto__":1},"a":{"b":1.0}}', '{"n":1.0,"a":{"b":1,"\\u0062":2}}'])(
-  "%s has no source, since a member occurs twice",
+  "%s has no source because a member occurs twice",
   (text) => {
     expect(stringifyWithSource(parseWithSource(text))).toBe(JSON.stringify(JSON.parse(text)));
   },
@@ -52,11 +52,11 @@ test.for(["", "{", '{"a":01}', '{"a":1.}', "{'a':1}", '{"a":1.0,}'])("%j is not 
   expect(() => parseWithSource(text)).toThrow(SyntaxError);
 });
 
-describe("a checker's copy", () => {
+describe("a schema's copy of a value", () => {
   const text = '{"a":[{"n":1.0}],"b":{"n":2.0,"x":null}}';
   const copyOf = () => JSON.parse(text);
 
-  test("has the source where it is the same", () => {
+  test("keeps the source if nothing changed", () => {
     expect(stringifyWithSource(keepSource(copyOf(), parseWithSource(text)))).toBe(text);
   });
 
@@ -67,18 +67,18 @@ describe("a checker's copy", () => {
     ["a value is another", ({ b }) => ({ a: [{ n: 3 }], b }), '{"a":[{"n":3}],"b":{"n":2.0,"x":null}}'],
     ["an entry is gone", ({ b }) => ({ a: [], b }), '{"a":[],"b":{"n":2.0,"x":null}}'],
     ["a list became an object", ({ a, b }) => ({ a: { ...a }, b }), '{"a":{"0":{"n":1.0}},"b":{"n":2.0,"x":null}}'],
-  ])("is written anew where %s", ([_, change, written]) => {
+  ])("is serialized again if %s", ([_, change, written]) => {
     expect(stringifyWithSource(keepSource(change(copyOf()), parseWithSource(text)))).toBe(written);
   });
 });
 
-test("a schema of 8 MB keeps its source", () => {
+test("keeps the source of an 8 MB schema", () => {
   const value = `{"n":1.0,"enum":[${'"a\\"",'.repeat(1_200_000)}""]}`;
   expect(sent(`{"tools":${value}}`) === `{"tools":${value}}`).toBe(true);
 });
 
-// A provider's own texts go back to it in a tool loop.
-test("text that looks like a source is text", () => {
+// In a tool loop, a provider's own texts go back to it.
+test("treats text that looks like a source as text", () => {
   const texts = { a: "\u0000{}", b: '"\\u0000', c: "source:", "\u0000[]": "__proto__\u0000" };
   const { n } = parseWithSource('{"n":{"x":1.0}}') as Record<string, unknown>;
   expect(stringifyWithSource({ ...texts, n })).toBe(`${JSON.stringify(texts).slice(0, -1)},"n":{"x":1.0}}`);

@@ -1,7 +1,7 @@
 /**
- * JSON whose objects and lists keep their source text where `JSON.stringify` would write other numbers, names or order:
- * `9223372036854775807`, `1.0`, `1e400`, a member `__proto__`, members `"2"` before `"1"`. Values are read as ever, and
- * {@link stringifyWithSource} writes such objects as they came.
+ * JSON whose objects and lists keep their source text if `JSON.stringify` would write other numbers, names or order:
+ * `9223372036854775807`, `1.0`, `1e400`, a member `__proto__`, members `"2"` before `"1"`. Values are read normally,
+ * and {@link stringifyWithSource} writes such objects as they were received.
  */
 
 /** Matches every text that may need its source, and few others. */
@@ -11,7 +11,7 @@ const token = /[^\s,\]}]*/y;
 const blank = /\s*/y;
 
 const sources = new WeakMap<object, string>();
-/** Random per process, so no text from outside can begin with it. */
+/** Random per process, so no external text can begin with it. */
 const mark = `source:${crypto.randomUUID()}:`;
 const writesSource = {
   toJSON: {
@@ -34,7 +34,7 @@ export function parseWithSource(text: string): unknown {
   return value;
 }
 
-/** Writes JSON like `JSON.stringify`, and what {@link parseWithSource} read as it came. */
+/** Writes JSON like `JSON.stringify`, but writes what {@link parseWithSource} read as it was received. */
 export function stringifyWithSource(value: unknown): string {
   const text = JSON.stringify(value);
   let written = "";
@@ -48,8 +48,8 @@ export function stringifyWithSource(value: unknown): string {
 }
 
 /**
- * Puts the objects and lists of a parsed value back in place of a checker's copies that have the same members, as copies
- * have no source.
+ * Replaces a schema's copies of objects and lists with the originals if their members are the same, because copies have
+ * no source.
  */
 export function keepSource(copy: unknown, original: unknown): unknown {
   if (copy === original || !isContainer(copy) || !isContainer(original)) return copy;
@@ -68,7 +68,7 @@ function isContainer(value: unknown): value is object {
   return typeof value === "object" && value !== null;
 }
 
-/** Where the JSON string that begins at a quote ends. A loop: a pattern would overflow the stack. */
+/** Returns where the JSON string that begins at a quote ends. Uses a loop: a pattern would overflow the stack. */
 function endOfString(text: string, begin: number): number {
   let at = begin;
   let isEscaped: boolean;
@@ -82,9 +82,9 @@ function endOfString(text: string, begin: number): number {
 }
 
 /**
- * Finds the containers that `JSON.stringify` would write differently, each with its source. An object in which a name occurs
- * twice has none, nor has what is in it or around it: what was checked is the last of the values, and a provider may read
- * the first.
+ * Finds the containers that `JSON.stringify` would write differently, each with its source. An object in which a name
+ * occurs twice has none, and neither does anything inside or around it: the last value was checked, but a provider may
+ * read the first.
  * @param text valid JSON
  * @param root its value
  */
@@ -118,7 +118,7 @@ function differing(text: string, root: unknown): [container: object, source: str
       return typeof value === "number" && String(value) !== number ? "differs" : "same";
     }
     const from = at;
-    // Not an object where a name occurs twice: its last value may be of another type.
+    // Not an object if a name occurs twice: its last value may have another type.
     const container = value as Record<string, unknown> | undefined;
     const names = new Set<string>();
     const foundBefore = found.length;

@@ -11,7 +11,7 @@ export function readCost(value: unknown): ProviderCost {
   return parsed.data;
 }
 
-/** Reads a batch: each record, or what is wrong with it. @throws GatewayError where it is no batch */
+/** Reads a batch: each record, or its error. @throws GatewayError if it isn't a batch */
 export function readCosts(value: unknown): (ProviderCost | GatewayError)[] {
   const parsed = providerCostBatch.safeParse(value);
   if (!parsed.success) throw refuseBody(parsed.error);
@@ -25,7 +25,7 @@ export function readCosts(value: unknown): (ProviderCost | GatewayError)[] {
   });
 }
 
-/** Stores one cost. @throws GatewayError as the database refuses it */
+/** Stores one cost. @throws GatewayError if the database refuses it */
 export async function storeCost(
   database: GatewayDatabase,
   { caller, cost }: { caller: Caller; cost: ProviderCost },
@@ -34,7 +34,7 @@ export async function storeCost(
   return accepted(cost, stored);
 }
 
-/** Stores the good records of a batch, each for itself. @returns one outcome or error for each, in their order */
+/** Stores the valid records of a batch independently. @returns one outcome or error per record, in order */
 export async function storeCosts(
   database: GatewayDatabase,
   {
@@ -44,7 +44,7 @@ export async function storeCosts(
   }: { caller: Caller; records: readonly (ProviderCost | GatewayError)[]; requestId: string },
 ): Promise<object> {
   const good = records.filter((record) => !(record instanceof GatewayError));
-  // The caller is asked for even where no record is any good.
+  // The caller is checked even if no record is valid.
   const stored = (await database.importCosts({ ...caller, records: good })).values();
   const results = records.map((record) => {
     if (record instanceof GatewayError) return { accepted: false, ...errorBody(record, requestId) };

@@ -10,7 +10,7 @@ export function readInvoice(value: unknown): ProviderInvoice {
   return parsed.data;
 }
 
-/** Keeps an invoice; the same one again is one receipt. @throws GatewayError as the database refuses it */
+/** Stores an invoice; idempotent for the same invoice. @throws GatewayError if the database refuses it */
 export async function storeInvoice(
   database: GatewayDatabase,
   { caller, invoice }: { caller: Caller; invoice: ProviderInvoice },

@@ -14,7 +14,7 @@ let before: Gateway;
 let after: Gateway;
 beforeAll(async () => {
   tenant = await createAppTenant();
-  // A database of the same cluster to which no migration was applied, and the one to which all were.
+  // One database of the cluster without any migrations, and one with all of them.
   const empty = new URL(readStack().gatewayDbUrl);
   empty.pathname = "/template1";
   [before, after] = [gatewayOn(empty.href), gatewayOn(readStack().gatewayDbUrl)];
@@ -65,25 +65,25 @@ const cost = () => ({
 });
 const unavailable = {
   status: 503,
-  // Nothing but the error: no result of a part, no partial total.
+  // Only the error: no partial result and no partial total.
   body: { error: expect.objectContaining({ code: "service_unavailable", request_id: "rollout-1" }) },
 };
 
-describe("while storage is not there yet, over HTTP", () => {
-  test("a cost is 503, and the same record sent again is stored once storage is there", async () => {
+describe("before the migrations are applied", () => {
+  test("refuses a cost with 503, and stores it when retried after the migrations", async () => {
     const { early, late } = await answerOf(createCosts, { path: "/provider-costs", body: cost() });
     expect(early).toEqual(unavailable);
     expect(late).toMatchObject({ status: 200, body: { accepted: true, outcome: "stored" } });
   });
 
-  test("a batch is 503 as a whole, and then each of its records is stored", async () => {
+  test("refuses a whole batch with 503, and stores every record after the migrations", async () => {
     const body = { records: [cost(), cost()] };
     const { early, late } = await answerOf(createCosts, { path: "/provider-costs/batch", body });
     expect(early).toEqual(unavailable);
     expect(late).toMatchObject({ status: 200, body: { results: [{ outcome: "stored" }, { outcome: "stored" }] } });
   });
 
-  test("an invoice is 503, and then kept", async () => {
+  test("refuses an invoice with 503, and stores it after the migrations", async () => {
     const body = {
       provider: "openai",
       reference: `INV-${randomUUID()}`,
@@ -96,13 +96,13 @@ describe("while storage is not there yet, over HTTP", () => {
     expect(late).toEqual({ status: 200, body: { accepted: true, reference: body.reference } });
   });
 
-  test("the usage report is 503, never a partial total", async () => {
+  test("refuses the usage report with 503 and never returns a partial total", async () => {
     const { early, late } = await answerOf(createUsage, { path: "/usage" });
     expect(early).toEqual(unavailable);
     expect(late).toMatchObject({ status: 200, body: { currency: "USD", rows: [] } });
   });
 
-  test("a body that is none is 503 too: whose it is cannot be told", async () => {
+  test("refuses an invalid body with 503 as well, because the caller can't be checked", async () => {
     const { early, late } = await answerOf(createCosts, { path: "/provider-costs", body: { records: [] } });
     expect(early).toEqual(unavailable);
     expect(late.status).toBe(400);

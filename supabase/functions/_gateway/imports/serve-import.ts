@@ -9,7 +9,7 @@ import { errorSchema } from "../http/error-schema.ts";
 import { GatewayError, isErrorCode } from "../http/errors.ts";
 import type { Handler } from "../http/router.ts";
 
-/** What an import takes and does with it. */
+/** The size limit, reader and storage of an import. */
 type Import<Imported> = {
   limitBytes: number;
   /** @throws GatewayError naming the field */
@@ -19,8 +19,8 @@ type Import<Imported> = {
 };
 
 /**
- * Serves an import: credential's syntax, body as it arrives, credential and app, JSON, schema, then one
- * statement. Nothing is executed, reserved or debited.
+ * Serves an import. Checks the credential's syntax, reads the body, checks credential and app, parses JSON, validates
+ * it, and runs one statement. No model is called, and nothing is reserved or charged.
  */
 export function serveImport<Imported>(gateway: Gateway, { limitBytes, read, store }: Import<Imported>): Handler {
   return async ({ request, requestId }) => {
@@ -39,7 +39,7 @@ export function serveImport<Imported>(gateway: Gateway, { limitBytes, read, stor
   };
 }
 
-/** What became of a record. @throws GatewayError where the database refused it */
+/** Returns the outcome of a record. @throws GatewayError if the database refused it */
 export function orRefusal(stored: StoredRecord | undefined): NonNullable<StoredRecord["outcome"]> {
   if (stored?.outcome !== undefined) return stored.outcome;
   const code = stored?.refused ?? "internal_error";
@@ -47,7 +47,7 @@ export function orRefusal(stored: StoredRecord | undefined): NonNullable<StoredR
   throw new GatewayError(code, { message: stored?.message, param: stored?.param });
 }
 
-/** What imports answer. */
+/** The answer to an import. */
 export const costReceipt = z.object({
   accepted: z.literal(true),
   externalRunId: z.string(),
@@ -55,7 +55,7 @@ export const costReceipt = z.object({
 });
 export type CostReceipt = z.output<typeof costReceipt>;
 
-/** One outcome or error for each record, in their order. */
+/** One outcome or error per record, in order. */
 export const costReceipts = z.object({
   results: z.array(
     z.union([costReceipt, errorSchema.extend({ accepted: z.literal(false), externalRunId: z.string().optional() })]),

@@ -4,21 +4,21 @@ import type { Readable } from "node:stream";
 /** Takes the next bytes. @returns whether it wants more */
 export type Take = (bytes: Uint8Array) => boolean;
 
-/** The bytes of an answer. */
+/** Reads the bytes of an answer. */
 export type BodyReader = {
-  /** The next bytes; undefined at the end. @throws Error if the answer was cut or cannot be decoded */
+  /** Returns the next bytes; undefined at the end. @throws Error if the answer was cut or can't be decoded */
   read: () => Promise<Uint8Array | undefined>;
   /**
-   * Hands over bytes as they arrive, without a promise for each piece, until `take` wants no more.
-   * @returns whether there may be more @throws Error as `read` does
+   * Passes bytes to `take` as they arrive, without a promise per piece, until it wants no more.
+   * @returns whether there may be more @throws Error like `read`
    */
   pour: (take: Take) => Promise<boolean>;
 };
 
-/** What may wait for its reader before the connection is held up, in bytes. */
+/** How many bytes may wait for their reader before the connection is paused. */
 const mostHeld = 64 * 1024;
 
-/** Reads an answer at its reader's pace. */
+/** Returns a reader that consumes an answer at its caller's pace. */
 export function readerOf(body: Readable): BodyReader {
   let come: Uint8Array[] = [];
   let held = 0;
@@ -30,7 +30,7 @@ export function readerOf(body: Readable): BodyReader {
     wake = undefined;
   };
   body.on("data", (bytes: Uint8Array<ArrayBuffer>) => {
-    // A Buffer's own slices copy nothing, and its searches take longer.
+    // Not a Buffer: its slices don't copy, and its searches are slower.
     come.push(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
     held += bytes.byteLength;
     if (held > mostHeld) body.pause();
@@ -49,7 +49,7 @@ export function readerOf(body: Readable): BodyReader {
     tell();
   });
 
-  /** All that has come, in one piece. */
+  /** Returns everything that has arrived, in one piece. */
   function takeAll(first: Uint8Array): Uint8Array {
     const all = come.length === 1 ? first : Buffer.concat(come);
     come = [];

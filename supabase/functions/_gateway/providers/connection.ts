@@ -2,14 +2,14 @@ import { startTimeLimit } from "../time-limit.ts";
 import { ClientLeft, ProviderFailure } from "./provider-failure.ts";
 import { ConnectTimeout } from "./reachable.ts";
 
-/** One request to a provider while it is under way. */
+/** A running request to a provider. */
 export type Connection = ReturnType<typeof openConnection>;
 
-/** The reason of a closed connection's signal. One for all connections, since it carries no details. */
+/** The abort reason of every closed connection; shared because it carries no details. */
 const over = new Error("the connection is closed");
 
 /**
- * Ties a request's time limits, its client and its exchange together, and says why it ended.
+ * Combines a request's time limits, its client and its exchange, and explains why it ended.
  * @param options.acceptedBy when the answer must have been accepted
  */
 export function openConnection(
@@ -43,37 +43,37 @@ export function openConnection(
 
   return {
     close,
-    /** Falls when it is closed; made when it is asked for, which whole answers never do. */
+    /** Returns a signal that aborts on close. Created on demand, because whole answers never need it. */
     ended(): AbortSignal {
       controller ??= new AbortController();
       if (closed) controller.abort(over);
       return controller.signal;
     },
-    /** What ends with it. */
+    /** Sets what to do on close. */
     onClose(act: () => void): void {
       abandon = act;
       if (closed) act();
     },
-    /** From here on it makes no difference to the provider whether the client is there. */
+    /** Continues the request even if the client disconnects from now on. */
     outliveClient(): void {
       clientLeft.removeEventListener("abort", leave);
     },
-    /** Sets the time for the next thing to happen, within what is left in all. */
+    /** Sets a time limit for the next step, within the total time. */
     expectWithin(limitMs: number): void {
       limit.restart(Math.min(until - now(), limitMs));
     },
-    /** Gives an answer that has begun the rest of the time in all. */
+    /** Gives an accepted answer the rest of the total time. */
     noteAccepted(): void {
       until = deadline;
       if (!closed) limit.restart(until - now());
     },
-    /** @throws Error where it is closed already */
+    /** @throws Error if it is already closed */
     assertOpen(): void {
       if (closed) throw over;
     },
     /**
-     * Says why a request failed, and closes it.
-     * @param options.sent the request may have reached the provider
+     * Closes the connection and returns why the request failed.
+     * @param options.sent whether the request may have reached the provider
      */
     explain(cause: unknown, { sent, retryable }: { sent: boolean; retryable: boolean }): Error {
       close();

@@ -16,7 +16,7 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** What a provider answers, from its head on. */
+/** Returns a provider's answer once its headers have arrived. */
 async function answerOf(coding: string, answer: (response: ServerResponse) => void) {
   const server = createServer((request, response) => {
     response.writeHead(200, { "content-encoding": coding }).flushHeaders();
@@ -34,7 +34,7 @@ async function answerOf(coding: string, answer: (response: ServerResponse) => vo
 
 type Answer = Awaited<ReturnType<typeof answerOf>>;
 
-/** @throws what the answer ends with, with what came before as its message */
+/** @throws the error that ends the answer, with the text before it as its message */
 async function textOf({ read }: Answer): Promise<string> {
   let text = "";
   try {
@@ -51,7 +51,7 @@ describe("a stream in a content coding", () => {
     ["deflate", createDeflate],
     ["br", createBrotliCompress],
     ["zstd", createZstdCompress],
-  ] as const)("in %s is read event by event, as its provider flushes them", async ([coding, create]) => {
+  ] as const)("in %s is read event by event, as the provider flushes them", async ([coding, create]) => {
     const encoder = create();
     const { read, pour } = await answerOf(coding, (response) => encoder.pipe(response));
     const send = (text: string) => new Promise<void>((sent) => encoder.write(text, () => encoder.flush(() => sent())));
@@ -68,7 +68,7 @@ describe("a stream in a content coding", () => {
     expect(poured).toEqual(["data: 3\n\n"]);
   });
 
-  test("that is cut has its events, then a failure", async () => {
+  test("delivers its events, then fails if it was cut", async () => {
     const encoder = createGzip();
     const answer = await answerOf("gzip", (response) => {
       encoder.pipe(response);
@@ -84,12 +84,12 @@ test.for(["gzip, br", "gzip,identity, br", " GZIP ,Br"])("decodes %j in reverse 
   expect(await textOf(answer)).toBe("whole");
 });
 
-test.for(["", "identity", "Identity", "identity, identity"])("leaves a body in %j as it is", async (coding) => {
+test.for(["", "identity", "Identity", "identity, identity"])("leaves a body in %j unchanged", async (coding) => {
   expect(await textOf(await answerOf(coding, (response) => response.end("whole")))).toBe("whole");
 });
 
 test.for(["compress", "utf-8", "constructor", "gzip, gzip, gzip", "gzip, nothing"])(
-  "fails on the coding %j when it is read",
+  "fails for the coding %j when it is read",
   async (coding) => {
     const answer = await answerOf(coding, (response) => response.end(gzipSync("whole")));
     expect(answer.status).toBe(200);
@@ -98,11 +98,11 @@ test.for(["compress", "utf-8", "constructor", "gzip, gzip, gzip", "gzip, nothing
   },
 );
 
-test("has nothing to decode in an empty body", async () => {
+test("accepts an empty body", async () => {
   expect(await (await answerOf("gzip", (response) => response.end())).read()).toBeUndefined();
 });
 
-test("holds a small part of a body that decodes to far more", async () => {
+test("buffers only a small part of a body that decodes to far more", async () => {
   const size = 256 * 1024 * 1024;
   const bomb = gzipSync(Buffer.alloc(size));
   const { read } = await answerOf("gzip", (response) => response.end(bomb));

@@ -11,11 +11,11 @@ const decoders: Record<string, (first: Uint8Array) => Duplex> = {
   br: () => zlib.createBrotliDecompress(),
   zstd: () => zlib.createZstdDecompress(),
 };
-/** A server and a proxy may each apply one. */
+/** A server and a proxy may apply one each. */
 const maxCodings = 2;
 
 /**
- * Decodes a body whose provider ignores that no content coding was accepted. Each piece is decoded as it arrives.
+ * Decodes a body whose provider used a content coding although none was accepted. Each piece is decoded as it arrives.
  * @param encoding the `Content-Encoding` header
  * @returns a reader that throws if the coding is unknown or the body does not follow it
  */
@@ -45,7 +45,7 @@ function decodedBy(body: BodyReader, coding: string): BodyReader {
     return readerOf(decoder);
   }
 
-  /** What arrived before a failure is decoded first. */
+  /** Bytes that arrived before a failure are decoded first. */
   async function feed(decoder: Duplex, first: Uint8Array): Promise<void> {
     try {
       for (let bytes: Uint8Array | undefined = first; bytes && !decoder.destroyed; bytes = await body.read()) {
@@ -57,7 +57,7 @@ function decodedBy(body: BodyReader, coding: string): BodyReader {
     decoder.end();
   }
 
-  /** Some runtimes take a body that was cut for a whole one. */
+  /** Some runtimes treat a body that was cut as complete. */
   function orCut<Value>(value: Value): Value {
     if (!value && failure) throw failure;
     return value;

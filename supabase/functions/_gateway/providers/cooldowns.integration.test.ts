@@ -18,7 +18,7 @@ import { answerWell, hang, type ScriptedProvider, startScriptedProvider } from "
 const root = path.resolve(import.meta.dirname, "../../../..");
 const processes = 3;
 const callsEach = 6;
-/** How long a stream waits for its first byte here, and the first cooldown. */
+/** How long a stream waits for its first byte in this test, and the first cooldown. */
 const firstByteMs = 1_000;
 const cooldownMs = 30_000;
 
@@ -47,7 +47,7 @@ afterAll(async () => {
   await tenant.close();
 });
 
-/** The functions in a process of their own, as hosted Supabase runs several isolates. */
+/** Starts the functions in their own process, as hosted Supabase runs several isolates. */
 async function startFunctions() {
   const { supabase, gatewayDbUrl } = readStack();
   const { command, args } = denoCommand(root, process.env.LOCAL_DENO as DenoPackage | undefined);
@@ -74,9 +74,9 @@ async function startFunctions() {
   return { child, url };
 }
 
-/** @returns how long each call of a process took, one after another */
+/** @returns how long each sequential call to a process took */
 async function callInTurn({ url }: { url: string }, calls: number): Promise<number[]> {
-  // Functions are below their names: the public path is `/v1/chat/completions`.
+  // The functions don't have the public prefix `/v1`: the public path is `/v1/chat/completions`.
   const client = new OpenAI({ baseURL: url, apiKey: tenant.key, maxRetries: 0 });
   const latencies: number[] = [];
   for (let n = 0; n < calls; n++) {
@@ -94,7 +94,7 @@ async function callInTurn({ url }: { url: string }, calls: number): Promise<numb
   return latencies;
 }
 
-test("one call a process waits for a route that hangs, and one a process finds out that it works again", async () => {
+test("one call per process waits for a hanging route, and one per process finds out when it works again", async () => {
   const startedAt = performance.now();
   const latencies = await Promise.all(servers.map((server) => callInTurn(server, callsEach)));
   expect(hanging.calls).toBe(processes);

@@ -17,7 +17,7 @@ const fail = (
 const failTimes = (times: number) => Array.from({ length: times }, () => fail());
 
 describe("a route is set aside", () => {
-  test("for 30 s after three failures in a row, and not before", () => {
+  test("for 30 s after three failures in a row, but not before", () => {
     expect([fail(), fail(), state()]).toEqual([0, 0, "open"]);
     expect([fail(), state()]).toEqual([30_000, "cooling"]);
     clock += 29_999;
@@ -26,33 +26,33 @@ describe("a route is set aside", () => {
     expect(state()).toBe("open");
   });
 
-  test("not by failures with an answer among them", () => {
+  test("unless an answer came between the failures", () => {
     failTimes(2);
     cooldowns.noteAnswer("a");
     failTimes(2);
     expect(state()).toBe("open");
   });
 
-  test("after one timeout, unless it answered another call meanwhile", () => {
+  test("after one timeout, unless it answered another call in the meantime", () => {
     cooldowns.noteAnswer("a");
     expect(fail("timeout", { startedAt: clock - 60_000 })).toBe(0);
     clock += 1;
     expect([fail("timeout"), state()]).toEqual([30_000, "hanging"]);
   });
 
-  test("after three clients in a row that waited long and left, and is then not waited for", () => {
+  test("after three clients in a row waited long and left, and callers no longer wait for it", () => {
     expect([fail("cancelled", { waitedLong: true }), fail("cancelled"), fail("cancelled")]).toEqual([0, 0, 0]);
     expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([0, "open"]);
     expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([30_000, "hanging"]);
   });
 
-  test("not by clients that left, if it answered another call meanwhile", () => {
+  test("unless it answered another call while clients left", () => {
     cooldowns.noteAnswer("a");
     for (let n = 0; n < 5; n++) fail("cancelled", { waitedLong: true, startedAt: clock - 40_000 });
     expect(state()).toBe("open");
   });
 
-  test("not by a timeout of a call that had less time than usual", () => {
+  test("but not for a timeout of a call that had less time than usual", () => {
     fail("timeout", { undecided: true });
     expect(state()).toBe("open");
   });
@@ -61,7 +61,7 @@ describe("a route is set aside", () => {
     [1, 1_000],
     [300, 300_000],
     [301, 300_000],
-  ] as const)("for as long as it says: %i s, within 5 minutes", ([retryAfterSeconds, ms]) => {
+  ] as const)("for as long as it states: %i s, up to 5 minutes", ([retryAfterSeconds, ms]) => {
     expect(fail("rate_limited", { retryAfterSeconds })).toBe(ms);
     clock += ms - 1;
     expect(state()).toBe("cooling");
@@ -70,32 +70,32 @@ describe("a route is set aside", () => {
   });
 
   test.for(["invalid_request", "context_length_exceeded", "content_filter", "cancelled"] as const)(
-    "never by %s, which is the request's own",
+    "but never for %s, which the request caused",
     (failure) => {
       for (let n = 0; n < 10; n++) fail(failure);
       expect(state()).toBe("open");
     },
   );
 
-  test("and no other", () => {
+  test("without affecting other routes", () => {
     failTimes(3);
     expect(state("b")).toBe("open");
   });
 });
 
-describe("after its cooldown", () => {
+describe("after a route's cooldown", () => {
   beforeEach(() => {
     failTimes(3);
     clock += 30_000;
   });
 
-  test("one call probes it, and the others wait for the result", () => {
+  test("one call probes it while the others wait for the result", () => {
     expect([state(), state(), state()]).toEqual(["open", "cooling", "cooling"]);
     cooldowns.noteAnswer("a");
     expect([state(), state()]).toEqual(["open", "open"]);
   });
 
-  test("a failed probe doubles the cooldown, up to 5 minutes", () => {
+  test("a failed probe doubles the next cooldown, up to 5 minutes", () => {
     const lengths = Array.from({ length: 5 }, () => {
       state();
       const length = fail();
@@ -105,19 +105,19 @@ describe("after its cooldown", () => {
     expect(lengths).toEqual([60_000, 120_000, 240_000, 300_000, 300_000]);
   });
 
-  test("a probe whose client left frees the way for the next", () => {
+  test("another call probes it if the first probe's client left", () => {
     state();
     fail("cancelled");
     expect(state()).toBe("open");
   });
 
-  test("a call from before does not end the probe", () => {
+  test("a call that began earlier does not end the probe", () => {
     state();
     fail("server_error", { startedAt: clock - 31_000 });
     expect(state()).toBe("cooling");
   });
 
-  test("it counts from the beginning once it has answered", () => {
+  test("failures are counted from zero once it has answered", () => {
     state();
     cooldowns.noteAnswer("a");
     expect([...failTimes(2), state()]).toEqual([0, 0, "open"]);
@@ -125,7 +125,7 @@ describe("after its cooldown", () => {
   });
 });
 
-test("calls that were under way do not lengthen a cooldown", () => {
+test("calls that were already running do not extend a cooldown", () => {
   failTimes(3);
   clock += 20_000;
   expect(fail("server_error", { startedAt: clock - 25_000 })).toBe(0);

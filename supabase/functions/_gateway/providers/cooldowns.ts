@@ -1,12 +1,14 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 
-/** Failures in a row until a route is set aside. One is enough where callers waited for it, or it says when to come back. */
+/**
+ * Failures in a row until a route is set aside. One is enough if callers waited for it, or if it states when to retry.
+ */
 const failuresInARow = 3;
 const firstCooldownMs = 30_000;
 /** Each failed probe doubles the cooldown, up to this. */
 const longestCooldownMs = 300_000;
 
-/** The failures that are the route's own. Errors about a request say nothing about other requests. */
+/** Failures caused by the route itself. Errors about one request say nothing about other requests. */
 const routeFailures: ReadonlySet<AttemptFailure> = new Set([
   "unreachable",
   "timeout",
@@ -20,17 +22,20 @@ const routeFailures: ReadonlySet<AttemptFailure> = new Set([
   "invalid_answer",
 ]);
 
-/** Whether a route may be asked: `hanging` is one that made callers wait, to be asked only where there is no other. */
+/**
+ * Whether a route may be called. `hanging` means that it made callers wait; it is called only if there is no other
+ * route.
+ */
 export type RouteState = "open" | "cooling" | "hanging";
 
 type Health = {
   failures: number;
   answeredAt: number;
-  /** The length of the cooldown under way or just over; 0 while the route works. */
+  /** The length of the current or last cooldown; 0 while the route works. */
   cooldownMs: number;
   until: number;
   hanging: boolean;
-  /** When the call began that finds out whether the route works again. */
+  /** When the call that probes the route began. */
   probingSince?: number;
 };
 
@@ -39,19 +44,19 @@ export type RouteResult = {
   failure: AttemptFailure;
   startedAt: number;
   retryAfterSeconds?: number;
-  /** The request may have caused it, or the call had less time than usual. */
+  /** Whether the request may have caused it, or the call had less time than usual. */
   undecided: boolean;
-  /** No byte had come after half of the time for the first one, as the client left. */
+  /** Whether no byte had arrived after half of the first-byte limit when the client left. */
   waitedLong?: boolean;
 };
 
 /**
- * A circuit breaker for each route, for this process. A route that keeps failing is set aside for 30 s; then one call
- * probes it, and the next cooldown is twice as long, up to 5 minutes, if that fails too. A key names a provider, a model
- * and an endpoint, so a missing endpoint closes no other.
+ * A circuit breaker per route, in this process. A route that keeps failing is set aside for 30 s. Then one call probes
+ * it; if that also fails, the next cooldown is twice as long, up to 5 minutes. A key names a provider, a model and an
+ * endpoint, so a missing endpoint affects no other.
  */
 export type Cooldowns = {
-  /** Says whether to ask a route. One call gets `open` after a cooldown, and must report what came of it. */
+  /** Returns whether to call a route. After a cooldown one call gets `open`, and must report its result. */
   stateOf: (key: string) => RouteState;
   noteAnswer: (key: string) => void;
   /** @returns how long the route is set aside from now, in milliseconds; 0 if it is not */
@@ -92,13 +97,13 @@ export function createCooldowns({ now }: { now: () => number }): Cooldowns {
       if (probed) health.probingSince = undefined;
       const isTimeout = failure === "timeout";
       const waited = isTimeout || waitedLong;
-      // A wait says little about a route that answered other calls meanwhile.
+      // A wait says little about a route that answered other calls in the meantime.
       const isAlone = waited && health.answeredAt >= startedAt;
       if (undecided || isAlone || !(waitedLong || routeFailures.has(failure))) return 0;
       health.failures += 1;
       const isOver = health.until <= now();
       const opens = isTimeout || retryAfterSeconds !== undefined || health.failures >= failuresInARow;
-      // Calls that were under way when the cooldown began do not lengthen it.
+      // Calls already running when the cooldown began do not extend it.
       if (!opens || !(isOver || retryAfterSeconds)) return 0;
       const usual = Math.max(firstCooldownMs, (probed ? 2 : 1) * health.cooldownMs);
       const cooldownMs = retryAfterSeconds === undefined ? usual : retryAfterSeconds * 1_000;

@@ -10,7 +10,7 @@ import { postOf } from "./exchange.ts";
 import { postByFetch } from "./fetch-exchange.ts";
 
 const root = path.resolve(import.meta.dirname, "../../../..");
-/** What the platform's runtime and this project's own say that they are. */
+/** The user agents of the platform's runtime and of this project's own. */
 const hosted = "Deno/2.1.4 (variant; SupabaseEdgeRuntime/1.74.0)";
 const local = "Deno/2.9.6";
 
@@ -25,7 +25,7 @@ async function addressOf(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }
 
-/** A provider that does as told on each connection once the request is there. */
+/** Starts a provider that runs `act` on each connection once the request has arrived. */
 async function provider(act: (socket: Socket) => void): Promise<string> {
   const server = createTcpServer((socket) => {
     closers.push(() => socket.destroy());
@@ -34,7 +34,7 @@ async function provider(act: (socket: Socket) => void): Promise<string> {
   return addressOf(server);
 }
 
-/** A provider that answers as told. */
+/** Starts a provider with the given handler. */
 async function httpProvider(answer: RequestListener, onConnection: () => void): Promise<string> {
   const server = createServer(answer).on("connection", onConnection);
   closers.push(() => server.closeAllConnections());
@@ -42,8 +42,9 @@ async function httpProvider(answer: RequestListener, onConnection: () => void): 
 }
 
 /**
- * What Deno makes of calls one after another: each answer with how what came of it begins, or that there is none. A call
- * that has no head after two seconds is given up, and one that is not over so long after it.
+ * Returns the results of sequential calls in Deno: for each answer, its status, the beginning of its text and how it
+ * ended, or that there was none. A call is abandoned if it has no headers after two seconds, or hasn't ended within
+ * `abandonMs` after them.
  */
 async function postInDeno(deno: DenoPackage, url: string, calls: number, abandonMs = 2_000): Promise<string[]> {
   const program = `
@@ -71,7 +72,7 @@ async function postInDeno(deno: DenoPackage, url: string, calls: number, abandon
   return stdout.trim().split("\n");
 }
 
-test("a runtime whose Node client cannot be relied on asks by fetch", () => {
+test("uses fetch in a runtime whose Node client is unreliable", () => {
   for (const old of [hosted, "Deno/2.5.6", "Deno/1.45.2", "", "Bun/1.3"]) expect(postOf(old)).toBe(postByFetch);
   for (const good of [local, "Deno/2.10.0", "Deno/3.0.0", "Node.js/24"]) expect(postOf(good)).not.toBe(postByFetch);
 });
@@ -80,7 +81,7 @@ describe.each<[string, DenoPackage]>([
   ["fetch on hosted's Deno", "deno-hosted"],
   ["Node's client", "deno"],
 ])("by %s", (_, deno) => {
-  test("a request is sent once, even where the connection that it reuses is reset under it", async () => {
+  test("sends a request only once, even if its reused connection is reset", async () => {
     const asked: number[] = [];
     let connections = 0;
     const url = await httpProvider(
@@ -96,7 +97,7 @@ describe.each<[string, DenoPackage]>([
       },
     );
     expect(await postInDeno(deno, url, 3)).toEqual(["200:answer 1", "!", "200:answer 3"]);
-    // The one that failed was on the first connection, too.
+    // The failed request used the first connection, too.
     expect(asked).toEqual([1, 1, 2]);
   });
 
@@ -113,7 +114,7 @@ describe.each<[string, DenoPackage]>([
       (socket) => socket.end("HTTP/1.1 307 X\r\nlocation: /\r\ncontent-length: 0\r\n\r\n"),
     ],
     ["has no content", "204:", (socket) => socket.end("HTTP/1.1 204 No Content\r\n\r\n")],
-  ])("a provider that %s is over", async (_what, said, act) => {
+  ])("handles a provider that %s", async (_what, said, act) => {
     expect(await postInDeno(deno, await provider(act), 1, 300)).toEqual([said]);
   });
 
@@ -125,7 +126,7 @@ describe.each<[string, DenoPackage]>([
     ["br", brotliCompressSync],
     ["zstd", zstdCompressSync],
     ["identity, gzip", gzipSync],
-  ])("an answer in the coding %s is decoded if the runtime can", async (coding, encode) => {
+  ])("decodes an answer with content coding %s if the runtime can", async (coding, encode) => {
     const url = await httpProvider(
       (_, response) => response.writeHead(200, { "content-encoding": coding }).end(encode("whole")),
       () => {},
@@ -135,7 +136,7 @@ describe.each<[string, DenoPackage]>([
     expect(await postInDeno(deno, url, 2)).toEqual([answer, answer]);
   });
 
-  test("an answer that is cut or wrong in its coding is cut", async () => {
+  test("treats an answer that is cut or wrongly encoded as cut", async () => {
     const whole = gzipSync("whole");
     for (const body of [whole.subarray(0, -9), Buffer.from("plain")]) {
       const url = await httpProvider(
@@ -146,7 +147,7 @@ describe.each<[string, DenoPackage]>([
     }
   });
 
-  test("an answer that is given up in the middle is cut, and its provider is left", async () => {
+  test("an abandoned answer is cut, and the provider's connection is closed", async () => {
     let left = () => {};
     const gone = new Promise<void>((resolve) => {
       left = resolve;
@@ -154,15 +155,15 @@ describe.each<[string, DenoPackage]>([
     const url = await provider((socket) => {
       socket.on("close", left).write(head("transfer-encoding: chunked", ""));
       const piece = `8000\r\n${"x".repeat(0x8000)}\r\n`;
-      // A write to a connection that its client has ended fails at once, again and again.
+      // Stops on an error: writes to a closed connection fail at once, repeatedly.
       const writeOn = (error?: Error | null) => void (error || socket.write(piece, writeOn));
       writeOn();
     });
-    for (const said of await postInDeno(deno, url, 3, 100)) expect(said).toBe("200:xxxxxxxxxxxxxxxx!");
+    for (const outcome of await postInDeno(deno, url, 3, 100)) expect(outcome).toBe("200:xxxxxxxxxxxxxxxx!");
     await gone;
   });
 
-  test("a connection that never came about is told from one that is lost", async () => {
+  test("distinguishes a connection that was never established from a lost one", async () => {
     const refusing = await provider(() => {});
     closers.pop()?.();
     const plain = await provider((socket) => socket.end("HTTP/1.1 400 X\r\n\r\n"));

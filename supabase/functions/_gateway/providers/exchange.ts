@@ -6,10 +6,10 @@ import { decoded } from "./content-encoding.ts";
 import { postByFetch } from "./fetch-exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 
-/** A connection that nobody has used for longer is not used again, in milliseconds: what is between may have dropped it. */
+/** Connections idle for longer (in milliseconds) aren't reused: something in between may have dropped them. */
 const idleConnectionMs = 30_000;
 
-/** Deno sends a request again where a connection that was used before is reset, which may be a second charge. */
+/** Deno resends a request if a reused connection is reset, which may charge twice. */
 function neverAgain(agent: http.Agent): http.Agent {
   const reuse = agent.reuseSocket.bind(agent);
   agent.reuseSocket = (socket, request) => {
@@ -25,24 +25,25 @@ const schemes = {
   "https:": { request: https.request, agent: neverAgain(new https.Agent(connections)) },
 } as const;
 
-/** A provider's answer, from its head on. Its bytes are decoded. */
+/** A provider's answer, available once its headers have arrived. Its bytes are decoded. */
 export type Answer = BodyReader & {
   status: number;
-  /** A header by its name in lower case. */
+  /** Returns a header by its lower-case name. */
   header: (name: string) => string | undefined;
 };
 
-/** A request on its way, and what becomes of it. */
+/** A request being sent, and its answer. */
 export type Exchange = { answer: Promise<Answer>; abandon: () => void };
 
-/** Posts a body. It follows no redirect, and sends nothing twice. */
+/** Posts a body. Follows no redirect, and never sends a request twice. */
 type Post = (url: string, headers: Record<string, string>, body: string) => Exchange;
 
 /**
- * How a runtime posts best: by Node's client, since `fetch` takes twice as long, and leaves each call to be found by a
- * full collection. But where Deno's is old, as in the platform's runtime (2.1), an answer that is cut rejects a promise
- * that nobody can catch, which ends the isolate with all of its calls; and neither that nor giving it up ends a reading.
- * @param userAgent as `navigator` has it
+ * Returns the best way to post in a runtime. Usually Node's client: `fetch` takes twice as long, and only a full
+ * garbage collection frees each of its calls. In old Deno versions such as the platform's runtime (2.1), however, a cut
+ * answer to Node's client rejects a promise that can't be caught, which ends the isolate with all its calls; and
+ * neither a cut nor abandoning the call ends a read.
+ * @param userAgent as in `navigator`
  */
 export function postOf(userAgent: string): Post {
   const [, major = 0, minor = 0] = /^Deno\/(\d+)\.(\d+)/.exec(userAgent)?.map(Number) ?? [];
@@ -50,7 +51,7 @@ export function postOf(userAgent: string): Post {
   return isWhole ? postByNode : postByFetch;
 }
 
-/** As postOf has it for this runtime. */
+/** The choice of `postOf` for this runtime. */
 export const post: Post = postOf(navigator.userAgent);
 
 function postByNode(url: string, headers: Record<string, string>, body: string): Exchange {
@@ -63,7 +64,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
     hostname,
     port,
     path,
-    // As a list they go out as they are; as an object, each is checked, kept, and read again.
+    // A list is sent as it is; the entries of an object are checked, stored and read again.
     headers: listOf({ host, accept: "*/*", "user-agent": "gatehouse", ...headers, "content-length": length }),
   });
   let connected = false;
@@ -72,9 +73,9 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
   const noteConnected = () => {
     connected = true;
   };
-  // What happens once needs no `once`, which makes a listener around each.
+  // Events that happen once don't need `once`, which wraps each listener.
   sent.on("finish", noteConnected).on("socket", (socket) => {
-    // One that was used before is there already.
+    // A reused connection is already open.
     if (!socket.connecting) noteConnected();
     else socket.once(protocol === "http:" ? "connect" : "secureConnect", noteConnected);
   });
@@ -100,14 +101,14 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
   return {
     answer,
     abandon() {
-      // An answer that is whole has given its connection back.
+      // A complete answer has already released its connection.
       if (!whole) sent.destroy();
     },
   };
 }
 
 type Parts = { protocol: string; hostname: string; host: string; port: string; path: string };
-/** Of the few addresses that there are. */
+/** There are only a few addresses. */
 const known = new Map<string, Parts>();
 
 function partsOf(url: string): Parts {
@@ -119,7 +120,7 @@ function partsOf(url: string): Parts {
   return parts;
 }
 
-/** Headers as a list: each name before its value. */
+/** Returns headers as a flat list: each name before its value. */
 function listOf(headers: Record<string, string>): string[] {
   const list: string[] = [];
   for (const name in headers) list.push(name, headers[name] ?? "");

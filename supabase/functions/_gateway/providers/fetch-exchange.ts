@@ -3,16 +3,16 @@ import { decoded } from "./content-encoding.ts";
 import type { Answer, Exchange } from "./exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 
-/** Many times an event; a stream's own way is to take 64 KiB for each of its readings, to be cleared and thrown away. */
+/** Many times the size of an event. By default, a stream allocates, clears and discards 64 KiB for each read. */
 const pieceBytes = 8 * 1024;
-/** Why a request was given up: an error of its own each time would cost more than it tells. */
-const over = new Error("the call is over");
+/** The reason of every abandoned request: creating an error each time would cost more than it is worth. */
+const abandoned = new Error("the request was abandoned");
 
-/** Posts a body with the runtime's own `fetch`. It follows no redirect, and sends nothing twice. */
+/** Posts a body with the runtime's own `fetch`. Follows no redirect, and never sends a request twice. */
 export function postByFetch(url: string, headers: Record<string, string>, body: string): Exchange {
   const ending = new AbortController();
   let cancel = () => {};
-  // No text: that Deno would send once more where a connection in use is reset, which may be a second charge.
+  // Not a string: Deno would resend it if a reused connection is reset, which may charge twice.
   const sent = { method: "POST", headers, body: new Blob([body]), redirect: "manual", signal: ending.signal } as const;
   const answer = fetch(url, sent).then((response): Answer => {
     const { status, body: bytes } = response;
@@ -21,7 +21,7 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
     async function read(): Promise<Uint8Array | undefined> {
       const reading = await reader?.read(new Uint8Array(pieceBytes));
       if (reading && !reading.done) return reading.value;
-      // A reader that is cancelled says that this was the end.
+      // A cancelled reader reports the end of the stream.
       ending.signal.throwIfAborted();
       return undefined;
     }
@@ -32,21 +32,21 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
     return {
       status,
       header: (name) => response.headers.get(name) ?? undefined,
-      // Some versions of Deno decode by themselves, and then leave out this header.
+      // Some Deno versions decode by themselves and then omit this header.
       ...decoded({ read, pour }, response.headers.get("content-encoding")),
     };
   }, refuse);
   return {
     answer,
     abandon() {
-      ending.abort(over);
-      // Deno now and then misses an abort that falls between two reads, and would let the provider write to its end.
+      ending.abort(abandoned);
+      // Deno sometimes misses an abort between two reads, and would let the provider write to its end.
       cancel();
     },
   };
 }
 
-/** `fetch` has no code for a connection that did not come about: Deno says it in the message, Node in the cause. */
+/** `fetch` has no code for a failed connection: Deno says it in the message, Node in the cause. */
 function refuse(error: unknown): never {
   const text = error instanceof Error ? `${error.message} ${error.cause}` : "";
   throw /client error \(Connect\)|Connection refused|ECONNREFUSED/.test(text)

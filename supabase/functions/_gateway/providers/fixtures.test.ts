@@ -43,19 +43,19 @@ function readerOf(surface: ProviderFixture["surface"]): StreamReader {
 
 const stating = fixtures.filter(({ states }) => states !== null);
 
-describe("the usage that is stated by", () => {
+describe("reads the usage stated by", () => {
   test.for(stating)("$name", (fixture) => {
     const { counts, stated_cost_usd, served_tier } = fixture.states ?? {};
     const usage = statedBy(fixture);
     const { audio_output_tokens, ...read } = usage?.counts ?? { audio_output_tokens: 0 };
-    // Gemini's speech is all audio unless it says otherwise.
+    // Gemini's speech output is all audio unless it states otherwise.
     expect(fixture.surface === "gemini" ? read : usage?.counts).toEqual(counts);
     expect([usage?.statedCostUsd, usage?.servedTier]).toEqual([stated_cost_usd, served_tier]);
     expect(usage?.marks).toBeUndefined();
   });
 });
 
-describe("the cost of the usage that is stated by", () => {
+describe("computes the cost of the usage stated by", () => {
   test.for(stating)("$name", (fixture) => {
     const counts = statedBy(fixture)?.counts ?? {};
     expect(formatDecimal(usageCostUsd({ prices: [{ min_input_tokens: 0, ...fixturePrices }] }, counts))).toBe(
@@ -64,7 +64,7 @@ describe("the cost of the usage that is stated by", () => {
   });
 });
 
-test.for(fixtures.filter(({ states }) => states === null))("$name states no usage", (fixture) => {
+test.for(fixtures.filter(({ states }) => states === null))("finds no usage in $name", (fixture) => {
   expect(statedBy(fixture)).toBeUndefined();
 });
 

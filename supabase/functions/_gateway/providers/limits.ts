@@ -1,4 +1,4 @@
-/** Time limits of a provider call, in milliseconds: of each route, of all that are tried one after another, and in all. */
+/** Time limits of a provider call, in milliseconds: per route, for all routes tried one after another, and in total. */
 export type TimeLimits = {
   connectMs: number;
   firstByteMs: number;
@@ -6,14 +6,14 @@ export type TimeLimits = {
   idleMs: number;
   totalMs: number;
 };
-/** The limits that a provider's settings or a route may change. */
+/** The limits that a provider's settings or a route may override. */
 export type OwnLimits = Partial<Pick<TimeLimits, "firstByteMs" | "idleMs" | "totalMs">>;
 
 /** The platform gives a function 150 s until its first byte. */
 export const firstByteWithinMs = 140_000;
-/** The platform's longest wall clock time of a function. */
+/** The platform's longest wall-clock time of a function. */
 export const mostTotalSeconds = 400;
-/** What an answer that is not streamed leaves of that for the next route. */
+/** How much of that time a non-streamed answer leaves for the next route. */
 const nextRouteMs = 40_000;
 export const defaultTimeLimits = {
   connectMs: 5_000,
@@ -23,8 +23,8 @@ export const defaultTimeLimits = {
 } as const;
 
 /**
- * Returns the limits of one request: the route's, else the provider's, else the default ones, within the gateway's time
- * in all. An answer that is not streamed has its first byte when it is whole, so that its limit is the time in all.
+ * Returns the limits of one request: the route's, else the provider's, else the defaults, within the gateway's total
+ * time. A non-streamed answer has no first byte until it is complete, so its limit is the total time.
  */
 export function limitsFor(
   limits: TimeLimits,
@@ -52,7 +52,7 @@ export function limitsFor(
   };
 }
 
-/** A route's own limits in seconds, as the database has them. */
+/** A route's own limits in seconds, as stored in the database. */
 type RouteLimits = { first_byte?: number; idle?: number; total?: number };
 
 function inMilliseconds({ first_byte, idle, total }: RouteLimits = {}): OwnLimits {

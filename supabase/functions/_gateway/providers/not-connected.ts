@@ -1,2 +1,4 @@
-/** No connection came about, by whatever it failed: a name, an address, a handshake. Nothing of the request was sent. */
+/**
+ * No connection was established, because of the name, the address or the handshake. Nothing of the request was sent.
+ */
 export class NotConnected extends Error {}

@@ -5,37 +5,40 @@ import type { Connection } from "./connection.ts";
 import type { Answer } from "./exchange.ts";
 import { type ProviderFailure, refusalFailure } from "./provider-failure.ts";
 
-/** A provider's answer from its first byte on. */
+/** A provider's answer, available from its first byte. */
 export type ProviderAnswer = {
   route: RunRoute;
-  /** In lower case; empty if the provider names none. */
+  /** In lower case; empty if the provider states none. */
   contentType: string;
-  /** The next bytes; undefined at the end. @throws ProviderFailure */
+  /** Returns the next bytes; undefined at the end. @throws ProviderFailure */
   read: () => Promise<Uint8Array | undefined>;
-  /** Hands over what comes until `take` has had enough. @returns whether there may be more @throws ProviderFailure */
+  /** Passes bytes to `take` until it wants no more. @returns whether there may be more @throws ProviderFailure */
   pour: (take: Take) => Promise<boolean>;
-  /** Puts back what was read, to be read again. */
+  /** Puts bytes back to be read again. */
   unread: (bytes: Uint8Array) => void;
-  /** Ends the call; the provider sees its client leave. */
+  /** Ends the call by closing the connection to the provider. */
   cancel: () => void;
-  /** The provider charges for all of it even if the client leaves, so it is read to the end rather than cancelled. */
+  /**
+   * Whether the provider charges in full even if the client disconnects, so that the answer is read to its end rather
+   * than cancelled.
+   */
   drains: boolean;
   /**
-   * Aborts when the request ends or its total time is up, even while its answer is not being read. Not a getter: V8 would
-   * give each object a hidden class, which keeps the call until a full collection.
+   * Returns a signal that aborts when the request ends or its total time is up, even while its answer isn't being read.
+   * Not a getter: V8 would give each object a hidden class that keeps the call alive until a full collection.
    */
   ended: () => AbortSignal;
   startedAt: number;
   firstByteAt: number;
-  /** The attempt as it is recorded. @param failure absent where it succeeded */
+  /** Returns the attempt to record. @param failure absent if it succeeded */
   attempt: (failure?: AttemptFailure) => Attempt;
 };
 
-/** Enough of an error to know what it says, in characters, and how long it may take to come. */
+/** The length in characters that is enough to classify an error, and how long the error may take to arrive. */
 const longestError = 16_384;
 const errorWithinMs = 1_000;
 
-/** Reads the error that a provider answered. */
+/** Reads a provider's error answer and returns its failure. */
 export async function readRefusedAnswer(answer: Answer, connection: Connection): Promise<ProviderFailure> {
   const decoder = new TextDecoder();
   let text = "";
@@ -45,12 +48,14 @@ export async function readRefusedAnswer(answer: Answer, connection: Connection):
       text += decoder.decode(bytes, { stream: true });
     }
   } catch {
-    // The status says enough.
+    // The status is enough.
   }
   return refusalFailure({ ...answer, text });
 }
 
-/** Reads an answer whose first bytes are there, each of the next within the time for a pause. */
+/**
+ * Returns a reader of an answer whose first bytes have arrived. Further bytes must each arrive within the idle limit.
+ */
 export function readerOf(
   answer: Answer,
   { first, connection, idleMs }: { first: Uint8Array; connection: Connection; idleMs: number },
@@ -61,12 +66,12 @@ export function readerOf(
     ahead = undefined;
     return bytes;
   }
-  /** Ends the request if the next bytes do not come. */
+  /** Ends the request if the next bytes don't arrive. */
   async function attended<More>(reading: () => Promise<More>): Promise<More> {
     try {
       connection.expectWithin(idleMs);
       const more = await reading();
-      // While the client reads, only the total time runs.
+      // While the client reads, only the total time limit applies.
       connection.expectWithin(Number.POSITIVE_INFINITY);
       if (!more) connection.close();
       return more;

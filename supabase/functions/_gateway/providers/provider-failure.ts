@@ -3,7 +3,7 @@ import { type ErrorCode, GatewayError } from "../http/errors.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import { type RefusedAnswer, readRefusal } from "./refusal.ts";
 
-/** The code that a caller gets where no other route is left. */
+/** The code that a caller gets if no other route is left. */
 const codes = {
   unreachable: "provider_error",
   timeout: "provider_timeout",
@@ -28,14 +28,14 @@ const messages: Partial<Record<AttemptFailure, string>> = {
   not_found: "The model's provider does not have this endpoint or model.",
 };
 
-/** The request itself is at fault: every provider would refuse it. */
+/** Failures caused by the request itself: every provider would refuse it. */
 const requestFaults: ReadonlySet<AttemptFailure> = new Set([
   "invalid_request",
   "context_length_exceeded",
   "content_filter",
   "cancelled",
 ]);
-/** To send the request again changes nothing until an operator acts. */
+/** Failures that a retry can't fix until an operator acts. */
 const operatorFaults: ReadonlySet<AttemptFailure> = new Set([
   "unauthorized",
   "payment_required",
@@ -49,15 +49,15 @@ type Options = Pick<ProviderFailure, "mayHaveCharged"> &
 /** Why a request to a provider failed. */
 export class ProviderFailure extends Error {
   readonly failure: AttemptFailure;
-  /** The provider may charge for the request all the same, so it should not simply be sent again. */
+  /** Whether the provider may still charge for the request, so that it should not simply be sent again. */
   readonly mayHaveCharged: boolean;
-  /** Another route may serve the call. */
+  /** Whether another route may serve the call. */
   readonly retryable: boolean;
-  /** When the provider takes requests again. */
+  /** When the provider accepts requests again. */
   readonly retryAfterSeconds?: number;
-  /** It says nothing about other requests to the route. */
+  /** Whether the failure says nothing about other requests to the route. */
   readonly mayBeRequest: boolean;
-  /** The usage that the provider states all the same. */
+  /** Usage that the provider states despite the failure. */
   readonly use?: CallUse;
 
   constructor(failure: AttemptFailure, { cause, ...options }: Options) {
@@ -79,37 +79,36 @@ export class ProviderFailure extends Error {
     return operatorFaults.has(this.failure);
   }
 
-  /** The same failure of a call of which an earlier attempt may have been charged. */
+  /** Returns the same failure, for a call whose earlier attempt may have been charged. */
   afterCharge(): ProviderFailure {
     return new ProviderFailure(this.failure, { ...this, mayHaveCharged: true });
   }
 
-  /** Returns the error for the caller. */
   toGatewayError(): GatewayError {
     const headers: Record<string, string> = {};
     if (this.retryAfterSeconds !== undefined) headers["retry-after"] = String(this.retryAfterSeconds);
-    // Stock clients would send again what cannot succeed, or what is charged already.
+    // Standard clients would retry what can't succeed or is already charged.
     if (this.mayHaveCharged || this.needsOperator) headers["x-should-retry"] = "false";
     return new GatewayError(this.code, { message: messages[this.failure], headers });
   }
 }
 
-/** The client has left: neither an answer nor a failure. */
+/** The client disconnected: neither an answer nor a failure. */
 export class ClientLeft extends Error {
   /** An estimate of what the interrupted call used. */
   use?: CallUse;
 }
 
-/** Returns the failure of an error that a provider answered before it did any work. */
+/** Returns the failure for an error that a provider answered before it did any work. */
 export function refusalFailure(answer: RefusedAnswer): ProviderFailure {
   const { failure, ...facts } = readRefusal(answer);
-  // A proxy that gave up waiting does not know what its server still does.
+  // A proxy that timed out doesn't know what its server is still doing.
   const mayHaveCharged = failure === "timeout";
   return new ProviderFailure(failure, { ...facts, mayHaveCharged });
 }
 
 /**
- * Returns the failure of an answer that is not one of the endpoint. The provider may charge for it.
+ * Returns the failure for an answer that doesn't belong to the endpoint. The provider may charge for it.
  * @param use the usage that it states
  */
 export function invalidAnswer(use?: CallUse): ProviderFailure {

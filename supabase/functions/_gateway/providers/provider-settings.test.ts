@@ -8,7 +8,7 @@ const read = (settings: Record<string, string>, local = false) =>
   });
 
 describe("a provider's settings", () => {
-  test("name it by its id and say how it is called", () => {
+  test("identify it by id and define how to call it", () => {
     const providers = read({
       OPENAI_KIND: "openai",
       OPENAI_API_KEY: "k",
@@ -35,11 +35,11 @@ describe("a provider's settings", () => {
     });
   });
 
-  test("that are empty count as not set", () => {
+  test("count as unset if empty", () => {
     expect(read({ X_KIND: "", X_API_KEY: "", X_NOT_KNOWN: "" }).size).toBe(0);
   });
 
-  test("change the endpoints, the limit's name and stream_options of its kind", () => {
+  test("override the endpoints, the limit's name and stream_options of its kind", () => {
     const own = { OWN_BASE_URL: "https://llm.example.com/v1" };
     const changed = { OWN_ENDPOINTS: "chat, embeddings", OWN_OUTPUT_LIMIT: "max_completion_tokens" };
     const kind = read({ ...own, ...changed, OWN_STREAM_OPTIONS: "on" }).get("own")?.kind;
@@ -108,12 +108,12 @@ describe("a provider's settings", () => {
       { X_BASE_URL: "https://me:secret@llm.example.com/v1" },
       ["AI_PROVIDER_X_BASE_URL must not hold credentials", "AI_PROVIDER_X_API_KEY"],
     ],
-  ])("with %s are refused by name, and show no secret", ([_, settings, says]) => {
+  ])("with %s are rejected by name, without showing a secret", ([_, settings, says]) => {
     for (const part of says) expect(() => read(settings)).toThrow(part);
     expect(() => read(settings)).not.toThrow("secret");
   });
 
-  test("take a billing name of 128 characters, and an account as the provider writes it, of 256", () => {
+  test("accept a billing name of 128 characters and an account of 256, in the provider's spelling", () => {
     const arn = "arn:aws:bedrock:eu-central-1:123456789012:application-inference-profile/";
     const account = `${arn}${"a".repeat(256 - arn.length)}`;
     expect(read({ ...own, X_BILLING_NAME: "a".repeat(128), X_ACCOUNT: account }).get("x")).toMatchObject({
@@ -145,7 +145,7 @@ describe("an address", () => {
     "https://[64:ff9b::a00:1]/",
     "https://[fd00:ec2::254]/",
     "https://[fe80::1]/",
-  ])("%s is for those who allow it", (address) => {
+  ])("%s requires permission for private addresses", (address) => {
     expect(() => read({ X_BASE_URL: address })).toThrow("AI_PROVIDER_X_ALLOW_PRIVATE=on");
     expect(read({ X_BASE_URL: address, X_ALLOW_PRIVATE: "on" }).get("x")?.allowPrivate).toBe(true);
     expect(read({ X_BASE_URL: address }, true).get("x")?.allowPrivate).toBe(true);
@@ -170,7 +170,7 @@ describe("time limits", () => {
     readProviders({ AI_PROVIDER_A_KIND: "openai", AI_PROVIDER_A_API_KEY: "k", ...settings }, { local: false }).get("a")
       ?.timeLimits;
 
-  test("are in seconds, and absent where nothing is set", () => {
+  test("are in seconds, and absent if unset", () => {
     const settings = {
       AI_PROVIDER_A_FIRST_BYTE_SECONDS: "20",
       AI_PROVIDER_A_IDLE_SECONDS: "60",
@@ -184,7 +184,7 @@ describe("time limits", () => {
     ["FIRST_BYTE", 140],
     ["IDLE", 140],
     ["TOTAL", 400],
-  ] as const)("%s_SECONDS is a whole number from 1 to %i", ([name, most]) => {
+  ] as const)("accept whole numbers from 1 for %s_SECONDS, up to %i", ([name, most]) => {
     const set = (value: string) => () => limitsOf({ [`AI_PROVIDER_A_${name}_SECONDS`]: value });
     for (const value of ["1", String(most)]) expect(set(value)).not.toThrow();
     const told = `AI_PROVIDER_A_${name}_SECONDS must be a whole number of seconds from 1 to ${most}.`;

@@ -6,25 +6,25 @@ import { kinds } from "./kinds/registry.ts";
 import { firstByteWithinMs, mostTotalSeconds, type OwnLimits } from "./limits.ts";
 
 /**
- * A model provider, as its settings describe it. Addresses come from the environment alone: no row can send a request
- * elsewhere.
+ * A model provider, as described by its settings. Addresses come only from the environment: no database row can
+ * redirect a request.
  */
 export type Provider = {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   baseUrl: string;
-  /** Absent where the server takes none. */
+  /** Absent if the server needs none. */
   apiKey?: string;
-  /** How it is called, with what its settings change of that. */
+  /** The kind, with the overrides of the settings applied. */
   kind: ProviderKind;
   apiVersion?: string;
-  /** What it is called in imported costs and invoices, and the account there that pays for the key. */
+  /** The provider's name in imported costs and invoices, and the account there that pays for the key. */
   billingName?: string;
   account?: string;
-  /** It may have a private address, and be reached without TLS. */
+  /** Whether it may have a private address and be reached without TLS. */
   allowPrivate: boolean;
-  /** In place of the default time limits. */
+  /** Overrides the default time limits. */
   timeLimits?: OwnLimits;
-  /** It charges for a call that its client leaves, so that reading on to the usage costs nothing more. */
+  /** Whether it charges for calls that the client abandons, so that reading on to the usage costs nothing extra. */
   drains: boolean;
 };
 
@@ -49,7 +49,7 @@ const seconds = (most: number) =>
     .refine((value) => value >= 1 && value <= most, `must be a whole number of seconds from 1 to ${most}`);
 const onOff = z.enum(["on", "off"], "must be on or off").transform((value) => value === "on");
 
-/** The settings of one provider, by the ends of their names. */
+/** The settings of one provider, by the suffixes of their names. */
 const settings = z.object({
   KIND: z.enum(kindNames, `must be one of ${kindNames.join(", ")}`).optional(),
   BASE_URL: z.string().optional(),
@@ -81,9 +81,9 @@ const suffixes = Object.keys(settings.shape);
 const settingName = new RegExp(`^${prefix}_([A-Z][A-Z0-9_]*?)_(${suffixes.join("|")})$`);
 
 /**
- * Reads the settings of all providers. One with a kind that has an address for everybody needs no address.
- * @param local the project is on this machine: providers may be there or in its network too
- * @returns by their ids in lower case, as routes name them
+ * Reads the settings of all providers. A provider whose kind has a public address needs no address.
+ * @param local whether the project runs on this machine: providers may then be on it or in its network
+ * @returns providers by lower-case id, as routes name them
  * @throws Error naming the setting that is missing, wrong or misspelt, and what to do
  */
 export function readProviders(
@@ -174,7 +174,7 @@ function readEndpoints(text: string | undefined, { existing, name }: { existing:
   return chosen;
 }
 
-/** @returns what is wrong with a base URL, for people */
+/** @returns what is wrong with a base URL, in words for operators */
 function addressFault(
   text: string,
   { allowPrivate, allowName, keyName }: { allowPrivate: boolean; allowName: string; keyName: string },

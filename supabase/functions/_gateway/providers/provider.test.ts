@@ -16,7 +16,7 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** A provider that answers as told, and the paths it was asked for. */
+/** Starts a provider with the given handler. Returns its URL, the paths requested from it, and when a client left. */
 async function provider(answer: RequestListener): Promise<{ baseUrl: string; asked: string[]; left: Promise<void> }> {
   const asked: string[] = [];
   let leave: () => void = () => {};
@@ -80,7 +80,7 @@ async function readAll(call: ProviderCall, tried: Tried[] = []): Promise<string>
   return body;
 }
 
-test("an answer has no getter of its own, whose hidden class would keep its call until a full collection", async () => {
+test("an answer has no own getter, whose hidden class would keep its call alive until a full collection", async () => {
   const { baseUrl } = await provider(text("{}"));
   const answer = await callProvider(callOf([baseUrl]), accept);
   const getters = Object.entries(Object.getOwnPropertyDescriptors(answer)).filter(([, { get }]) => get);
@@ -88,7 +88,7 @@ test("an answer has no getter of its own, whose hidden class would keep its call
 });
 
 describe("a provider call", () => {
-  test("gives the answer's bytes and says which route gave them", async () => {
+  test("returns the answer's bytes and its route", async () => {
     const { baseUrl, asked } = await provider(text("hello"));
     const tried: Tried[] = [];
     expect(await readAll(callOf([baseUrl]), tried)).toBe("hello");
@@ -96,7 +96,7 @@ describe("a provider call", () => {
     expect(tried).toEqual([]);
   });
 
-  test("tells what left for a provider, and that those before it surely charged nothing", async () => {
+  test("reports each dispatch, and that the routes before it certainly charged nothing", async () => {
     const [busy, next] = [await provider(text("no", 429)), await provider(text("yes"))];
     const told: string[] = [];
     const onDispatch: ProviderCall["onDispatch"] = ({ position }) => told.push(`dispatch ${position}`);
@@ -105,12 +105,12 @@ describe("a provider call", () => {
     expect(told).toEqual(["dispatch 1", "uncharged", "dispatch 2"]);
   });
 
-  test("tells of nothing that left where nobody listens, or the client is gone before", async () => {
+  test("reports no dispatch if the connection is refused or the client has already left", async () => {
     const told: number[] = [];
     const onDispatch: ProviderCall["onDispatch"] = ({ position }) => told.push(position);
-    const nobody = await provider(text("no"));
+    const unreachable = await provider(text("no"));
     closers.pop()?.();
-    await expect(readAll(callOf([nobody.baseUrl], { onDispatch }))).rejects.toThrow();
+    await expect(readAll(callOf([unreachable.baseUrl], { onDispatch }))).rejects.toThrow();
     const { baseUrl, asked } = await provider(text("yes"));
     const clientLeft = AbortSignal.abort();
     await expect(readAll(callOf([baseUrl], { onDispatch, clientLeft }))).rejects.toThrow(ClientLeft);
@@ -118,7 +118,7 @@ describe("a provider call", () => {
   });
 
   test.for([401, 402, 403, 404, 408, 429, 500, 502, 503, 504, 529])(
-    "moves on to the next route after a %i",
+    "fails over to the next route after a %i",
     async (status) => {
       const [first, second] = [await provider(text("no", status)), await provider(text("yes"))];
       const tried: Tried[] = [];
@@ -127,7 +127,7 @@ describe("a provider call", () => {
     },
   );
 
-  test("moves on after a refused connection, a reset and a silence", async () => {
+  test("fails over after a refused connection, a reset and a timeout", async () => {
     const reset = await provider((_, response) => response.destroy());
     const silent = await provider(() => {});
     const good = await provider(text("yes"));
@@ -150,7 +150,7 @@ describe("a provider call", () => {
     expect(await readAll(call)).toBe("yes");
   });
 
-  test("that is answered 404 says so, and is not tried again by stock clients", async () => {
+  test("answered with 404 says so, and tells standard clients not to retry", async () => {
     const { baseUrl } = await provider(text("{}", 404));
     const failure = await readAll(callOf([baseUrl])).catch((error) => error);
     expect(failure).toMatchObject({ code: "provider_error", mayHaveCharged: false });
@@ -159,7 +159,7 @@ describe("a provider call", () => {
     expect(told.options.headers).toEqual({ "x-should-retry": "false" });
   });
 
-  test("asks no further route once the time for all of them is up", async () => {
+  test("tries no further route once the time for all routes is up", async () => {
     const [first, second, third] = [await provider(() => {}), await provider(() => {}), await provider(() => {})];
     const routes = [first, second, third].map(({ baseUrl }) => baseUrl);
     const call = callOf(routes, { limits: { ...limits, routesMs: 450 } });
@@ -167,7 +167,7 @@ describe("a provider call", () => {
     expect(third.asked).toEqual([]);
   });
 
-  test("costs nothing where no connection comes about any more", async () => {
+  test("costs nothing if a previously reachable host no longer accepts connections", async () => {
     const server = createTcpServer((socket) => void socket.once("data", () => socket.end("no handshake")));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     closers.push(() => void server.close());
@@ -176,21 +176,21 @@ describe("a provider call", () => {
     await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: false });
   });
 
-  test("fails in a coding that is unknown, and may have been charged", async () => {
+  test("fails for an unknown coding, and may have been charged", async () => {
     const { baseUrl } = await provider((_, response) =>
       response.writeHead(200, { "content-encoding": "compress" }).end(gzipSync("{}")),
     );
     await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: true });
   });
 
-  test("decodes an answer in a coding that was not asked for", async () => {
+  test("decodes an answer in a coding that was not requested", async () => {
     const { baseUrl } = await provider((_, response) =>
       response.writeHead(200, { "content-encoding": "gzip" }).end(gzipSync("{}")),
     );
     expect(await readAll(callOf([baseUrl]))).toBe("{}");
   });
 
-  test("fails in the middle of an answer that is cut in its coding, and may have been charged", async () => {
+  test("fails for a compressed answer that is cut, and may have been charged", async () => {
     const { baseUrl } = await provider((_, response) => {
       const gzip = createGzip();
       gzip.pipe(response.writeHead(200, { "content-encoding": "gzip" }));
@@ -200,14 +200,14 @@ describe("a provider call", () => {
     await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: true });
   });
 
-  test("takes an answer in no coding, in whatever case that is written (RFC 9110, 8.4.1)", async () => {
+  test("accepts the coding identity in any case (RFC 9110, 8.4.1)", async () => {
     const { baseUrl } = await provider((_, response) =>
       response.writeHead(200, { "content-encoding": "Identity" }).end("as it is"),
     );
     expect(await readAll(callOf([baseUrl]))).toBe("as it is");
   });
 
-  test("that may have been charged at one route stays so whatever the next one says", async () => {
+  test("that may have been charged at one route stays so, regardless of the next answer", async () => {
     const reset = await provider((request, response) => request.resume().once("end", () => response.destroy()));
     for (const status of [429, 400]) {
       const refusing = await provider(text("no", status));
@@ -216,7 +216,7 @@ describe("a provider call", () => {
     }
   });
 
-  test("says how long its body is, and sends it as it is", async () => {
+  test("states the length of its body and sends it unchanged", async () => {
     const { baseUrl } = await provider(async (request, response) => {
       const body = (await request.toArray()).join("");
       response.end(`${request.headers["content-length"]} ${request.headers["content-type"]} ${body}`);
@@ -224,7 +224,7 @@ describe("a provider call", () => {
     expect(await readAll(callOf([baseUrl]))).toBe('14 application/json {"model":"m0"}');
   });
 
-  test.for([400, 413, 415, 422])("does not move on after a %i", async (status) => {
+  test.for([400, 413, 415, 422])("does not fail over after a %i", async (status) => {
     const [first, second] = [await provider(text("no", status)), await provider(text("yes"))];
     await expect(readAll(callOf([first.baseUrl, second.baseUrl]))).rejects.toMatchObject({ mayHaveCharged: false });
     expect(second.asked).toEqual([]);
@@ -237,7 +237,7 @@ describe("a provider call", () => {
     expect(target.asked).toEqual([]);
   });
 
-  test("ends when the provider is silent: before the first byte, and between two", async () => {
+  test("times out if the provider is silent before the first byte or between two", async () => {
     const silent = await provider(() => {});
     await expect(readAll(callOf([silent.baseUrl]))).rejects.toMatchObject({
       code: "provider_timeout",
@@ -251,13 +251,13 @@ describe("a provider call", () => {
     await Promise.all([silent.left, stalled.left]);
   });
 
-  test("ends when no connection comes about, and nothing was asked", async () => {
-    // TEST-NET-1 (RFC 5737): nobody is there. Where a machine knows that at once, it is a failure and no timeout.
+  test("fails without a charge if no connection can be established", async () => {
+    // TEST-NET-1 (RFC 5737) is not in use. If a machine knows that at once, it is a failure rather than a timeout.
     const call = callOf(["http://192.0.2.1:81/v1"]);
     await expect(readAll(call)).rejects.toMatchObject({ mayHaveCharged: false, retryable: true });
   });
 
-  test("ends when it has taken its time in all", async () => {
+  test("ends when its total time is up", async () => {
     const endless = await provider((_, response) => {
       response.writeHead(200);
       const timer = setInterval(() => response.write("x"), 20);
@@ -268,7 +268,7 @@ describe("a provider call", () => {
     await endless.left;
   });
 
-  test("a cut answer may have been charged", async () => {
+  test("may have been charged if its answer is cut", async () => {
     const cut = await provider((_, response) => {
       response.writeHead(200, { "content-length": "100" }).write("half");
       setTimeout(() => response.destroy(), 20);
@@ -279,7 +279,7 @@ describe("a provider call", () => {
     });
   });
 
-  test("ends at the provider when the client leaves, before and after the first byte", async () => {
+  test("is cancelled at the provider when the client leaves, before and after the first byte", async () => {
     for (const firstByte of [false, true]) {
       const leaving = new AbortController();
       const slow = await provider((_, response) => {
@@ -292,7 +292,7 @@ describe("a provider call", () => {
   });
 });
 
-describe("the time before the first byte", () => {
+describe("the time limit before the first byte", () => {
   const inMs = (ms: number): RequestListener => {
     return (_, response) => void setTimeout(() => response.end("yes"), ms);
   };
@@ -310,13 +310,13 @@ describe("the time before the first byte", () => {
     ]);
   });
 
-  test("leaves a whole answer's next route half of the time where that is short", () => {
+  test("leaves half of a short time to the next route of a whole answer", () => {
     const short = { ...defaultTimeLimits, totalMs: 70_000 };
     const of = (isLast: boolean) => limitsFor(short, { stream: false, isLast, provider: {}, route: {} }).firstByteMs;
     expect([of(false), of(true)]).toEqual([35_000, 70_000]);
   });
 
-  test("is the route's, else the provider's, within the time in all", () => {
+  test("is the route's, else the provider's, within the total time", () => {
     const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
     const provider = { timeLimits: { firstByteMs: 20_000, idleMs: 5_000, totalMs: 300_000 } };
     const of = (stream: boolean, route = {}) => limitsFor(defaults, { stream, isLast: true, provider, route });
@@ -326,14 +326,14 @@ describe("the time before the first byte", () => {
     expect(of(false, route).firstByteMs).toBe(100_000);
   });
 
-  test("of a stream is each route's own", async () => {
+  test("is separate for each route of a stream", async () => {
     const [fast, slow] = [await provider(inMs(100)), await provider(inMs(600))];
     expect(await readAll(callOf([fast.baseUrl], streamed))).toBe("yes");
     await expect(readAll(callOf([slow.baseUrl], streamed))).rejects.toMatchObject(timeout);
     expect(await readAll(callOf([slow.baseUrl, fast.baseUrl], streamed))).toBe("yes");
   });
 
-  test("is also that of an answer that has begun with nothing to accept", async () => {
+  test("also applies to an answer that has begun without anything to accept", async () => {
     const idle = await provider((_, response) => {
       response.writeHead(200);
       const timer = setInterval(() => response.write(":\n"), 50);
@@ -349,7 +349,7 @@ describe("the time before the first byte", () => {
     await idle.left;
   });
 
-  test("does not limit an answer once it is accepted", async () => {
+  test("does not apply to an answer once it is accepted", async () => {
     const slow = await provider((_, response) => {
       response.writeHead(200).write("a");
       setTimeout(() => response.write("b"), 250);
@@ -358,20 +358,20 @@ describe("the time before the first byte", () => {
     expect(await readAll(callOf([slow.baseUrl], { limits: { ...limits, routesMs: 350 } }))).toBe("abc");
   });
 
-  test("of an answer that is not streamed is that of all routes", async () => {
+  test("is that of all routes together for a non-streamed answer", async () => {
     const [slow, tooSlow] = [await provider(inMs(600)), await provider(inMs(1_200))];
     expect(await readAll(callOf([slow.baseUrl], whole))).toBe("yes");
     await expect(readAll(callOf([tooSlow.baseUrl], whole))).rejects.toMatchObject(timeout);
   });
 
-  test("of an answer that is not streamed ends with the call's", async () => {
+  test("ends with the call's deadline for a non-streamed answer", async () => {
     const slow = await provider(inMs(600));
     const by = (ms: number) => callOf([slow.baseUrl], { ...whole, deadline: performance.now() + ms });
     expect(await readAll(by(800))).toBe("yes");
     await expect(readAll(by(400))).rejects.toMatchObject(timeout);
   });
 
-  test("of an answer that is not streamed is left to the next route by one that fails at once", async () => {
+  test("passes to the next route if the first fails at once, for a non-streamed answer", async () => {
     const [busy, failing, slow] = [
       await provider(text("no", 429)),
       await provider(text("no", 500)),
@@ -381,7 +381,7 @@ describe("the time before the first byte", () => {
     expect(await readAll(callOf(routes, whole))).toBe("yes");
   });
 
-  test("of an answer that is not streamed leaves time for the next route", async () => {
+  test("leaves time for the next route of a non-streamed answer", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
     const call = callOf([silent.baseUrl, good.baseUrl], whole);
     expect(await readAll(call)).toBe("yes");
@@ -398,7 +398,7 @@ describe("attempts", () => {
     return call.open.attempts.map(({ latency_ms: _, ...attempt }) => attempt as Attempt);
   };
 
-  test("say which route failed, by which status, why, and the provider's id of the request", async () => {
+  test("name the failed route, its status, the reason, and the provider's request id", async () => {
     const [first, second] = [await provider(refuse(401, { "x-request-id": "req_up" })), await provider(text("yes"))];
     const call = callOf([first.baseUrl, second.baseUrl]);
     const answer = await callProvider(
@@ -426,13 +426,13 @@ describe("attempts", () => {
     ["x-request-id", "r", undefined],
     ["x-request-id", "with space", undefined],
     ["x-request-id", "x".repeat(129), undefined],
-  ] as const)("take the provider's id from %s: %s", async ([name, value, id]) => {
+  ] as const)("record the provider's request id from %s: %s", async ([name, value, id]) => {
     const { baseUrl } = await provider(refuse(500, { [name]: value }));
     const [attempt] = await attemptsOf(callOf([baseUrl]));
     expect(attempt?.upstream_request_id).toBe(id);
   });
 
-  test("name a connection that never came about, one that was lost, and a silence", async () => {
+  test("distinguish a failed connection, a lost connection, and a timeout", async () => {
     const reset = await provider((request, response) => request.resume().once("end", () => response.destroy()));
     const silent = await provider(() => {});
     expect(await attemptsOf(callOf(["http://127.0.0.1:9/v1", reset.baseUrl, silent.baseUrl]))).toMatchObject([
@@ -444,7 +444,7 @@ describe("attempts", () => {
 });
 
 describe("a route that keeps failing", () => {
-  test("is not asked while it cools down, and the attempts say so", async () => {
+  test("is skipped while it cools down, and the attempts say so", async () => {
     const [first, second] = [await provider(text("no", 500)), await provider(text("yes"))];
     const call = callOf([first.baseUrl, second.baseUrl]);
     for (let n = 0; n < 5; n++) expect(await readAll(call)).toBe("yes");
@@ -454,14 +454,14 @@ describe("a route that keeps failing", () => {
     ]);
   });
 
-  // An error about a request may quote it, and one call may be larger than a limit that others keep:
+  // An error about a request may quote it, and a single call may exceed a limit that others don't:
   // https://github.com/Aider-AI/aider/issues/1880
   test.for<[number, string]>([
     [400, "Invalid value: 'invalid api key'."],
     [422, "Input: 'the model was not found'"],
     [413, "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 7000"],
     [429, "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 36278."],
-  ])("is not set aside by a %i that a request may cause: %s", async ([status, message]) => {
+  ])("is not set aside after a %i that a request may cause: %s", async ([status, message]) => {
     const first = await provider(text(JSON.stringify({ error: { message } }), status));
     const second = await provider(text("yes"));
     const call = callOf([first.baseUrl, second.baseUrl]);
@@ -469,7 +469,7 @@ describe("a route that keeps failing", () => {
     expect(first.asked).toHaveLength(5);
   });
 
-  test("is recorded in the attempts between the others", async () => {
+  test("is recorded among the other attempts", async () => {
     const [busy, cooling, good] = [
       await provider(text("no", 400)),
       await provider(text("no", 500)),
@@ -486,7 +486,7 @@ describe("a route that keeps failing", () => {
     ]);
   });
 
-  test("is asked all the same where no other is left", async () => {
+  test("is still called if no other is left", async () => {
     const [first, second] = [await provider(text("no", 500)), await provider(text("no", 503))];
     const call = callOf([first.baseUrl, second.baseUrl]);
     for (let n = 0; n < 5; n++) await readAll(call).catch(() => {});
@@ -494,7 +494,7 @@ describe("a route that keeps failing", () => {
     expect(call.open.attempts.filter(({ failure }) => failure === "skipped")).toEqual([]);
   });
 
-  test("makes one call wait, not those after it", async () => {
+  test("makes one call wait but not the next ones", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
     const call = callOf([silent.baseUrl, good.baseUrl]);
     for (let n = 0; n < 4; n++) expect(await readAll({ ...call, deadline: performance.now() + 2_000 })).toBe("yes");
@@ -504,7 +504,7 @@ describe("a route that keeps failing", () => {
   test.for<[number, number]>([
     [200, 3],
     [50, 5],
-  ])("that hangs is set aside if three clients waited half of its time: %i ms of 300", async ([ms, times]) => {
+  ])("that hangs is set aside after three clients waited half of its time: %i ms of 300", async ([ms, times]) => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
     const call = callOf([silent.baseUrl, good.baseUrl]);
     for (let n = 0; n < 5; n++) {
@@ -515,14 +515,14 @@ describe("a route that keeps failing", () => {
     expect(silent.asked).toHaveLength(times);
   });
 
-  test("is set aside after one timeout even if that took all of the time for routes", async () => {
+  test("is set aside after one timeout even if that used all the time for routes", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
     const call = callOf([silent.baseUrl, good.baseUrl], { limits: { ...limits, firstByteMs: 400, routesMs: 400 } });
     await expect(readAll(call)).rejects.toMatchObject({ failure: "timeout" });
     expect(await readAll(call)).toBe("yes");
   });
 
-  test("is not waited for as a last resort, where it hangs and another fails", async () => {
+  test("is not called as a last resort if it hangs and another one fails", async () => {
     const [silent, failing] = [await provider(() => {}), await provider(text("no", 500))];
     const call = callOf([silent.baseUrl, failing.baseUrl]);
     for (let n = 0; n < 3; n++) await readAll({ ...call, deadline: performance.now() + 2_000 }).catch(() => {});
@@ -541,13 +541,13 @@ describe("the error of a call with no route left", () => {
     return [status, code, options.headers];
   };
 
-  test("says when to come back after a rate limit", async () => {
+  test("states when to retry after a rate limit", async () => {
     expect(await told(refuse(429, {}, { "retry-after": "17" }))).toEqual([
       429,
       "rate_limit_exceeded",
       { "retry-after": "17" },
     ]);
-    // A revoked key at the other route does not help the caller.
+    // A revoked key at the other route doesn't help the caller.
     expect(await told(refuse(429, {}, { "retry-after": "17" }), refuse(401, {}))).toEqual([
       429,
       "rate_limit_exceeded",
@@ -555,7 +555,7 @@ describe("the error of a call with no route left", () => {
     ]);
   });
 
-  test("says when an overloaded provider can be asked again", async () => {
+  test("states when to retry an overloaded provider", async () => {
     expect(await told(refuse(503, {}, { "retry-after": "30" }))).toEqual([
       502,
       "provider_error",
@@ -563,18 +563,18 @@ describe("the error of a call with no route left", () => {
     ]);
   });
 
-  test("is worth another try if a route before the one with a wrong key was overloaded", async () => {
+  test("allows a retry if one route was overloaded and another has a wrong key", async () => {
     const overloaded = refuse(503, {}, { "retry-after": "30" });
     expect(await told(overloaded, refuse(401, {}))).toEqual([502, "provider_error", { "retry-after": "30" }]);
     expect(await told(refuse(401, {}), overloaded)).toEqual([502, "provider_error", { "retry-after": "30" }]);
   });
 
-  test("is the request's own fault before another route is asked", async () => {
+  test("is the request's own error, without trying another route", async () => {
     const code = "context_length_exceeded";
     expect(await told(refuse(400, { error: { code } }), text("yes"))).toEqual([400, code, {}]);
   });
 
-  test.for([401, 402, 403, 404])("is not worth another try after a %i", async (status) => {
+  test.for([401, 402, 403, 404])("advises against a retry after a %i", async (status) => {
     expect(await told(refuse(status, {}))).toEqual([502, "provider_error", { "x-should-retry": "false" }]);
   });
 });

@@ -26,26 +26,26 @@ export type ProviderCall = {
   endpoint: Endpoint;
   stream: boolean;
   requestFor: (route: RunRoute, provider: Provider) => ProviderRequest;
-  /** Our own id of the run, told the provider as `x-request-id`. */
+  /** Our own id of the run, sent to the provider as `x-request-id`. */
   requestId: string;
-  /** What the steps call it. */
+  /** The name to use in steps. */
   name: string;
   clientLeft: AbortSignal;
   limits: TimeLimits;
-  /** When the whole call must be over, by `now`. */
+  /** When the whole call must have ended, by `now`. */
   deadline: number;
   now: () => number;
-  /** Told of a route as the request leaves for it: from then on its provider may charge. */
+  /** Called when the request leaves for a route: from then on, its provider may charge. */
   onDispatch?: (route: RunRoute) => void;
-  /** Told that none of the routes so far has charged, surely, and that another is tried. */
+  /** Called when none of the routes so far can have charged and another one is tried. */
   onUncharged?: () => void;
 };
 
 /**
- * Asks a run's routes in order until `accept` takes an answer. A route fails over to the next unless the request itself
- * is at fault; those that are cooling down are asked last. Failed attempts are added to the step trace.
- * @param accept reads an answer far enough to know that it is one. @throws ProviderFailure to try the next route
- * @throws ProviderFailure of the last route, which knows whether any may have charged, or ClientLeft
+ * Calls a run's routes in order until `accept` takes an answer. A route fails over to the next unless the request
+ * itself is at fault; routes that are cooling down are called last. Failed attempts are added to the step trace.
+ * @param accept reads an answer far enough to validate it. @throws ProviderFailure to try the next route
+ * @throws ProviderFailure of the last route, including whether any may have charged, or ClientLeft
  */
 export async function callProvider<Accepted>(
   call: ProviderCall,
@@ -93,7 +93,7 @@ export async function callProvider<Accepted>(
   throw told ?? new GatewayError("service_unavailable");
 }
 
-/** Names the routes to ask, in order: first those that work, and then, if that was none, those that are set aside. */
+/** Yields the routes to call, in order: first those that work, then, if there were none, those that are set aside. */
 function* routesToAsk(call: ProviderCall, skipped: Attempt[]): Generator<RunRoute, undefined> {
   const setAside: { route: RunRoute; hangs: boolean }[] = [];
   let asked = false;
@@ -107,9 +107,9 @@ function* routesToAsk(call: ProviderCall, skipped: Attempt[]): Generator<RunRout
       skipped.push({ ...factsOf(route), failure: "skipped", latency_ms: 0 });
     }
   }
-  // Without another route, none of them is skipped.
+  // If there is no other route, none of them counts as skipped.
   if (!asked) skipped.length = 0;
-  // No call waits for a route that hangs while another may answer.
+  // No call waits for a hanging route while another one may answer.
   for (const { route, hangs } of setAside) if (!asked || !hangs) yield route;
 }
 
@@ -117,7 +117,7 @@ const factsOf = ({ position, provider, model }: RunRoute) => ({ route: position,
 const keyOf = ({ endpoint }: Pick<ProviderCall, "endpoint">, { provider, model }: RunRoute) =>
   `${provider} ${model} ${endpoint}`;
 
-/** Returns the failure that helps the caller more: one that says when to try again, or that passes without an operator. */
+/** Returns the more helpful failure: one that says when to retry, or that passes without an operator. */
 function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
   if (!before) return now;
   const isBusy = before.failure === "rate_limited" && now.code === "provider_error";
@@ -125,7 +125,7 @@ function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): 
   return before.mayHaveCharged || now.mayHaveCharged ? told.afterCharge() : told;
 }
 
-/** A request to one route, from before it is sent. */
+/** A request to one route, created before it is sent. */
 type Asking = {
   route: RunRoute;
   provider: Provider;
@@ -134,7 +134,7 @@ type Asking = {
   /** When it must have ended, and when its answer must have been accepted, by the gateway's clock. */
   deadline: number;
   firstByteBy: number;
-  /** Routes before it have used up its time, so a timeout says nothing about the route. */
+  /** Whether earlier routes used up its time, so that a timeout says nothing about this route. */
   undecided: boolean;
   noteHead: (head: Pick<Answer, "status" | "header">) => void;
   attempt: (failure?: AttemptFailure, mayHaveCharged?: boolean) => Attempt;
@@ -172,10 +172,10 @@ function startAttempt(
   };
 }
 
-/** The headers by which providers name a request: OpenAI and most others, Azure, Bedrock, and Cloudflare in front of some. */
+/** Headers with a provider's request id: OpenAI and most others, Azure, Bedrock, and Cloudflare in front of some. */
 const requestIdHeaders = ["x-request-id", "apim-request-id", "x-amzn-requestid", "request-id", "cf-ray"];
 
-/** Some servers send back our own id, which says nothing. */
+/** Returns the provider's request id. Some servers return our own id, which is ignored. */
 function upstreamRequestId(header: Answer["header"], ownId: string): string | undefined {
   const ids = requestIdHeaders.map((name) => header(name));
   return ids.find((id) => id !== undefined && id !== ownId && /^[\x21-\x7e]{1,128}$/.test(id));
@@ -239,7 +239,7 @@ async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
       throw cause;
     }
     noteFailed(provider.baseUrl);
-    // Once the request is on its way, nothing tells whether it arrived, unless there was no connection at all.
+    // Once the request is being sent, it may have arrived, unless there was no connection at all.
     const sent = dispatched && !(cause instanceof NotConnected);
     throw connection.explain(cause, { sent, retryable: true });
   }

@@ -2,20 +2,20 @@ import { connect } from "node:net";
 import { isPrivateAddress } from "../../_shared/private-addresses.ts";
 import type { Provider } from "./provider-settings.ts";
 
-/** An answer within this time shows that a host can be reached. */
+/** An answer within this time shows that a host is reachable. */
 const freshMs = 30_000;
 /** By base URL. */
 const reachedAt = new Map<string, number>();
 
-/** Whether a host has answered so lately that nobody need look. */
+/** Returns whether a host answered so recently that no check is needed. */
 export function wasJustReached(baseUrl: string, now: () => number): boolean {
   return now() - (reachedAt.get(baseUrl) ?? Number.NEGATIVE_INFINITY) < freshMs;
 }
 
 /**
- * Makes sure that a provider's host takes connections within a time of its own, before anything is
- * asked of it, and that its name does not lead into a private network. Costs one handshake.
- * @throws Error when it does not within the limit, or when `signal` falls
+ * Checks that a provider's host accepts connections, within its own time limit and before any request is sent, and that
+ * its name doesn't resolve to a private network. Costs one handshake.
+ * @throws Error if the host isn't reached within the limit, or if `signal` aborts
  */
 export async function ensureReachable(
   { baseUrl, allowPrivate }: Pick<Provider, "baseUrl" | "allowPrivate">,
@@ -46,15 +46,15 @@ export async function ensureReachable(
   noteReached(baseUrl, now);
 }
 
-/** Remembers that a host has just answered. */
+/** Records that a host has just answered. */
 export function noteReached(baseUrl: string, now: () => number): void {
   reachedAt.set(baseUrl, now());
 }
 
-/** Forgets it: the next call looks again. */
+/** Forgets that a host answered: the next call checks again. */
 export function noteFailed(baseUrl: string): void {
   reachedAt.delete(baseUrl);
 }
 
-/** Nobody answered the handshake in time. */
+/** The handshake was not answered in time. */
 export class ConnectTimeout extends Error {}

@@ -29,12 +29,12 @@ describe("a status alone", () => {
     [524, "timeout"],
     [529, "server_error"],
     [302, "invalid_answer"],
-  ])("%i is %s", ([status, failure]) => {
+  ])("%i is classified as %s", ([status, failure]) => {
     for (const text of ["", "{}", "<html>", "[]", "null"]) expect(failureOf(status, text)).toBe(failure);
   });
 });
 
-describe("a request that is too long", () => {
+describe("an input that is too long", () => {
   test.for<[string, number, unknown]>([
     ["OpenAI: platform.openai.com/docs/guides/error-codes", 400, { error: { code: "context_length_exceeded" } }],
     ["OpenAI, Responses", 400, { error: { message: "Your input exceeds the context window of this model." } }],
@@ -127,13 +127,13 @@ describe("a request that is too long", () => {
     expect(failureOf(status, body)).toBe("context_length_exceeded");
   });
 
-  test("is not one whose output limit is too high", () => {
+  test("is not reported for an output limit that is too high", () => {
     const message = "max_tokens is too large: 100000. This model supports at most 16384 completion tokens.";
     expect(failureOf(400, { error: { message, param: "max_tokens" } })).toBe("invalid_request");
   });
 });
 
-describe("content that is refused", () => {
+describe("refused content", () => {
   test.for<[string, number, unknown]>([
     [
       "Azure: learn.microsoft.com, content-filter",
@@ -174,7 +174,7 @@ describe("content that is refused", () => {
   });
 });
 
-describe("what an operator has to mend", () => {
+describe("an error that an operator must fix", () => {
   test.for<[string, number, unknown, AttemptFailure]>([
     [
       "Gemini, a wrong key",
@@ -265,7 +265,7 @@ describe("what an operator has to mend", () => {
     expect(failureOf(status, body)).toBe(failure);
   });
 
-  test("is not what Gemini calls a quota of a minute", () => {
+  test("is not reported for Gemini's per-minute quota", () => {
     const error = { code: 429, message: "You exceeded your current quota.", status: "RESOURCE_EXHAUSTED" };
     expect(failureOf(429, [{ error }])).toBe("rate_limited");
   });
@@ -281,7 +281,7 @@ test.for<[unknown, AttemptFailure]>([
   [{ error: { code: 502, message: "Provider disconnected" } }, "server_error"],
   [{ error: { code: "3051" } }, "server_error"],
   [{ type: "response.failed", response: { error: { code: "rate_limit_exceeded" } } }, "rate_limited"],
-])("an error in place of an answer, with status 200: %j", ([body, failure]) => {
+])("classifies an error answered with status 200: %j", ([body, failure]) => {
   expect(failureOf(200, body)).toBe(failure);
 });
 
@@ -289,24 +289,24 @@ test.for<[unknown, AttemptFailure]>([
 test.for<[number, string]>([
   [498, "capacity_exceeded"],
   [429, "resource_unavailable"],
-])("a %i for a service tier without room is the request's choice: %s", ([status, code]) => {
+])("attributes a %i for a service tier without capacity to the request: %s", ([status, code]) => {
   const { failure, mayBeRequest } = readRefusal({ status, text: JSON.stringify({ error: { code } }) });
   expect([failure, mayBeRequest]).toEqual(["rate_limited", true]);
   expect(readRefusal({ status: 429, text: "{}" }).mayBeRequest).toBe(false);
 });
 
-test("an item that OpenAI did not store is the request's fault: github.com/can1357/oh-my-pi/issues/41", () => {
+test("blames the request for an item that OpenAI did not store: github.com/can1357/oh-my-pi/issues/41", () => {
   const message =
     "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.";
   const error = { message, type: "invalid_request_error", param: "input", code: null };
   expect(failureOf(404, { error })).toBe("invalid_request");
 });
 
-describe("when to ask again", () => {
+describe("the time to retry", () => {
   const retryAfter = (headers: Record<string, string>, { status = 429, text = "{}" } = {}) =>
     readRefusal({ status, text, header: headersOf(headers) }).retryAfterSeconds;
 
-  test("is read in seconds, in milliseconds, as a date, or from Google's RetryInfo", () => {
+  test("is read from seconds, milliseconds, a date, or Google's RetryInfo", () => {
     expect(retryAfter({ "retry-after": "17" })).toBe(17);
     expect(retryAfter({ "retry-after": "0.4" })).toBe(1);
     expect(retryAfter({ "retry-after-ms": "1500", "retry-after": "60" })).toBe(2);
@@ -317,17 +317,17 @@ describe("when to ask again", () => {
     expect(retryAfter({}, { text: JSON.stringify([{ error: { code: 429, details } }]) })).toBe(27);
   });
 
-  test.for(["", "soon", "-5", "0", "1e9", "NaN", "Infinity"])("is unknown where it says %j", (value) => {
+  test.for(["", "soon", "-5", "0", "1e9", "NaN", "Infinity"])("is unknown for %j", (value) => {
     expect(retryAfter({ "retry-after": value })).toBeUndefined();
   });
 
-  test("counts for an overload too, and for nothing else", () => {
+  test("is also read for an overload, but for no other error", () => {
     expect(retryAfter({ "retry-after": "5" }, { status: 503 })).toBe(5);
     for (const status of [400, 401, 402, 404]) expect(retryAfter({ "retry-after": "5" }, { status })).toBeUndefined();
   });
 });
 
-test("an error nested without end, or without a shape, is read all the same", () => {
+test("reads an error that is nested very deeply or has no known shape", () => {
   const deep = `${'{"error":'.repeat(5_000)}{"code":"content_filter"}${"}".repeat(5_000)}`;
   expect(failureOf(400, deep)).toBe("invalid_request");
   expect(failureOf(400, { error: { code: null, message: 7, details: [null, [[]]] } })).toBe("invalid_request");

@@ -1,26 +1,26 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 
-/** Why a provider refused, and when it may be asked again. */
+/** Why a provider refused a request, and when to retry. */
 export type Refusal = {
   failure: AttemptFailure;
   retryAfterSeconds?: number;
-  /** The request may have caused it, by what it holds or by its size. */
+  /** Whether the content or size of the request may have caused it. */
   mayBeRequest: boolean;
 };
 
-/** What a provider answered in place of an answer. */
+/** A provider's error answer. */
 export type RefusedAnswer = { status: number; text: string; header?: (name: string) => string | undefined };
 
 /** The words of an error: its codes and types, and its messages; in lower case. */
 type Words = { codes: ReadonlySet<string>; message: string };
 type Rule = { failure: AttemptFailure; statuses: readonly number[]; codes: readonly string[]; message: RegExp };
 
-/** A stream's first event and a whole answer may tell an error although the status is 200. */
+/** A stream's first event and a whole answer may contain an error although the status is 200. */
 const ok = 200;
 
 /**
- * Errors whose status does not say what they are, the first that fits. Codes and messages are those of the providers'
- * documentation and of public reports; refusal.test.ts cites each.
+ * Errors whose status doesn't identify them; the first match applies. Codes and messages come from the providers'
+ * documentation and from public reports; refusal.test.ts cites each.
  */
 const rules: readonly Rule[] = [
   {
@@ -64,7 +64,7 @@ const rules: readonly Rule[] = [
     message:
       /model (?:\S+ )?(?:not exist|not found|does not exist|has been decommissioned)|not a valid model|model identifier is invalid|unable to access (?:non-serverless )?model|invalid model/,
   },
-  // OpenAI has no stored item of an id that a request names.
+  // The request names the id of an item that OpenAI hasn't stored.
   { failure: "invalid_request", statuses: [404], codes: [], message: /items are not persisted/ },
   {
     failure: "rate_limited",
@@ -74,14 +74,14 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** The statuses of errors about the request. Their texts may quote it. */
+/** Statuses of errors about the request. Their texts may quote it. */
 const requestStatuses: ReadonlySet<number> = new Set([400, 413, 422]);
-/** OpenAI and Groq say so of a request above a whole limit of a minute. */
+/** OpenAI's and Groq's words for a request above an entire per-minute limit. */
 const requestTooLarge = /request too large/;
-/** OpenAI and Groq say so of a request for a service tier that has no room. */
+/** OpenAI's and Groq's codes for a service tier without capacity. */
 const tierCodes = ["resource_unavailable", "capacity_exceeded"];
 
-/** What the status alone says. Others below 500 are the request's fault. */
+/** The failure by status alone. Other statuses below 500 are the request's fault. */
 const byStatus: Readonly<Record<number, AttemptFailure>> = {
   200: "server_error",
   401: "unauthorized",
@@ -94,15 +94,15 @@ const byStatus: Readonly<Record<number, AttemptFailure>> = {
   424: "server_error",
   425: "server_error",
   429: "rate_limited",
-  // Groq's, for a tier without room.
+  // Groq's status for a tier without capacity.
   498: "rate_limited",
   504: "timeout",
-  // Cloudflare's, for an origin that did not answer in time.
+  // Cloudflare's statuses for an origin that did not answer in time.
   522: "timeout",
   524: "timeout",
 };
 
-/** Says why a provider refused, by the status, the words and the headers of its error. */
+/** Classifies a provider's refusal by the status, words and headers of its error. */
 export function readRefusal({ status: sent, text, header = () => undefined }: RefusedAnswer): Refusal {
   const error = parseError(text);
   const words = wordsOf(error, text);
@@ -119,7 +119,7 @@ export function readRefusal({ status: sent, text, header = () => undefined }: Re
   return { failure, mayBeRequest, retryAfterSeconds: waits ? retryAfter(header, text) : undefined };
 }
 
-/** The status that an answer with 200 would have had: openrouter.ai/docs/api-reference/errors says so of its codes. */
+/** Returns the status stated in an answer with status 200, as openrouter.ai/docs/api-reference/errors documents. */
 function statedStatus({ codes }: Words): number {
   return Number([...codes].find((code) => /^[45]\d\d$/.test(code)) ?? ok);
 }
@@ -132,7 +132,7 @@ function failureOf(status: number): AttemptFailure {
 const longestMessage = 4_096;
 const codeMembers = ["code", "type", "status", "reason", "error_code"];
 const messageMembers = ["message", "detail", "msg", "error", "error_msg", "raw"];
-/** Objects that hold the error itself, or more about it. */
+/** Members that hold the error itself, or more about it. */
 const innerMembers = ["error", "innererror", "details", "detail", "metadata", "response"];
 const deepest = 6;
 
@@ -168,7 +168,10 @@ function wordsOf(error: unknown, text: string): Words {
 
 const longestRetrySeconds = 24 * 60 * 60;
 
-/** When to ask again, in whole seconds: `retry-after-ms` (OpenAI), `retry-after` (RFC 9110, 10.2.3), Google's RetryInfo. */
+/**
+ * Returns when to retry, in whole seconds: `retry-after-ms` (OpenAI), `retry-after` (RFC 9110, 10.2.3), Google's
+ * RetryInfo.
+ */
 function retryAfter(header: (name: string) => string | undefined, text: string): number | undefined {
   const ms = Number(header("retry-after-ms") || Number.NaN);
   const said = header("retry-after") ?? "";

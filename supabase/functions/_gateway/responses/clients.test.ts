@@ -20,15 +20,15 @@ const refusal = (body: object) => {
 const user = (part: object) => ({ model: "m", input: [{ type: "message", role: "user", content: [part] }] });
 const add = { type: "function", name: "add", parameters: { type: "object" } };
 
-describe("what could change the bill does not pass", () => {
+describe("requests that could change the bill", () => {
   // "processed with the service tier configured in the Project settings": openai-node, responses.ts, `service_tier`.
-  test("OpenAI gets the default tier where the client leaves the tier to the project", () => {
+  test("get OpenAI's default tier if the client leaves the tier to the project", () => {
     expect(sent({ ...hello, service_tier: "auto" }).service_tier).toBe("default");
   });
 
   // OpenRouter fetches a URL in `file_data`: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
   test.for(["https://example.com/a.pdf", "HTTP://example.com/a.pdf", "//example.com/a.pdf"])(
-    "a file's content is not an address: %s",
+    "can't use an address as a file's content: %s",
     (url) => {
       const body = user({ type: "input_file", filename: "a.pdf", file_data: url });
       expect(refusal(body)).toMatchObject({ status: 400 });
@@ -36,29 +36,32 @@ describe("what could change the bill does not pass", () => {
   );
 
   // github.com/vllm-project/vllm/pull/25794
-  test("a template of the client's is not run", () => {
+  test("can't make the server run a template of the client", () => {
     const body = { ...hello, chat_template_kwargs: { chat_template: "{{ 1 }}" } };
     expect(refusal(body) ?? sent(body, kinds.vllm).chat_template_kwargs ?? {}).not.toHaveProperty("chat_template");
   });
 });
 
-describe("what clients send is served", () => {
+describe("requests that real clients send", () => {
   // `ImageDetail` of openai-node, responses.ts; Codex sends it for screenshots: github.com/vercel/ai/issues/14998.
   const image = { type: "input_image", image_url: "data:image/png;base64,iVBORw0KGgo=", detail: "original" };
 
-  test("an image of original detail in a message passes", () => {
+  test("may hold an image with the original detail in a message", () => {
     expect(sent(user(image)).input).toEqual(user(image).input);
   });
 
-  test.for(["function_call_output", "custom_tool_call_output"])("and in a %s", (type) => {
-    const input = [{ type, call_id: "c", output: [image] }];
-    expect(sent({ model: "m", input }).input).toEqual(input);
-  });
+  test.for(["function_call_output", "custom_tool_call_output"])(
+    "may hold an image with the original detail in a %s",
+    (type) => {
+      const input = [{ type, call_id: "c", output: [image] }];
+      expect(sent({ model: "m", input }).input).toEqual(input);
+    },
+  );
 });
 
 // `AgentMessage` and `FunctionCallOutputContentItem` of github.com/openai/codex, codex-rs/protocol/src/models.rs;
 // github.com/envoyproxy/ai-gateway/pull/2455.
-describe("what Codex's agents tell each other reaches the provider", () => {
+describe("messages between Codex's agents reach the provider", () => {
   const content = [
     { type: "input_text", text: "Look at the tests." },
     { type: "encrypted_content", encrypted_content: "c2VjcmV0" },
@@ -72,7 +75,7 @@ describe("what Codex's agents tell each other reaches the provider", () => {
   });
 });
 
-describe("a refusal says what to do, with the code that docs/gateway.md names", () => {
+describe("refusals say what to do, with the code that docs/gateway.md names", () => {
   test.for<[string, object, string]>([
     ["a file's address", user({ type: "input_file", file_url: "https://example.com/a.pdf" }), "file_data"],
     ["an image by id alone", user({ type: "input_image", file_id: "file-1", detail: "auto" }), "content"],

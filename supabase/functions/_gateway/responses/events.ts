@@ -16,22 +16,25 @@ export const failureEvent = "response.failed";
 
 const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?"response\./s;
 const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
-/** The texts of an event that are output. */
+/** Matches the output texts of an event. */
 export const outputTexts = /"delta"\s*:\s*"/g;
 
-/** Members of a whole response, a chat's chunk, or an event that has its type elsewhere. */
+/** Members of a whole response, a chat chunk, or an event whose type is elsewhere. */
 const misplaced = ["output", "choices", "response", "item", "delta"];
 
-/** Reads an event that is not a response's own, which stock clients do not know; undefined for those that are. */
+/**
+ * Reads an event that isn't a response event and that standard clients don't know; returns undefined for response
+ * events.
+ */
 export function readOther(event: { type: string }): Reading | undefined {
   if (event.type.startsWith("response.")) return undefined;
-  // OpenAI sends these while a long response is computed.
+  // OpenAI sends these while it computes a long response.
   if (event.type === "keepalive") return { fate: keepaliveLine };
   const isMisplaced = event.type === "" && misplaced.some((member) => member in event);
   return { fate: isMisplaced || tellsError(event) ? "fail" : "drop" };
 }
 
-/** Reads the usage that a response states. @returns undefined where it states too little to charge by */
+/** Reads the usage that a response states. @returns undefined if it is too incomplete to charge by */
 export function readResponseUsage(
   response: Record<string, unknown> | undefined,
   limits: UsageLimits,
@@ -42,8 +45,8 @@ export function readResponseUsage(
 }
 
 /**
- * Reads a stream of a response's native events on its way through. The provider's own last event, which holds the whole
- * response and its usage, is kept until the run has ended, and goes out with `platform` in it, then `[DONE]`.
+ * Reads a stream of native response events as it passes through. The provider's last event, which holds the whole
+ * response and its usage, is held until the run has ended, then sent with `platform` in it, followed by `[DONE]`.
  */
 export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimits }): StreamReader {
   let completed: z.infer<typeof eventShape> | undefined;
@@ -76,7 +79,7 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
   };
 }
 
-/** The event's own member as in a chat's last event, and the response's as where none is streamed. */
+/** Puts `platform` into the event, as in a chat's last event, and into the response, as without streaming. */
 export function completion(event: z.infer<typeof eventShape> | undefined, platform: Record<string, unknown>): string {
   if (!event) return "data: [DONE]\n\n";
   const data = { ...event, response: { ...event.response, platform }, platform };
@@ -90,7 +93,7 @@ const response = z.looseObject({
 
 const calls = new Set(["function_call", "custom_tool_call", "tool_search_call"]);
 
-/** What a response says: its last message, unless it calls functions. */
+/** Returns the texts of a response: its last message, unless it calls functions. */
 export function saidInResponse(value: unknown): SaidTexts {
   const { output } = response.safeParse(value).data ?? { output: [] };
   if (output.some(({ type }) => calls.has(type))) return [];

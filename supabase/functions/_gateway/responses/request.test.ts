@@ -21,16 +21,16 @@ function refusal(body: object): { code: string; param?: string } {
   throw new Error("not refused");
 }
 
-describe("what a response may cost", () => {
+describe("the maximum cost of a response", () => {
   test.for([
     ["a stream", { stream: true }, 32_768],
     ["a whole answer", {}, 8_192],
     ["a step of the tool loop", { stream: true, tools: ["calculator"] }, 2_048],
-  ] as const)("is for %s without a limit %j at most", ([, fields, outputLimit]) => {
+  ] as const)("assumes the default output limit of %s if none is stated: %j", ([, fields, outputLimit]) => {
     expect(readResponses({ ...hello, ...fields }, 100)).toMatchObject({ outputLimit, outputLimitAssumed: true });
   });
 
-  test("is the limit under any one name", () => {
+  test("uses the limit under any of its names", () => {
     expect(readResponses(hello, 100)).toMatchObject({ choices: 1, images: 0, inputBytes: 100 });
     for (const name of ["max_output_tokens", "max_completion_tokens", "max_tokens"]) {
       expect(readResponses({ ...hello, [name]: 32_768 }, 100).outputLimit).toBe(32_768);
@@ -40,7 +40,7 @@ describe("what a response may cost", () => {
     expect(refusal({ ...hello, max_output_tokens: 5, max_tokens: 5 }).param).toBe("max_tokens");
   });
 
-  test("counts images wherever they are, and their data not as text", () => {
+  test("counts images anywhere without counting their data as text", () => {
     const image_url = `data:image/png;base64,${"A".repeat(4_000)}`;
     const input = [
       {
@@ -64,13 +64,13 @@ test.each([
   { type: "input_text", text: "t", file_url: "https://example.com/a.pdf" },
   { type: "output_text", text: "t", uuid: "u" },
   { type: "input_image", image_url: "https://example.com/a.png", video_url: "https://example.com/a.mp4" },
-])("refuses media in a part of another kind, which nothing would count: %j", (part) => {
+])("refuses media in a part of another kind, which would not be counted: %j", (part) => {
   const param = `input.0.content.0.${Object.keys(part).at(-1)}`;
   const input = [{ role: "user", content: [part] }];
   expect(refusal({ ...hello, input })).toEqual({ code: "invalid_request", param });
 });
 
-test("refuses a file stored at the provider in any part, since it may be another tenant's", () => {
+test("refuses a file stored at the provider in any part, since it may belong to another tenant", () => {
   const input = [{ role: "user", content: [{ type: "input_text", text: "t", file_id: "file-1" }] }];
   expect(refusal({ ...hello, input })).toEqual({
     code: "unsupported_parameter",
@@ -78,7 +78,7 @@ test("refuses a file stored at the provider in any part, since it may be another
   });
 });
 
-describe("what is offered reaches the provider as it came", () => {
+describe("passes offered fields to the provider unchanged", () => {
   const message = (part: object) => [{ type: "message", role: "user", content: [part] }];
   test.for<[string, unknown]>([
     ["input", message({ type: "input_text", text: "t" })],
@@ -110,7 +110,7 @@ describe("what is offered reaches the provider as it came", () => {
   });
 });
 
-test("members that clients and providers add to items and parts reach the provider unchanged", () => {
+test("passes members that clients and providers add to items and parts unchanged", () => {
   const input = [
     {
       type: "message",
@@ -148,7 +148,7 @@ describe("null counts as absent", () => {
   });
 });
 
-describe("what is not offered", () => {
+describe("refuses what is not offered", () => {
   const user = (part: object) => ({ input: [{ role: "user", content: [part] }] });
   test.for([
     [{ store: true }, "store"],
@@ -181,12 +181,12 @@ describe("what is not offered", () => {
     [{ input: [{ role: "tool", content: "x" }] }, "input.0.role"],
     [{ text: { format: { type: "json_schema", schema: {} } } }, "text.format.name"],
     [{ top_logprobs: 21 }, "top_logprobs"],
-  ] as const)("%j is invalid", ([fields, param]) => {
+  ] as const)("%j as invalid", ([fields, param]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
   });
 });
 
-describe("what today's clients send", () => {
+describe("requests that current clients send", () => {
   const sent = (fields: object, kind = kinds.openai) => {
     const { body } = responsesProviderRequest(readResponses({ ...hello, ...fields }, 100), {
       ...to,
@@ -197,8 +197,9 @@ describe("what today's clients send", () => {
   const shell = { type: "function", name: "exec_command", parameters: {}, strict: false };
   const patch = { type: "custom", name: "apply_patch", format: { type: "grammar", syntax: "lark", definition: "x" } };
 
-  // As Codex CLI sends them: codex-rs/tools/src/tool_spec.rs and codex-rs/protocol/src/models.rs of github.com/openai/codex.
-  test("custom tools, namespaces and their items reach the provider, and web search is left out by name", () => {
+  // As sent by Codex CLI: codex-rs/tools/src/tool_spec.rs and codex-rs/protocol/src/models.rs of
+  // github.com/openai/codex.
+  test("keep custom tools, namespaces and their items; web search is left out by name", () => {
     const agents = { type: "namespace", name: "agents", description: "d", tools: [shell, patch] };
     const input = [
       { type: "message", role: "user", content: [{ type: "input_text", text: "edit" }] },
@@ -236,7 +237,7 @@ describe("what today's clients send", () => {
   });
 
   // Models of "responses lite": codex-rs/tools/src/tool_spec.rs, create_tools_json_for_responses_lite.
-  test("tools in an item reach the provider, and hosted ones among them are left out by name", () => {
+  test("keep tools in an item; hosted ones among them are left out by name", () => {
     const functions = { type: "namespace", name: "functions", description: "", tools: [patch, shell] };
     const tools = (list: object[]) => ({ type: "additional_tools", id: "at_1", role: "developer", tools: list });
     const hi = { type: "message", role: "user", content: "hi" };
@@ -250,7 +251,7 @@ describe("what today's clients send", () => {
   });
 
   // ResponseInputItem of openai-node, resources/responses/responses.ts.
-  test("calls of hosted tools in a history are left out by name", () => {
+  test("have calls of hosted tools in a history left out by name", () => {
     const hi = { type: "message", role: "user", content: "hi" };
     const search = { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search", query: "q" } };
     const list = { type: "mcp_list_tools", id: "mcpl_1", server_label: "s", tools: [{ name: "t", input_schema: {} }] };
@@ -260,7 +261,7 @@ describe("what today's clients send", () => {
     expect(ignored).toEqual(["mcp_list_tools", "web_search_call", "local_shell_call_output"]);
   });
 
-  test("numbers, names and order of an item and its parts reach the provider as they came", () => {
+  test("keep numbers, names and order of an item and its parts", () => {
     const items =
       '[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","2":1,"1":9223372036854775807},' +
       '{"role":"user","content":[{"type":"input_text","text":"t","at":1e400}],"n":1.0}]';
@@ -273,8 +274,8 @@ describe("what today's clients send", () => {
   });
 
   // CompactionTrigger and ResponseCompactionItemParam of openai-node, resources/responses/responses.ts. Codex sends
-  // these items where openai_base_url is set.
-  test("compactions and settings among the items reach the provider", () => {
+  // these items if openai_base_url is set.
+  test("keep compactions and settings among the items", () => {
     const input = [
       { type: "compaction", id: "cmp_1", encrypted_content: "c2VjcmV0" },
       { type: "configuration_update", reasoning: { effort: "low" } },
@@ -286,7 +287,7 @@ describe("what today's clients send", () => {
 
   // ToolSearchTool and ResponseToolSearchOutputItemParam of openai-node, resources/responses/responses.ts. Codex finds
   // the tools of MCP servers this way: codex-rs/core/src/tools/handlers/tool_search.rs of github.com/openai/codex.
-  test("a client's search for tools and what it found reach the provider", () => {
+  test("keep a client's search for tools and its results", () => {
     const search = { type: "tool_search", execution: "client", description: "Finds tools", parameters: {} };
     const found = { type: "namespace", name: "mcp__math", tools: [{ ...shell, defer_loading: true }] };
     const call = {
@@ -309,7 +310,7 @@ describe("what today's clients send", () => {
     expect(estimate([call, output([found])])).toBeGreaterThan(estimate([call, output([])]) + 20);
   });
 
-  test("a provider's search for tools is left out by name", () => {
+  test("have a provider's search for tools left out by name", () => {
     for (const execution of [undefined, null, "server"]) {
       const asked = readResponses({ ...hello, tools: [shell, { type: "tool_search", execution }] }, 100);
       expect([asked.ignored, asked.request.tools]).toEqual([["tool_search"], [shell]]);
@@ -319,7 +320,7 @@ describe("what today's clients send", () => {
   test.for([
     { type: "custom", name: "apply_patch" },
     { type: "allowed_tools", mode: "auto", tools: [{ type: "function", name: "exec_command" }] },
-  ])("the choice %j reaches the provider", (tool_choice) => {
+  ])("keep the choice %j", (tool_choice) => {
     expect(sent({ tools: [shell, patch], tool_choice }).tool_choice).toEqual(tool_choice);
   });
 
@@ -329,23 +330,23 @@ describe("what today's clients send", () => {
     [{ context_management: [{ type: "compaction" }] }],
     [{ moderation: { model: "m" } }],
     [{ temprature: 1 }],
-  ])("%j is left out by name", ([fields]) => {
+  ])("have %j left out by name", ([fields]) => {
     expect(Object.keys(readResponses({ ...hello, ...fields }, 100).others ?? {})).toEqual(Object.keys(fields ?? {}));
     expect(sent(fields ?? {})).toEqual(sent({}));
   });
 
-  test("prompt_cache_retention reaches a provider whose kind lists it", () => {
+  test("pass prompt_cache_retention to a provider whose kind lists it", () => {
     expect(sent({ prompt_cache_retention: "24h" }).prompt_cache_retention).toBe("24h");
     expect(sent({ prompt_cache_retention: "24h" }, kinds.groq)).not.toHaveProperty("prompt_cache_retention");
   });
 
-  test("what only hosted tools could include is left out by name", () => {
+  test("have includes that only hosted tools could use left out by name", () => {
     const include = ["web_search_call.results", "reasoning.encrypted_content"];
     expect(readResponses({ ...hello, include }, 100).ignored).toEqual(["web_search_call.results"]);
     expect(sent({ include }).include).toEqual(["reasoning.encrypted_content"]);
   });
 
-  test("files and images in a tool's result reach the provider, and files count as their bytes", () => {
+  test("keep files and images in a tool's result, and count files by their bytes", () => {
     const file_data = `data:application/pdf;base64,${"A".repeat(4_000)}`;
     const output = [
       { type: "input_file", filename: "a.pdf", file_data },
@@ -358,7 +359,7 @@ describe("what today's clients send", () => {
     expect(inputEstimate.input_tokens).toBeGreaterThanOrEqual(1_000);
   });
 
-  test("a reference to an item of the same input is left out, and another one is refused with the cure", () => {
+  test("have a reference to an item of the same input left out; any other reference is refused with a fix", () => {
     const call = { type: "function_call", id: "fc_1", call_id: "c", name: "f", arguments: "{}" };
     const result = { type: "function_call_output", call_id: "c", output: "o" };
     const input = [call, { type: "item_reference", id: "fc_1" }, { id: "fc_1" }, result];
@@ -372,7 +373,7 @@ describe("the gateway's own tools", () => {
   const serverTools = (fields: object) => readResponses({ ...hello, ...fields }, 100).serverTools;
   const tool = { type: "function", name: "weather" };
 
-  test("are asked for in either spelling, and described to the model at their cost", () => {
+  test("can be requested in either spelling, and count as input when described to the model", () => {
     expect(serverTools({ tools: ["calculator"] })).toEqual({ maxSteps: 4, tools: ["calculator"] });
     expect(serverTools({ platform: { max_steps: 8, tools: ["current_time"] } })).toEqual({
       maxSteps: 8,
@@ -386,7 +387,7 @@ describe("the gateway's own tools", () => {
     expect(inputBytes).toBe(100 + JSON.stringify(request.tools).length);
   });
 
-  test("max_steps alone changes nothing", () => {
+  test("are not enabled by max_steps alone", () => {
     for (const fields of [{ max_steps: 8 }, { platform: { max_steps: 1 } }, { platform: { tools: [] } }]) {
       expect(readResponses({ ...hello, ...fields }, 100)).toMatchObject({ request: hello, serverTools: undefined });
     }
@@ -405,7 +406,7 @@ describe("the gateway's own tools", () => {
     [{ tools: [tool], platform: { tools: ["calculator"] } }, "tools"],
     [{ tools: ["calculator"], platform: { tools: ["calculator"] } }, "platform.tools"],
     [{ tools: ["calculator"], max_steps: 2, platform: { max_steps: 2 } }, "max_steps"],
-  ] as const)("%j is invalid", ([fields, param]) => {
+  ] as const)("refuse %j as invalid", ([fields, param]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
   });
 });
@@ -423,7 +424,7 @@ test("the provider's body names its model and the reserved limit, is never store
   });
 });
 
-test("names the default tier to OpenAI, whose projects may have another default, unless the client names one", () => {
+test("requests OpenAI's default tier unless the client names one, since projects may have another default", () => {
   const provider = { ...to.provider, kind: kinds.openai };
   const tierOf = (asked: object) =>
     JSON.parse(responsesProviderRequest(readResponses({ ...hello, ...asked }, 100), { ...to, provider }).body)

@@ -14,10 +14,10 @@ import { estimateInput } from "../usage/estimate.ts";
 import { imageTokens, reservedImages } from "../usage/media.ts";
 import { includable, type ResponsesRequest, refusedMembers, responsesSchema } from "./schema.ts";
 
-/** What a response is asked for, and what it may cost at most. */
+/** What a response requests, and its maximum cost. */
 export type Responses = Asked & { request: ProviderFields; serverTools?: ServerTools };
 
-/** The fields that a provider gets; what is ours alone is read before. */
+/** The fields sent to a provider; the gateway's own fields are read before. */
 type ProviderFields = Omit<ResponsesRequest, "input" | "tools" | "platform" | "max_steps"> & {
   input: string | readonly object[];
   tools?: readonly object[];
@@ -50,7 +50,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
   const serverTools = readServerTools(request);
   const { platform, max_steps, tools, include, ...fields } = request;
   const functions = serverTools
-    ? // Their own arguments may be left out, which strict ones may not.
+    ? // The gateway's tools have optional arguments, which strict tools may not.
       serverTools.tools.map((name) => ({ type: "function", ...toolDefinition(name), strict: false }))
     : tools?.filter((tool) => typeof tool === "object");
   const input = readInput(request);
@@ -87,8 +87,8 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
 }
 
 /**
- * The output limit of a response that states none. Agents state none, and fail at an answer that reaches a limit; admission
- * lowers it to the model's. Each step of our own tool loop reserves it again.
+ * Returns the output limit of a response that states none. Agents state none, and fail if an answer reaches a limit;
+ * admission lowers it to the model's. Each step of our own tool loop reserves it again.
  */
 function assumedLimit({ stream, serverTools }: { stream?: boolean; serverTools?: ServerTools }): number {
   if (serverTools) return outputLimits.default;
@@ -102,8 +102,8 @@ function allowedTools({ tool_choice: choice }: ResponsesRequest) {
 }
 
 /**
- * Leaves out references to items that the input has itself.
- * @throws GatewayError `unsupported_parameter` for others, which the gateway would have to have stored
+ * Leaves out references to items that are in the same input.
+ * @throws GatewayError `unsupported_parameter` for other references, which would need stored items
  */
 function leaveOutReferences(input: ResponsesRequest["input"]): ResponsesRequest["input"] {
   if (typeof input === "string" || input.every(({ type }) => type !== "item_reference")) return input;
@@ -116,7 +116,7 @@ function leaveOutReferences(input: ResponsesRequest["input"]): ResponsesRequest[
   return input.filter(({ type }) => type !== "item_reference");
 }
 
-/** Leaves out hosted tools in items that bring tools, and the items of hosted tools: their calls and outputs. */
+/** Leaves out hosted tools in items that define tools, and the items of hosted tools: their calls and outputs. */
 function leaveOutOfItems(input: ResponsesRequest["input"]) {
   if (typeof input === "string") return { input, hasTools: false, ignored: [] };
   const ignoredInAll: string[] = [];
@@ -136,7 +136,7 @@ function leaveOutOfItems(input: ResponsesRequest["input"]) {
   return { input: items, hasTools, ignored: ignoredInAll };
 }
 
-/** What the input holds, by kind; `imageBytes` of the body are not text. */
+/** Returns the contents of the input by kind; `imageBytes` of the body are not text. */
 function readInput({ input, instructions = "" }: ResponsesRequest) {
   const texts = [instructions];
   if (typeof input === "string")
@@ -171,7 +171,9 @@ function partsOf(item: Item) {
   return typeof content === "string" ? [{ type: "input_text", text: content } as const] : content;
 }
 
-/** What a provider is asked: the client's fields, with the limits that the reservation counts on; never to be stored. */
+/**
+ * Builds the provider's request: the client's fields, with the limits that the reservation is based on; never stored.
+ */
 export function responsesProviderRequest(
   { request, others = {}, outputLimit, stream }: Responses,
   { route, provider: { kind }, workspaceId }: Pick<ProviderTarget, "route" | "provider" | "workspaceId">,

@@ -27,7 +27,7 @@ const itemState = {
   id: z.string().max(512).optional(),
   status: z.enum(["in_progress", "completed", "incomplete"]).optional(),
 };
-// Members that are not listed pass to the provider: clients send items back as providers wrote them.
+// Unlisted members pass to the provider: clients return items as providers wrote them.
 const part = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal("input_text"), text: z.string() }),
   z.looseObject({
@@ -39,7 +39,7 @@ const part = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal("input_file"), ...fileData.shape }),
   z.looseObject({ type: z.literal("output_text"), text: z.string() }),
   z.looseObject({ type: z.literal("refusal"), refusal: z.string() }),
-  // What Codex's agents tell each other.
+  // Messages between Codex's agents.
   z.looseObject({ type: z.literal("encrypted_content"), encrypted_content: z.string() }),
 ]);
 const content = z.union([z.string(), z.array(nullIsAbsent(part.superRefine(refuseOtherMedia)))]);
@@ -71,7 +71,7 @@ const tool = nullIsAbsent(z.discriminatedUnion("type", [functionTool, customTool
 const reasoning = nullIsAbsent(
   z.looseObject({
     effort: reasoningEffort.optional(),
-    // `pro` makes several answers, of which the reservation counts one.
+    // `pro` produces several answers, but the reservation counts one.
     mode: z.literal("standard").optional(),
     summary: z.enum(["auto", "concise", "detailed"]).optional(),
     generate_summary: z.enum(["auto", "concise", "detailed"]).optional(),
@@ -109,7 +109,7 @@ const item = z.discriminatedUnion("type", [
     ...itemState,
   }),
   z.looseObject({ type: z.literal("custom_tool_call_output"), call_id: z.string(), output: content, ...itemState }),
-  // Nothing is stored, so clients send the model's reasoning back, encrypted.
+  // Nothing is stored, so clients return the model's reasoning, encrypted.
   z.looseObject({
     type: z.literal("reasoning"),
     summary: z.array(summary),
@@ -126,7 +126,7 @@ const item = z.discriminatedUnion("type", [
     tools: z.array(tool).min(1).max(maxTools),
     id: itemState.id,
   }),
-  // A client's search for tools that it did not send at first, and what it found.
+  // A client's search for tools that it did not send at first, and the tools it found.
   z.looseObject({
     type: z.literal("tool_search_call"),
     call_id: z.string().optional(),
@@ -139,7 +139,7 @@ const item = z.discriminatedUnion("type", [
     tools: z.array(tool).max(maxTools),
     ...itemState,
   }),
-  // Asks for a compaction in place of an answer. A compaction is what a provider made of earlier items.
+  // Requests a compaction instead of an answer. A compaction is a provider's summary of earlier items.
   z.looseObject({ type: z.literal("compaction_trigger"), id: itemState.id }),
   z.looseObject({ type: z.literal("compaction"), encrypted_content: z.string(), id: itemState.id }),
   z.strictObject({
@@ -152,7 +152,7 @@ const item = z.discriminatedUnion("type", [
   hostedItem,
 ]);
 
-/** The type of a message or a reference may be left out. */
+/** The type of a message or a reference is optional. */
 const inputItem = nullIsAbsent(
   z.preprocess((value) => {
     if (!isObject(value) || "type" in value) return value;
@@ -172,9 +172,7 @@ const format = z.discriminatedUnion("type", [
   }),
 ]);
 
-/**
- * The fields of OpenAI's responses that are offered. Others pass if the provider's kind lists them. Nothing is stored.
- */
+/** The supported fields of OpenAI's responses. Others pass if the provider's kind lists them. Nothing is stored. */
 export const responsesSchema = z.object({
   model: modelName,
   input: z.union([z.string().min(1), z.array(inputItem).min(1)]),
@@ -187,7 +185,7 @@ export const responsesSchema = z.object({
   temperature: temperature.optional(),
   top_p: probability.optional(),
   top_logprobs: z.number().int().min(0).max(20).optional(),
-  // A text names a server tool.
+  // A string names a server tool.
   tools: z
     .array(z.union([tool, serverToolName]))
     .max(maxTools)
@@ -230,10 +228,10 @@ export const responsesSchema = z.object({
 
 export type ResponsesRequest = z.infer<typeof responsesSchema>;
 
-/** What an answer may include. Everything else belongs to hosted tools. */
+/** Values of `include` that are supported. All others belong to hosted tools. */
 export const includable: ReadonlySet<string> = new Set(["reasoning.encrypted_content", "message.output_text.logprobs"]);
 
-/** Members that would cost money without a price, or refer to something that is stored. */
+/** Members that would cost money without a price, or that refer to stored data. */
 export const refusedMembers: Refused = {
   background: "Leave it out: an answer is streamed or whole.",
   conversation: "Nothing is stored: send the conversation in input.",

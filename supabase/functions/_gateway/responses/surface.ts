@@ -27,17 +27,17 @@ export const responsesSurface: Surface<Responses> = {
   },
 };
 
-/** A response, as far as it is read here. */
+/** The parts of a response that are read here. */
 export const response = z.looseObject({
   output: z.array(z.unknown()),
   status: z.string().optional(),
   usage: z.unknown().optional(),
 });
 
-/** The texts of a whole response that are output. */
+/** Matches the output texts of a whole response. */
 const wholeTexts = /"(?:text|refusal|arguments|input)"\s*:\s*"/g;
 
-/** How responses are read, whole or streamed. */
+/** How responses are read, both whole and streamed. */
 export const responsesFormat: AnswerFormat<Responses> = {
   readAnswer(value, limits) {
     const { success, data } = response.safeParse(value);
@@ -62,7 +62,6 @@ const functionCall = z.looseObject({
 const itemList = z.looseObject({ output: z.array(z.looseObject({ type: z.string() })) });
 type Item = z.infer<typeof itemList>["output"][number];
 
-/** Responses with server tools. */
 const responsesTools: ToolDialect<Responses> = {
   format: responsesFormat,
   stepRequest(asked, { first, last, added }) {
@@ -106,13 +105,13 @@ function readTurn(answer: unknown): Turn {
   return { said: items.flatMap(asInput), toolCalls };
 }
 
-/** Items without the marks of a provider that would look them up, where nothing is stored. */
+/** Returns items without the provider's ids and states, since a provider would look them up but nothing is stored. */
 function asInput({ id, status, ...item }: Item): object[] {
   const known = item.type === "message" || item.type === "function_call";
   return known || (item.type === "reasoning" && item.encrypted_content) ? [item] : [];
 }
 
-/** What the client sees of a step that others follow: all but the calls of our tools. */
+/** Returns what the client sees of a step that others follow: everything except calls of our tools. */
 function shownItems(answer: unknown): Item[] {
   return itemsOf(answer).filter(({ type }) => type !== "function_call");
 }

@@ -21,12 +21,12 @@ const eventShape = z.looseObject({
 });
 type Event = z.infer<typeof eventShape>;
 
-/** What the steps of one streamed response have in common: to the client they are one. */
+/** What the steps of one streamed response share: the client sees them as one response. */
 export type Conversation = {
   name?: { id: unknown; created_at: unknown };
   nextIndex: number;
   nextSequence: number;
-  /** Items of the steps before. */
+  /** Items of earlier steps. */
   shown: object[];
 };
 
@@ -34,9 +34,9 @@ const nothing = /(?!)/;
 const encoder = new TextEncoder();
 
 /**
- * Reads one step of a response with server tools. The client sees one response: one beginning, its items as they come
- * but for the calls of our tools, counted through, and one end. Each event is read, and written anew.
- * @param options.last there is no further step: what the model says stands, calls of tools included
+ * Reads one step of a response with server tools. The client sees one response: one beginning, its items as they arrive
+ * (without calls of our tools) with continuous numbering, and one end. Each event is parsed and serialized again.
+ * @param options.last whether no further step follows: the model's output is final, including calls of tools
  */
 export function createStepReader(
   options: Step & { conversation: Conversation },
@@ -65,7 +65,7 @@ export function createStepReader(
     return { fate: output_index === undefined ? "drop" : written({ ...event, output_index }), content: true };
   }
 
-  /** Where the client finds an item; nowhere, if it is between the model and us. */
+  /** Returns the index of an item for the client; undefined if the item is only for the gateway. */
   function shownIndex(index: number, item: Event["item"]): number | undefined {
     if (!indexes.has(index)) {
       const hidden = item?.type === "function_call" && !last;

@@ -1,22 +1,22 @@
 import type { Run } from "../database.ts";
 import type { Gateway } from "../gateway.ts";
 
-/** A call of a server tool: what the model sent, and what it was told. */
+/** A call of a server tool: the model's arguments, and the result it got. */
 export type ToolUse = { name: string; arguments: string; result: string };
 
-/** What was said in a run, as far as its workspace wants that kept. */
+/** The content of a run, as far as its workspace captures it. */
 export type CapturedContent = {
-  /** Takes the request's body, as it came. */
+  /** Takes the request's body, unchanged. */
   notePrompt: (body: Uint8Array) => void;
   noteTool: (use: ToolUse) => void;
-  /** Writes what was said before `then` happens; at once where nothing is captured. */
+  /** Stores the content, then calls `then`; calls it at once if nothing is captured. */
   keepAnswer: (answer: () => string | undefined, then: () => void) => void;
 };
 
-/** Beyond this a prompt, an answer or the tools' part is not kept, in bytes or characters. */
+/** A prompt, an answer or the tools' part above this is not stored, in bytes or characters. */
 export const maxKept = 1024 * 1024;
 
-/** Captures a run's content, or, unless the workspace's policy asks for it, nothing. */
+/** Captures a run's content if the workspace's policy enables that; otherwise does nothing. */
 export function captureContent(
   { database, settlements, waitUntil, report }: Pick<Gateway, "database" | "settlements" | "waitUntil" | "report">,
   run: Run,
@@ -39,7 +39,7 @@ export function captureContent(
       const used = tools.length > 0 ? JSON.stringify(tools) : undefined;
       const content = { tools: withinLimit(used), answer: withinLimit(answer()) };
       if (content.tools === undefined && content.answer === undefined) return then();
-      // Once the run has ended, the answer is there to be replayed.
+      // Once the run has ended, its answer must be available for replay.
       const kept = keep(content).finally(then);
       settlements.awaitOutcome(kept);
       waitUntil(kept);

@@ -1,21 +1,21 @@
 import { createBag } from "../../_shared/bag.ts";
 import type { Run } from "../database.ts";
 
-/** Counts of the provider call under way. */
+/** Counts of the current provider call. */
 export type CountsSoFar = { route?: number; input_tokens: number; output_tokens: number };
 
-/** What `ai.heartbeat_runs` is told of a run. */
+/** A run's entry in the argument of `ai.heartbeat_runs`. */
 type UseSoFar = CountsSoFar & { cost_usd: string };
 
-/** Long calls say every 15 s that they live; the sweeper closes what is silent for 45 s. */
+/** Long calls send a heartbeat every 15 s; the sweeper closes runs without one for 45 s. */
 const touchIntervalMs = 15_000;
 
 export type OpenRuns = {
-  /** Keeps a run from the sweeper, telling its usage and cost, until the returned function is called. */
+  /** Keeps a run from being swept, reporting its usage and cost, until the returned function is called. */
   track: (run: Run, use: () => UseSoFar) => () => void;
 };
 
-/** The runs that this isolate has open. While there are any, they are touched together. */
+/** Tracks this isolate's open runs, and touches them together while there are any. */
 export function createOpenRuns(options: {
   touch: (counts: readonly object[]) => Promise<void>;
   waitUntil: (work: Promise<unknown>) => void;
@@ -30,7 +30,7 @@ export function createOpenRuns(options: {
       return;
     }
     const counts = open.items().map(({ run, read }) => ({ created_at: run.created_at, id: run.run_id, ...read() }));
-    // A touch that fails is made up for by the next one.
+    // If a touch fails, the next one makes up for it.
     options.waitUntil(options.touch(counts).catch(() => {}));
   }
 
@@ -38,7 +38,7 @@ export function createOpenRuns(options: {
     track(run, read) {
       const entry = open.add({ run, read });
       timer ??= setInterval(tick, touchIntervalMs);
-      // The timer goes on for the next run: calls that come alone would each start and stop one.
+      // The timer keeps running for the next run: otherwise, sporadic calls would each start and stop one.
       return () => open.remove(entry);
     },
   };

@@ -22,18 +22,18 @@ const call = (route: number, input_tokens: number, output_tokens: number, basis:
 });
 
 describe("the cost of a run", () => {
-  test("charges each call at its own route and tier", () => {
+  test("charges each call by its own route and tier", () => {
     const calls = [call(1, 100, 10), call(2, 99, 10), call(2, 100, 0)];
-    // (110 × 1 + 109 × 10 + 100 × 20) millionths of a dollar; the sum of the input would be of another tier.
+    // (110 × 1 + 109 × 10 + 100 × 20) millionths of a dollar; the sum of the inputs would fall into another tier.
     expect(costOfCalls(run, calls)).toEqual({ cost_usd: "0.0032", credits: "38.4" });
     expect(totalCounts(calls)).toEqual({ input_tokens: 299, output_tokens: 20 });
   });
 
-  test("charges a guess as it is", () => {
+  test("charges an estimate unchanged", () => {
     expect(costOfCalls(run, [call(1, 100, 10), call(1, 5_000, 0, "guess")]).cost_usd).toBe("0.00511");
   });
 
-  test("charges what the provider states where its route trusts that, and its own prices otherwise", () => {
+  test("charges the provider's stated cost if its route trusts that, and its own prices otherwise", () => {
     // OpenRouter's usage accounting states `cost`.
     const stated = { ...call(1, 1_000, 100), statedCostUsd: "0.0031", servedTier: "odd" };
     const trusting = { ...run, routes: run.routes.map((route) => ({ ...route, trusts_stated_cost: true })) };
@@ -53,7 +53,7 @@ describe("the cost of a run", () => {
     expect(costOfCalls(trusting, [{ ...call(1, 1, 1), statedCostUsd }]).cost_usd).toBe(cost_usd);
   });
 
-  test("marks a tier without a price, and keeps the other marks", () => {
+  test("marks a tier without a price and keeps the other marks", () => {
     const served = (servedTier: string) => ({ ...call(1, 1, 1), servedTier });
     expect(factsOf(run, [call(1, 1, 1)])).toEqual({});
     expect(factsOf(run, [served("default")])).toEqual({ served_tier: "default" });
@@ -64,7 +64,7 @@ describe("the cost of a run", () => {
     });
   });
 
-  test("charges nothing without calls, and a route that is unknown as the first", () => {
+  test("is zero without calls, and uses the first route's prices for an unknown route", () => {
     expect(costOfCalls(run, [])).toEqual({ cost_usd: "0", credits: "0" });
     expect(costOfCalls(run, [call(9, 100, 0)]).cost_usd).toBe("0.0001");
   });

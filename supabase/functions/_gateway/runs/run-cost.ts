@@ -3,7 +3,7 @@ import { isTierPriced, type TokenCounts } from "../../_shared/money.ts";
 import type { Run } from "../database.ts";
 import type { UsageFacts, UsageMark } from "../usage/usage.ts";
 
-/** What one provider call used, and how that is known: its final usage, a count on the way, or a guess. */
+/** What one provider call used, and how that is known: from its final usage, an intermediate count, or an estimate. */
 export type CallUse = ChargedCall & UsageFacts & { basis: "final" | "partial" | "guess" };
 
 /** Returns the counts of all calls together. */

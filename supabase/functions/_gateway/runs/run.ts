@@ -14,53 +14,55 @@ import type { CountsSoFar } from "./open-runs.ts";
 import { type CallUse, factsOf, totalCounts } from "./run-cost.ts";
 import type { Outcome, Step, UsageSource } from "./settlements.ts";
 
-/** How a run ended. */
 export type RunEnd = {
   status: Outcome["status"];
   httpStatus: number;
   errorCode?: string;
-  /** Of the call that the run ended with; absent where nothing is known of it. */
+  /** Usage of the run's last call; absent if unknown. */
   use?: CallUse;
   firstByteMs?: number;
-  /** That the last call surely cost nothing; the idempotency key is free again where none before it did either. */
+  /**
+   * Whether the last call certainly cost nothing; the idempotency key is free again if no earlier call cost anything
+   * either.
+   */
   keyUnused?: boolean;
-  /** The answer, where it came whole. */
+  /** The answer, if it is complete. */
   answer?: WholeAnswerText;
 };
 
-/** A whole answer: what its choices say, and all of it as JSON. */
+/** A whole answer: the texts of its choices, and all of it as JSON. */
 export type WholeAnswerText = { said?: () => SaidTexts; text: (platform: Platform) => string };
 
-/** Native response metadata, with the counts that are charged. */
+/** The `platform` member of native responses, with the counts that are charged. */
 export type Platform = Record<string, unknown> & { usage: TokenCounts };
 
-/** A run from its beginning to its one end. */
+/** A run, from its beginning to its single end. */
 export type OpenRun = {
   run: Run;
   steps: Step[];
-  /** The requests to providers so far, in order, with the routes that were skipped. */
+  /** The requests to providers so far, in order, including skipped routes. */
   attempts: Attempt[];
-  /** Counts of the call under way; kept up to date by whoever passes the answer on, read by the heartbeat. */
+  /** Counts of the current call; updated by the code that relays the answer, and read by the heartbeat. */
   progress: CountsSoFar;
   content: CapturedContent;
-  /** The call under way has reached a provider, which may charge for it from here on. */
+  /** Whether the current call has been sent to a provider, which may charge for it from then on. */
   dispatched: boolean;
   /** Adds a step that has just ended to the trace and, for a request to a provider, its attempt to `attempts`. */
   addStep: (step: Pick<Step, "type" | "name" | "status">, startedAt: number, attempt?: Attempt) => void;
-  /** Takes note of what a call used after which others follow. */
+  /** Records what a call used if other calls follow it. */
   finishCall: (use: CallUse) => void;
-  /** Whether a call of it has finished, for which the provider charges. */
+  /** Returns whether one of its calls has finished, for which the provider charges. */
   hasCharged: () => boolean;
-  /** What the finished calls used together. */
+  /** Returns the total usage of the finished calls. */
   usedSoFar: () => TokenCounts;
-  /** Settles the run behind the answer and returns its `platform` metadata. Only the first end counts. */
+  /** Settles the run in the background and returns its `platform` metadata. Only the first end counts. */
   end: (end: RunEnd) => Platform;
 };
 
-/** How a run is told from others, for whoever watches. */
+/** What identifies a run in telemetry. */
 type RunAbout = Pick<EndedRun, "requestId" | "path" | "feature">;
 
-/** Takes charge of a run that the database has begun. */
+/** Manages a run that the database has begun. */
 export function openRun(
   gateway: Gateway,
   { run, startedAt, asked, about }: { run: Run; startedAt: number; asked: Asked; about: RunAbout },
@@ -174,7 +176,7 @@ export function openRun(
   };
 }
 
-/** Steps with what their provider calls used: each call that is known is the next step of its kind. */
+/** Adds the usage of provider calls to the steps: each known call belongs to the next step of its kind. */
 function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): TracedStep[] {
   const left = [...calls];
   return steps.map((step) => {
@@ -183,13 +185,13 @@ function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): Trace
   });
 }
 
-/** Notes the request that a call is charged for: the last one to its route. */
+/** Records the request that a call is charged for: the last one to its route. */
 function noteCharge(charges: Map<Attempt, CallUse>, use: CallUse, attempts: readonly Attempt[]): void {
   const attempt = attempts.findLast(({ failure, route }) => failure !== "skipped" && route === use.route);
   if (attempt && !charges.has(attempt)) charges.set(attempt, use);
 }
 
-/** The attempts as the database keeps them. For a single call, the run's own counts are enough. */
+/** Returns the attempts in stored form. For a single call, the run's own counts are enough. */
 function reportedAttempts(attempts: readonly Attempt[], charges: ReadonlyMap<Attempt, CallUse>): Attempt[] {
   return attempts.map((attempt) => {
     const use = charges.size > 1 ? charges.get(attempt) : undefined;
@@ -198,13 +200,16 @@ function reportedAttempts(attempts: readonly Attempt[], charges: ReadonlyMap<Att
   });
 }
 
-/** Whether an attempt that may have been charged was followed by another, so that the run's counts lack it. */
+/**
+ * Returns whether an attempt that may have been charged was followed by another, so that the run's counts don't include
+ * it.
+ */
 function hasUncountedAttempt(attempts: readonly Attempt[]): boolean {
   const asked = attempts.filter(({ failure }) => failure !== "skipped");
   return asked.slice(0, -1).some(({ may_have_charged }) => may_have_charged);
 }
 
-/** What a run's counts are called. */
+/** Returns the source of a run's counts. */
 function usageSource(
   calls: readonly CallUse[],
   { status, use, attempts }: Pick<RunEnd, "status" | "use"> & { attempts: readonly Attempt[] },
@@ -219,7 +224,7 @@ function usageSource(
 const maxIgnored = 100;
 const maxNameLength = 128;
 
-/** The members and tools of a request that its provider did not get. */
+/** Returns the members and tools of a request that its provider did not receive. */
 export function ignoredNames({ ignored = [], others = {}, hints = [] }: Asked, provider?: Provider): string[] {
   const left = Object.keys(others).filter((name) => !provider?.kind.passes?.includes(name));
   const leftHints = hints.filter((name) => provider?.kind.leftOut.includes(name));
@@ -228,7 +233,7 @@ export function ignoredNames({ ignored = [], others = {}, hints = [] }: Asked, p
     .map((name) => name.slice(0, maxNameLength));
 }
 
-/** Returns native response metadata, with the amounts that settlement books. */
+/** Returns native response metadata, with the amounts that settlement charges. */
 function platformMetadata(
   run: Run,
   end: {

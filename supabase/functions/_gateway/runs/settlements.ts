@@ -5,7 +5,7 @@ import { createBatchQueue } from "../batch-queue.ts";
 import { sqlState } from "../connections.ts";
 import type { UsageMark } from "../usage/usage.ts";
 
-/** How a run ended, as `ai.settle_runs` takes it: usage and cost of all its provider calls together. */
+/** How a run ended, as passed to `ai.settle_runs`: usage and cost of all its provider calls together. */
 export type Outcome = TokenCounts &
   Partial<RunCost> & {
     created_at: string;
@@ -17,44 +17,44 @@ export type Outcome = TokenCounts &
     /** The position of the last call's route. */
     route?: number;
     served_tier?: string;
-    /** Who bills the last call, and to which account, as the operator names them. */
+    /** Who bills the last call, and to which account, as named by the operator. */
     billing_name?: string;
     billing_account?: string;
     marks?: readonly UsageMark[];
-    /** Some of the usage is a guess. */
+    /** Whether some of the usage is an estimate. */
     estimated?: boolean;
     first_byte_ms?: number;
     latency_ms: number;
     steps: Step[];
     attempts?: Attempt[];
-    /** Nothing was asked of a provider, or it surely refused: the idempotency key is free again. */
+    /** Whether no provider was called, or it certainly refused: the idempotency key is free again. */
     key_unused: boolean;
   };
 
-/** How a run's counts came about. */
+/** Where a run's counts come from. */
 export type UsageSource = "provider" | "provider_partial" | "estimated_partial" | "unavailable";
 
 export type Settlements = {
-  /** Takes an outcome; it is written soon, after the answer, or promptly, without waiting for others. */
+  /** Takes an outcome, which is written soon after the answer, or promptly, without waiting for others. */
   add: (outcome: Outcome, options?: { promptly: boolean }) => void;
-  /** Work that ends in an outcome's being taken, for which a flush waits. */
+  /** Registers work that will add an outcome, so that a flush waits for it. */
   awaitOutcome: (work: Promise<unknown>) => void;
-  /** Resolves when everything taken so far is written. */
+  /** Resolves when every outcome added so far is written. */
   flush: () => Promise<void>;
 };
 
-/** A batch is sent after 50 ms, or earlier when it has 100 runs. */
+/** A batch is sent after 50 ms, or earlier if it has 100 runs. */
 const batchWindowMs = 50;
 export const batchSize = 100;
-/** The last one repeats: the sweeper closes a run that stays open, and its outcome then corrects the cost. */
+/** The last one repeats. The sweeper closes a run that stays open, and its outcome corrects the cost later. */
 const retryDelaysMs = [100, 300, 1_000, 3_000, 10_000];
 
-/** The SQLSTATE class (PostgreSQL, Appendix A). */
+/** An SQLSTATE class (PostgreSQL, Appendix A). */
 const dataException = "22";
 
 /**
- * Settles runs in batches, after their answers. An outcome is retried until it is written: an open run is durable with its
- * reservation, and settling it again changes nothing.
+ * Settles runs in batches, after their answers. An outcome is retried until it is written: an open run is stored with
+ * its reservation, and settling is idempotent.
  */
 export function createSettlements(options: {
   settle: (outcomes: readonly Outcome[]) => Promise<void>;
@@ -78,7 +78,7 @@ export function createSettlements(options: {
       try {
         return await queue.ask(outcome);
       } catch (error) {
-        // Postgres cannot read it, whenever it is sent.
+        // Postgres can't read it, so a retry doesn't help.
         const isHopeless = sqlState(error)?.startsWith(dataException);
         if (isHopeless || failures === retryDelaysMs.length) options.report(error);
         if (isHopeless) return;
@@ -106,7 +106,7 @@ export function createSettlements(options: {
   };
 }
 
-/** One entry of `platform.steps`, and nothing more. */
+/** One entry of `platform.steps`. */
 export type Step = {
   step: number;
   type: "model" | "tool" | "retry";

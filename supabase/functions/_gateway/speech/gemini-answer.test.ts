@@ -4,10 +4,10 @@ import { readGeminiSpeech } from "./gemini-answer.ts";
 
 const inputEstimate = { input_tokens: 10, output_tokens: 0 };
 const usageLimits = { outputLimit: 100, choices: 1 };
-/** A second of silence. */
+/** One second of silence. */
 const data = Buffer.alloc(48_000).toString("base64");
 
-/** What is counted of a second's speech beside which a provider states usage. */
+/** Returns the counts for one second of speech with the given usage from the provider. */
 async function countsOf(usageMetadata: object) {
   const inlineData = { mimeType: "audio/L16;codec=pcm;rate=24000", data };
   const answer = new TextEncoder().encode(
@@ -23,14 +23,14 @@ async function countsOf(usageMetadata: object) {
   ).use;
 }
 
-test("speech is counted as its provider counts it", async () => {
+test("counts speech as its provider does", async () => {
   expect(await countsOf({ promptTokenCount: 5, candidatesTokenCount: 30 })).toMatchObject({
     basis: "final",
     usage: { input_tokens: 5, output_tokens: 30 },
   });
 });
 
-test("speech whose provider does not count it is counted by its length, beside the input that is counted", async () => {
+test("counts speech by its length if the provider counts only the input", async () => {
   const usage = { input_tokens: 5, output_tokens: 25, audio_output_tokens: 25 };
   for (const uncounted of [{}, { candidatesTokenCount: null }, { candidatesTokenCount: 0 }]) {
     expect(await countsOf({ promptTokenCount: 5, ...uncounted })).toMatchObject({ basis: "guess", usage });

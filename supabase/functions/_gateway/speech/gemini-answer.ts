@@ -6,12 +6,12 @@ import { readGeminiUsage } from "../usage/read-usage.ts";
 import { type CallCounts, callUse, type UsageLimits } from "../usage/usage.ts";
 import { createAudioSplitter, type SplitAnswer } from "./json-audio.ts";
 
-/** 24 kHz, mono, 16 bits: what speech is here. */
+/** The format of all speech: 24 kHz, mono, 16 bits. */
 export const pcmFormat = { sampleRate: 24_000, bytesPerSample: 2, channels: 1 } as const;
 const bytesPerSecond = pcmFormat.sampleRate * pcmFormat.bytesPerSample * pcmFormat.channels;
-/** More than Gemini's output limit holds. */
+/** More than Gemini's output limit allows. */
 const maxAudioBytes = 48 * 1024 * 1024;
-/** Gemini's count for a second of what it speaks. */
+/** Gemini's token count for a second of speech. */
 const tokensPerSecond = 25;
 
 const answerShape = z.looseObject({
@@ -27,12 +27,12 @@ const answerShape = z.looseObject({
 });
 const usageShape = z.looseObject({ usageMetadata: z.unknown().optional() });
 
-/** Speech as raw PCM, and what it used. */
+/** Speech as raw PCM, and its usage. */
 export type SpokenAnswer = { pcm: Uint8Array[]; bytes: number; use: CallUse };
 
 /**
- * Reads what Gemini has spoken.
- * @throws ProviderFailure when it is no speech: the provider may have charged for it all the same
+ * Reads speech from Gemini.
+ * @throws ProviderFailure if it isn't speech: the provider may still have charged for it
  */
 export async function readGeminiSpeech(
   answer: ProviderAnswer,
@@ -45,7 +45,7 @@ export async function readGeminiSpeech(
   const stated = readGeminiUsage(said, usageLimits);
   const use = stated && callUse(stated.usage, { route, basis: "final" as const });
   if (!isSpeech(value) || audioBytes === 0 || audioBytes % pcmFormat.bytesPerSample !== 0) throw invalidAnswer(use);
-  // Not to count what was spoken is not to count it as nothing.
+  // A missing count of the speech doesn't mean zero.
   if (use && stated?.spoken) return { pcm: audio, bytes: audioBytes, use };
   const usage = guessUsage(stated?.usage.counts ?? inputEstimate, audioBytes);
   return { pcm: audio, bytes: audioBytes, use: { route, usage, basis: "guess" } };
@@ -64,7 +64,7 @@ async function split(answer: ProviderAnswer): Promise<SplitAnswer> {
   return splitter.end();
 }
 
-/** Every part is of the one format that speech has here. */
+/** Returns whether every part has the only supported speech format. */
 function isSpeech(value: unknown): boolean {
   const { success, data } = answerShape.safeParse(value);
   const parts = success ? (data.candidates[0]?.content.parts ?? []) : [];

@@ -11,7 +11,7 @@ function split(pieces: Uint8Array[], maxAudioBytes = 1_000_000) {
   return { value: JSON.parse(rest), audio: Buffer.concat(audio), audioBytes };
 }
 
-/** The bytes of a text, cut after each of the sizes in turn. */
+/** Returns the bytes of a text, split by the sizes in turn. */
 function cut(text: string, sizes: number[]): Uint8Array[] {
   const bytes = encoder.encode(text);
   const pieces: Uint8Array[] = [];
@@ -28,7 +28,7 @@ const inlineData = (data: Uint8Array) => ({
   data: Buffer.from(data).toString("base64"),
 });
 
-test("audio is taken out of an answer, in whatever pieces it comes", () => {
+test("extracts audio from an answer in pieces of any size", () => {
   fc.assert(
     fc.property(
       fc.uint8Array({ maxLength: 100 }),
@@ -53,7 +53,7 @@ test("audio is taken out of an answer, in whatever pieces it comes", () => {
   );
 });
 
-test("escapes within the audio are read, too", () => {
+test("decodes escapes within the audio", () => {
   const audio = Uint8Array.of(255, 255, 254, 0);
   const text = JSON.stringify({ data: Buffer.from(audio).toString("base64") });
   const escaped = text.replaceAll("/", "\\/").replaceAll("=", "\\u003d");
@@ -61,7 +61,7 @@ test("escapes within the audio are read, too", () => {
   for (const size of [1, 2, 3, 100]) expect(split(cut(escaped, [size])).audio).toEqual(Buffer.from(audio));
 });
 
-test("so much audio is taken, and not a byte more; and little else", () => {
+test("accepts audio up to its limit and not a byte more, and little else", () => {
   const answer = (bytes: number) => [encoder.encode(JSON.stringify({ data: Buffer.alloc(bytes).toString("base64") }))];
   expect(split(answer(999), 999).audioBytes).toBe(999);
   expect(() => split(answer(1_000), 999)).toThrow(RangeError);

@@ -1,28 +1,28 @@
 import { Buffer } from "node:buffer";
 
-/** What is not audio of an answer is small. */
+/** The rest of an answer, without audio, is small. */
 const maxRestBytes = 1024 * 1024;
 const [quote, backslash] = [0x22, 0x5c];
 
-/** An answer of JSON whose audio is no part of it any more: every text named `data` is empty. */
+/** A JSON answer with its audio removed: every string named `data` is empty. */
 export type SplitAnswer = { rest: string; audio: Uint8Array[]; audioBytes: number };
 
 export type AudioSplitter = {
-  /** Takes the next bytes. @throws RangeError when it is too much */
+  /** Takes the next bytes. @throws RangeError if there is too much */
   push: (bytes: Uint8Array) => void;
   end: () => SplitAnswer;
 };
 
 /**
- * Takes the base64 audio out of an answer of JSON while it comes in, since the whole text, its values and the audio
- * together would be several times what an isolate can hold.
+ * Extracts the base64 audio from a JSON answer as it arrives, because the whole text, its values and the audio together
+ * would be several times what an isolate can hold.
  */
 export function createAudioSplitter({ maxAudioBytes }: { maxAudioBytes: number }): AudioSplitter {
   const decoder = new TextDecoder("utf-8");
   const audio: Uint8Array[] = [];
   let audioBytes = 0;
   let rest = "";
-  /** The text that is open: of audio, or of anything else; and whether its next character is escaped. */
+  /** The kind of the open string, audio or other, and whether its next character is escaped. */
   let inside: "audio" | "text" | undefined;
   let escaped = false;
   let base64 = "";
@@ -38,7 +38,7 @@ export function createAudioSplitter({ maxAudioBytes }: { maxAudioBytes: number }
     }
   }
 
-  /** Passes the quote that opens or closes a text. */
+  /** Handles the quote that opens or closes a string. */
   function turn(at: number): number {
     if (inside === "audio") flush(true);
     const opens = inside === undefined;
@@ -52,7 +52,7 @@ export function createAudioSplitter({ maxAudioBytes }: { maxAudioBytes: number }
     return end < 0 ? bytes.length : end;
   }
 
-  /** Where the next quote is that opens or closes a text. */
+  /** Returns the position of the next quote that opens or closes a string. */
   function endOfRest(bytes: Uint8Array, from: number): number {
     for (let at = from; at < bytes.length; at++) {
       if (escaped) escaped = false;
@@ -64,7 +64,7 @@ export function createAudioSplitter({ maxAudioBytes }: { maxAudioBytes: number }
 
   function takeRest(bytes: Uint8Array): void {
     rest += decoder.decode(bytes, { stream: true });
-    if (rest.length > maxRestBytes) throw new RangeError("too much beside the audio");
+    if (rest.length > maxRestBytes) throw new RangeError("too much text around the audio");
   }
 
   function takeAudio(bytes: Uint8Array): void {
@@ -72,7 +72,7 @@ export function createAudioSplitter({ maxAudioBytes }: { maxAudioBytes: number }
     flush(false);
   }
 
-  /** Decodes what is whole: four characters are three bytes. Some write `=` and `/` escaped. */
+  /** Decodes complete groups of base64: four characters are three bytes. Some servers escape `=` and `/`. */
   function flush(last: boolean): void {
     if (base64.includes("\\")) {
       if (!last) return;

@@ -6,11 +6,11 @@ import { countCharacters, modelName } from "../text-fields.ts";
 import { estimateInput } from "../usage/estimate.ts";
 
 const maxCharacters = 10_000;
-/** Gemini speaks 25 tokens a second; nobody speaks slower than six characters in one. */
+/** Gemini speaks 25 tokens per second, and no slower than six characters per second. */
 const reservedTokensPerCharacter = 4;
 const leastReservedTokens = 100;
 
-/** What `POST /v1/audio/speech` takes. */
+/** The body of `POST /v1/audio/speech`. */
 export const speechSchema = z.strictObject({
   model: modelName.optional(),
   input: z
@@ -29,7 +29,7 @@ const refusedMembers: Refused = {
   stream_format: "The answer is audio. Leave it out.",
 };
 
-/** What is to be spoken, and what that may cost at most. */
+/** The text to speak, and its maximum cost. */
 export type Speech = Asked & { input: string; format: "wav" | "pcm" };
 
 /**
@@ -54,7 +54,7 @@ export function readSpeech(value: unknown): Speech {
   };
 }
 
-/** What Gemini is asked, the one kind that has this endpoint. */
+/** Builds the request for Gemini, the only kind with this endpoint. */
 export function speechProviderRequest({ input }: Speech, { voice }: Pick<ProviderTarget, "voice">): ProviderRequest {
   return {
     endpoint: "speech",

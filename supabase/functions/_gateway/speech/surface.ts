@@ -11,7 +11,10 @@ import { readGeminiSpeech, type SpokenAnswer } from "./gemini-answer.ts";
 import { readSpeech, type Speech, speechProviderRequest } from "./request.ts";
 import { wavHeader } from "./wav.ts";
 
-/** What all answers at once may hold of an isolate, which the platform ends at 256 MB; each by its text. */
+/**
+ * The memory that all concurrent answers may use of an isolate, which the platform ends at 256 MB; each is estimated by
+ * its text.
+ */
 const maxHeldBytes = 96 * 1024 * 1024;
 const heldBytesPerCharacter = 4_000;
 let heldBytes = 0;

@@ -2,15 +2,15 @@ import { GatewayError } from "../http/errors.ts";
 import { UnsupportedSchema } from "./check.ts";
 import { compileSchema } from "./json-schema.ts";
 
-/** What an answer said in each of its choices; null where it is a refusal, nothing at all where it calls functions. */
+/** The text of each of an answer's choices: null for a refusal, empty if it calls functions. */
 export type SaidTexts = readonly (string | null)[];
 
-/** Whether an answer keeps to its schema; undefined where that is not to be told. */
+/** Returns whether an answer conforms to its schema; undefined if that can't be determined. */
 export type AnswerCheck = (said: SaidTexts) => boolean | undefined;
 
 /**
  * Prepares the check of a structured answer.
- * @returns undefined for a schema that is not strict and cannot be checked: it is the provider's to understand
+ * @returns undefined for a schema that is not strict and can't be checked: it is left to the provider
  * @throws GatewayError `unsupported_schema` for a strict one
  */
 export function prepareAnswerCheck(

@@ -1,11 +1,11 @@
 import type { Effort } from "./check.ts";
 
-/** Whether a value of JSON is an object. */
+/** Returns whether a JSON value is an object. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** JSON in which equal values have equal texts: members in order, 1.0 as 1, -0 as 0. */
+/** Returns JSON in which equal values have equal texts: sorted members, 1.0 as 1, -0 as 0. */
 export function canonical(value: unknown, effort?: Effort): string {
   effort?.spend(typeof value === "string" ? 1 + value.length / 64 : 1);
   if (Array.isArray(value)) return `[${value.map((each) => canonical(each, effort)).join()}]`;

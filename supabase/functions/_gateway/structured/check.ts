@@ -1,12 +1,12 @@
-/** Whether a value conforms. @throws Exhausted where finding out would take too long */
+/** Returns whether a value conforms. @throws Exhausted if the check would take too long */
 export type Check = (value: unknown, effort: Effort) => boolean;
 
-/** Whether a text matches a regular expression. */
+/** Returns whether a text matches a regular expression. */
 export type Matcher = (text: string, effort: Effort) => boolean;
 
-/** Where in a schema a keyword stands: what it may look at beside itself. */
+/** The location of a keyword in a schema, and what it may refer to. */
 export type Place = {
-  /** The schema that the keyword is in. */
+  /** The schema that contains the keyword. */
   schema: Record<string, unknown>;
   /** JSON Pointer of the keyword. */
   pointer: string;
@@ -15,19 +15,19 @@ export type Place = {
   compilePattern: (pattern: string, pointer: string) => Matcher;
 };
 
-/** A schema that is none, or that says more than can be checked here. */
+/** An invalid schema, or one that can't be checked here in full. */
 export class UnsupportedSchema extends Error {
   override readonly name = "UnsupportedSchema";
 }
 
-/** An answer and a schema that would hold up everybody else. */
+/** The check of an answer would take so long that it would block other requests. */
 class Exhausted extends Error {}
 
-/** What checking one answer may take. The isolate is other tenants', too, and neither schema nor answer is ours. */
+/** Limits on checking one answer. Other tenants share the isolate, and neither schema nor answer can be trusted. */
 const maxSteps = 1_000_000;
 const maxDepth = 500;
 
-/** Counts what a check takes. */
+/** Counts the steps of a check. */
 export class Effort {
   #steps = maxSteps;
   #depth = 0;
@@ -37,7 +37,7 @@ export class Effort {
     if (this.#steps < 0) throw new Exhausted();
   }
 
-  /** Runs a check one level further down. */
+  /** Runs a check one level deeper. */
   descend(check: Check, value: unknown): boolean {
     this.#depth += 1;
     if (this.#depth > maxDepth) throw new Exhausted();

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { compileSchema } from "./json-schema.ts";
 
-/** By its own name a literal would look like a promise. */
+/** A constant, because an object literal with a `then` member looks like a promise. */
 const branch = "then";
 const ajv = new Ajv2020({ strict: false, validateFormats: false });
 const tree = {
@@ -11,7 +11,7 @@ const tree = {
   $defs: { node: { type: "object", properties: { next: { $ref: "#/$defs/node" }, v: {} }, required: ["v"] } },
 };
 
-describe("a schema decides as ajv does", () => {
+describe("a schema's result is the same as ajv's", () => {
   test.for<[object | boolean, unknown[]]>([
     [true, [1, null]],
     [false, [1, null]],
@@ -67,7 +67,7 @@ describe("a schema decides as ajv does", () => {
     expect(values.map((value) => ours(value))).toEqual(values.map((value) => theirs(value)));
   });
 
-  test("whatever the schema and the value", () => {
+  test("for any schema and value", () => {
     const leaf = fc.constantFrom<object>(
       { type: "string" },
       { type: "integer" },
@@ -106,9 +106,9 @@ describe("a schema decides as ajv does", () => {
 test.for<[string, unknown]>([
   ["no schema", 7],
   ["an unknown type", { type: "text" }],
-  ["a type that is none", { type: [] }],
+  ["an empty list of types", { type: [] }],
   ["an inherited name for a type", { type: "constructor" }],
-  ["properties that are none", { properties: [] }],
+  ["properties that are a list", { properties: [] }],
   ["a property that is no schema", { properties: { a: 1 } }],
   ["required that is no list", { required: "a" }],
   ["a negative length", { minLength: -1 }],
@@ -119,18 +119,18 @@ test.for<[string, unknown]>([
   ["a reference elsewhere", { $ref: "https://example.com/schema.json" }],
   ["a file", { $ref: "file:///etc/passwd" }],
   ["a dynamic reference", { $dynamicRef: "#node" }],
-  ["what depends on other keywords' outcome", { unevaluatedProperties: false }],
+  ["a keyword that depends on other keywords", { unevaluatedProperties: false }],
   ["a broken pattern", { pattern: "[" }],
   ["a pattern that looks ahead", { pattern: "(?=a)b" }],
-  ["a broken definition that nobody uses", { $defs: { a: { type: "text" } } }],
+  ["a broken definition that is unused", { $defs: { a: { type: "text" } } }],
   ["a broken branch", { if: true, [branch]: { type: "text" } }],
   ["a broken branch without a condition", { [branch]: { type: "text" } }],
 ])("%s does not compile", ([, schema]) => {
   expect(() => compileSchema(schema)).toThrow(expect.objectContaining({ name: "UnsupportedSchema" }));
 });
 
-describe("nobody is held up by", { timeout: 20_000 }, () => {
-  /** Without bounds each of these would take minutes, or for ever; on a busy machine a second can become some. */
+describe("checks stay fast for", { timeout: 20_000 }, () => {
+  /** Without limits, each of these would take minutes or never end; on a busy machine, a second may become several. */
   const limitMs = 8_000;
   const within = (work: () => unknown) => {
     const begun = performance.now();
@@ -159,7 +159,7 @@ describe("nobody is held up by", { timeout: 20_000 }, () => {
     within(() => expect(() => compileSchema(schema)).toThrow(/regular expression/));
   });
 
-  test("the same pattern many times, which is one", () => {
+  test("the same pattern many times, which counts once", () => {
     const uuid = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
     const check = compileSchema({ items: { anyOf: Array.from({ length: 500 }, () => ({ pattern: uuid })) } });
     expect(within(() => check(["01a1ffdb-9437-7182-a50d-ced7edb238e2"]))).toBe(true);
@@ -176,7 +176,7 @@ describe("nobody is held up by", { timeout: 20_000 }, () => {
     expect(within(() => check(1))).toBeUndefined();
   });
 
-  test("a schema that is itself", () => {
+  test("a schema that contains itself", () => {
     expect(within(() => compileSchema({ $ref: "#" })(1))).toBeUndefined();
     expect(within(() => compileSchema({ anyOf: [{ $ref: "#" }, { not: { $ref: "#" } }] })(1))).toBeUndefined();
   });
@@ -189,13 +189,13 @@ describe("nobody is held up by", { timeout: 20_000 }, () => {
     expect(within(() => check(wide))).toBeUndefined();
   });
 
-  test("an answer nested beyond measure", () => {
+  test("a very deeply nested answer", () => {
     const deep = JSON.parse(`${"[".repeat(5_000)}${"]".repeat(5_000)}`);
     expect(within(() => compileSchema({ items: { $ref: "#" } })(deep))).toBeUndefined();
     expect(within(() => compileSchema({ const: 1 })(deep))).not.toBe(true);
   });
 
-  test("references that follow one another ten thousand times", () => {
+  test("a chain of ten thousand references", () => {
     const $defs = Object.fromEntries(
       Array.from({ length: 10_000 }, (_, at) => [`d${at}`, { $ref: `#/$defs/d${at + 1}` }]),
     );

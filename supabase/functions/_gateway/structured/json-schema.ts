@@ -2,7 +2,7 @@ import { type Check, Effort, type Place, UnsupportedSchema } from "./check.ts";
 import { type Checks, keywords } from "./keywords.ts";
 import { createPatterns } from "./pattern.ts";
 
-/** What is in the standard, or was, and is not understood here: to pass over it would be to check something else. */
+/** Standard keywords that aren't supported here. Ignoring them would check a different schema. */
 const beyond = [
   "$dynamicRef",
   "$dynamicAnchor",
@@ -16,10 +16,10 @@ const beyond = [
 ];
 
 /**
- * Compiles a JSON Schema (2020-12) whose references stay within it. It is interpreted, never made into code, and checks
- * in bounded time, patterns included: what validators there are do not, and both schema and answer are a stranger's.
- * `format` and keywords unknown to the standard are annotations.
- * @returns whether a value conforms; undefined where finding out would take too long
+ * Compiles a JSON Schema (2020-12) whose references stay within it. The schema is interpreted, never turned into code,
+ * and is checked in bounded time, including patterns: existing validators don't guarantee that, and neither schema nor
+ * answer can be trusted. `format` and keywords unknown to the standard are annotations.
+ * @returns whether a value conforms; undefined if the check would take too long
  * @throws UnsupportedSchema
  */
 export function compileSchema(root: unknown): (value: unknown) => boolean | undefined {
@@ -29,12 +29,12 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
   function compile(schema: unknown, pointer: string): Check {
     if (typeof schema === "boolean") return () => schema;
     if (typeof schema !== "object" || schema === null || Array.isArray(schema)) {
-      throw new UnsupportedSchema(`${pointer} is no schema.`);
+      throw new UnsupportedSchema(`${pointer} is not a schema.`);
     }
     const before = known.get(schema);
     if (before) return before;
     const checks: Check[] = [];
-    // A schema that refers to itself finds itself here.
+    // A schema that refers to itself is found here.
     const check: Check = (value, effort) => {
       effort.spend(1 + checks.length);
       return checks.every((each) => effort.descend(each, value));
@@ -60,13 +60,13 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
     try {
       return check(value, new Effort());
     } catch {
-      // Too long, or nested too deeply. Whatever it is, an answer that has been paid for is not lost to it.
+      // Too long, or nested too deeply. An answer that has been paid for is returned anyway.
       return undefined;
     }
   };
 }
 
-/** What a reference within the schema points at (RFC 6901, 6). */
+/** Returns the target of a reference within the schema (RFC 6901, 6). */
 function find(root: unknown, reference: string, pointer: string): unknown {
   if (!/^#(?:\/|$)/.test(reference)) throw new UnsupportedSchema(`${pointer} leads out of the schema.`);
   let target: unknown = root;
@@ -89,7 +89,7 @@ function unescapeToken(token: string): string | undefined {
   }
 }
 
-/** References may go round half the schema before they end. */
+/** Compiles a schema, and rejects one whose references overflow the stack. */
 function compileWithinStack(work: () => Check): Check {
   try {
     return work();

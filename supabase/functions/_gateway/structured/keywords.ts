@@ -1,7 +1,10 @@
 import { canonical, isObject } from "./canonical.ts";
 import { type Check, type Place, UnsupportedSchema } from "./check.ts";
 
-/** Makes a keyword's check; none where it says nothing by itself. @throws UnsupportedSchema for what it cannot say */
+/**
+ * Creates a keyword's check; undefined if the keyword has no effect of its own. @throws UnsupportedSchema for an
+ * invalid value
+ */
 type Make = (given: unknown, place: Place) => Check | undefined;
 export type Checks = typeof keywords;
 
@@ -15,9 +18,9 @@ const typeChecks: Record<string, (value: unknown) => boolean> = {
   string: (value) => typeof value === "string",
 };
 
-/** The keywords of JSON Schema 2020-12 (Core, 10; Validation, 6) that decide anything by themselves. */
+/** The keywords of JSON Schema 2020-12 (Core, 10; Validation, 6) that have an effect of their own. */
 export const keywords = {
-  // In place.
+  // Applied in place.
   $ref(given, { resolve, pointer }) {
     const target = resolve(text(given, pointer), pointer);
     return (value, effort) => effort.descend(target, value);
@@ -81,7 +84,7 @@ export const keywords = {
     return (value) => typeof value !== "number" || isMultiple(value, given);
   },
 
-  // Texts, counted in characters.
+  // Strings, counted in characters.
   minLength: size(lengthOf, (length, limit) => length >= limit),
   maxLength: size(lengthOf, (length, limit) => length <= limit),
   pattern(given, { pointer, compilePattern }) {
@@ -138,8 +141,8 @@ export const keywords = {
     const { schema, pointer } = place;
     const other = place.compile(given, pointer);
     const named = new Set(Object.keys(isObject(schema.properties) ? schema.properties : {}));
-    const beside = { ...place, pointer: pointer.replace(/[^/]*$/, "patternProperties") };
-    const matching = patternMap(schema.patternProperties ?? {}, beside);
+    const patternPlace = { ...place, pointer: pointer.replace(/[^/]*$/, "patternProperties") };
+    const matching = patternMap(schema.patternProperties ?? {}, patternPlace);
     return ofObjects((value, effort) =>
       Object.entries(value).every(
         ([name, each]) =>
@@ -173,7 +176,7 @@ export const keywords = {
   minProperties: size(propertiesOf, (count, limit) => count >= limit),
   maxProperties: size(propertiesOf, (count, limit) => count <= limit),
 
-  // For references alone.
+  // Only used by references.
   $defs: definitions,
   definitions,
 } satisfies Record<string, Make>;
@@ -182,7 +185,7 @@ function definitions(given: unknown, place: Place): undefined {
   schemaMap(given, place);
 }
 
-/** A branch decides nothing without its condition. */
+/** A branch has no effect without its condition. */
 function nested(given: unknown, { compile, pointer }: Place): undefined {
   compile(given, pointer);
 }
@@ -225,7 +228,7 @@ function propertiesOf(value: unknown): number | undefined {
   return isObject(value) ? Object.keys(value).length : undefined;
 }
 
-/** As near as floats come: 0.3 is a multiple of 0.1. */
+/** Returns whether a value is a multiple, within the precision of floats: 0.3 is a multiple of 0.1. */
 function isMultiple(value: number, of: number): boolean {
   const times = value / of;
   return Number.isFinite(times) && Math.abs(times - Math.round(times)) <= 1e-9 * Math.max(1, Math.abs(times));

@@ -1,17 +1,17 @@
 import { RE2JS } from "re2js";
 import { type Effort, type Matcher, UnsupportedSchema } from "./check.ts";
 
-/** Steps of the matcher that count as one of the check's. */
+/** Steps of the matcher that count as one step of the check. */
 const stepsPerEffort = 50;
-/** What all of a schema's patterns may weigh together, in characters once counted repetitions are written out. */
+/** The maximum total weight of a schema's patterns, in characters with counted repetitions written out. */
 const maxWeight = 30_000;
 const overhead = 20;
 
 /**
- * Makes the compiler of a schema's regular expressions, which match in linear time (RE2): backtracking would let a
- * pattern stop the isolate, and so would patterns too large to compile.
- * @returns throws UnsupportedSchema for what is no pattern, for looking around and back, which cannot be had in linear
- * time, and once there are too many
+ * Creates the compiler of a schema's regular expressions, which match in linear time (RE2): with backtracking, a
+ * pattern could stop the isolate, and so could patterns too large to compile.
+ * @returns a function that throws UnsupportedSchema for an invalid pattern, for lookaround and backreferences, which
+ * linear time rules out, and once there are too many patterns
  */
 export function createPatterns(): (pattern: string, pointer: string) => Matcher {
   const known = new Map<string, Matcher>();
@@ -27,7 +27,7 @@ export function createPatterns(): (pattern: string, pointer: string) => Matcher 
   };
 }
 
-/** A repetition of a group may hold others. */
+/** Returns a pattern's weight. A repeated group may contain other repetitions. */
 function weigh(pattern: string): number {
   let [single, group] = [1, 1];
   for (const [, closing, least, most] of pattern.matchAll(/(\)?)\{(\d+)(?:,(\d*))?\}/g)) {

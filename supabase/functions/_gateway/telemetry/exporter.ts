@@ -1,22 +1,25 @@
 import type { Span } from "./spans.ts";
 
-/** Where spans go (OTLP/HTTP). */
+/** The destination of spans (OTLP/HTTP). */
 export type ExporterSettings = { url: string; headers: Record<string, string>; serviceName: string };
 
 export type SpanExporter = { add: (spans: readonly Span[]) => void; flush: () => Promise<void> };
 
 const batchWindowMs = 1_000;
 const batchSize = 512;
-/** What waits beyond this is dropped: telemetry may be lost, an isolate's memory may not. */
+/** Spans beyond this are dropped: telemetry may be lost, but an isolate must not run out of memory. */
 const maxWaiting = 4_096;
 const timeoutMs = 5_000;
 
-/** A collector that could not be reached, or did not want what it was sent. */
+/** A collector couldn't be reached, or refused the spans. */
 class ExportFailed extends Error {
   override readonly name = "ExportFailed";
 }
 
-/** Sends spans in batches behind the answers. What cannot be sent is dropped, and the first failure of a row reported. */
+/**
+ * Sends spans in batches, in the background. Spans that can't be sent are dropped; only the first of consecutive
+ * failures is reported.
+ */
 export function createExporter(
   { url, headers, serviceName }: ExporterSettings,
   { waitUntil, report }: { waitUntil: (work: Promise<unknown>) => void; report: (error: unknown) => void },

@@ -1,7 +1,7 @@
 import { unitPrices } from "../../_shared/money.ts";
 import type { EndedRequest, EndedRun } from "./ended-run.ts";
 
-/** A call as one line of JSON: how it was answered. */
+/** Returns a call as one line of JSON: how it was answered. */
 export function requestLine({ method, route, requestId, status, code, latencyMs }: EndedRequest): string {
   return JSON.stringify({
     level: status >= 500 ? "error" : "info",
@@ -16,8 +16,8 @@ export function requestLine({ method, route, requestId, status, code, latencyMs 
 }
 
 /**
- * Returns whether an operator should look at a run: it failed, a provider failed it, or its usage is unusual. A skipped route
- * and a client that left are not failures.
+ * Returns whether an operator should look at a run: it failed, a provider failed it, or its usage is unusual. A skipped
+ * route and a client that left are not failures.
  */
 export function needsAttention({ status, attempts, marks = [] }: EndedRun): boolean {
   const failed = attempts.some(({ failure = "skipped" }) => failure !== "skipped" && failure !== "cancelled");

@@ -10,7 +10,7 @@ const settings = z.object({
 });
 
 /**
- * Reads AI_LOG and OpenTelemetry's own settings, as far as they are about where spans go.
+ * Reads AI_LOG and those OpenTelemetry settings that define where spans are sent.
  * @throws Error naming the setting that is wrong
  */
 export function readTelemetry(env: Record<string, string>): TelemetrySettings {
@@ -22,7 +22,7 @@ export function readTelemetry(env: Record<string, string>): TelemetrySettings {
   return { log: AI_LOG === "json", traces: url ? { url, headers, serviceName: OTEL_SERVICE_NAME } : undefined };
 }
 
-/** `name=value` pairs with commas between, values percent-encoded (OpenTelemetry, Protocol Exporter). */
+/** Parses `name=value` pairs separated by commas, with percent-encoded values (OpenTelemetry, Protocol Exporter). */
 function readHeaders(text: string): Record<string, string> {
   const pairs = text.split(",").filter((pair) => pair.trim() !== "");
   return Object.fromEntries(

@@ -4,7 +4,7 @@ import type { EndedRun, TracedStep } from "./ended-run.ts";
 
 type Value = string | number | boolean | undefined;
 
-/** A span as OTLP/HTTP has it in JSON (opentelemetry-proto, trace.proto). */
+/** A span in OTLP/HTTP's JSON format (opentelemetry-proto, trace.proto). */
 export type Span = {
   traceId: string;
   spanId: string;
@@ -23,9 +23,9 @@ const statuses = { unset: 0, error: 2 } as const;
 const operations: Record<string, string> = { embeddings: "embeddings", speech: "generate_content" };
 
 /**
- * A run as a trace by the GenAI semantic conventions (opentelemetry.io, 1.41): the call, in it each provider call and each
- * tool. The trace's id is the run's, so that `platform.trace_id` finds it.
- * @param epochMs when the gateway's clock stood at 0
+ * Returns a run as a trace by the GenAI semantic conventions (opentelemetry.io, 1.41): the call, and within it each
+ * provider call and each tool. The trace's id is the run's, so that `platform.trace_id` finds it.
+ * @param epochMs when the gateway's clock was 0
  */
 export function spansOf(run: EndedRun, epochMs: number): Span[] {
   const traceId = run.runId.replaceAll("-", "");

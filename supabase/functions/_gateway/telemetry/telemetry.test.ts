@@ -74,7 +74,7 @@ const run: EndedRun = {
   servedTier: "priority",
 };
 
-/** A collector that answers with a status. */
+/** Starts a collector that answers with a status. */
 async function openCollector(status = 200) {
   const received: { url?: string; headers: IncomingHttpHeaders; body: string }[] = [];
   const server = createServer(async (request, response) => {
@@ -148,11 +148,11 @@ describe("telemetry", () => {
     { OTEL_EXPORTER_OTLP_ENDPOINT: "collector:4318" },
     { OTEL_EXPORTER_OTLP_ENDPOINT: "file:///tmp/spans" },
     { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_EXPORTER_OTLP_HEADERS: "novalue" },
-  ])("%j is wrong, and said to be", (env) => {
+  ])("rejects %j and names the setting", (env) => {
     expect(() => readTelemetry(env)).toThrow(/AI_LOG|OTEL_EXPORTER_OTLP/);
   });
 
-  test("sends spans by the GenAI conventions, with the collector's headers, in one batch", async () => {
+  test("sends spans by the GenAI conventions in one batch, with the collector's headers", async () => {
     const { received, endpoint } = await openCollector();
     const { telemetry } = open({
       OTEL_EXPORTER_OTLP_ENDPOINT: `${endpoint}/`,
@@ -225,7 +225,7 @@ describe("telemetry", () => {
     expect(attributes(4)).toMatchObject({ "error.type": "cancelled" });
   });
 
-  test("goes on without its collector, and says so once", async () => {
+  test("keeps working without its collector and reports that once", async () => {
     const { received, endpoint } = await openCollector(503);
     const { telemetry, reports } = open({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint });
     for (const _ of [1, 2, 3]) {
@@ -236,7 +236,7 @@ describe("telemetry", () => {
     expect(reports).toEqual([expect.objectContaining({ name: "ExportFailed" })]);
   });
 
-  test("logs one line a call and one a run", () => {
+  test("logs one line per call and one per run", () => {
     const { telemetry, lines } = open({ AI_LOG: "json" });
     telemetry.run?.(run);
     telemetry.request?.({

@@ -3,17 +3,16 @@ import { createExporter, type ExporterSettings } from "./exporter.ts";
 import { needsAttention, requestLine, runLine } from "./log.ts";
 import { spansOf } from "./spans.ts";
 
-/** The telemetry settings of the environment. */
 export type TelemetrySettings = { log: boolean; traces?: ExporterSettings };
 
-/** Writes a line for each run that needs attention, and the lines and spans that the environment asks for. */
+/** Writes a line for each run that needs attention, and the lines and spans that the environment enables. */
 export function createTelemetry(
   { log, traces }: TelemetrySettings,
   options: {
     waitUntil: (work: Promise<unknown>) => void;
     report: (error: unknown) => void;
     write: (line: string) => void;
-    /** When the gateway's clock stood at 0, in milliseconds since 1970. */
+    /** When the gateway's clock was 0, in milliseconds since 1970. */
     epochMs: number;
   },
 ): Telemetry & { flush: () => Promise<void> } {

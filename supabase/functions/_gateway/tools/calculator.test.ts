@@ -19,7 +19,7 @@ describe("the calculator", () => {
     ["round(2.5) + abs(-1)", 4],
     ["2 * pi", 6.28318530717959],
     [" 7 ", 7],
-  ] as const)("%s is %d", ([expression, value]) => {
+  ] as const)("evaluates %s to %d", ([expression, value]) => {
     expect(calculate(expression)).toBe(value);
   });
 
@@ -41,18 +41,18 @@ describe("the calculator", () => {
     "2 ** 3",
     "`1`",
     "9".repeat(400),
-  ])("%j is none", (expression) => {
+  ])("rejects %j", (expression) => {
     expect(() => calculate(expression)).toThrow(CalculatorError);
   });
 
-  test("nests 50 deep and no deeper", () => {
+  test("accepts 50 levels of nesting and no more", () => {
     const nested = (depth: number) => `${"(".repeat(depth - 1)}1${")".repeat(depth - 1)}`;
     expect(calculate(nested(50))).toBe(1);
     expect(() => calculate(nested(51))).toThrow("nested too deeply");
     expect(() => calculate(`${"-".repeat(1_000)}1`)).toThrow("nested too deeply");
   });
 
-  test("agrees with arithmetic, and never says anything but a number or its own error", () => {
+  test("agrees with arithmetic, and returns only a number or its own error", () => {
     const number = fc.integer({ min: -1_000, max: 1_000 });
     fc.assert(
       fc.property(number, number, number, (a, b, c) => {

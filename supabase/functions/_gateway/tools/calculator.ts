@@ -3,12 +3,11 @@ import type { ServerTool } from "./server-tool.ts";
 
 const maxCharacters = 1_000;
 const maxDepth = 50;
-/** What a float holds surely: 0.1 + 0.2 is 0.3. */
+/** The digits that a float holds reliably: 0.1 + 0.2 is 0.3. */
 const significantDigits = 15;
 
 const input = z.strictObject({ expression: z.string().min(1).max(maxCharacters) });
 
-/** Works out arithmetic. */
 export const calculator: ServerTool<typeof input> = {
   name: "calculator",
   description:
@@ -24,7 +23,7 @@ export const calculator: ServerTool<typeof input> = {
   run: ({ expression }) => ({ expression, result: calculate(expression) }),
 };
 
-/** An expression is not one, or has no finite value. Its message is meant for a model to read. */
+/** An expression is invalid or has no finite value. The message is for the model. */
 export class CalculatorError extends Error {}
 
 const constants: Record<string, number> = { pi: Math.PI, e: Math.E };
@@ -44,7 +43,7 @@ const functions: Record<string, { arguments: 1 | "many"; apply: (...values: numb
   max: { arguments: "many", apply: Math.max },
 };
 
-/** Binding powers, the right one smaller where an operator groups from the right. */
+/** Binding powers; the right one is smaller for a right-associative operator. */
 const operators: Record<string, { left: number; right: number; apply: (a: number, b: number) => number }> = {
   "+": { left: 1, right: 2, apply: (a, b) => a + b },
   "-": { left: 1, right: 2, apply: (a, b) => a - b },
@@ -53,13 +52,13 @@ const operators: Record<string, { left: number; right: number; apply: (a: number
   "%": { left: 3, right: 4, apply: (a, b) => a % b },
   "^": { left: 7, right: 6, apply: (a, b) => a ** b },
 };
-/** A sign binds less than a power and more than a product: -2^2 is -4. */
+/** A sign binds less tightly than a power but more tightly than a product: -2^2 is -4. */
 const signPower = 5;
 
 const tokenShape = /\s*(?:(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z]+)|([-+*/%^(),]))/y;
 
 /**
- * The value of an arithmetic expression, rounded to 15 significant digits.
+ * Returns the value of an arithmetic expression, rounded to 15 significant digits.
  * @throws CalculatorError
  */
 export function calculate(expression: string): number {
@@ -118,7 +117,7 @@ export function calculate(expression: string): number {
   }
 
   const value = parse(0);
-  if (at < tokens.length) throw new CalculatorError(`${tokens[at]} stands where it cannot.`);
+  if (at < tokens.length) throw new CalculatorError(`${tokens[at]} is in the wrong place.`);
   if (!Number.isFinite(value)) throw new CalculatorError("The result is not a finite number.");
   return Number(value.toPrecision(significantDigits));
 }

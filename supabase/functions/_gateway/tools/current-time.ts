@@ -3,7 +3,7 @@ import type { ServerTool } from "./server-tool.ts";
 
 const input = z.strictObject({ timezone: z.string().max(64).nullish() });
 
-/** Tells the time of the run. */
+/** Returns the time of the run. */
 export const currentTime: ServerTool<typeof input> = {
   name: "current_time",
   description:
@@ -21,7 +21,7 @@ export const currentTime: ServerTool<typeof input> = {
   },
 };
 
-/** RFC 3339 with the zone's offset at that moment. @throws Error for a zone that there is not */
+/** Formats a time by RFC 3339, with the zone's offset at that moment. @throws Error for an unknown zone */
 function localTime(time: Date, timeZone: string): string {
   let parts: Record<string, string>;
   try {

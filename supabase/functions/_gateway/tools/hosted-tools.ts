@@ -25,7 +25,7 @@ const hostedToolTypes = [
 ] as const;
 const hosted: ReadonlySet<unknown> = new Set(hostedToolTypes);
 
-/** Calls of hosted tools and what came of them, in a response's input (the type `ResponseInputItem` there). */
+/** Calls and results of hosted tools in a response's input (the type `ResponseInputItem` there). */
 const hostedItemTypes = [
   "apply_patch_call",
   "apply_patch_call_output",
@@ -60,7 +60,10 @@ export function isHostedItem<Item extends { type: string }>(
 /** A hosted tool in a request's `tools`. Only its type is read. */
 export const hostedTool = z.object({ type: z.enum(hostedToolTypes) });
 
-/** The same in responses, where a client may run `tool_search` itself: Codex finds the tools of MCP servers this way. */
+/**
+ * A hosted tool in responses, where a client may run `tool_search` itself: Codex finds the tools of MCP servers this
+ * way.
+ */
 export const hostedOrClientTool = z.looseObject({
   ...hostedTool.shape,
   execution: z.enum(["server", "client"]).optional(),
@@ -76,13 +79,13 @@ type ToolFields = {
   platform?: { tools?: readonly string[] };
 };
 
-/** Whether a provider would run the tool. */
+/** Returns whether a provider would run the tool. */
 function isHosted(tool: Tool): tool is Exclude<Tool, string> {
   if (typeof tool === "string" || !hosted.has(tool.type)) return false;
   return tool.type !== "tool_search" || tool.execution !== "client";
 }
 
-/** Separates the hosted tools of a list. */
+/** Separates hosted tools from a list. */
 export function withoutHosted<Listed extends Tool>(tools: readonly Listed[]): { left: Listed[]; ignored: string[] } {
   const left = tools.filter((tool) => !isHosted(tool));
   const ignored = tools.flatMap((tool) => (isHosted(tool) ? [tool.type] : []));
@@ -90,12 +93,12 @@ export function withoutHosted<Listed extends Tool>(tools: readonly Listed[]): { 
 }
 
 /**
- * Leaves the hosted tools out of a request. Without any tool left, nothing else about tools is left either: Xcode sends an
+ * Removes hosted tools from a request. If no tools are left, all other tool settings are removed, too: Xcode sends an
  * empty list with every call (github.com/local-inference-lab/vllm/pull/193).
  * @param allowed the tools that an `allowed_tools` choice names
- * @param options.hasOthers there are tools elsewhere in the request
+ * @param options.hasOthers whether there are tools elsewhere in the request
  * @returns the request, and the types that were left out
- * @throws GatewayError `unsupported_parameter` where only such tools may be called and one has to be
+ * @throws GatewayError `unsupported_parameter` if a tool call is required but only hosted tools are allowed
  */
 export function leaveOutHostedTools<Fields extends ToolFields>(
   request: Fields,

@@ -9,11 +9,11 @@ const run = (name: string, args: string) => {
 };
 
 describe("a server tool", () => {
-  test("calculates", () => {
+  test("calculates an expression", () => {
     expect(run("calculator", '{"expression":"6 * 7"}')).toEqual({ succeeded: true, expression: "6 * 7", result: 42 });
   });
 
-  test("tells the time that it is given, here and elsewhere", () => {
+  test("returns the run's time, in UTC and in other zones", () => {
     const utc = "2026-07-01T12:34:56.789Z";
     const time = (timezone?: string) => run("current_time", JSON.stringify({ timezone }));
     expect(time()).toEqual({ succeeded: true, utc, timezone: "UTC", local: "2026-07-01T12:34:56+00:00" });
@@ -31,11 +31,11 @@ describe("a server tool", () => {
     ["calculator", JSON.stringify({ expression: "1".repeat(1_001) }), "The arguments are not what the tool takes."],
     ["fetch", "{}", "This tool does not exist."],
     ["constructor", "{}", "This tool does not exist."],
-  ])("%s with %s fails, and says why to the model", ([name = "", args = "", error]) => {
+  ])("%s with %s fails and tells the model why", ([name = "", args = "", error]) => {
     expect(run(name, args)).toEqual({ succeeded: false, error });
   });
 
-  test("that was not offered is none", () => {
+  test("is refused if it was not offered", () => {
     const call = { name: "calculator", arguments: '{"expression":"1"}', offered: ["current_time" as const] };
     expect(runTool(call, context).succeeded).toBe(false);
   });

@@ -2,25 +2,24 @@ import { calculator } from "./calculator.ts";
 import { currentTime } from "./current-time.ts";
 import type { ToolContext } from "./server-tool.ts";
 
-/** The gateway's own tools. There are no others. */
+/** The gateway's own tools. */
 const tools = { calculator, current_time: currentTime } as const;
 
 export type ServerToolName = keyof typeof tools;
 
-/** Whether there is a server tool of that name. */
 export function isServerTool(name: string): name is ServerToolName {
   return Object.hasOwn(tools, name);
 }
 
-/** What a model is told of a tool. */
+/** Returns a tool's description for the model. */
 export function toolDefinition(name: ServerToolName): object {
   const { description, parameters } = tools[name];
   return { name, description, parameters };
 }
 
 /**
- * Runs a tool that a model has called. A fault of the model's is told to the model, which may do better.
- * @returns what the model is told, as JSON text
+ * Runs a tool that a model has called. Errors caused by the model are returned to it, so that it can correct them.
+ * @returns the result for the model, as JSON text
  */
 export function runTool(
   call: { name: string; arguments: string; offered: readonly ServerToolName[] },

@@ -21,38 +21,40 @@ import type { UsageLimits } from "../usage/usage.ts";
 import { runTool } from "./server-tools.ts";
 import type { ServerTools } from "./tool-request.ts";
 
-/** A call of a tool, as a model makes it. */
+/** A tool call made by a model. */
 export type ToolCall = { id: string; name: string; arguments: string };
 
-/** What a model said in one step, as the conversation goes on with it, and the tools that it called. */
+/** A model's output in one step, as returned to it in the next, and the tools it called. */
 export type Turn = { said: readonly object[]; toolCalls: readonly ToolCall[] };
 
-/** One step of a conversation: what came before, and whether anything may follow. */
+/** One step of a conversation: its position, and the usage of earlier steps. */
 export type Step = { first: boolean; last: boolean; earlier: TokenCounts; usageLimits: UsageLimits };
 
-/** How a surface's conversations with tools look. */
+/** How conversations with tools work on a surface. */
 export type ToolDialect<Request extends Asked> = {
   format: Pick<AnswerFormat<Request>, "readAnswer">;
-  /** The request of a step, with what was added to the conversation. Whoever has no step left may call no tool. */
+  /**
+   * Returns the request of a step, including what was added to the conversation. On the last step, tools are disabled.
+   */
   stepRequest: (asked: Request, step: { first: boolean; last: boolean; added: readonly object[] }) => Request;
-  /** What a model said in a whole answer. */
+  /** Returns the model's output in a whole answer. */
   readTurn: (answer: unknown) => Turn;
-  /** What the model is told of a tool's result. */
+  /** Returns a tool's result in the form the model expects. */
   toolResult: (call: ToolCall, content: string) => object;
-  /** The answer of several steps: the last one's, with what those before it said and used. */
+  /** Returns the answer of several steps: the last one's, with the output and usage of those before it. */
   wholeAnswer: (last: Record<string, unknown>, before: { answers: unknown[]; usage: TokenCounts }) => object;
-  /** Makes the readers of a streamed conversation's steps. */
+  /** Creates the readers for the steps of a streamed conversation. */
   createReaders: (call: AdmittedCall<Request>) => (step: Step) => StepReader;
 };
 
-/** Reads one step's stream; afterwards it knows what the model said. */
+/** Reads one step's stream; afterwards, `turn` returns the model's output. */
 export type StepReader = StreamReader & { turn: () => Turn };
 
-/** A model that calls more tools at once is told that there are no more, and nothing of that is traced. */
+/** If a model calls more tools in one step, the rest are refused as unavailable and aren't traced. */
 const maxToolCallsAStep = 32;
 
 /**
- * Answers with the gateway's own tools: model, tools, model, … until the model calls none, or its steps are used up.
+ * Answers with the gateway's own tools: model, tools, model, … until the model calls none or its steps are used up.
  * Each further step is reserved before it is made.
  */
 export async function answerWithTools<Request extends Asked>(
@@ -72,7 +74,7 @@ export async function answerWithTools<Request extends Asked>(
 
 type Loop<Request extends Asked> = ReturnType<typeof createLoop<Request>>;
 
-/** Where the conversation stands: the step's own call, and the way to the next one. */
+/** Tracks the conversation: the current step's call, and how to get to the next. */
 function createLoop<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
@@ -97,7 +99,7 @@ function createLoop<Request extends Asked>(
     return { ...call, asked: stepAsked, inputEstimate: { ...inputEstimate, input_tokens } };
   }
 
-  /** Runs the tools that the model has called, and reserves its next step. @throws GatewayError where that is refused */
+  /** Runs the tools that the model has called, and reserves its next step. @throws GatewayError if that is refused */
   async function advance(turn: Turn, use: CallUse): Promise<void> {
     open.finishCall(use);
     const results = turn.toolCalls.map((toolCall, index) => {
@@ -107,7 +109,7 @@ function createLoop<Request extends Asked>(
       const { succeeded, content } = runTool({ ...toolCall, offered: beyond ? [] : tools }, { time });
       if (beyond) return dialect.toolResult(toolCall, content);
       open.content.noteTool({ name: toolCall.name, arguments: toolCall.arguments, result: content });
-      // A name that the model made up says nothing, and could say anything.
+      // A name invented by the model could contain anything.
       const name = tools.find((tool) => tool === toolCall.name) ?? "unknown";
       open.addStep({ type: "tool", name, status: succeeded ? "succeeded" : "failed" }, began);
       return dialect.toolResult(toolCall, content);

@@ -7,7 +7,7 @@ const maxSteps = z.number().int().min(1).max(8);
 const defaultMaxSteps = 4;
 const toolName = z.string().max(64);
 
-/** How a request asks for server tools, beside `tools`, where a text names one. */
+/** Fields of a request for server tools, in addition to `tools`, where a string names one. */
 export const toolLoopFields = {
   max_steps: maxSteps.optional(),
   platform: nullIsAbsent(
@@ -16,13 +16,13 @@ export const toolLoopFields = {
 };
 export const serverToolName = toolName;
 
-/** The gateway's own tools that a call may use, and in how many model calls at most. */
+/** The gateway's own tools that a call may use, and the maximum number of model calls. */
 export type ServerTools = { maxSteps: number; tools: readonly ServerToolName[] };
 
 /**
- * Reads the tool loop of a request, under either of its spellings.
- * @returns undefined where no server tool is asked for; `max_steps` alone changes nothing
- * @throws GatewayError `invalid_request` for tools that there are not, and for what cannot go together
+ * Reads the tool loop of a request, in either spelling.
+ * @returns undefined if no server tool is requested; `max_steps` alone has no effect
+ * @throws GatewayError `invalid_request` for unknown tools and for combinations that aren't allowed
  */
 export function readServerTools(request: {
   platform?: { max_steps?: number; tools?: string[] };
@@ -36,7 +36,7 @@ export function readServerTools(request: {
   );
   const native = (platform?.tools ?? []).map((name, index) => ({ name, param: `platform.tools.${index}` }));
   if (listed.length > 0 && native.length > 0) {
-    throw invalid("platform.tools", "Server tools stand in tools or in platform.tools: send one.");
+    throw invalid("platform.tools", "Server tools can be listed in tools or in platform.tools: send one.");
   }
   if (max_steps !== undefined && platform?.max_steps !== undefined) {
     throw invalid("max_steps", "max_steps and platform.max_steps mean the same: send one.");

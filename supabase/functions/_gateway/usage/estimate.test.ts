@@ -5,12 +5,12 @@ import { wavHeader } from "../speech/wav.ts";
 import { createOutputCounter, estimateInput, markOverrun } from "./estimate.ts";
 
 describe("estimateInput", () => {
-  test("counts a token for every four bytes of text, and three for each message", () => {
+  test("counts one token per four bytes of text, and three per message", () => {
     expect(estimateInput({ texts: ["", "abcd", "éé"], messages: 2 })).toEqual({ input_tokens: 8, output_tokens: 0 });
     expect(estimateInput({ texts: ["abcde"] })).toEqual({ input_tokens: 2, output_tokens: 0 });
   });
 
-  test("counts audio by its seconds and images by their tokens, as parts of the input", () => {
+  test("counts audio by seconds and images by tokens, as parts of the input", () => {
     expect(estimateInput({ texts: ["abcd"], imageTokens: 85, audioSeconds: 1.5 })).toEqual({
       input_tokens: 113,
       audio_input_tokens: 27,
@@ -24,12 +24,12 @@ describe("a chat's estimated input", () => {
   const estimate = (...messages: object[]) => readChat({ model: "m", messages }, 1_000_000).inputEstimate.input_tokens;
   const text = "What is said in this recording?";
 
-  test("is its text alone, without the body's format", () => {
+  test("is the text only, without the body's format", () => {
     expect(estimate({ role: "user", content: "x".repeat(40) })).toBe(13);
     expect(estimate({ role: "user", content: [{ type: "text", text: "x".repeat(40) }] })).toBe(13);
   });
 
-  test("has tools and their calls", () => {
+  test("includes tools and their calls", () => {
     const call = { id: "c", type: "function", function: { name: "weather", arguments: "x".repeat(400) } };
     expect(estimate({ role: "assistant", tool_calls: [call] })).toBeGreaterThan(100);
     const tools = [{ type: "function", function: { name: "f", description: "x".repeat(400) } }];
@@ -37,8 +37,8 @@ describe("a chat's estimated input", () => {
     expect(readChat({ model: "m", messages, tools }, 900).inputEstimate.input_tokens).toBeGreaterThan(100);
   });
 
-  // 150 KiB at 16 kHz are 4.8 s. Gemini counts 32 tokens a second: https://ai.google.dev/gemini-api/docs/audio
-  test("counts a recording within a factor of two of its tokens, and reserves its seconds instead of its bytes", () => {
+  // 150 KiB at 16 kHz are 4.8 s. Gemini counts 32 tokens per second: https://ai.google.dev/gemini-api/docs/audio
+  test("estimates a recording within a factor of two of its tokens, and reserves its seconds instead of its bytes", () => {
     const header = Buffer.from(wavHeader(153_556));
     header.writeUInt32LE(16_000, 24);
     header.writeUInt32LE(32_000, 28);
@@ -55,7 +55,7 @@ describe("a chat's estimated input", () => {
   });
 });
 
-test("a response's estimated input is its text and its images", () => {
+test("estimates a response's input from its text and images", () => {
   const image = { type: "input_image", image_url: "https://example.com/a.png", detail: "low" };
   const input = [{ role: "user", content: [{ type: "input_text", text: "x".repeat(40) }, image] }];
   expect(readResponses({ model: "m", instructions: "abcd", input }, 500).inputEstimate).toEqual({
@@ -72,18 +72,18 @@ describe("createOutputCounter", () => {
     return events.map((event) => count(event)).at(-1);
   };
 
-  test("counts the bytes of every text, with any escapes", () => {
+  test("counts the bytes of every string, with any escapes", () => {
     expect(bytes('{"content":"ab","other":"cd"}', '{"content" : "\\n\\u00e9\\ud83e\\udd8a"}')).toBe(9);
     expect(bytes('{"content":"é🦊"}')).toBe(6);
   });
 
-  test("counts nothing of a text that is not closed, or not a text", () => {
+  test("counts nothing for an unclosed string, or for other values", () => {
     expect(bytes('{"content":"abc')).toBe(0);
     expect(bytes('{"content":[{"token":"abc"}]}')).toBe(0);
   });
 });
 
-test("markOverrun marks an estimate above twice the limit of all choices", () => {
+test("markOverrun marks an estimate above twice the total limit of all choices", () => {
   const limits = { outputLimit: 10, choices: 2 };
   expect(markOverrun({}, 40, limits)).toEqual({});
   expect(markOverrun({}, 41, limits)).toEqual({ marks: ["above_output_limit"] });

@@ -2,20 +2,20 @@ import { Buffer } from "node:buffer";
 import { type CallCounts, marked, type UsageFacts, type UsageLimits } from "./usage.ts";
 
 const bytesPerToken = 4;
-/** What a chat's format adds to each message. */
+/** What the chat format adds per message. */
 const tokensPerMessage = 3;
-/** Between OpenAI's 10 a second and Gemini's 32, so within a factor of two of either. */
+/** Between OpenAI's 10 and Gemini's 32 per second, so within a factor of two of both. */
 const audioTokensPerSecond = 18;
 
-/** What a request's input holds, by kind. Media are never text. */
+/** The contents of a request's input, by kind. Media never count as text. */
 export type InputParts = { texts: readonly string[]; messages?: number; imageTokens?: number; audioSeconds?: number };
 
-/** Estimates the tokens of a text of so many bytes of UTF-8. */
+/** Estimates the tokens of a text from its length in bytes of UTF-8. */
 export function estimateTokens(bytes: number): number {
   return Math.ceil(bytes / bytesPerToken);
 }
 
-/** Estimates what a request's input counts. */
+/** Estimates the token counts of a request's input. */
 export function estimateInput({ texts, messages = 0, imageTokens = 0, audioSeconds = 0 }: InputParts): CallCounts {
   const text = estimateTokens(texts.reduce((sum, each) => sum + Buffer.byteLength(each), 0));
   const audio = Math.ceil(audioSeconds * audioTokensPerSecond);
@@ -27,10 +27,10 @@ export function estimateInput({ texts, messages = 0, imageTokens = 0, audioSecon
   };
 }
 
-/** How far an estimate may be above the output limit before the limit was surely ignored. */
+/** The factor above the output limit at which an estimate shows that the limit was ignored. */
 const certainOverrun = 2;
 
-/** Marks a use whose estimated output is far above the limit. */
+/** Marks usage whose estimated output is far above the limit. */
 export function markOverrun<Facts extends UsageFacts>(facts: Facts, output: number, limits: UsageLimits): Facts {
   const limit = limits.outputLimit * limits.choices;
   return output > limit * certainOverrun ? marked(facts, "above_output_limit") : facts;
@@ -41,9 +41,9 @@ const backslash = 0x5c;
 const letterU = 0x75;
 
 /**
- * Counts the bytes of the texts that are output in a stream's events. A whole answer is one event.
- * @param output finds where the JSON strings that are output begin, to the first character of their text; global
- * @returns takes the next event and returns the bytes so far
+ * Counts the bytes of output texts in a stream's events. A whole answer is one event.
+ * @param output matches the start of JSON strings that are output, up to their text; global
+ * @returns a function that takes the next event and returns the bytes so far
  */
 export function createOutputCounter(output: RegExp): (event: string) => number {
   let bytes = 0;
@@ -54,7 +54,10 @@ export function createOutputCounter(output: RegExp): (event: string) => number {
   };
 }
 
-/** Bytes of UTF-8 of a JSON string's text; none where it is not closed. A loop: a pattern would overflow the stack. */
+/**
+ * Returns the UTF-8 bytes of a JSON string's text; 0 if it is unclosed. Uses a loop: a pattern would overflow the
+ * stack.
+ */
 function textBytes(json: string, from: number): number {
   let bytes = 0;
   for (let at = from; at < json.length; at++) {
@@ -72,7 +75,7 @@ function textBytes(json: string, from: number): number {
   return 0;
 }
 
-/** Each half of a surrogate pair is half of four bytes. */
+/** Returns the bytes of a UTF-16 unit. Each half of a surrogate pair is half of four bytes. */
 function bytesOf(unit: number): number {
   return unit < 0x80 ? 1 : unit < 0x800 || (unit & 0xf800) === 0xd800 ? 2 : 3;
 }

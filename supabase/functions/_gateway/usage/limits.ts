@@ -1,13 +1,13 @@
 import type { CallCounts, UsageLimits, UsageMark } from "./usage.ts";
 
 /**
- * As much as any model can read or write in a call: the limit where the catalogue has no context window. As many fees and
- * as high a cost as a call can have: the database could not book much more.
+ * The most tokens that any model can read or write in a call; they apply if the catalogue has no context window. Also
+ * the highest fees and cost that a call can have: the database couldn't store much more.
  */
 const plausible = { inputTokens: 10_000_000, outputTokens: 1_000_000, feeRequests: 10_000, costUsd: 100_000 } as const;
 
 /**
- * Holds stated counts within the model's context window, input and output each: a provider that fetches pages itself
+ * Caps stated counts at the model's context window, input and output separately: a provider that fetches pages itself
  * states an input far larger than the request, but never larger than the window.
  */
 export function holdWithinWindow(
@@ -29,12 +29,12 @@ export function holdWithinWindow(
   return { counts: partsWithin({ ...stated, input_tokens: input, output_tokens: output, fee_requests: fees }), marks };
 }
 
-/** Leaves out a cost that no call can have, so that its counts are charged. */
+/** Drops an implausible cost, so that the counts are charged instead. */
 export function holdCost(statedUsd: string | undefined): { statedCostUsd?: string; marks: UsageMark[] } {
   return Number(statedUsd) > plausible.costUsd ? { marks: ["implausible"] } : { statedCostUsd: statedUsd, marks: [] };
 }
 
-/** Holds each part within its whole, and cache reads and writes together. Leaves out parts that are zero. */
+/** Caps each part at its whole, and cache reads and writes together. Drops parts that are zero. */
 export function partsWithin(counts: CallCounts): CallCounts {
   const { input_tokens: input, output_tokens: output } = counts;
   const reads = Math.min(counts.cached_input_tokens ?? 0, input);

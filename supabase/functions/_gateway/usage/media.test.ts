@@ -15,7 +15,7 @@ describe("audioSeconds", () => {
     expect(wav(header.subarray(0, 12), list, header.subarray(12), Buffer.alloc(240_000))).toBeCloseTo(5, 2);
   });
 
-  test("takes 16 kHz where the header doesn't tell", () => {
+  test("assumes 16 kHz if the header doesn't say", () => {
     for (const rate of [0, 999, 400_001, 0xffffffff]) {
       const header = Buffer.from(wavHeader(160_000));
       header.writeUInt32LE(rate, 28);
@@ -26,7 +26,7 @@ describe("audioSeconds", () => {
     expect(wav()).toBe(0);
   });
 
-  test("believes a rate at the limits", () => {
+  test("accepts rates at the limits", () => {
     for (const rate of [1_000, 400_000]) {
       const header = Buffer.from(wavHeader(0));
       header.writeUInt32LE(rate, 28);
@@ -35,7 +35,8 @@ describe("audioSeconds", () => {
   });
 
   test("divides an MP3 file's bytes by the bit rate of its first frame", () => {
-    // 64 kbit/s of MPEG 1 layer III, then 32 kbit/s of MPEG 2 layer III: http://www.mp3-tech.org/programmer/frame_header.html
+    // 64 kbit/s of MPEG 1 layer III, then 32 kbit/s of MPEG 2 layer III:
+    // http://www.mp3-tech.org/programmer/frame_header.html
     expect(mp3(Buffer.from([0xff, 0xfb, 0x50, 0xc4]), Buffer.alloc(39_996))).toBe(5);
     expect(mp3(Buffer.from([0xff, 0xf3, 0x40, 0xc4]), Buffer.alloc(19_996))).toBe(5);
     const tag = Buffer.concat([Buffer.from("ID3"), Buffer.from([4, 0, 0, 0, 0, 1, 0]), Buffer.alloc(128)]);
@@ -54,19 +55,19 @@ describe("imageTokens", () => {
   };
 
   // https://platform.openai.com/docs/guides/images-vision#calculating-costs
-  test("is OpenAI's count for its own examples", () => {
+  test("returns OpenAI's counts for its own examples", () => {
     expect(imageTokens(png(1_024, 1_024), "high")).toBe(765);
     expect(imageTokens(png(2_048, 4_096), "high")).toBe(1_105);
     expect(imageTokens(png(4_096, 8_192), "low")).toBe(85);
   });
 
-  test("has one tile up to 512 pixels, and never more than ten", () => {
+  test("counts one tile up to 512 pixels, and never more than ten", () => {
     expect(imageTokens(png(512, 512))).toBe(255);
     expect(imageTokens(png(513, 512))).toBe(425);
     expect(imageTokens(png(1, 100_000))).toBeLessThanOrEqual(1_500);
   });
 
-  test("reads the size of a GIF and of a JPEG, and takes 1,024 pixels where it is unknown", () => {
+  test("reads the size of a GIF and a JPEG, and assumes 1,024 pixels if unknown", () => {
     const gif = Buffer.concat([Buffer.from("GIF89a"), Buffer.from([0, 2, 0, 2]), Buffer.alloc(16)]);
     expect(imageTokens(`data:image/gif;base64,${gif.toString("base64")}`)).toBe(255);
     const thumbnail = Buffer.concat([Buffer.from([0xff, 0xe1, 0, 12]), Buffer.alloc(10)]);

@@ -1,18 +1,21 @@
 import { Buffer } from "node:buffer";
 
-/** 16 kHz, 16 bits, mono: what speech usually has where its header doesn't tell. */
+/** 16 kHz, 16 bits, mono: typical of speech, used if the header doesn't say. */
 const usualWavBytesPerSecond = 32_000;
 const usualMp3BytesPerSecond = 16_000;
 const bytesPerSecondLimits = { least: 1_000, most: 400_000 } as const;
-/** Headers of a WAV file come before its samples; other chunks may come between. */
+/** The header of a WAV file precedes its samples, possibly with other chunks in between. */
 const headerCharacters = 1_024;
 
-/** Bytes that base64 text stands for. */
+/** Returns the number of bytes that a base64 text encodes. */
 function base64Bytes(base64: string): number {
   return Math.floor((base64.replace(/=+$/, "").length * 3) / 4);
 }
 
-/** Seconds of an audio file in base64: its bytes by the rate in its header, or by the usual one. */
+/**
+ * Returns the length in seconds of a base64 audio file: its bytes divided by the rate in its header, or by a typical
+ * rate.
+ */
 export function audioSeconds({ data, format }: { data: string; format: "wav" | "mp3" }): number {
   const isWav = format === "wav";
   const stated = isWav
@@ -24,7 +27,7 @@ export function audioSeconds({ data, format }: { data: string; format: "wav" | "
   return base64Bytes(data) / rate;
 }
 
-/** The byte rate of a WAV file: the third member of its `fmt ` chunk. */
+/** Returns the byte rate of a WAV file: the third member of its `fmt ` chunk. */
 function wavBytesPerSecond(header: Buffer): number | undefined {
   if (header.toString("latin1", 0, 4) !== "RIFF" || header.toString("latin1", 8, 12) !== "WAVE") return undefined;
   for (let at = 12; at + 20 <= header.length; at += 8 + header.readUInt32LE(at + 4)) {
@@ -39,7 +42,7 @@ const mp3Bitrates = [
   [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
 ] as const;
 
-/** The bit rate of an MP3 file's first frame, after an ID3v2 tag. */
+/** Returns the bytes per second of an MP3 file by its first frame, after any ID3v2 tag. */
 function mp3BytesPerSecond(data: string): number | undefined {
   const tag = Buffer.from(data.slice(0, 16), "base64");
   const size = (at: number) => (tag[at] ?? 0) & 0x7f;
@@ -62,12 +65,12 @@ type Size = { width: number; height: number };
 /** https://platform.openai.com/docs/guides/images-vision#calculating-costs */
 const tiles = { base: 85, each: 170, side: 512, longest: 2_048, shortest: 768, longestOriginal: 6_000 } as const;
 const usualImage: Size = { width: 1_024, height: 1_024 };
-/** JPEG thumbnails come before the size. */
+/** Enough for JPEG thumbnails, which precede the size. */
 const imageCharacters = 96 * 1_024;
 
 /**
- * Tokens of an image: 85 at low detail, else 85 and 170 for each tile of 512 pixels after it is scaled down. At its original
- * detail it has 6,000 pixels at the longest side.
+ * Returns the tokens of an image: 85 at low detail, otherwise 85 plus 170 per tile of 512 pixels after scaling down. At
+ * original detail, the longest side is at most 6,000 pixels.
  */
 export function imageTokens(url: string, detail: Detail = "auto"): number {
   if (detail === "low") return tiles.base;
@@ -80,12 +83,14 @@ export function imageTokens(url: string, detail: Detail = "auto"): number {
   return tiles.base + tiles.each * across * down;
 }
 
-/** How many images of high detail an image is reserved as: OpenAI counts at most 10,000 patches of one at original detail. */
+/**
+ * Returns how many high-detail images to reserve for an image: at original detail, OpenAI counts up to 10,000 patches.
+ */
 export function reservedImages(detail: Detail = "auto"): number {
   return detail === "original" ? 7 : 1;
 }
 
-/** The size of a PNG, GIF or JPEG image in a data URL. */
+/** Returns the size of a PNG, GIF or JPEG image in a data URL. */
 function sizeOf(url: string): Size | undefined {
   const base64 = /^data:image\/[\w.+-]+;base64,/.exec(url)?.[0];
   if (base64 === undefined) return undefined;
@@ -100,7 +105,7 @@ function readSize(bytes: Buffer): Size | undefined {
   if (bytes.readUInt16BE(0) !== 0xffd8) return undefined;
   for (let at = 2; at + 9 <= bytes.length && bytes[at] === 0xff; at += 2 + bytes.readUInt16BE(at + 2)) {
     const marker = bytes[at + 1] ?? 0;
-    // Start of frame, but for the tables among its numbers.
+    // The start-of-frame markers, without the tables in the same range.
     const isFrame = marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
     if (isFrame) return { width: bytes.readUInt16BE(at + 7), height: bytes.readUInt16BE(at + 5) };
   }

@@ -6,7 +6,7 @@ const limits = { contextWindow: 1_000, outputLimit: 1_000, choices: 1 };
 const read = (usage: object, own: object = {}) => readCompletionUsage(usage, { ...limits, ...own });
 
 describe("readCompletionUsage", () => {
-  test("charges up to the context window, and marks what is above it", () => {
+  test("charges up to the context window and marks what exceeds it", () => {
     const usage = (prompt_tokens: number, completion_tokens: number) => read({ prompt_tokens, completion_tokens });
     expect(usage(1_000, 1_000)).toEqual({ counts: { input_tokens: 1_000, output_tokens: 1_000 } });
     expect(usage(1_001, 5)).toEqual({
@@ -16,13 +16,13 @@ describe("readCompletionUsage", () => {
     expect(usage(5, 1_001)?.counts.output_tokens).toBe(1_000);
   });
 
-  test("gives each choice a window of its own for the output", () => {
+  test("gives each choice its own window for output", () => {
     const usage = { prompt_tokens: 5, completion_tokens: 2_000 };
     expect(read(usage, { choices: 2 })).toEqual({ counts: { input_tokens: 5, output_tokens: 2_000 } });
     expect(read({ ...usage, completion_tokens: 2_001 }, { choices: 2 })?.counts.output_tokens).toBe(2_000);
   });
 
-  test("charges fees up to what a call can have, and marks more", () => {
+  test("charges fees up to a plausible number and marks more", () => {
     const fees = (num_search_queries: number) => {
       const usage = read({ prompt_tokens: 5, completion_tokens: 5, num_search_queries });
       return [usage?.counts.fee_requests, usage?.marks];
@@ -41,13 +41,13 @@ describe("readCompletionUsage", () => {
     ["-1", undefined, undefined],
     [`0.${"1".repeat(98)}`, `0.${"1".repeat(98)}`, undefined],
     [`0.${"1".repeat(99)}`, undefined, undefined],
-  ] as const)("reads a cost of %s as far as a call can have it", ([cost, statedCostUsd, marks]) => {
+  ] as const)("reads a cost of %s if a call can cost that much", ([cost, statedCostUsd, marks]) => {
     const usage = parseAnswer(`{"prompt_tokens":5,"completion_tokens":5,"cost":${cost}}`) as object;
     const stated = read(usage);
     expect([stated?.statedCostUsd, stated?.marks]).toEqual([statedCostUsd, marks]);
   });
 
-  test("holds parts within a window that cuts their whole", () => {
+  test("caps parts when the window caps their whole", () => {
     const usage = {
       prompt_tokens: 3_000,
       completion_tokens: 5,
@@ -61,7 +61,7 @@ describe("readCompletionUsage", () => {
     });
   });
 
-  test("believes an honest provider that read far more than the request, and holds what no model can read", () => {
+  test("accepts an input far larger than the request, but caps what no model can read", () => {
     const usage = (prompt_tokens: number) =>
       read({ prompt_tokens, completion_tokens: 5 }, { contextWindow: undefined });
     expect(usage(10_000_000)).toEqual({ counts: { input_tokens: 10_000_000, output_tokens: 5 } });
@@ -71,7 +71,7 @@ describe("readCompletionUsage", () => {
     });
   });
 
-  test("marks output above the limit, without its reasoning", () => {
+  test("marks output above the limit, not counting reasoning", () => {
     const usage = (completion_tokens: number, reasoning_tokens = 0) =>
       read(
         { prompt_tokens: 5, completion_tokens, completion_tokens_details: { reasoning_tokens } },
@@ -86,13 +86,13 @@ describe("readCompletionUsage", () => {
   });
 
   test.for([{}, { completion_tokens: null }, { total_tokens: 5 }, { completion_tokens: null, total_tokens: 3 }])(
-    "reads nothing where the output is not counted: %j",
+    "reads no usage without an output count: %j",
     (stated) => {
       expect(read({ prompt_tokens: 5, ...stated })).toBeUndefined();
     },
   );
 
-  test("takes the output or the input from the total", () => {
+  test("derives the output or the input from the total", () => {
     expect(read({ prompt_tokens: 5, total_tokens: 30 })?.counts.output_tokens).toBe(25);
     expect(read({ completion_tokens: 5, total_tokens: 30 })?.counts.input_tokens).toBe(25);
     expect(read({ completion_tokens: 5, total_tokens: 5 })).toBeUndefined();
@@ -122,7 +122,7 @@ describe("readCompletionUsage", () => {
     expect(usage?.counts).toEqual({ input_tokens: 5, output_tokens: 5 });
   });
 
-  test("passes an amount on with its own digits", () => {
+  test("keeps an amount's own digits", () => {
     expect(JSON.stringify(parseAnswer('{"usage":{"cost":0.10000000000000000001}}'))).toBe(
       '{"usage":{"cost":0.10000000000000000001}}',
     );
@@ -144,11 +144,11 @@ describe("latestUsage", () => {
     expect(latestUsage(latestUsage(undefined, zeros), first).counts.input_tokens).toBe(900);
   });
 
-  test("keeps a cost of zero where no other was stated", () => {
+  test("keeps a cost of zero if no other was stated", () => {
     expect(latestUsage(first, zeros).statedCostUsd).toBe("0");
   });
 
-  test("prefers what was stated later", () => {
+  test("prefers later statements", () => {
     const corrected = usage({ prompt_tokens: 890, completion_tokens: 90 });
     expect(latestUsage({ counts: both }, corrected).counts).toEqual({ ...both, input_tokens: 890, output_tokens: 90 });
   });
@@ -163,7 +163,7 @@ describe("readEmbeddingUsage", () => {
     expect(readEmbeddingUsage(stated, limits)?.counts).toEqual({ input_tokens: 5, output_tokens: 0 });
   });
 
-  test("takes the input from the total, as Voyage AI states it", () => {
+  test("derives the input from the total, as Voyage AI states it", () => {
     // https://docs.voyageai.com/reference/embeddings-api
     expect(readEmbeddingUsage({ total_tokens: 5 }, limits)?.counts).toEqual({ input_tokens: 5, output_tokens: 0 });
     expect(readEmbeddingUsage({}, limits)).toBeUndefined();

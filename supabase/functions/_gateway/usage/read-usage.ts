@@ -7,12 +7,12 @@ import { readStatedCounts, type StatedCounts } from "./stated-counts.ts";
 import { toTokenCounts } from "./token-counts.ts";
 import { type StatedUsage, type UsageLimits, withFacts } from "./usage.ts";
 
-/** Amounts that a provider states: OpenRouter's, Perplexity's and xAI's. */
+/** Amounts stated by OpenRouter, Perplexity and xAI. */
 const costMember = /^(?:cost|total_cost|upstream_inference_cost|cost_in_usd_ticks)$/;
 const costIn = /"(?:cost|total_cost|upstream_inference_cost|cost_in_usd_ticks)"\s*:/;
 
 /**
- * Parses an answer's JSON. Amounts are a {@link JsonNumber}, which is written again with its own digits.
+ * Parses an answer's JSON. Each amount becomes a {@link JsonNumber}, which keeps its digits when written.
  * @throws SyntaxError
  */
 export function parseAnswer(text: string): unknown {
@@ -21,12 +21,12 @@ export function parseAnswer(text: string): unknown {
 
 /**
  * Reads the usage of a chat completion or a response.
- * @returns undefined where it states too little to charge by
+ * @returns undefined if it is too incomplete to charge by
  */
 export function readCompletionUsage(value: unknown, limits: UsageLimits): StatedUsage | undefined {
   const stated = readStatedCounts(value);
   const { total = 0, input = difference(total, stated.output) } = stated;
-  // Output that is not counted is not zero, but it may be part of the total.
+  // Missing output isn't zero, but may be part of the total.
   const output = stated.output ?? difference(total, input);
   if (!isObject(value) || input === undefined || output === undefined) return undefined;
   return statedUsage(value, { ...stated, input, output }, limits);
@@ -43,14 +43,14 @@ export function readMessageUsage(value: unknown, limits: UsageLimits): StatedUsa
   return statedUsage(value, { ...stated, input, output }, limits, { cacheIsSeparate: true });
 }
 
-/** What a total has beyond one of its two parts; undefined where that is nothing, or the part is unknown. */
+/** Returns a total minus one of its two parts; undefined if nothing remains or the part is unknown. */
 function difference(total: number, part: number | undefined): number | undefined {
   return part !== undefined && total > part ? total - part : undefined;
 }
 
 /**
- * Reads the usage of embeddings, which have no output. Some providers state the total alone.
- * @returns undefined where it states too little to charge by
+ * Reads the usage of embeddings, which have no output. Some providers state only the total.
+ * @returns undefined if it is too incomplete to charge by
  */
 export function readEmbeddingUsage(value: unknown, limits: UsageLimits): StatedUsage | undefined {
   const { total, reasoning, audioOutput, ...stated } = readStatedCounts(value);
@@ -61,8 +61,9 @@ export function readEmbeddingUsage(value: unknown, limits: UsageLimits): StatedU
 }
 
 /**
- * Reads the usage of speech as Gemini states it.
- * @returns undefined where it states too little to charge by; `spoken` tells whether the speech itself is counted, which is never nothing
+ * Reads the usage of speech in Gemini's form.
+ * @returns undefined if it is too incomplete to charge by; `spoken` is whether the speech itself is counted, which is
+ * never zero
  */
 export function readGeminiUsage(
   value: unknown,
@@ -99,7 +100,7 @@ function statedUsage(
 }
 
 /**
- * Anthropic's own usage, which gateways pass on: the input excludes cache reads and writes.
+ * Returns whether usage is Anthropic's own, which gateways pass on: its input excludes cache reads and writes.
  * https://platform.claude.com/docs/en/build-with-claude/prompt-caching
  */
 function isAnthropic(usage: Record<string, unknown>): boolean {
@@ -107,12 +108,15 @@ function isAnthropic(usage: Record<string, unknown>): boolean {
   return "input_tokens" in usage && !("total_tokens" in usage) && counts.some((name) => name in usage);
 }
 
-/** Perplexity charges citations and reasoning in addition to what it calls the total. */
+/** Returns whether usage is Perplexity's, which charges citations and reasoning in addition to its stated total. */
 function isPerplexity(usage: Record<string, unknown>): boolean {
   return "num_search_queries" in usage || "citation_tokens" in usage || "search_context_size" in usage;
 }
 
-/** Perplexity charges each search, or the request where it states only the size of its context; xAI each source. */
+/**
+ * Returns the fees of a call. Perplexity charges each search, or the request if it states only the size of its context;
+ * xAI charges each source.
+ */
 function feesOf(
   usage: Record<string, unknown>,
   { searches = 0, sources = 0 }: StatedCounts,
@@ -121,7 +125,7 @@ function feesOf(
   return fees > 0 ? { fee_requests: fees } : {};
 }
 
-/** The `service_tier` of an answer or of its usage. */
+/** Reads the `service_tier` of an answer or of its usage. */
 export function readTier({ service_tier }: Record<string, unknown>): string | undefined {
   return typeof service_tier === "string" && /^[\w-]{1,64}$/.test(service_tier) ? service_tier : undefined;
 }
@@ -129,23 +133,23 @@ export function readTier({ service_tier }: Record<string, unknown>): string | un
 /** USD. One dollar is 10^10 of xAI's ticks. */
 const usdPerTick = { units: 1n, scale: 10 };
 
-/** The provider's own price of a call. */
+/** Reads the provider's own price of a call. */
 function readStatedCost(usage: Record<string, unknown>): string | undefined {
   const { cost, cost_details, cost_in_usd_ticks, is_byok } = usage;
   const ticks = readAmount(cost_in_usd_ticks);
   if (ticks !== undefined) return formatDecimal(multiply(parseDecimal(ticks), usdPerTick));
   const own = readAmount(isObject(cost) && "total_cost" in cost ? cost.total_cost : cost);
-  // OpenRouter's cost with the operator's own key is its fee alone.
+  // With the operator's own key, OpenRouter's cost is only its fee.
   const upstream =
     is_byok === true && isObject(cost_details) ? readAmount(cost_details.upstream_inference_cost) : undefined;
   if (own === undefined || upstream === undefined) return own;
   return formatDecimal(add(parseDecimal(own), parseDecimal(upstream)));
 }
 
-/** More than any float or decimal of 12 places needs; exact sums of longer texts would take their time. */
+/** More than any float or decimal with 12 places needs; longer texts would slow down exact sums. */
 const longestAmount = 100;
 
-/** Exact decimal text of an amount that is not negative. */
+/** Returns the exact decimal text of a non-negative amount. */
 function readAmount(value: unknown): string | undefined {
   const text = value instanceof JsonNumber ? value.text : typeof value === "number" ? String(value) : value;
   const decimal = typeof text === "string" && text.length <= longestAmount ? readDecimalText(text) : null;

@@ -1,6 +1,6 @@
 import { isObject } from "../structured/canonical.ts";
 
-/** What a provider may count. */
+/** A count that providers may state. */
 type StatedCount =
   | "input"
   | "toolInput"
@@ -18,15 +18,15 @@ type StatedCount =
   | "searches"
   | "sources";
 
-/** The counts of a usage that can be read. */
+/** The readable counts of a usage. */
 export type StatedCounts = Partial<Record<StatedCount, number>>;
 
 type Place = "usage" | "inputDetails" | "outputDetails";
 
-/** Members of a usage and of its details, by what they count. */
+/** Members of a usage and its details, by what they count. */
 const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
   usage: new Map([
-    // OpenAI, chat and responses; Anthropic has the second pair, too.
+    // OpenAI, chat and responses; Anthropic also has the second pair.
     ["prompt_tokens", "input"],
     ["completion_tokens", "output"],
     ["input_tokens", "input"],
@@ -54,7 +54,7 @@ const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
     ["num_sources_used", "sources"],
     ["num_server_side_tools_used", "searches"],
     ["web_search_requests", "searches"],
-    // Azure, models of others: https://github.com/vercel/ai/tree/main/packages/azure/src/__fixtures__
+    // Azure, models of other vendors: https://github.com/vercel/ai/tree/main/packages/azure/src/__fixtures__
     ["audio_prompt_tokens", "audioInput"],
   ]),
   inputDetails: new Map([
@@ -70,8 +70,9 @@ const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
 };
 
 /**
- * Returns what a member counts, by its name and place. For cached tokens every provider has a name of its own, such as
- * `cached_tokens`, `prompt_cache_hit_tokens`, `cache_read_input_tokens`, `cache_write_tokens` or `cached_creation_tokens`.
+ * Returns what a member counts, by its name and place. Every provider has its own name for cached tokens, such as
+ * `cached_tokens`, `prompt_cache_hit_tokens`, `cache_read_input_tokens`, `cache_write_tokens` or
+ * `cached_creation_tokens`.
  */
 export function countNamed(name: string, place: Place): StatedCount | undefined {
   const duration = /^ephemeral_(5m|1h)_input_tokens$/.exec(name)?.[1];
@@ -82,7 +83,7 @@ export function countNamed(name: string, place: Place): StatedCount | undefined 
   return /uncache|no[nt]?_?cache|miss/i.test(name) ? undefined : "cacheReads";
 }
 
-/** Objects within a usage that hold more of its counts. */
+/** Objects within a usage that contain more counts. */
 const nested: readonly [RegExp, Place][] = [
   [/^(?:prompt|input)_tokens?_details$/, "inputDetails"],
   [/^(?:completion|output)_tokens?_details$/, "outputDetails"],
@@ -91,8 +92,8 @@ const nested: readonly [RegExp, Place][] = [
 ];
 
 /**
- * Reads each count by itself, so that a malformed one loses no other. Where one is stated under several names, the
- * greatest wins: proxies fill in zeros for what they don't know.
+ * Reads each count separately, so that a malformed one doesn't affect others. If one is stated under several names, the
+ * largest is used: proxies fill in zeros for unknown values.
  */
 export function readStatedCounts(usage: unknown): StatedCounts {
   const stated: StatedCounts = {};
@@ -115,14 +116,14 @@ export function readStatedCounts(usage: unknown): StatedCounts {
   return stated;
 }
 
-/** How much of the tokens is of a kind, as Gemini lists them. */
+/** Returns how many of the tokens have a modality, as Gemini lists them. */
 function readModality(kinds: unknown, modality: string): unknown {
   if (!Array.isArray(kinds)) return undefined;
   const kind: unknown = kinds.find((each) => isObject(each) && each.modality === modality);
   return isObject(kind) ? kind.tokenCount : undefined;
 }
 
-/** A count of tokens; as text, too, since Protocol Buffers write 64-bit integers so in JSON. */
+/** Reads a token count. Accepts text, too, because Protocol Buffers write 64-bit integers as text in JSON. */
 function readCount(value: unknown): number | undefined {
   const count = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
   return typeof count === "number" && Number.isSafeInteger(count) && count >= 0 ? count : undefined;

@@ -13,21 +13,21 @@ describe("toTokenCounts counts as separate", () => {
   const [read, write] = ["cache_read_input_tokens", "cache_creation_input_tokens"];
 
   test.for<[string, number | undefined, object, number[]]>([
-    ["reads that the total has beyond both", 1900, { [read]: 800 }, [1800, 800, 100, 0]],
-    ["writes that the total has beyond both", 1900, { [write]: 800 }, [1800, 0, 100, 0]],
+    ["reads that the total adds to both", 1900, { [read]: 800 }, [1800, 800, 100, 0]],
+    ["writes that the total adds to both", 1900, { [write]: 800 }, [1800, 0, 100, 0]],
     ["reads and writes", 2100, { [read]: 300, [write]: 700 }, [2000, 300, 100, 0]],
     ["reads, next to writes in the prompt", 1400, { [read]: 300, [write]: 700 }, [1300, 300, 100, 0]],
     ["writes, next to reads in the prompt", 1800, { [read]: 300, [write]: 700 }, [1700, 300, 100, 0]],
-    ["none, where the total is of both", 1100, { [read]: 300, [write]: 700 }, [1000, 300, 100, 0]],
+    ["none, if the total includes both", 1100, { [read]: 300, [write]: 700 }, [1000, 300, 100, 0]],
     ["none, without a total", undefined, { [read]: 300, [write]: 700 }, [1000, 300, 100, 0]],
-    ["writes, where both do not fit into the prompt", undefined, { [read]: 300, [write]: 701 }, [1701, 300, 100, 0]],
-    ["both, where neither fits", undefined, { [read]: 1001, [write]: 1001 }, [3002, 1001, 100, 0]],
-    ["writes that only their size tells of", 1100, { [write]: 1001 }, [2001, 0, 100, 0]],
+    ["writes, if both do not fit into the prompt", undefined, { [read]: 300, [write]: 701 }, [1701, 300, 100, 0]],
+    ["both, if neither fits", undefined, { [read]: 1001, [write]: 1001 }, [3002, 1001, 100, 0]],
+    ["writes that exceed the prompt", 1100, { [write]: 1001 }, [2001, 0, 100, 0]],
     ["writes and reasoning", 2300, { [write]: 1000, reasoning_tokens: 200 }, [2000, 0, 300, 200]],
-    ["reads and reasoning that is named nowhere", 3400, { [read]: 2000 }, [3000, 2000, 400, 300]],
-    ["reasoning that is named nowhere, next to reads in the prompt", 1400, { [read]: 900 }, [1000, 900, 400, 300]],
-    ["none, in a total that tells nothing", 1333, { [read]: 300, reasoning_tokens: 50 }, [1000, 300, 100, 50]],
-    ["none, in a total that is too small", 500, { [read]: 300 }, [1000, 300, 100, 0]],
+    ["reads and reasoning without a count", 3400, { [read]: 2000 }, [3000, 2000, 400, 300]],
+    ["reasoning without a count, next to reads in the prompt", 1400, { [read]: 900 }, [1000, 900, 400, 300]],
+    ["none, if the total matches no combination", 1333, { [read]: 300, reasoning_tokens: 50 }, [1000, 300, 100, 50]],
+    ["none, if the total is too small", 500, { [read]: 300 }, [1000, 300, 100, 0]],
   ])("%s", ([, total, counts, expected]) => {
     const {
       input_tokens,
@@ -66,7 +66,7 @@ describe("toTokenCounts counts as separate", () => {
     });
   });
 
-  test("reasoning that a zero denies, where the total has it", () => {
+  test("reasoning stated as zero if the total includes it", () => {
     // A proxy fills in zeros: https://github.com/QuantumNous/new-api/blob/main/dto/openai_response.go
     expect(usage(1500, { reasoning_tokens: 0 })).toMatchObject({ output_tokens: 500, reasoning_tokens: 400 });
     expect(usage(1100, { reasoning_tokens: 0 })).toEqual({ input_tokens: 1000, output_tokens: 100 });
@@ -78,14 +78,14 @@ describe("toTokenCounts counts as separate", () => {
     "cacheReadInputTokens",
     "prompt_cache_hit_tokens",
     "cached_content_tokens",
-  ])("are read by whatever name caches have: %s", (name) => {
+  ])("cache reads under any name: %s", (name) => {
     expect(usage(undefined, { [name]: 900 })).toMatchObject({ input_tokens: 1000, cached_input_tokens: 900 });
     expect(usage(2000, { [name]: 900 })).toMatchObject({ cached_input_tokens: 900, output_tokens: 100 });
     expect(usage(undefined, { prompt_tokens_details: { [name]: 900 } })).toMatchObject({ cached_input_tokens: 900 });
   });
 
   test.for(["cache_write_tokens", "cacheWriteInputTokens", "cached_creation_tokens", "cache_creation_tokens"])(
-    "are written by whatever name caches have: %s",
+    "cache writes under any name: %s",
     (name) => {
       const counts = { input_tokens: 13_000, cache_write_tokens: 12_000, output_tokens: 100 };
       expect(usage(13_100, { [name]: 12_000 })).toEqual(counts);
@@ -100,7 +100,7 @@ describe("toTokenCounts counts as separate", () => {
     "noCacheTokens",
     "cache_discount",
     "constructor",
-  ])("are not what %s counts", (name) => {
+  ])("no tokens of %s, which does not count a cache", (name) => {
     expect(usage(undefined, { [name]: 100 })).toEqual({ input_tokens: 1000, output_tokens: 100 });
   });
 });
@@ -110,7 +110,7 @@ describe("a malformed count", () => {
   const counts = { input_tokens: 1000, output_tokens: 100 };
 
   test.for<unknown>([[], [1], "none", "", 7, true, null, {}, { cached_tokens: [] }, { cached_tokens: {} }])(
-    "loses no other where the details are %j",
+    "doesn't affect other counts if the details are %j",
     (details) => {
       const usage = { ...good, prompt_tokens_details: details, completion_tokens_details: details };
       expect(countsOf(usage)).toEqual(counts);
@@ -118,7 +118,7 @@ describe("a malformed count", () => {
   );
 
   test.for<unknown>([-1, 1.5, 1e30, "", "1.5", "-1", "many", "9".repeat(16), true, null, [], {}])(
-    "loses no other where a detail is %j",
+    "doesn't affect other counts if a detail is %j",
     (count) => {
       const prompt_tokens_details = { cached_tokens: count, audio_tokens: 3 };
       const completion_tokens_details = { reasoning_tokens: count, audio_tokens: 2 };
@@ -130,7 +130,7 @@ describe("a malformed count", () => {
     },
   );
 
-  test("is read where it says a whole number all the same", () => {
+  test("is read if it is a whole number in another form", () => {
     // https://protobuf.dev/programming-guides/json/ writes 64-bit integers as text.
     const inputs = [JSON.parse("12.0"), "12", "0", "9".repeat(15)].map((prompt_tokens) =>
       readStatedCounts({ prompt_tokens }),

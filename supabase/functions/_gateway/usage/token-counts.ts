@@ -3,11 +3,10 @@ import type { StatedCounts } from "./stated-counts.ts";
 import type { CallCounts } from "./usage.ts";
 
 /**
- * Turns stated counts into one form. OpenAI counts cached tokens in the input and reasoning in the output. Others count
- * them separately, and the names don't tell, so the numbers decide: parts are separate where they are larger than their
- * whole, or where the total is the sum of input, output and these parts. Otherwise OpenAI's reading holds. What the
- * total has beyond everything that is named is reasoning, as Google counts it; a proxy's `reasoning_tokens: 0` doesn't
- * make it free.
+ * Normalizes stated counts. OpenAI includes cached tokens in the input and reasoning in the output. Others count them
+ * separately, and the names don't show which, so the numbers decide: parts are separate if they are larger than their
+ * whole, or if the total is the sum of input, output and these parts. Otherwise OpenAI's rule applies. What the total
+ * has beyond all named counts is reasoning, as Google counts it; a proxy's `reasoning_tokens: 0` doesn't make it free.
  */
 export function toTokenCounts(
   stated: StatedCounts & { input: number; output: number },

@@ -3,16 +3,16 @@ import { addUsage, chatUsageNames, responseUsageNames } from "./total-usage.ts";
 
 const earlier = { input_tokens: 1000, cached_input_tokens: 900, output_tokens: 100, reasoning_tokens: 50 };
 
-test("the usage of a first step stays as it is stated", () => {
+test("keeps the usage of a first step as stated", () => {
   const stated = { prompt_tokens: 10, completion_tokens: 5, cached_tokens: 4 };
   expect(addUsage(stated, {}, chatUsageNames)).toBe(stated);
 });
 
-test("usage that is not stated stays so", () => {
+test("leaves usage out if it was not stated", () => {
   for (const stated of [undefined, null, [], "none"]) expect(addUsage(stated, earlier, chatUsageNames)).toBe(stated);
 });
 
-test("usage of several steps is the sum by OpenAI's names, and keeps members that are not counts", () => {
+test("sums the usage of several steps by OpenAI's names and keeps members that are not counts", () => {
   const stated = {
     ...{ prompt_tokens: 10, completion_tokens: 5, total_tokens: 15, prompt_cache_hit_tokens: 4 },
     ...{ completion_tokens_details: { reasoning_tokens: 2, audio_tokens: 0 }, cost: 0.1 },
@@ -25,7 +25,7 @@ test("usage of several steps is the sum by OpenAI's names, and keeps members tha
   });
 });
 
-test("usage of several steps has what was counted apart in its sums", () => {
+test("includes separately counted tokens in the sums of several steps", () => {
   const stated = { input_tokens: 10, output_tokens: 5, input_tokens_details: { cached_tokens: 500 } };
   expect(addUsage(stated, { input_tokens: 1, output_tokens: 2 }, responseUsageNames)).toEqual({
     ...{ input_tokens: 511, output_tokens: 7, total_tokens: 518 },

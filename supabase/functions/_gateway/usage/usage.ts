@@ -1,17 +1,17 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 
-/** Why the usage of a call needs an operator's attention. */
+/** A reason for an operator to look at the usage of a call. */
 export type UsageMark =
   /** The provider stated more than the model's context window, so the window is charged. */
   | "above_context_window"
   /**
-   * The same for a model without a context window in the catalogue: the largest of any model is charged. Or more fees or
-   * a higher cost than a call can have.
+   * Like `above_context_window` for a model without one in the catalogue: the largest window of any model is charged.
+   * Also set for more fees or a higher cost than a call can have.
    */
   | "implausible"
   /** The answer is longer than the output limit of the call. */
   | "above_output_limit"
-  /** The answer was served at a tier that has no price, so the default prices are charged. */
+  /** The answer was served at a tier without a price, so the default prices are charged. */
   | "unpriced_tier";
 
 /** What a provider states about a call in addition to its counts, and what is wrong with it. */
@@ -23,17 +23,17 @@ export type UsageFacts = {
   marks?: readonly UsageMark[];
 };
 
-/** Counts that are enough to charge by. */
+/** Counts that are sufficient to charge by. */
 export type CallCounts = TokenCounts & { input_tokens: number; output_tokens: number };
 
-/** What a provider states that a call used. */
+/** A call's usage as stated by its provider. */
 export type StatedUsage = UsageFacts & { counts: CallCounts };
 
-/** What a call may use at most. */
+/** The maximum usage of a call. */
 export type UsageLimits = {
-  /** Of the model, in tokens; absent where the catalogue has none. */
+  /** The model's context window in tokens; absent if the catalogue has none. */
   contextWindow?: number;
-  /** Tokens of each choice; 0 where the answer has no output. */
+  /** Tokens per choice; 0 if the answer has no output. */
   outputLimit: number;
   choices: number;
 };
@@ -48,7 +48,7 @@ export function latestUsage(earlier: StatedUsage | undefined, later: StatedUsage
   return withFacts(counts, { statedCostUsd: statedCost, servedTier, marks: marksOf(earlier, later) });
 }
 
-/** What a call used, by what its provider stated. */
+/** Returns what a call used, as its provider stated it. */
 export function callUse<Basis extends string>(
   { counts, ...facts }: StatedUsage,
   { route, basis }: { route: number; basis: Basis },
@@ -56,12 +56,11 @@ export function callUse<Basis extends string>(
   return { ...facts, route, usage: counts, basis };
 }
 
-/** Adds marks to what is known about a call. */
 export function marked<Facts extends UsageFacts>(facts: Facts, ...marks: readonly UsageMark[]): Facts {
   return marks.length > 0 ? { ...facts, marks: marksOf(facts, { marks }) } : facts;
 }
 
-/** Counts with those facts that are known. */
+/** Returns counts together with the known facts. */
 export function withFacts(counts: CallCounts, { statedCostUsd, servedTier, marks = [] }: UsageFacts): StatedUsage {
   return {
     counts,

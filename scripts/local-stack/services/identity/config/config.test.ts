@@ -9,7 +9,7 @@ const needed = {
   GOTRUE_JWT_SECRET: "secret",
 };
 
-// The names of supabase/auth's internal/conf/configuration.go.
+// Names from supabase/auth's internal/conf/configuration.go.
 test.each([
   "GOTRUE_EXTERNAL_ANONYMOUS_USERS_ENABLED",
   "GOTRUE_EXTERNAL_PHONE_ENABLED",
@@ -21,7 +21,7 @@ test.each([
   "GOTRUE_HOOK_CUSTOM_ACCESS_TOKEN_ENABLED",
   "GOTRUE_HOOK_SEND_SMS_ENABLED",
   "GOTRUE_PASSWORD_HIBP_ENABLED",
-])("%s is refused by name if it turns something on", (name) => {
+])("refuses %s by name if it enables something", (name) => {
   for (const on of ["true", "1", " T "]) expect(() => readConfig({ ...needed, [name]: on })).toThrow(`\n  ${name}\n`);
   for (const off of ["false", "0", ""]) expect(() => readConfig({ ...needed, [name]: off })).not.toThrow();
 });
@@ -32,6 +32,6 @@ test.each([
   { GOTRUE_EXTERNAL_OWN_ENABLED: "true", GOTRUE_EXTERNAL_OWN_CLIENT_ID: "id" },
   { GOTRUE_MFA_TOTP_ENROLL_ENABLED: "true" },
   { GOTRUE_PASSKEY_ENABLED: "true" },
-])("%o is supported", (settings) => {
+])("supports %o", (settings) => {
   expect(() => readConfig({ ...needed, ...settings })).not.toThrow();
 });

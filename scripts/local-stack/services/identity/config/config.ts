@@ -3,7 +3,7 @@ import { readMailTexts } from "./mail-texts.ts";
 import { isKnownProvider, readProviders } from "./providers.ts";
 import { characterSets, count, duration, flag, list, optionalDuration, rate, required, str } from "./values.ts";
 
-/** Durations and limits that Supabase Auth does not let go lower. */
+/** Minimum durations and limits that Supabase Auth enforces. */
 const floors = { passwordLength: 6, challengeS: 300, factorMs: 300_000, flowStateMs: 300_000 };
 
 const environment = z.object({
@@ -49,14 +49,17 @@ const environment = z.object({
 
   GOTRUE_PASSWORD_MIN_LENGTH: count(6),
   GOTRUE_PASSWORD_REQUIRED_CHARACTERS: characterSets(),
-  /** Ours: bcrypt's, as Supabase Auth has it unless told otherwise, so that tests need not spend most of their time on it. */
+  /**
+   * Our own setting: bcrypt's cost, with Supabase Auth's as default, so that tests need not spend most of their time on
+   * it.
+   */
   GOTRUE_PASSWORD_HASH_COST: count(10).pipe(z.int().min(4).max(15)),
 
   GOTRUE_SECURITY_CAPTCHA_ENABLED: flag(false),
   GOTRUE_SECURITY_CAPTCHA_PROVIDER: str("hcaptcha").pipe(z.enum(["hcaptcha", "turnstile"])),
   GOTRUE_SECURITY_CAPTCHA_SECRET: str(),
   GOTRUE_SECURITY_CAPTCHA_TIMEOUT: duration(10_000),
-  /** Ours: another address than the provider's own, for tests and for machines without the Internet. */
+  /** Our own setting: replaces the provider's URL, for tests and for machines without internet access. */
   GOTRUE_SECURITY_CAPTCHA_VERIFIER_URL: str(),
   GOTRUE_SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION: count(1),
   GOTRUE_SECURITY_REFRESH_TOKEN_ROTATION_ENABLED: flag(true),
@@ -100,8 +103,8 @@ const environment = z.object({
 });
 
 /**
- * Reads the settings: the same variables as Supabase Auth's own binary.
- * @throws Error that names every variable which is missing or malformed, or turns on a feature that this server lacks
+ * Parses the settings, which have the same variables as Supabase Auth's own binary.
+ * @throws Error naming every variable that is missing, malformed, or enables a feature that this server lacks
  */
 export function readConfig(env: NodeJS.ProcessEnv) {
   const lacking = lackingFeatures(env);
@@ -139,7 +142,7 @@ export function readConfig(env: NodeJS.ProcessEnv) {
   };
 }
 
-/** Returns the variables that turn on a feature of Supabase Auth that this server lacks, such as anonymous users. */
+/** Returns the variables that enable a feature of Supabase Auth that this server lacks, such as anonymous users. */
 function lackingFeatures(env: NodeJS.ProcessEnv): string[] {
   const switches = Object.keys(env).filter((name) => /^GOTRUE_\w+_ENABLED$/.test(name) && !(name in environment.shape));
   return switches.filter((name) => {

@@ -1,11 +1,11 @@
-/** Mails that this server sends. */
+/** Emails that this server sends. */
 const mailKinds = ["invite", "confirmation", "recovery", "email_change", "magic_link", "reauthentication"] as const;
 export type MailKind = (typeof mailKinds)[number];
 
 export type MailText = {
   /** Template of the subject line. */
   subject: string;
-  /** Address of the body's template; relative to the site's. Empty: the built-in body. */
+  /** URL of the body's template, relative to the site's. Empty: the built-in body. */
   bodyUrl: string;
   /** Path of the link in `{{ .ConfirmationURL }}`; replaces the path of API_EXTERNAL_URL. */
   linkPath: string;
@@ -24,7 +24,7 @@ const subjects: Record<MailKind, string> = {
 export function readMailTexts(env: NodeJS.ProcessEnv): Record<MailKind, MailText> {
   const entries = mailKinds.map((kind): [MailKind, MailText] => {
     const value = (group: string, name: string = kind) => env[`GOTRUE_MAILER_${group}_${name.toUpperCase()}`] ?? "";
-    // A magic link is a recovery by another name, so it has recovery's path.
+    // A magic link is a recovery under another name, so it uses recovery's path.
     const pathKind = kind === "magic_link" ? "recovery" : kind;
     return [
       kind,

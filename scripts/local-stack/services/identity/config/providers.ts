@@ -1,4 +1,4 @@
-/** Providers that Supabase Auth knows by name, and tells of in `GET /settings`. */
+/** Providers that Supabase Auth knows by name and lists in `GET /settings`. */
 export const listedProviders = [
   "apple",
   "azure",
@@ -25,7 +25,7 @@ export const listedProviders = [
   "zoom",
 ] as const;
 
-/** Those that it knows and does not tell of. */
+/** Providers that it knows but does not list. */
 const unlistedProviders = ["vercel_marketplace", "x"] as const;
 
 export type ProviderConfig = {
@@ -33,17 +33,20 @@ export type ProviderConfig = {
   clientId: string;
   secret: string;
   redirectUri: string;
-  /** Base of a provider's addresses, without a slash at the end; empty for the provider's own. */
+  /** Base of a provider's URLs, without a trailing slash; empty for the provider's own. */
   url: string;
   emailOptional: boolean;
 };
 
-/** Whether Supabase Auth knows the provider by its name. Others are ours: OpenID providers, named by whoever configures them. */
+/**
+ * Returns whether Supabase Auth knows the provider by name. Any other name is our own feature: an OpenID provider named
+ * in the configuration.
+ */
 export function isKnownProvider(name: string): boolean {
   return [...listedProviders, ...unlistedProviders].some((known) => known === name);
 }
 
-/** Reads `GOTRUE_EXTERNAL_<PROVIDER>_*`, those of any name that has a client id. */
+/** Reads `GOTRUE_EXTERNAL_<PROVIDER>_*`, for every name that has a client id. */
 export function readProviders(env: Readonly<Record<string, string | undefined>>): ReadonlyMap<string, ProviderConfig> {
   const configured = Object.keys(env).flatMap((variable) => {
     const [, name] = /^GOTRUE_EXTERNAL_([A-Z0-9_]+)_CLIENT_ID$/.exec(variable) ?? [];

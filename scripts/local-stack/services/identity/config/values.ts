@@ -6,17 +6,17 @@ const text = z
   .optional()
   .transform((value) => value?.trim() || undefined);
 
-/** A text with a fallback. */
+/** Parses a text with a fallback. */
 export function str(fallback = "") {
   return text.transform((value) => value ?? fallback);
 }
 
-/** A text that must be there. */
+/** Parses a required text. */
 export function required() {
   return text.pipe(z.string({ error: "must be set" }));
 }
 
-/** `true`, `1` or `t`, or their opposites. */
+/** Parses `true`, `1` or `t`, or their opposites. */
 export function flag(fallback: boolean) {
   return text.transform((value, context) => {
     if (value === undefined) return fallback;
@@ -27,7 +27,7 @@ export function flag(fallback: boolean) {
   });
 }
 
-/** A number that is not negative. */
+/** Parses a non-negative number. */
 export function count(fallback: number) {
   return text.transform((value, context) => {
     if (value === undefined) return fallback;
@@ -38,7 +38,7 @@ export function count(fallback: number) {
   });
 }
 
-/** Comma-separated texts. */
+/** Parses comma-separated texts. */
 export function list(fallback: string[] = []) {
   return text.transform((value) =>
     value === undefined
@@ -53,8 +53,8 @@ export function list(fallback: string[] = []) {
 const unitMs = { ns: 1e-6, us: 1e-3, µs: 1e-3, μs: 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
 
 /**
- * Parses a duration as Go writes it (`1h30m`, `500ms`, `-2s`).
- * @returns milliseconds, or undefined when it is none
+ * Parses a duration in Go's format (`1h30m`, `500ms`, `-2s`).
+ * @returns milliseconds, or undefined if invalid
  */
 export function parseDuration(value: string): number | undefined {
   const match = /^([+-]?)((?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/.exec(value);
@@ -66,12 +66,12 @@ export function parseDuration(value: string): number | undefined {
   return match[1] === "-" ? -total : total;
 }
 
-/** A duration; milliseconds. */
+/** Parses a duration into milliseconds, with a fallback. */
 export function duration(fallbackMs: number) {
   return optionalDuration().transform((value) => value ?? fallbackMs);
 }
 
-/** A duration that may be absent; milliseconds. */
+/** Parses an optional duration into milliseconds. */
 export function optionalDuration() {
   return text.transform((value, context) => {
     if (value === undefined) return undefined;
@@ -82,7 +82,7 @@ export function optionalDuration() {
   });
 }
 
-/** `30` (an hour) or `30/1m`. */
+/** Parses a rate: `30` (per hour) or `30/1m`. */
 export function rate(fallback: number) {
   return text.transform((value, context) => {
     if (value === undefined) return { events: fallback, perMs: 3_600_000 };
@@ -94,7 +94,7 @@ export function rate(fallback: number) {
   });
 }
 
-/** Character sets that a password must draw from, colon-separated; `\:` is a colon. */
+/** Parses the colon-separated character sets that a password must draw from; `\:` is a colon. */
 export function characterSets() {
   return z
     .string()

@@ -25,12 +25,12 @@ export type AdminUser = {
 
 const uuidForm = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 
-/** Whether a text is a UUID, of whatever version. */
+/** Returns whether a text is a UUID of any version. */
 export function isUuid(text: string): boolean {
   return uuidForm.test(text);
 }
 
-/** @returns when the ban ends; null to lift it; undefined when nothing is said */
+/** @returns when the ban ends; null to lift it; undefined if none is given */
 function parseBan(duration: string, now: Date): Date | null | undefined {
   if (!duration) return undefined;
   const ms = duration === "none" ? 0 : parseDuration(duration);
@@ -42,7 +42,7 @@ function parseBan(duration: string, now: Date): Date | null | undefined {
 }
 
 /**
- * Adds an account. Its password's strength is not checked; without one it gets one that nobody knows.
+ * Adds an account. Does not check the password's strength; without a password, the account gets a random one.
  * @throws AuthError 422 email_exists; 400 validation_failed
  */
 export async function createUserAsAdmin(deps: Deps, given: AdminUser & { requestAud: string }): Promise<User> {
@@ -91,7 +91,7 @@ export async function createUserAsAdmin(deps: Deps, given: AdminUser & { request
         });
       }
       if (!given.emailConfirm) return current;
-      // As Supabase Auth answers, which does not read what the database makes of the confirmation.
+      // Supabase Auth's response does not include what the database derives from the confirmation either.
       return { ...(await confirmUser(tx, deps, current)), confirmed_at: null };
     });
   } catch (error) {
@@ -105,7 +105,7 @@ function emailExists(): AuthError {
 
 /**
  * Changes an account. A new password ends all its sessions. Metadata is merged from an unlocked read.
- * @throws AuthError 422 weak_password; 400 validation_failed; 500 when the address is another's
+ * @throws AuthError 422 weak_password; 400 validation_failed; 500 if another account has the email
  */
 export async function updateUserAsAdmin(deps: Deps, user: User, given: AdminUser): Promise<User> {
   const email = given.email ? parseEmail(given.email) : "";
@@ -150,7 +150,7 @@ async function storeEmailIdentity(
     await insertIdentity(tx, { deps, userId: user.id, provider: "email", data: emailClaims(user.id, email, verified) });
 }
 
-/** Deletes an account and all of it, or (`soft`) takes it out of use. The second soft deletion changes nothing. */
+/** Deletes an account with all its data, or (`soft`) disables it. A second soft deletion changes nothing. */
 export async function deleteUserAsAdmin(deps: Deps, user: User, { soft }: { soft: boolean }): Promise<void> {
   await transaction(deps.db, async (tx) => {
     if (!soft) await tx.query("delete from auth.users where id = $1", [user.id]);
@@ -158,12 +158,12 @@ export async function deleteUserAsAdmin(deps: Deps, user: User, { soft }: { soft
   });
 }
 
-/** What Postgres takes for an offset. */
+/** The largest offset that Postgres accepts. */
 const maxOffset = 2n ** 63n - 1n;
 
 export type UserPage = { page: bigint; perPage: bigint; filter: string; ascending: boolean; aud: string };
 
-/** A page of the accounts, newest first unless `ascending`, and how many there are. */
+/** Returns a page of the accounts, newest first unless `ascending`, and the total number. */
 export async function listUsers(
   { db }: Deps,
   { page, perPage, filter, ascending, aud }: UserPage,

@@ -5,7 +5,7 @@ import { clearOneTimeTokens } from "./one-time-tokens.ts";
 import { endSessions } from "./sessions.ts";
 import { many, mergeMetadata, type User, updateUser } from "./users.ts";
 
-/** Marks the address as confirmed, and voids all mailed tokens. */
+/** Marks the email as confirmed, and invalidates all emailed tokens. */
 export async function confirmUser(sql: Sql, deps: Deps, user: User): Promise<User> {
   const now = deps.clock();
   await clearOneTimeTokens(sql, user.id);
@@ -21,8 +21,9 @@ export async function confirmUser(sql: Sql, deps: Deps, user: User): Promise<Use
 }
 
 /**
- * Stores a new password's hash. Voids all mailed tokens and ends the user's sessions, `keepSession` aside: whoever
- * knew the old password must not stay. The order of the statements is Supabase Auth's: triggers depend on it.
+ * Stores a new password's hash. Invalidates all emailed tokens and ends the user's sessions except `keepSession`, since
+ * someone who knew the old password must not stay signed in. The order of statements is Supabase Auth's: triggers
+ * depend on it.
  */
 export async function storePassword(
   sql: Sql,
@@ -51,7 +52,7 @@ export async function storePassword(
   return stored;
 }
 
-/** Takes an account out of use but keeps its row: nothing that names a person is left, and its address is free. */
+/** Disables an account but keeps its row: removes all personal data and frees the email. */
 export async function softDeleteUser(sql: Sql, deps: Deps, user: User): Promise<void> {
   const now = deps.clock();
   const blur = (value: string) =>

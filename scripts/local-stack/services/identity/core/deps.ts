@@ -6,19 +6,19 @@ import type { Random } from "./random.ts";
 import type { RateWindow } from "./rate-window.ts";
 import type { TokenKeys } from "./token-keys.ts";
 
-/** What every operation is given. Time and randomness are among it, so that tests need not wait or guess. */
+/** The dependencies of every operation. Time and randomness are among them, so that tests need not wait or guess. */
 export type Deps = {
   config: Config;
   db: Database;
   keys: TokenKeys;
   mailer: Mailer;
-  /** All mails of this server, whoever they go to. */
+  /** Limits all emails of this server together. */
   mailLimit: RateWindow;
-  /** Identity providers in OpenID's shape. */
+  /** Discovers OpenID providers. */
   discover: Discover;
   clock: () => Date;
   random: Random;
-  /** A line for the operator. Never a password, a code, a token or a key. */
+  /** Writes a line for the operator. Must never contain a password, a code, a token or a key. */
   log: (line: string) => void;
 };
 

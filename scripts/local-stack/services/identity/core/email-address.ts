@@ -5,8 +5,8 @@ const label = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
 const form = new RegExp(`^[a-zA-Z0-9.!#$%&'*+/=?^_\`{|}~-]+@${label}(?:\\.${label})*$`);
 
 /**
- * Checks the form of an address, as HTML's input does.
- * @returns it in lower case
+ * Checks the format of an email address like HTML's email input.
+ * @returns the address in lower case
  * @throws AuthError 400 validation_failed
  */
 export function parseEmail(email: string): string {

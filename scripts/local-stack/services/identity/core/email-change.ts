@@ -8,8 +8,8 @@ import { isUniqueViolation } from "./sign-up.ts";
 import { type User, updateUser } from "./users.ts";
 
 /**
- * Takes one mailbox's agreement to a change of address.
- * @returns the account with its new address; undefined while the other mailbox has yet to agree
+ * Records one mailbox's confirmation of an email change.
+ * @returns the account with its new email; undefined until the other mailbox has confirmed
  */
 export async function confirmEmailChange(
   tx: Sql,

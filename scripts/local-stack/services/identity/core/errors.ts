@@ -1,4 +1,4 @@
-/** Error codes of Supabase Auth that this server answers with. */
+/** Supabase Auth's error codes that this server returns. */
 export type ErrorCode =
   | "bad_code_verifier"
   | "bad_json"
@@ -73,7 +73,7 @@ export type ErrorCode =
 export type WeaknessReason = "length" | "characters" | "pwned";
 type Details = { reasons?: WeaknessReason[]; commits?: boolean; cause?: unknown };
 
-/** A refusal with its HTTP status and code. `commits`: what the transaction wrote so far stays. */
+/** A refusal with its HTTP status and code. With `commits`, the transaction is committed despite the error. */
 export class AuthError extends Error {
   readonly status: number;
   readonly code: ErrorCode;
@@ -90,7 +90,7 @@ export class AuthError extends Error {
   }
 }
 
-/** An error in OAuth's own shape, RFC 6749 section 5.2; always 400. */
+/** An error in OAuth's own shape (RFC 6749 section 5.2), always with status 400. */
 export class OAuthError extends Error {
   readonly error: string;
 
@@ -101,12 +101,12 @@ export class OAuthError extends Error {
   }
 }
 
-/** 400 validation_failed. */
+/** Creates a 400 validation_failed error. */
 export function invalid(message: string): AuthError {
   return new AuthError(400, "validation_failed", message);
 }
 
-/** 500 unexpected_failure; the cause goes to the log, never to the client. */
+/** Creates a 500 unexpected_failure error. The cause is logged and never sent to the client. */
 export function unexpected(message: string, cause?: unknown): AuthError {
   return new AuthError(500, "unexpected_failure", message, { cause });
 }

@@ -13,10 +13,10 @@ type Challenge = { id: string; created_at: Date; verified_at: Date | null; ip_ad
 export type FactorAttempt = { factor: Factor; session: Session; challengeId: string; code: string; caller: Caller };
 
 /**
- * Proves a second factor: the session rises to aal2 and gets new tokens; the user's sessions that stay at aal1 end;
- * other factors that were never verified go. A wrong code leaves the challenge as it is.
+ * Verifies a second factor: raises the session to aal2 with new tokens, ends the user's other sessions at aal1, and
+ * deletes other unverified factors. A wrong code does not use up the challenge.
  * @throws AuthError 422 mfa_verification_failed, mfa_factor_not_found (unknown challenge), mfa_challenge_expired,
- *   mfa_ip_address_mismatch (another address, or used already); 403 mfa_verification_rejected; 400 validation_failed
+ * mfa_ip_address_mismatch (another address, or used already); 403 mfa_verification_rejected; 400 validation_failed
  */
 export async function verifyFactor(deps: Deps, attempt: FactorAttempt): Promise<SignedIn> {
   const { factor, session, challengeId, code, caller } = attempt;
@@ -30,14 +30,14 @@ export async function verifyFactor(deps: Deps, attempt: FactorAttempt): Promise<
   await mfaHook(deps, { userId: factor.user_id, factorId: factor.id, factorType: factor.factor_type, valid, caller });
   if (!valid) throw new AuthError(422, "mfa_verification_failed", "Invalid TOTP code entered");
   return transaction(deps.db, async (tx) => {
-    // One at a time: of many with one challenge, the first uses it up.
+    // Locked, so that the first of concurrent requests with one challenge uses it up.
     await getUserById(tx, { id: factor.user_id, lock: true });
     await requireChallenge(tx, { deps, factor, challengeId, caller });
     return raise(tx, { deps, factor, sessionId: session.id, challengeId });
   });
 }
 
-/** One step of half a minute to either side of now. */
+/** Accepts codes one 30-second step before or after the current one. */
 function isRightCode(factor: Factor, code: string, { clock }: Deps): boolean {
   const token = code.trim();
   if (!/^\d{6}$/.test(token)) return false;
@@ -98,7 +98,10 @@ async function raise(
   return tokenResponse(tx, { deps, user, session, refreshToken });
 }
 
-/** The session's next refresh token. Under version 2 it is two on, so that the one from before cannot reach aal2. */
+/**
+ * Returns the session's next refresh token. Under version 2 its counter skips one, so that the previous token cannot
+ * reach aal2.
+ */
 async function nextRefreshToken(tx: Sql, { deps, session }: { deps: Deps; session: Session }): Promise<string> {
   if (session.refresh_token_hmac_key && session.refresh_token_counter !== null) {
     const counter = BigInt(session.refresh_token_counter) + 2n;

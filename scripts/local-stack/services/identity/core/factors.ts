@@ -10,13 +10,13 @@ import { type Factor, listFactors } from "./wire-user.ts";
 
 const secretBytes = 20;
 
-/** Codes as authenticator apps make them, RFC 6238: SHA-1, six digits, half a minute. */
+/** Creates the TOTP of authenticator apps (RFC 6238): SHA-1, six digits, 30 seconds. */
 export function totpOf(secret: string, label = "", issuer = ""): TOTP {
   return new TOTP({ issuer, label, algorithm: "SHA1", digits: 6, period: 30, secret: Secret.fromBase32(secret) });
 }
 
 /**
- * The user's own factor with this id.
+ * Returns the user's own factor with this id.
  * @throws AuthError 404 mfa_factor_not_found, validation_failed
  */
 export async function requireFactor(sql: Sql, { id, userId }: { id: string; userId: string }): Promise<Factor> {
@@ -29,9 +29,9 @@ export async function requireFactor(sql: Sql, { id, userId }: { id: string; user
 export type Enrollment = { user: User; session: Session; friendlyName: string; issuer: string };
 
 /**
- * Begins the enrollment of an authenticator app. Two factors of one user never share a name, the empty one included.
- * @throws AuthError 422 mfa_factor_name_conflict, too_many_enrolled_mfa_factors, mfa_totp_enroll_not_enabled;
- *   403 insufficient_aal
+ * Starts the enrollment of an authenticator app. Two factors of one user cannot share a name, not even the empty one.
+ * @throws AuthError 422 mfa_factor_name_conflict, too_many_enrolled_mfa_factors, mfa_totp_enroll_not_enabled; 403
+ * insufficient_aal
  */
 export async function enrollTotp(deps: Deps, { user, session, friendlyName, issuer }: Enrollment) {
   if (!deps.config.GOTRUE_MFA_TOTP_ENROLL_ENABLED) {
@@ -84,7 +84,7 @@ async function requireMayEnroll(
   }
 }
 
-/** Makes a challenge, bound to the address that asks for it. Times of challenges are unique over all factors. */
+/** Creates a challenge bound to the requester's IP address. Times of challenges are unique over all factors. */
 export async function challengeFactor(deps: Deps, { factor, caller }: { factor: Factor; caller: Caller }) {
   requireTotp(factor);
   if (!deps.config.GOTRUE_MFA_TOTP_VERIFY_ENABLED) {
@@ -93,8 +93,8 @@ export async function challengeFactor(deps: Deps, { factor, caller }: { factor: 
   const id = deps.random.uuid();
   const now = deps.clock();
   await transaction(deps.db, async (tx) => {
-    // First, since it locks the factor: challenges at once would otherwise wait for each other in a circle. The
-    // clock's milliseconds are not enough to keep apart those of a busy moment.
+    // Must come first, since it locks the factor: concurrent challenges would otherwise deadlock. The clock's
+    // milliseconds alone do not make concurrent times unique.
     await tx.query(
       "update auth.mfa_factors set last_challenged_at = $2::timestamptz + make_interval(secs => $3), updated_at = $2 where id = $1",
       [factor.id, now, deps.random.integer(1_000_000) / 1e9],
@@ -113,14 +113,14 @@ export async function challengeFactor(deps: Deps, { factor, caller }: { factor: 
   };
 }
 
-/** @throws AuthError 501 for a factor that another server enrolled */
+/** @throws AuthError 501 for a factor enrolled by another server */
 export function requireTotp(factor: Factor): void {
   if (factor.factor_type === "totp") return;
   throw new AuthError(501, "not_implemented", `The local identity server has no ${factor.factor_type} factors`);
 }
 
 /**
- * Removes one's own factor. Sessions that it raised fall back to aal1.
+ * Removes one's own factor. Sessions that it raised drop to aal1.
  * @throws AuthError 422 insufficient_aal for a verified factor at aal1
  */
 export async function unenroll(deps: Deps, { factor, session }: { factor: Factor; session: Session }): Promise<void> {
@@ -130,7 +130,7 @@ export async function unenroll(deps: Deps, { factor, session }: { factor: Factor
   await removeFactor(deps, factor);
 }
 
-/** Deletes a factor, and takes from the sessions that it raised what it had proven. */
+/** Deletes a factor, and removes its method from the sessions that it raised. */
 export async function removeFactor(deps: Deps, factor: Factor): Promise<void> {
   const methods = { totp: "totp", phone: "mfa/phone", webauthn: "mfa/webauthn" } as const;
   await transaction(deps.db, async (tx) => {
@@ -147,7 +147,7 @@ export async function removeFactor(deps: Deps, factor: Factor): Promise<void> {
   });
 }
 
-/** Gives a factor another name. @throws AuthError 422 mfa_factor_name_conflict */
+/** Renames a factor. @throws AuthError 422 mfa_factor_name_conflict */
 export async function renameFactor(deps: Deps, factor: Factor, friendlyName: string): Promise<Factor> {
   if (!friendlyName) return factor;
   const taken = (await listFactors(deps.db, factor.user_id)).some(

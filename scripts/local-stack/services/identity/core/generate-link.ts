@@ -24,8 +24,8 @@ export type GenerateLink = {
 };
 
 /**
- * Makes the token of a mail without sending one, and without any pause between two. It takes the place of the token
- * that the user may have in a mail. An unknown address with `magiclink` is signed up.
+ * Creates an email's token without sending one, and without a pause between two. It replaces a token that was already
+ * emailed to the user. With `magiclink`, an unknown email is signed up.
  * @throws AuthError 404 user_not_found; 422 email_exists, weak_password; 400 validation_failed
  */
 export async function generateLink(deps: Deps, request: GenerateLink) {
@@ -114,6 +114,6 @@ async function issueEmailChange(tx: Sql, { deps, type, user, request }: Issue) {
   });
   const relatesTo = toNew ? newEmail : (user.email ?? "");
   await storeOneTimeToken(tx, { deps, userId: user.id, type: tokenType, hash, relatesTo });
-  // As Supabase Auth answers: the hash of the current address with the code, whichever mailbox the link is for.
+  // Like Supabase Auth, hashes the current email with the code, regardless of which mailbox the link is for.
   return { user: changed, code, hash, answeredHash: hashToken(request.email, code) };
 }

@@ -13,8 +13,8 @@ type Answer = {
 };
 
 /**
- * Calls a Postgres function with one jsonb, as the `pg-functions://postgres/<schema>/<function>` address names it.
- * @throws AuthError with the function's own status and message when it answers with an error
+ * Calls the Postgres function that a `pg-functions://postgres/<schema>/<function>` URL names, with one jsonb argument.
+ * @throws AuthError with the function's own status and message if it returns an error
  */
 async function callHook(
   deps: Deps,
@@ -43,7 +43,7 @@ async function callHook(
   return answer;
 }
 
-/** Tells the configured function of a password attempt. @throws AuthError 400 invalid_credentials when it rejects */
+/** Reports a password attempt to the configured function. @throws AuthError 400 invalid_credentials if it rejects */
 export async function passwordHook(
   deps: Deps,
   { userId, valid, caller }: { userId: string; valid: boolean; caller: Caller },
@@ -66,7 +66,7 @@ export async function passwordHook(
 }
 
 /**
- * Tells the configured function of a second-factor attempt. A rejection ends all the user's sessions.
+ * Reports a second-factor attempt to the configured function. A rejection ends all of the user's sessions.
  * @throws AuthError 403 mfa_verification_rejected
  */
 export async function mfaHook(

@@ -15,12 +15,12 @@ export type Identity = {
   email: string | null;
 };
 
-/** A user's identities, oldest first. */
+/** Returns a user's identities, oldest first. */
 export function listIdentities(sql: Sql, userId: string): Promise<Identity[]> {
   return many<Identity>(sql, "select * from auth.identities where user_id = $1 order by created_at, id", [userId]);
 }
 
-/** The identity of a provider's subject. The email provider's subject is the user's own id. */
+/** Finds the identity of a provider's subject. The email provider's subject is the user's own id. */
 export function findIdentity(
   sql: Sql,
   { provider, subject }: { provider: string; subject: string },
@@ -50,7 +50,7 @@ export async function insertIdentity(
   return row;
 }
 
-/** Merges keys into what the provider said. */
+/** Merges keys into the provider's data. */
 export async function mergeIdentityData(sql: Sql, identity: Identity, updates: Metadata): Promise<void> {
   await sql.query("update auth.identities set identity_data = $2 where id = $1", [
     identity.id,
@@ -58,12 +58,12 @@ export async function mergeIdentityData(sql: Sql, identity: Identity, updates: M
   ]);
 }
 
-/** What an email identity says of its user. */
+/** Returns the claims of an email identity. */
 export function emailClaims(userId: string, email: string, emailVerified = false): Metadata & { sub: string } {
   return { sub: userId, email, email_verified: emailVerified, phone_verified: false };
 }
 
-/** Sets app_metadata's `providers` and `provider` to those of the user's identities. */
+/** Sets app_metadata's `providers` and `provider` from the user's identities. */
 export async function refreshProviders(sql: Sql, user: User, now: Date): Promise<User> {
   const identities = await listIdentities(sql, user.id);
   const providers = [...new Set(identities.map((identity) => identity.provider))];
@@ -75,8 +75,8 @@ export async function refreshProviders(sql: Sql, user: User, now: Date): Promise
 }
 
 /**
- * Leaves an unconfirmed account with one identity, and with its data alone: whoever made the others, or set the
- * password where this identity is not the email's own, has not proven the address.
+ * Leaves an unconfirmed account with one identity and only its data. The other identities, and the password if this
+ * identity is not the email's own, were created without proof of owning the email.
  */
 export async function dropUnconfirmedIdentities(
   sql: Sql,

@@ -1,6 +1,9 @@
 import type { MailKind } from "../config/mail-texts.ts";
 
-/** A link into the web app, which asks for a click before it redeems the token: mail scanners follow links. */
+/**
+ * Returns a link into the web app, which asks for a click before it redeems the token, since email scanners follow
+ * links.
+ */
 function confirmLink(type: string): string {
   return `{{ .SiteURL }}/auth/confirm?token_hash={{ .TokenHash }}&amp;type=${type}{{ if .Elsewhere }}&amp;next={{ .Elsewhere }}{{ end }}`;
 }
@@ -16,7 +19,7 @@ function body({ title, text, type, action, after }: Record<"title" | "text" | "t
 
 const notYou = "If this was not you, you can ignore this mail.";
 
-/** Bodies for which no template is configured. */
+/** Email bodies used when no template is configured. */
 export const builtInBodies: Record<MailKind, string> = {
   confirmation: body({
     title: "Confirm your email address",

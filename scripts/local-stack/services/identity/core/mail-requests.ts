@@ -16,7 +16,7 @@ export type MailRequest = {
   redirectTo: string;
 };
 
-/** Runs `work` with the account locked, if there is one: an unknown address is answered as a known one. */
+/** Runs `work` with the account locked, if it exists. Unknown and known emails get the same response. */
 async function withAccount(
   deps: Deps,
   { email, aud }: { email: string; aud: string },
@@ -40,7 +40,7 @@ async function beginFlow(
   if (challenge) await insertFlow(tx, deps, { providerType: method, method, challenge, userId });
 }
 
-/** Mails a link to choose a new password. @throws AuthError 400 validation_failed, 429 over_email_send_rate_limit */
+/** Emails a password reset link. @throws AuthError 400 validation_failed, 429 over_email_send_rate_limit */
 export async function recover(deps: Deps, request: MailRequest): Promise<void> {
   if (!request.email) throw invalid("Password recovery requires an email");
   const email = parseEmail(request.email);
@@ -51,7 +51,7 @@ export async function recover(deps: Deps, request: MailRequest): Promise<void> {
   });
 }
 
-/** Mails the confirmation again, or that of a change of address. Nothing pending: nothing happens. */
+/** Resends the confirmation of a sign-up or an email change. Does nothing if none is pending. */
 export async function resend(deps: Deps, request: MailRequest & { type: string }): Promise<void> {
   const { type, challenge, redirectTo } = request;
   if (type === "sms" || type === "phone_change") {
@@ -78,8 +78,7 @@ export async function resend(deps: Deps, request: MailRequest & { type: string }
 export type MagicLinkRequest = MailRequest & { data: Metadata; createUser: boolean; caller: Caller };
 
 /**
- * Mails a link that signs in. For an address without a confirmed account, the mail is the confirmation of a sign-up
- * with a password that nobody knows.
+ * Emails a sign-in link. Without a confirmed account, the email confirms a sign-up with a random password instead.
  * @throws AuthError 422 otp_disabled, email_provider_disabled; 400, 429
  */
 export async function sendMagicLink(deps: Deps, request: MagicLinkRequest): Promise<void> {
@@ -106,7 +105,7 @@ export async function sendMagicLink(deps: Deps, request: MagicLinkRequest): Prom
   });
 }
 
-/** Mails the code that a sensitive change asks for. @throws AuthError 422 email_not_confirmed; 400, 429 */
+/** Emails the code that a sensitive change requires. @throws AuthError 422 email_not_confirmed; 400, 429 */
 export async function reauthenticate(
   deps: Deps,
   { user, redirectTo }: { user: User; redirectTo: string },

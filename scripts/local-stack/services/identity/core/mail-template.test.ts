@@ -3,13 +3,13 @@ import { quoteHtml, renderTemplate } from "./mail-template.ts";
 
 const render = (template: string, data: Record<string, unknown>) => renderTemplate(template, data, quoteHtml);
 
-test("values are escaped, nested ones found, missing ones empty", () => {
+test("escapes values, finds nested ones and leaves missing ones empty", () => {
   expect(render("{{ .Email }}|{{ .Data.name }}|{{.Nothing}}", { Email: '<a>&"', Data: { name: "N" } })).toBe(
     "&lt;a&gt;&amp;&#34;|N|",
   );
 });
 
-test("a value in a link's query is percent-encoded, elsewhere not", () => {
+test("percent-encodes a value in a link's query but not elsewhere", () => {
   const link = render(
     '<a href="{{ .SiteURL }}/auth/confirm?type=signup&next={{ .RedirectTo }}">{{ .RedirectTo }}</a>',
     {
@@ -22,21 +22,21 @@ test("a value in a link's query is percent-encoded, elsewhere not", () => {
   );
 });
 
-test("a link that starts with a script address is emptied", () => {
+test("empties a link that starts with a script URL", () => {
   expect(render('<a href="{{ .Data.url }}">x</a>', { Data: { url: "javascript:alert(1)" } })).toBe('<a href="#">x</a>');
 });
 
-test("if takes one branch, else the other, and they nest", () => {
+test("renders one branch of if and else, also nested", () => {
   const template = "{{ if .A }}a{{ if .B }}b{{ else }}c{{ end }}{{ else }}d{{ end }}e";
   expect(render(template, { A: true, B: true })).toBe("abe");
   expect(render(template, { A: true })).toBe("ace");
   expect(render(template, {})).toBe("de");
 });
 
-test("own keys alone are looked up", () => {
+test("looks up only own keys", () => {
   expect(render("{{ .Data.constructor }}", { Data: {} })).toBe("");
 });
 
-test.each(["{{ if .A }}", "{{ end }}", "{{ .A | html }}", "{{ range .A }}{{ end }}"])("%s is refused", (template) => {
+test.each(["{{ if .A }}", "{{ end }}", "{{ .A | html }}", "{{ range .A }}{{ end }}"])("refuses %s", (template) => {
   expect(() => render(template, {})).toThrow();
 });

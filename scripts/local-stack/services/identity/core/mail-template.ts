@@ -1,4 +1,4 @@
-/** Values that a template may name; nested ones as `.Data.name`. */
+/** Values that a template can name; nested ones as `.Data.name`. */
 export type TemplateData = { [name: string]: unknown };
 
 type Node =
@@ -6,13 +6,13 @@ type Node =
   | { kind: "value"; path: string[] }
   | { kind: "if"; path: string[]; then: Node[]; otherwise: Node[] };
 
-/** Makes a value safe for the place that it stands in; `before` is what has been rendered up to it. */
+/** Makes a value safe for its position; `before` is what has been rendered up to it. */
 type Quote = (value: string, before: string) => string;
 
 /**
- * Renders the part of Go's template language that mails use: `{{ .Name }}`, `{{ .Data.key }}`,
- * `{{ if .Name }}…{{ else }}…{{ end }}`, and `-` at the braces.
- * @throws Error naming what it does not understand
+ * Renders the part of Go's template language that emails use: `{{ .Name }}`, `{{ .Data.key }}`, `{{ if .Name }}…{{ else
+ * }}…{{ end }}`, and `-` at the braces.
+ * @throws Error naming what it does not support
  */
 export function renderTemplate(template: string, data: TemplateData, quote: Quote): string {
   const trimmed = template.replace(/\s*\{\{-\s/g, "{{ ").replace(/\s-\}\}\s*/g, " }}");
@@ -20,7 +20,7 @@ export function renderTemplate(template: string, data: TemplateData, quote: Quot
   return render(parse(tokens, false), { data, quote, before: "" });
 }
 
-/** For HTML, as Go's html/template: in the query of a link's address, values are percent-encoded. */
+/** Escapes for HTML like Go's html/template: values in the query of a link are percent-encoded. */
 export function quoteHtml(value: string, before: string): string {
   const address = /(?:href|src|action)\s*=\s*"([^"]*)$/i.exec(before)?.[1];
   if (address === "" && !/^(?:https?:|mailto:|[/?#]|[^:]*$)/i.test(value)) return "#";

@@ -4,7 +4,7 @@ import type { MailKind } from "../config/mail-texts.ts";
 import { builtInBodies } from "./mail-bodies.ts";
 import { quoteHtml, renderTemplate, type TemplateData } from "./mail-template.ts";
 
-/** How long a fetched template is used before it is asked for again; and how long after a failure. */
+/** How long a fetched template is used before it is fetched again, and the wait after a failed fetch. */
 const templateMaxAgeMs = 600_000;
 const templateRetryMs = 10_000;
 const templateTimeoutMs = 10_000;
@@ -12,12 +12,12 @@ const templateMaxBytes = 1_000_000;
 
 export type Mail = { kind: MailKind; to: string; data: TemplateData };
 export type Mailer = {
-  /** @throws Error when the mail could not be handed over */
+  /** @throws Error if the email could not be handed over */
   send: (mail: Mail) => Promise<void>;
   close: () => void;
 };
 
-/** Sends over SMTP; without SMTP_HOST, accepts every mail and sends none. */
+/** Sends over SMTP. Without SMTP_HOST, accepts every email and sends none. */
 export function openMailer(config: Config, { log, clock }: { log: (line: string) => void; clock: () => Date }): Mailer {
   const bodies = templateSource(config, { log, clock });
   const render = async ({ kind, to, data }: Mail) => ({
@@ -41,7 +41,7 @@ export function openMailer(config: Config, { log, clock }: { log: (line: string)
   return { send: async (mail) => void (await transport.sendMail(await render(mail))), close: () => transport.close() };
 }
 
-/** The body's template: the configured address's where it answers with one, else the built-in. */
+/** Returns the body's template from the configured URL if it can be fetched, otherwise the built-in one. */
 function templateSource(config: Config, { log, clock }: { log: (line: string) => void; clock: () => Date }) {
   const cache = new Map<MailKind, { template: string; untilMs: number }>();
   return async (kind: MailKind): Promise<string> => {
@@ -69,6 +69,6 @@ async function fetchTemplate(url: string): Promise<string> {
   const response = await fetch(url, { signal: AbortSignal.timeout(templateTimeoutMs) });
   if (response.status !== 200) throw new Error(`GET ${url} answered ${response.status}`);
   const text = await response.text();
-  if (text.length > templateMaxBytes) throw new Error(`${url} is over ${templateMaxBytes} bytes`);
+  if (text.length > templateMaxBytes) throw new Error(`${url} is larger than ${templateMaxBytes} bytes`);
   return text;
 }

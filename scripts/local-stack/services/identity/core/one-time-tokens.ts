@@ -9,17 +9,17 @@ export type OneTimeTokenType =
   | "email_change_token_current"
   | "reauthentication_token";
 
-/** Marks a token whose redemption yields a code for the client that asked, rather than a session. */
+/** Marks a token whose redemption returns a code to the requesting client instead of a session. */
 export const pkcePrefix = "pkce_";
 
-/** What is stored, and mailed in links, of a code: lower-case hex SHA-224 of the address and the code. */
+/** Returns what is stored of a code and emailed in links: the lower-case hex SHA-224 of email and code. */
 export function hashToken(email: string, code: string): string {
   return createHash("sha224")
     .update(email.toLowerCase() + code)
     .digest("hex");
 }
 
-/** Makes a token good, in place of the user's last one of this type. */
+/** Activates a token, which replaces the user's last one of this type. */
 export async function storeOneTimeToken(
   sql: Sql,
   token: { deps: Deps; userId: string; type: OneTimeTokenType; hash: string; relatesTo: string },
@@ -33,7 +33,7 @@ export async function storeOneTimeToken(
   );
 }
 
-/** The token with this hash, if it is of one of these types and still good. */
+/** Returns the token with this hash, if it has one of these types and is still valid. */
 export function findOneTimeToken(
   sql: Sql,
   hash: string,
@@ -46,7 +46,7 @@ export function findOneTimeToken(
   );
 }
 
-/** Voids a user's tokens; all of them without a type. */
+/** Deletes a user's tokens of a type, or all of them if no type is given. */
 export async function clearOneTimeTokens(sql: Sql, userId: string, type?: OneTimeTokenType): Promise<void> {
   await sql.query(
     "delete from auth.one_time_tokens where user_id = $1 and ($2::text is null or token_type::text = $2)",

@@ -1,4 +1,4 @@
-/** Authenticators by their AAGUID, as the FIDO community lists them; those that people most likely have. */
+/** The most common authenticators by AAGUID, as listed by the FIDO community. */
 const names: Record<string, string> = {
   "ea9b8d66-4d01-1d21-3ce4-b6b48cb575d4": "Google Password Manager",
   "adce0002-35bc-c60a-648b-0b25f1f05503": "Chrome on Mac",
@@ -15,7 +15,7 @@ const names: Record<string, string> = {
   "53414d53-554e-4700-0000-000000000000": "Samsung Pass",
 };
 
-/** What a new passkey is called until its owner says otherwise. */
+/** Returns the initial name of a new passkey. */
 export function passkeyName(aaguid: string): string {
   return names[aaguid.toLowerCase()] ?? "Passkey";
 }

@@ -41,7 +41,7 @@ function failed(cause?: unknown): AuthError {
   return new AuthError(400, "webauthn_verification_failed", "Credential verification failed", { cause });
 }
 
-/** What both ceremonies expect of the browser. */
+/** What both ceremonies expect from the browser. */
 function expectations({ config }: Deps, expectedChallenge: string) {
   return {
     expectedChallenge,
@@ -53,8 +53,8 @@ function expectations({ config }: Deps, expectedChallenge: string) {
 
 /**
  * Registers a passkey of the user.
- * @throws AuthError 400 webauthn_challenge_*, webauthn_verification_failed; 422 too_many_passkeys; 500 where an account
- *   has it already
+ * @throws AuthError 400 webauthn_challenge_*, webauthn_verification_failed; 422 too_many_passkeys; 500 if an account
+ * already has it
  */
 export async function registerPasskey(
   deps: Deps,
@@ -101,13 +101,14 @@ export async function registerPasskey(
     });
   } catch (error) {
     if (!isUniqueViolation(error)) throw error;
-    // As Supabase Auth answers, which means to say 422 webauthn_credential_exists.
+    // Matches Supabase Auth, which intends to return 422 webauthn_credential_exists.
     throw unexpected("Database error creating passkey", error);
   }
 }
 
 /**
- * Signs in with a passkey, which names its user. The session is of aal1: a passkey is no second factor here.
+ * Signs in with a passkey, which identifies its user. The session is aal1, since a passkey does not count as a second
+ * factor here.
  * @throws AuthError 400 webauthn_challenge_*, webauthn_verification_failed; 403 email_not_confirmed, user_banned
  */
 export async function signInWithPasskey(
@@ -127,7 +128,7 @@ export async function signInWithPasskey(
   const { verified, authenticationInfo } = await verifyAuthenticationResponse({
     response: { ...parsed.data, clientExtensionResults: {} } as AuthenticationResponseJSON,
     ...expectations(deps, challenge),
-    // The stored counter is kept apart, so that one which went backwards is tolerated.
+    // The stored counter is not passed, so that a counter going backwards is tolerated.
     credential: { id, publicKey: Uint8Array.from(passkey.public_key), counter: 0 },
   }).catch((error: unknown) => {
     throw failed(error);

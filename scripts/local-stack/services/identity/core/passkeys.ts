@@ -6,7 +6,7 @@ import type { Session } from "./sessions.ts";
 import { hasSecondFactor } from "./tokens.ts";
 import { many, type User } from "./users.ts";
 
-/** COSE algorithms that are offered, the preferred first. */
+/** COSE algorithms on offer, in order of preference. */
 export const algorithms = [-7, -35, -36, -257, -258, -259, -37, -38, -39, -8];
 const challengeBytes = 32;
 const maxNameBytes = 120;
@@ -24,7 +24,7 @@ export type Passkey = {
   last_used_at: Date | null;
 };
 
-/** A passkey as answers show it. */
+/** Converts a passkey to its response format. */
 export function wirePasskey(passkey: Passkey) {
   return {
     id: passkey.id,
@@ -34,14 +34,14 @@ export function wirePasskey(passkey: Passkey) {
   };
 }
 
-/** A user's passkeys, oldest first. */
+/** Returns a user's passkeys, oldest first. */
 export function listPasskeys(sql: Sql, userId: string): Promise<Passkey[]> {
   return many<Passkey>(sql, "select * from auth.webauthn_credentials where user_id = $1 order by created_at, id", [
     userId,
   ]);
 }
 
-/** @throws AuthError 403 insufficient_aal at aal1 of a user who has a second factor */
+/** @throws AuthError 403 insufficient_aal at aal1 for a user with a second factor */
 export async function requirePasskeyLevel(deps: Deps, { user, session }: { user: User; session: Session | undefined }) {
   if (session?.aal === "aal2" || !(await hasSecondFactor(deps.db, user.id))) return;
   throw new AuthError(403, "insufficient_aal", "AAL2 session is required to manage passkeys when MFA is enabled");
@@ -69,7 +69,7 @@ async function beginCeremony(deps: Deps, { type, userId }: { type: Ceremony; use
 }
 
 /**
- * Takes a challenge out, so that it is good for one attempt, whatever comes of it.
+ * Deletes a challenge and returns it, so that it is valid for one attempt, even a failed one.
  * @throws AuthError 400 webauthn_challenge_not_found, webauthn_challenge_expired
  */
 export async function takeChallenge(
@@ -90,7 +90,7 @@ export async function takeChallenge(
   return row.session_data.challenge ?? "";
 }
 
-/** Options for `navigator.credentials.create`, WebAuthn level 3 section 5.4, in JSON. */
+/** Returns options for `navigator.credentials.create` in JSON (WebAuthn Level 3, section 5.4). */
 export async function registrationOptions(deps: Deps, user: User) {
   const { config } = deps;
   const passkeys = await listPasskeys(deps.db, user.id);
@@ -125,7 +125,7 @@ export async function registrationOptions(deps: Deps, user: User) {
   };
 }
 
-/** Options for `navigator.credentials.get`: any passkey of this site will do. */
+/** Returns options for `navigator.credentials.get` that allow any passkey of this site. */
 export async function authenticationOptions(deps: Deps) {
   const { config } = deps;
   const { challenge_id, challenge, expires_at } = await beginCeremony(deps, { type: "authentication", userId: null });
@@ -145,14 +145,14 @@ function absent(): AuthError {
   return new AuthError(404, "validation_failed", "Passkey not found");
 }
 
-/** @throws AuthError 404 validation_failed for what names no passkey at all */
+/** @throws AuthError 404 validation_failed if the id cannot name a passkey */
 export function requirePasskeyId(id: string): void {
   if (!isUuid(id)) throw absent();
 }
 
 type Owned = { id: string; userId: string };
 
-/** @throws AuthError 404 validation_failed when it is not the user's; 400 for a name of 0 or over 120 bytes */
+/** @throws AuthError 404 validation_failed if it is not the user's; 400 for a name of 0 or over 120 bytes */
 export async function renamePasskey(deps: Deps, { id, userId }: Owned, friendlyName: string): Promise<Passkey> {
   requirePasskeyId(id);
   if (!friendlyName) throw invalid("friendly_name is required");
@@ -169,7 +169,7 @@ export async function renamePasskey(deps: Deps, { id, userId }: Owned, friendlyN
   return passkey;
 }
 
-/** @throws AuthError 404 validation_failed when it is not the user's */
+/** @throws AuthError 404 validation_failed if it is not the user's */
 export async function deletePasskey(deps: Deps, { id, userId }: Owned): Promise<void> {
   requirePasskeyId(id);
   const { rowCount } = await deps.db.query("delete from auth.webauthn_credentials where id = $1 and user_id = $2", [
@@ -179,7 +179,7 @@ export async function deletePasskey(deps: Deps, { id, userId }: Owned): Promise<
   if (!rowCount) throw absent();
 }
 
-/** Records a use. A counter that went backwards is passed over: passkeys that are synchronised have none. */
+/** Records a use. Ignores a counter that went backwards, since synchronized passkeys have none. */
 export async function recordUse(sql: Sql, { deps, id, counter }: { deps: Deps; id: string; counter: number }) {
   const { rowCount } = await sql.query(
     `update auth.webauthn_credentials set sign_count = greatest(sign_count, $2), last_used_at = $3, updated_at = $3

@@ -11,7 +11,7 @@ function wrongCredentials(): AuthError {
 }
 
 /**
- * Signs in with address and password. A weak password that is right signs in all the same, and the answer says so.
+ * Signs in with email and password. A correct but weak password still signs in, with a warning in the response.
  * @throws AuthError 400 invalid_credentials, user_banned, email_not_confirmed; 422 email_provider_disabled
  */
 export async function signInWithPassword(
@@ -34,7 +34,7 @@ export async function signInWithPassword(
 }
 
 function weaknessOf(password: string, { config }: Deps): { message: string; reasons: string[] } | null {
-  // bcrypt saw no more than 72 bytes of it, so a longer one may be right; it has no strength to report.
+  // bcrypt reads at most 72 bytes, so a longer password may be correct, but its strength cannot be checked.
   if (Buffer.byteLength(password) > 72) return null;
   const weakness = passwordWeakness(password, config);
   return weakness ? { message: weakness.message, reasons: weakness.reasons ?? [] } : null;

@@ -2,28 +2,28 @@ import { hash, parseOptions, verify } from "@node-rs/bcrypt";
 import type { Config } from "../config/config.ts";
 import { AuthError, invalid, type WeaknessReason } from "./errors.ts";
 
-/** bcrypt sees no more than this many bytes. */
+/** bcrypt ignores everything beyond this length. */
 const maxPasswordBytes = 72;
 
-/** @throws AuthError 400 validation_failed beyond 72 bytes */
+/** @throws AuthError 400 validation_failed over 72 bytes */
 function requireHashable(password: string): void {
   if (Buffer.byteLength(password) > maxPasswordBytes) {
     throw invalid(`Password cannot be longer than ${maxPasswordBytes} characters`);
   }
 }
 
-/** Hashes a password; off the main thread. */
+/** Hashes a password off the main thread. */
 export function hashPassword(password: string, config: Pick<Config, "GOTRUE_PASSWORD_HASH_COST">): Promise<string> {
   requireHashable(password);
   return hash(password, { cost: config.GOTRUE_PASSWORD_HASH_COST, version: "2a" });
 }
 
-/** Whether the password is the one that was hashed; an account without a password has none that matches. */
+/** Compares a password with a stored hash. Returns false for an account without a password. */
 export async function passwordMatches(password: string, storedHash: string | null): Promise<boolean> {
   return storedHash ? verify(password, storedHash) : false;
 }
 
-/** Whether a stored hash is one that this server can check. */
+/** Returns whether this server can check a stored hash. */
 export function isSupportedHash(storedHash: string): boolean {
   try {
     parseOptions(storedHash);
@@ -36,9 +36,9 @@ export function isSupportedHash(storedHash: string): boolean {
 type Rules = Pick<Config, "GOTRUE_PASSWORD_MIN_LENGTH" | "GOTRUE_PASSWORD_REQUIRED_CHARACTERS">;
 
 /**
- * Measures a password against the rules.
- * @returns the refusal that the password deserves, or undefined
- * @throws AuthError 400 validation_failed beyond 72 bytes
+ * Checks a password against the rules.
+ * @returns the error for a weak password, or undefined
+ * @throws AuthError 400 validation_failed over 72 bytes
  */
 export function passwordWeakness(password: string, rules: Rules): AuthError | undefined {
   requireHashable(password);

@@ -29,8 +29,8 @@ export type FlowState = {
 };
 
 /**
- * Reads the two PKCE parameters.
- * @returns undefined when neither is there
+ * Parses the two PKCE parameters.
+ * @returns undefined if both are missing
  * @throws AuthError 400 validation_failed
  */
 export function parseChallenge(challenge: string, method: string): Challenge | undefined {
@@ -59,7 +59,7 @@ export type NewFlow = {
   emailOptional?: boolean;
 };
 
-/** Records a flow that a client has begun. With a challenge, it has an authorization code from the start. */
+/** Records a flow that a client has started. With a challenge, it has an authorization code from the start. */
 export async function insertFlow(sql: Sql, deps: Deps, flow: NewFlow): Promise<string> {
   const id = deps.random.uuid();
   await sql.query(
@@ -86,7 +86,7 @@ export async function insertFlow(sql: Sql, deps: Deps, flow: NewFlow): Promise<s
   return id;
 }
 
-/** Whether a flow is over: counted from its beginning, for a magic link from the click. */
+/** Returns whether a flow has expired. Time counts from its start, or from the click for a magic link. */
 export function isFlowExpired(flow: FlowState, { clock, config }: Deps): boolean {
   const start =
     flow.authentication_method === "magiclink" ? (flow.auth_code_issued_at ?? flow.created_at) : flow.created_at;
@@ -94,7 +94,7 @@ export function isFlowExpired(flow: FlowState, { clock, config }: Deps): boolean
 }
 
 /**
- * Issues the code of the user's last flow by this method.
+ * Issues the code of the user's latest flow with this method.
  * @throws AuthError 400 flow_state_not_found
  */
 export async function issueAuthCode(
@@ -121,7 +121,7 @@ export async function issueAuthCode(
   return flow.auth_code;
 }
 
-/** @throws AuthError 400 bad_code_verifier unless the verifier yields the flow's challenge, RFC 7636 section 4.6 */
+/** @throws AuthError 400 bad_code_verifier unless the verifier matches the flow's challenge, RFC 7636 section 4.6 */
 export function requireVerifier(flow: FlowState, verifier: string): void {
   const derived =
     flow.code_challenge_method === "plain" ? verifier : createHash("sha256").update(verifier).digest("base64url");

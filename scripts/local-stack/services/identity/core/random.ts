@@ -3,7 +3,7 @@ import { randomBytes, randomInt, randomUUID } from "node:crypto";
 export type Random = {
   bytes: (length: number) => Buffer;
   uuid: () => string;
-  /** An integer in [0, below). */
+  /** Returns an integer in [0, below). */
   integer: (below: number) => number;
 };
 
@@ -12,17 +12,17 @@ export const systemRandom: Random = { bytes: randomBytes, uuid: randomUUID, inte
 const base32 = "abcdefghijklmnopqrstuvwxyz234567";
 const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-/** A code to be typed in, with leading zeros. */
+/** Returns a numeric code, possibly with leading zeros. */
 export function randomDigits(random: Random, length: number): string {
   return Array.from({ length }, () => random.integer(10)).join("");
 }
 
-/** A refresh token of version 1: 12 characters of `[a-z2-7]`, 60 bits. */
+/** Returns a version 1 refresh token: 12 characters of `[a-z2-7]`, 60 bits. */
 export function randomRefreshToken(random: Random): string {
   return Array.from({ length: 12 }, () => base32[random.integer(32)]).join("");
 }
 
-/** A password that nobody knows, for accounts made without one; draws from each of `sets`. */
+/** Returns a random password for an account created without one, with a character from each of `sets`. */
 export function randomPassword(random: Random, sets: string[] = []): string {
   const characters = sets.map((set) => set[random.integer(set.length)]);
   while (characters.length < 33) characters.push(alphanumeric[random.integer(alphanumeric.length)]);

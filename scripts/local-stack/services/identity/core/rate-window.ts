@@ -1,7 +1,7 @@
-/** Counts events in windows of a fixed length; in memory, since it protects this process's neighbours only. */
+/** Counts events in windows of a fixed length. Kept in memory, since it limits only this process. */
 export type RateWindow = { take: () => boolean };
 
-/** At most `events` in each window of `perMs`, which starts with the first of them. */
+/** Allows at most `events` in each window of `perMs`, which starts with its first event. */
 export function rateWindow({ events, perMs }: { events: number; perMs: number }, clock: () => Date): RateWindow {
   let windowEndMs = 0;
   let left = 0;
@@ -21,7 +21,7 @@ export function rateWindow({ events, perMs }: { events: number; perMs: number },
 
 export type TokenBuckets = { take: (key: string) => boolean };
 
-/** One bucket a key: `burst` at once, refilled by `perSecond`. Full buckets are forgotten. */
+/** Keeps one token bucket per key: a burst of `burst`, refilled by `perSecond`. Full buckets are dropped. */
 export function tokenBuckets(
   { burst, perSecond }: { burst: number; perSecond: number },
   clock: () => Date,

@@ -4,7 +4,7 @@ import { parseRedirectUrl } from "./redirect-url.ts";
 
 type Settings = Pick<Config, "GOTRUE_SITE_URL" | "GOTRUE_URI_ALLOW_LIST">;
 
-/** Whether a flow may end at this address: on the site, on a loopback address, or where the allow-list says. */
+/** Returns whether a flow may end at this URL: on the site, on a loopback address, or as the allow-list permits. */
 export function isAllowedRedirect(target: string, { GOTRUE_SITE_URL, GOTRUE_URI_ALLOW_LIST }: Settings): boolean {
   const site = parseRedirectUrl(GOTRUE_SITE_URL);
   const given = parseRedirectUrl(target);
@@ -19,7 +19,7 @@ export function isAllowedRedirect(target: string, { GOTRUE_SITE_URL, GOTRUE_URI_
   return GOTRUE_URI_ALLOW_LIST.some((pattern) => globToRegExp(pattern).test(withoutFragment));
 }
 
-/** Whether an address as `isIP` knows it is one of this machine, in any spelling. */
+/** Returns whether an address that `isIP` accepts is a loopback address, in any spelling. */
 function isLoopback(address: string): boolean {
   if (address.includes("%")) return false;
   const loopback = new BlockList();
@@ -32,7 +32,7 @@ function isLoopbackName(host: string): boolean {
   return host === "localhost" || host === "127.0.0.1" || host === "::1";
 }
 
-/** `*` and `?` stop at `.` and `/`, `**` does not; `[…]`, `[!…]` and `{a,b}` as usual. */
+/** Translates a glob: `*` and `?` stop at `.` and `/`, `**` does not; `[…]`, `[!…]` and `{a,b}` work as usual. */
 function globToRegExp(pattern: string): RegExp {
   let depth = 0;
   const source = pattern.replace(/\*\*|\[!?[^\]]*\]|\\.|[\s\S]/g, (token) => {

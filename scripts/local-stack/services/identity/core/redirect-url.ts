@@ -1,14 +1,14 @@
 import { isIP } from "node:net";
 
 /**
- * Addresses that flows end at, taken apart and put together as Go's net/url does, whose words Supabase Auth's are. A
- * URL parser of browsers would turn other spellings of an address into an allowed one.
+ * A redirect URL, parsed and written like Go's net/url, which Supabase Auth uses. A browser's URL parser would turn
+ * other spellings into an allowed URL.
  */
 export type RedirectUrl = {
   scheme: string;
-  /** Before the path: user, host and port; undefined where the address has none, as in `mailto:`. */
+  /** The part before the path: user, host and port; undefined if the URL has none, as in `mailto:`. */
   authority: string | undefined;
-  /** In lower or upper case, as it was given; without brackets. */
+  /** In its given case, without brackets. */
   host: string;
   port: string;
   path: string;
@@ -18,11 +18,11 @@ export type RedirectUrl = {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const controlCharacter = /[\u0000-\u001f\u007f]/;
 const wholeEscapes = /^(?:[^%]|%[0-9a-fA-F]{2})*$/;
-/** RFC 3986 section 3.2.2, and what else Go lets stand in a host. */
+/** RFC 3986 section 3.2.2, and the other characters that Go allows in a host. */
 const hostForm = /^(?:[\w.~!$&'()*+,;=:[\]<>"-]|[^\x20-\x7f]|%[89a-fA-F][0-9a-fA-F])*$/;
 const userForm = /^(?:[\w.~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})*$/;
 
-/** @returns undefined for what is no absolute address */
+/** @returns undefined for anything but an absolute URL */
 export function parseRedirectUrl(text: string): RedirectUrl | undefined {
   if (controlCharacter.test(text)) return undefined;
   const [bare = "", ...fragment] = text.split("#");
@@ -50,7 +50,7 @@ function parseAuthority(authority: string): { host: string; port: string } | und
   return { host: literal ?? host, port };
 }
 
-/** The address with some parameters of its query set. Parameters come in the order of their names. */
+/** Returns the URL with some query parameters set. Parameters are sorted by name. */
 export function withQuery(target: string, fields: Readonly<Record<string, string>>): string {
   const kept = queryOf(target).filter(([name]) => !(name in fields));
   const [, ...fragment] = target.split("#");
@@ -58,7 +58,7 @@ export function withQuery(target: string, fields: Readonly<Record<string, string
   return `${beforeQuery(target)}${query && `?${query}`}${fragment.length > 0 ? `#${escapeAnew(fragment.join("#"))}` : ""}`;
 }
 
-/** The address with these parameters in the place of its fragment, which is encoded once more. */
+/** Returns the URL with these parameters as its fragment, which is encoded twice. */
 export function withFragment(target: string, fields: Readonly<Record<string, string>>): string {
   const [bare = ""] = target.split("#");
   const [, query] = /\?(.*)$/s.exec(bare) ?? [];
@@ -66,7 +66,7 @@ export function withFragment(target: string, fields: Readonly<Record<string, str
   return `${whole}#${encodeQuery(Object.entries(fields)).replaceAll("%", "%25")}`;
 }
 
-/** Parameters for a query, or for a fragment that is written like one, in the order of their names. */
+/** Encodes parameters for a query, or for a fragment in the same format, sorted by name. */
 export function encodeQuery(fields: readonly (readonly [string, string])[]): string {
   return fields
     .toSorted(([one], [other]) => Buffer.compare(Buffer.from(one), Buffer.from(other)))
@@ -78,7 +78,7 @@ function encodePart(text: string): string {
   return escapeBytes(text, /[\w.~-]/).replaceAll("%20", "+");
 }
 
-/** A query's parameters; those that are malformed are passed over. */
+/** Returns a query's parameters, without malformed ones. */
 function queryOf(target: string): [string, string][] {
   const [, query = ""] = /\?([^#]*)/s.exec(target) ?? [];
   return query.split("&").flatMap((part): [string, string][] => {
@@ -95,7 +95,7 @@ function unescapeBytes(escaped: string): Buffer {
   return Buffer.concat([...parts].map(([text, hex]) => (hex ? Buffer.from(hex, "hex") : Buffer.from(text))));
 }
 
-/** Everything before the query. */
+/** Returns everything before the query. */
 function beforeQuery(target: string): string {
   const url = parseRedirectUrl(target);
   if (!url) return target.split(/[?#]/)[0] ?? "";
@@ -104,7 +104,7 @@ function beforeQuery(target: string): string {
   return `${scheme}://${escapeBytes(authority, /[\x21-\x7e]/)}${escapeAnew(path)}`;
 }
 
-/** A path or a fragment as it is, or, where it has something in it that does not belong there, escaped anew. */
+/** Returns a path or fragment unchanged or, if it contains an invalid character, escaped again. */
 function escapeAnew(part: string): string {
   const belongs = /^(?:[\w.~!$&'()*+,;=:@[\]/?-]|%[0-9a-fA-F]{2})*$/.test(part);
   return belongs ? part : escapeBytes(unescapeBytes(part), /[\w.~$&+,/:;=?@-]/);

@@ -1,8 +1,8 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 
 /**
- * A refresh token of version 2: base64url of a version byte 0, the session's UUID, a counter as an unsigned varint,
- * the first 16 bytes of an HMAC-SHA-256 over these, and the first 4 of a SHA-256 over all before.
+ * A version 2 refresh token: base64url of a version byte 0, the session's UUID, a counter as an unsigned varint, the
+ * first 16 bytes of an HMAC-SHA-256 of these, and the first 4 bytes of a SHA-256 of everything before.
  */
 export type SignedRefreshToken = { sessionId: string; counter: bigint; isSignedWith: (key: Buffer) => boolean };
 
@@ -10,14 +10,14 @@ const signatureBytes = 16;
 const checksumBytes = 4;
 const sessionIdEnd = 17;
 
-/** Makes the token for a session's counter. */
+/** Creates the token for a session's counter. */
 export function encodeRefreshToken(sessionId: string, counter: bigint, key: Buffer): string {
   const signed = Buffer.concat([Buffer.from([0]), Buffer.from(sessionId.replaceAll("-", ""), "hex"), varint(counter)]);
   const body = Buffer.concat([signed, sign(signed, key)]);
   return Buffer.concat([body, checksum(body)]).toString("base64url");
 }
 
-/** Takes a token apart. @returns undefined when it is none */
+/** Decodes a token. @returns undefined if it is malformed */
 export function decodeRefreshToken(token: string): SignedRefreshToken | undefined {
   if (!/^[A-Za-z0-9_-]+$/.test(token)) return undefined;
   const bytes = Buffer.from(token, "base64url");

@@ -22,14 +22,14 @@ import {
 } from "./tokens.ts";
 import { findUserById, isBanned } from "./users.ts";
 
-/** How long a refresh waits for another of the same session. */
+/** How long a refresh waits for another one of the same session. */
 const lockTimeoutMs = 5_000;
 const lockNotAvailable = "55P03";
 
 /**
- * Exchanges a refresh token. All refreshes of one session happen one after the other, under a lock on its row.
+ * Exchanges a refresh token. Refreshes of one session run one after the other, under a lock on its row.
  * @throws AuthError 400 refresh_token_not_found, refresh_token_already_used, session_expired, session_not_found,
- *   user_banned, validation_failed; 409 conflict when others hold the session for too long
+ * user_banned, validation_failed; 409 conflict if the session stays locked for too long
  */
 export async function refresh(
   deps: Deps,
@@ -70,7 +70,7 @@ function alreadyUsed(): AuthError {
 
 type Stored = { deps: Deps; token: string; caller: Caller };
 
-/** Version 1: the token is a row; its child is the next. */
+/** Refreshes with version 1: the token is a row, and its child replaces it. */
 async function refreshStored(tx: Sql, { deps, token: text, caller }: Stored): Promise<SignedIn> {
   const find = () => one<RefreshToken>(tx, "select * from auth.refresh_tokens where token = $1", [text]);
   const seen = await find();
@@ -79,7 +79,7 @@ async function refreshStored(tx: Sql, { deps, token: text, caller }: Stored): Pr
     throw new AuthError(400, "session_not_found", "Invalid Refresh Token: No Valid Session Found");
   }
   const session = await findSession(tx, { id: seen.session_id, lock: true });
-  // Whoever held the lock may have exchanged the token, or ended the session and the token with it.
+  // The previous holder of the lock may have exchanged the token, or ended the session with its tokens.
   const token = await find();
   if (!session || !token) throw unknown();
   const user = await requireMayRefresh(tx, { deps, session, tokenUsedAt: token.updated_at });
@@ -89,7 +89,7 @@ async function refreshStored(tx: Sql, { deps, token: text, caller }: Stored): Pr
   return answer;
 }
 
-/** A revoked token is good for the one that replaced it, or for another within the reuse interval. */
+/** Accepts a revoked token: returns the token that replaced it or, within the reuse interval, another one. */
 async function reuse(
   tx: Sql,
   { deps, token, session }: { deps: Deps; token: RefreshToken; session: Session },
@@ -109,7 +109,7 @@ async function reuse(
   throw alreadyUsed();
 }
 
-/** Version 2: the token is signed; the session counts how many were issued. */
+/** Refreshes with version 2: the token is signed, and the session counts how many were issued. */
 async function refreshSigned(
   tx: Sql,
   { deps, token, caller }: { deps: Deps; token: SignedRefreshToken; caller: Caller },
@@ -138,7 +138,10 @@ async function refreshSigned(
   return answer;
 }
 
-/** One behind: the client did not save the answer. Shortly after a refresh: several of its tabs asked at once. */
+/**
+ * Returns whether an outdated token may be reused: one step behind, if the client did not save the response, or shortly
+ * after a refresh, if several of its tabs refreshed concurrently.
+ */
 function maySignedReuse(behind: bigint, session: Session, deps: Deps): boolean {
   const { GOTRUE_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: intervalS, GOTRUE_SECURITY_REFRESH_TOKEN_ALLOW_REUSE } =
     deps.config;

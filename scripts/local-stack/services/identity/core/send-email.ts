@@ -6,7 +6,7 @@ import { hashToken, type OneTimeTokenType, pkcePrefix, storeOneTimeToken } from 
 import { randomDigits } from "./random.ts";
 import { type User, type UserChanges, updateUser } from "./users.ts";
 
-/** What a mail's link and code are for, in the words of `/verify`. */
+/** The purpose of an email's link and code, by the names of `/verify`. */
 export type LinkType = "signup" | "invite" | "recovery" | "magiclink" | "email_change";
 
 const linkKinds: Record<LinkType, MailKind> = {
@@ -17,10 +17,10 @@ const linkKinds: Record<LinkType, MailKind> = {
   email_change: "email_change",
 };
 
-/** How a mail is answered: where its link leads at last, and whether the redemption shall yield a code. */
+/** Options of an email: where its link finally redirects, and whether its redemption returns a code. */
 export type MailOptions = { deps: Deps; redirectTo: string; pkce: boolean };
 
-/** The link to `/verify` that redeems a token by a mere GET. */
+/** Returns the link to `/verify`, which redeems a token by a plain GET. */
 export function actionLink(
   deps: Deps,
   { type, hash, redirectTo }: { type: LinkType; hash: string; redirectTo: string },
@@ -31,7 +31,7 @@ export function actionLink(
   return url.toString();
 }
 
-/** @throws AuthError 429 over_email_send_rate_limit when the last one of its purpose is too recent */
+/** @throws AuthError 429 over_email_send_rate_limit if the last email for the same purpose is too recent */
 function requireMailPause(sentAt: Date | null, { config, clock }: Deps): void {
   if (!sentAt) return;
   const leftMs = sentAt.getTime() + config.GOTRUE_SMTP_MAX_FREQUENCY - clock().getTime();
@@ -43,7 +43,7 @@ function requireMailPause(sentAt: Date | null, { config, clock }: Deps): void {
   );
 }
 
-/** @throws AuthError 400 email_address_not_authorized where a list of addresses is configured */
+/** @throws AuthError 400 email_address_not_authorized if a list of addresses is configured and lacks this one */
 function requireAuthorizedAddress(deps: Deps, address: string): void {
   const allowed = deps.config.GOTRUE_EXTERNAL_EMAIL_AUTHORIZED_ADDRESSES;
   const bare = address.replace(/\+[^@]+@/, "@").toLowerCase();
@@ -55,7 +55,7 @@ function requireAuthorizedAddress(deps: Deps, address: string): void {
   );
 }
 
-/** @throws AuthError 429 over_email_send_rate_limit over the limit of all mails */
+/** @throws AuthError 429 over_email_send_rate_limit over the limit for all emails */
 function requireMailBudget({ config, mailLimit }: Deps): void {
   const blocked = config.GOTRUE_RATE_LIMIT_EMAIL_SENT.events === 0;
   if (blocked || (!config.GOTRUE_MAILER_AUTOCONFIRM && !mailLimit.take())) {
@@ -101,7 +101,7 @@ async function send({ deps, redirectTo }: MailOptions, message: Message): Promis
 type Purpose = { type: Exclude<LinkType, "email_change">; tokenType: OneTimeTokenType; hashColumn: HashColumn };
 type HashColumn = "confirmation_token" | "recovery_token";
 
-/** The columns that a purpose's token and time are in: a magic link is a recovery by another name. */
+/** The columns for a purpose's token and time. A magic link is a recovery under another name. */
 const purposes: Record<Purpose["type"], Purpose> = {
   signup: { type: "signup", tokenType: "confirmation_token", hashColumn: "confirmation_token" },
   invite: { type: "invite", tokenType: "confirmation_token", hashColumn: "confirmation_token" },
@@ -110,8 +110,8 @@ const purposes: Record<Purpose["type"], Purpose> = {
 };
 
 /**
- * Makes a new token for an account, without a mail.
- * @returns the account, the code and what is stored of it
+ * Creates a new token for an account without sending an email.
+ * @returns the account, the code and its stored hash
  */
 export async function issueEmailToken(
   sql: Sql,
@@ -132,8 +132,8 @@ export async function issueEmailToken(
 }
 
 /**
- * Mails a new token to an account's address. The row must be locked, so that one of many callers sends.
- * @throws AuthError 429 within the pause or over the limit, 500 when the mail could not be sent
+ * Emails a new token to an account. The row must be locked, so that only one of several concurrent callers sends.
+ * @throws AuthError 429 within the pause or over the limit, 500 if the email could not be sent
  */
 export async function sendEmailToken(
   sql: Sql,
@@ -151,7 +151,7 @@ export async function sendEmailToken(
   return issued.user;
 }
 
-/** Mails the code that a sensitive change asks for. */
+/** Emails the code that a sensitive change requires. */
 export async function sendReauthentication(
   sql: Sql,
   { user, ...options }: MailOptions & { user: User },
@@ -174,7 +174,7 @@ export async function sendReauthentication(
   return changed;
 }
 
-/** Starts a change of address: a code to the new mailbox, and to the old one too where both must agree. */
+/** Starts an email change: sends a code to the new mailbox, and also to the old one if both must confirm. */
 export async function sendEmailChange(
   sql: Sql,
   { user, newEmail, ...options }: MailOptions & { user: User; newEmail: string },

@@ -5,7 +5,7 @@ import { many } from "./users.ts";
 
 export type Aal = "aal1" | "aal2" | "aal3";
 
-/** Names that a session's amr holds, one for each way to prove something. */
+/** Names of methods in a session's amr. */
 export type AuthMethod =
   | "oauth"
   | "password"
@@ -35,21 +35,23 @@ export type AmrEntry = { method: string; timestamp: number };
 
 const secondFactorMethods = ["totp", "mfa/phone", "mfa/webauthn"];
 
-// refreshed_at is stored without a zone, in UTC.
+// refreshed_at is stored in UTC, without a time zone.
 const columns = `id, user_id, created_at, factor_id, aal, not_after, refreshed_at at time zone 'UTC' as refreshed_at,
   tag, refresh_token_hmac_key, refresh_token_counter`;
 
-/** The session, unless it has ended. With `lock`, no other transaction changes or ends it before this one ends. */
+/**
+ * Returns the session, unless it has ended. With `lock`, no other transaction changes or ends it before this one ends.
+ */
 export function findSession(sql: Sql, { id, lock }: { id: string; lock?: boolean }): Promise<Session | undefined> {
   return one<Session>(sql, `select ${columns} from auth.sessions where id = $1 ${lock ? "for update" : ""}`, [id]);
 }
 
-/** All of a user's sessions. */
+/** Returns all of a user's sessions. */
 export function listSessions(sql: Sql, userId: string): Promise<Session[]> {
   return many<Session>(sql, `select ${columns} from auth.sessions where user_id = $1`, [userId]);
 }
 
-/** Starts a session. `hmacKey` is for refresh tokens of version 2. */
+/** Starts a session. `hmacKey` is for version 2 refresh tokens. */
 export async function insertSession(
   sql: Sql,
   { deps, userId, caller, hmacKey }: { deps: Deps; userId: string; caller: Caller; hmacKey?: string },
@@ -73,7 +75,7 @@ export async function insertSession(
   return session;
 }
 
-/** Records that a session was used to refresh, and from where. */
+/** Records a refresh of the session and where it came from. */
 export async function touchSession(
   sql: Sql,
   { deps, id, caller }: { deps: Deps; id: string; caller: Caller },
@@ -85,7 +87,7 @@ export async function touchSession(
   );
 }
 
-/** Adds a method to what the session has proven, or moves its time. */
+/** Adds a method to the session's amr, or updates its time. */
 export async function addAmr(
   sql: Sql,
   { deps, sessionId, method }: { deps: Deps; sessionId: string; method: AuthMethod },
@@ -98,7 +100,7 @@ export async function addAmr(
   );
 }
 
-/** What a session has proven, newest first, and the level that it amounts to. */
+/** Returns the methods of a session, newest first, and the assurance level that they add up to. */
 export async function assurance(sql: Sql, sessionId: string): Promise<{ aal: Aal; amr: AmrEntry[] }> {
   const claims = await many<{ method: string; updated_at: Date }>(
     sql,
@@ -120,19 +122,22 @@ export async function endSession(sql: Sql, id: string): Promise<void> {
   await sql.query("delete from auth.sessions where id = $1", [id]);
 }
 
-/** Ends a user's sessions, `keep` aside. Triggers tell sign-outs apart by these statements, which Supabase Auth uses too. */
+/**
+ * Ends a user's sessions except `keep`. Triggers distinguish sign-outs by these statements, which Supabase Auth uses
+ * too.
+ */
 export async function endSessions(sql: Sql, { userId, keep }: { userId: string; keep?: string }): Promise<void> {
   if (keep) await sql.query("delete from auth.sessions where id != $1 and user_id = $2", [keep, userId]);
   else await sql.query("delete from auth.sessions where user_id = $1", [userId]);
 }
 
-/** When a session was last refreshed; before its first refresh, when it began. */
+/** Returns when a session was last refreshed; before its first refresh, when it started. */
 export function lastRefreshedAt(session: Session, tokenUsedAt?: Date): Date {
   if (session.refreshed_at) return session.refreshed_at;
   return tokenUsedAt && tokenUsedAt > session.created_at ? tokenUsedAt : session.created_at;
 }
 
-/** Why a session may not go on, or undefined. Asked at refresh, and for administrators' own sessions. */
+/** Returns why a session has expired, or undefined. Checked at refresh, and for administrators' own sessions. */
 export function sessionExpiry(
   session: Session,
   { deps, tokenUsedAt, hasSecondFactor }: { deps: Deps; tokenUsedAt?: Date; hasSecondFactor: boolean },

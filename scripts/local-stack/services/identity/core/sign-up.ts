@@ -43,10 +43,10 @@ export function requireSignUps(config: Config, password: string): void {
 }
 
 /**
- * Signs up with an address and a password. Where the address awaits confirmation, the mail goes out again; where it
- * has an account, the answer is made up, so that it does not tell.
+ * Signs up with an email and a password. If the email is unconfirmed, sends the confirmation again. If it has an
+ * account, the response is made up so as not to reveal that.
  * @throws AuthError 422 signup_disabled, weak_password, user_already_exists; 400 validation_failed,
- *   email_provider_disabled; 429 over_email_send_rate_limit
+ * email_provider_disabled; 429 over_email_send_rate_limit
  */
 export async function signUp(deps: Deps, request: SignUp): Promise<{ user: WireUser } | { signedIn: SignedIn }> {
   const { config } = deps;
@@ -60,7 +60,7 @@ export async function signUp(deps: Deps, request: SignUp): Promise<{ user: WireU
   try {
     return await transaction(deps.db, (tx) => signUpIn(tx, { deps, request: { ...request, email }, passwordHash }));
   } catch (error) {
-    // Another request with this address was faster: now there is an account.
+    // A concurrent request with this email was first, so the account exists now.
     if (known || !isUniqueViolation(error)) throw error;
     return transaction(deps.db, (tx) => signUpIn(tx, { deps, request: { ...request, email }, passwordHash }));
   }
@@ -93,7 +93,7 @@ async function signUpIn(tx: Sql, { deps, request, passwordHash }: Attempt) {
   return { user: user.invited_at ? { ...wire, user_metadata: {}, identities: [] } : wire };
 }
 
-/** Adds an account with an email identity, as administrators do: the identity's claims stay out of the metadata. */
+/** Adds an account with an email identity, as administrators do: user_metadata does not get the identity's claims. */
 export async function createEmailUser(
   tx: Sql,
   {
@@ -108,7 +108,7 @@ export async function createEmailUser(
   return getUserById(tx, { id, lock: true });
 }
 
-/** Adds an account that signed itself up; its data goes into the identity too, and the identity's claims into it. */
+/** Adds an account that signed up: its data is copied to the identity, and the identity's claims to user_metadata. */
 async function createSignedUpUser(tx: Sql, { deps, request, passwordHash }: Attempt): Promise<User> {
   const { email, aud, data } = request;
   const { id } = await createUser(tx, { deps, email, aud, passwordHash, provider: "email", userMetadata: data });
@@ -116,8 +116,8 @@ async function createSignedUpUser(tx: Sql, { deps, request, passwordHash }: Atte
 }
 
 /**
- * Adds an account's row.
- * @throws AuthError 500 when a trigger of the application refuses it; a unique violation passes as it is
+ * Inserts an account's row.
+ * @throws AuthError 500 if an application trigger refuses it; a unique violation is rethrown unchanged
  */
 export async function createUser(
   tx: Sql,
@@ -165,8 +165,8 @@ async function ensureEmailIdentity(
 }
 
 /**
- * The account that an address belongs to: by an identity of any provider, or by the account's own address. Of `except`
- * only the identities are passed over.
+ * Returns the account that has an email, by an identity of any provider or by its own email. Ignores only the
+ * identities of `except`.
  */
 export async function findEmailOwner(
   sql: Sql,
@@ -186,8 +186,8 @@ export async function findEmailOwner(
 }
 
 /**
- * In the place of an address's owner. As with Supabase Auth it does not name the owner, yet passes on bans, the times
- * of mails, and second factors.
+ * Returns a made-up user in place of the email's owner. Like Supabase Auth's, it does not contain the owner's id, but
+ * it does contain bans, the times of emails, and second factors.
  */
 function madeUpUser(
   deps: Deps,
@@ -215,7 +215,7 @@ function madeUpUser(
   );
 }
 
-/** Whether an insert lost against another of the same key. */
+/** Returns whether an insert failed because the key already exists. */
 export function isUniqueViolation(error: unknown): boolean {
   return sqlState(error) === uniqueViolation;
 }

@@ -11,7 +11,7 @@ const keyShape = z.looseObject({
 });
 type Key = z.infer<typeof keyShape>;
 
-/** What this server reads of a token. A claim of another type is never made into one that it knows. */
+/** The claims that this server reads from a token. A claim of another type is never converted. */
 const claimShapes = z.looseObject({
   sub: z.string().nullish(),
   aud: z.union([z.string(), z.array(z.string())]).nullish(),
@@ -28,17 +28,17 @@ const claimShapes = z.looseObject({
 
 export type TokenKeys = {
   sign: (claims: JWTPayload) => Promise<string>;
-  /** Checks signature, times and types of claims; iss and aud are the caller's. @throws AuthError 403 bad_jwt */
+  /** Checks signature, times and types of claims. Callers check iss and aud. @throws AuthError 403 bad_jwt */
   verify: (token: string, now: Date) => Promise<JWTPayload>;
-  /** The public keys; none where tokens are signed with a shared secret. */
+  /** The public keys; empty if tokens are signed with a shared secret. */
   jwks: { keys: JWK[] };
 };
 
 type Settings = Pick<Config, "GOTRUE_JWT_KEYS" | "GOTRUE_JWT_SECRET" | "GOTRUE_JWT_KEY_ID">;
 
 /**
- * Reads the signing keys: JWT_KEYS with exactly one that may sign, else JWT_SECRET with HS256.
- * @throws Error naming the variable when the keys are unusable
+ * Reads the signing keys: JWT_KEYS with exactly one that may sign, otherwise JWT_SECRET with HS256.
+ * @throws Error naming the variable if the keys are unusable
  */
 export async function loadTokenKeys(config: Settings): Promise<TokenKeys> {
   const secret = new TextEncoder().encode(config.GOTRUE_JWT_SECRET);
@@ -108,11 +108,11 @@ function parseKeys(config: Settings): Key[] {
     throw new Error("GOTRUE_JWT_KEYS is not JSON.");
   }
   const parsed = z.array(keyShape).safeParse(json);
-  if (!parsed.success) throw new Error(`GOTRUE_JWT_KEYS is no list of JWKs: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success) throw new Error(`GOTRUE_JWT_KEYS is not a list of JWKs: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
 }
 
-/** The key with the one operation that WebCrypto shall allow it; a private key cannot be imported to verify. */
+/** Returns the key with the one operation that WebCrypto should allow. A private key cannot be imported to verify. */
 function forUse(key: Key, use: "sign" | "verify"): JWK {
   if (use === "sign") return { ...key, key_ops: ["sign"] };
   return key.kty === "oct" ? { ...key, key_ops: ["verify"] } : publicPart(key);

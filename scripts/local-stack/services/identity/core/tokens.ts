@@ -19,7 +19,7 @@ export type TokenResponse = {
   weak_password?: { message: string; reasons: string[] } | null;
 };
 
-/** A signed-in answer: its body, and what its headers say. */
+/** The response to a sign-in: its body, and the ids for its headers. */
 export type SignedIn = { body: TokenResponse; userId: string; sessionId: string };
 
 export type RefreshToken = {
@@ -32,7 +32,7 @@ export type RefreshToken = {
   updated_at: Date;
 };
 
-/** Adds a refresh token of version 1 to a session. */
+/** Adds a version 1 refresh token to a session. */
 async function insertRefreshToken(
   sql: Sql,
   { deps, userId, sessionId, parent }: { deps: Deps; userId: string; sessionId: string; parent?: string },
@@ -46,7 +46,7 @@ async function insertRefreshToken(
   return token;
 }
 
-/** The last token of a session that is not revoked. */
+/** Returns the session's latest unrevoked token. */
 export function findLiveRefreshToken(sql: Sql, sessionId: string): Promise<RefreshToken | undefined> {
   return one<RefreshToken>(
     sql,
@@ -55,12 +55,12 @@ export function findLiveRefreshToken(sql: Sql, sessionId: string): Promise<Refre
   );
 }
 
-/** The key that a session's refresh tokens of version 2 are signed with. */
+/** Returns the key that signs a session's version 2 refresh tokens. */
 export function hmacKeyOf(session: Session): Buffer {
   return Buffer.from(session.refresh_token_hmac_key ?? "", "base64url");
 }
 
-/** Signs in: starts a session that has proven `method`, and issues its tokens. */
+/** Signs in: starts a session with `method` in its amr, and issues its tokens. */
 export async function signIn(
   sql: Sql,
   { deps, user, method, caller }: { deps: Deps; user: User; method: AuthMethod; caller: Caller },
@@ -77,7 +77,7 @@ export async function signIn(
   return tokenResponse(sql, { deps, user: current, session, refreshToken });
 }
 
-/** The answer with a fresh access token for a session, and the given refresh token. */
+/** Returns the response with a new access token for a session, and the given refresh token. */
 export async function tokenResponse(
   sql: Sql,
   { deps, user, session, refreshToken }: { deps: Deps; user: User; session: Session; refreshToken: string },
@@ -116,7 +116,7 @@ export async function tokenResponse(
   };
 }
 
-/** Unix second beyond which no token of a session goes that lacks the second factor its user has. */
+/** Returns the latest expiry, as a Unix time in seconds, for tokens of a session without its user's second factor. */
 async function lowAalLimit(
   sql: Sql,
   { deps, user, session }: { deps: Deps; user: User; session: Session },
@@ -127,12 +127,12 @@ async function lowAalLimit(
   return aal === "aal1" ? Math.floor((session.created_at.getTime() + limitMs) / 1_000) : Number.POSITIVE_INFINITY;
 }
 
-/** Whether the user has a verified second factor. */
+/** Returns whether the user has a verified second factor. */
 export async function hasSecondFactor(sql: Sql, userId: string): Promise<boolean> {
   return (await listFactors(sql, userId)).some((factor) => factor.status === "verified");
 }
 
-/** Revokes a token of version 1 and puts its child in its place. @returns the child */
+/** Revokes a version 1 token and replaces it with a child. @returns the child */
 export async function swapRefreshToken(
   sql: Sql,
   { deps, token }: { deps: Deps; token: RefreshToken },

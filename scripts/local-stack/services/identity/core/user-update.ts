@@ -13,9 +13,9 @@ import { hasSecondFactor } from "./tokens.ts";
 import { getUserById, type Metadata, mergeMetadata, type User, updateUser } from "./users.ts";
 import { isExpired, isSameHash } from "./verify.ts";
 
-/** How long a sign-in is recent enough to change the password without a mailed code. */
+/** How long after a sign-in the password can be changed without an emailed code. */
 const recentSignInMs = 86_400_000;
-/** What shows that whoever holds the session can read the user's mail. */
+/** Methods that prove access to the user's mailbox. */
 const mailboxMethods = ["otp", "magiclink", "recovery"];
 
 export type UserUpdate = {
@@ -32,9 +32,9 @@ export type UserUpdate = {
 type Context = { deps: Deps; user: User; session: Session | undefined };
 
 /**
- * Changes what users may change of their own account.
- * @throws AuthError 422 weak_password, same_password, email_exists, reauthentication_not_valid; 403 not_admin;
- *   401 insufficient_aal; 400 validation_failed, reauthentication_needed, current_password_*; 429
+ * Changes what users may change in their own account.
+ * @throws AuthError 422 weak_password, same_password, email_exists, reauthentication_not_valid; 403 not_admin; 401
+ * insufficient_aal; 400 validation_failed, reauthentication_needed, current_password_*; 429
  */
 export async function updateOwnUser(context: Context, given: UserUpdate): Promise<User> {
   const { deps, user, session } = context;
@@ -110,7 +110,7 @@ async function hasProvenMailbox({ deps, session }: Context): Promise<boolean> {
   return amr.some(({ method }) => mailboxMethods.includes(method));
 }
 
-/** Redeems the mailed code, once, whatever becomes of the change that it was for. */
+/** Redeems the emailed code, once, even if the change itself then fails. */
 async function requireReauthentication({ deps, user }: Context, nonce: string): Promise<void> {
   if (!nonce) throw new AuthError(400, "reauthentication_needed", "Password update requires reauthentication");
   await transaction(deps.db, async (tx) => {

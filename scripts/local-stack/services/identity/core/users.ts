@@ -2,7 +2,7 @@ import type { QueryResultRow } from "pg";
 import { one, type Sql } from "../db.ts";
 import { unexpected } from "./errors.ts";
 
-/** Supabase Auth's only instance. Rows of another are invisible. */
+/** Supabase Auth's only instance. Rows of other instances are invisible. */
 export const instanceId = "00000000-0000-0000-0000-000000000000";
 
 export type Metadata = Record<string, unknown>;
@@ -78,7 +78,7 @@ export const blankUser: Omit<User, "id" | "aud" | "created_at" | "updated_at"> =
 
 export type UserChanges = Partial<Omit<User, "id" | "confirmed_at" | "created_at" | "updated_at">>;
 
-/** Columns that Supabase Auth cannot read when they are null, as a row seeded by hand may have them. */
+/** Columns that Supabase Auth cannot read if they are null, as in a row seeded by hand. */
 const neverNull = [
   "aud",
   "role",
@@ -100,7 +100,7 @@ function readable(row: User | undefined): User | undefined {
 
 type Lock = { lock?: boolean };
 
-/** The account with this address. SSO accounts, which may share theirs, are not found. */
+/** Returns the account with this email. Ignores SSO accounts, which may share theirs. */
 export async function findUserByEmail(
   sql: Sql,
   { email, aud, lock }: { email: string; aud: string } & Lock,
@@ -110,20 +110,20 @@ export async function findUserByEmail(
   return readable(await one<User>(sql, text, [instanceId, email.toLowerCase(), aud]));
 }
 
-/** The account with this id. With `lock`, no other transaction changes it before this one ends. */
+/** Returns the account with this id. With `lock`, no other transaction changes it before this one ends. */
 export async function findUserById(sql: Sql, { id, lock }: { id: string } & Lock): Promise<User | undefined> {
   const text = `select * from auth.users where instance_id = $1 and id = $2 ${lock ? "for update" : ""}`;
   return readable(await one<User>(sql, text, [instanceId, id]));
 }
 
-/** As `findUserById`, for an id that a row refers to. */
+/** Returns the account like `findUserById`, for an id that a row refers to. */
 export async function getUserById(sql: Sql, options: { id: string } & Lock): Promise<User> {
   const user = await findUserById(sql, options);
   if (!user) throw unexpected("Database error finding user");
   return user;
 }
 
-/** Writes columns of an account. @returns the row as it is now, what triggers did included */
+/** Updates columns of an account. @returns the updated row, including changes by triggers */
 export async function updateUser(
   sql: Sql,
   { id, now, changes }: { id: string; now: Date; changes: UserChanges },
@@ -134,7 +134,7 @@ export async function updateUser(
   return user;
 }
 
-/** `update … set …` of the named columns and updated_at, by id. */
+/** Builds an `update … set …` of the named columns and updated_at, by id. */
 function updateStatement({
   table,
   id,
@@ -152,7 +152,6 @@ function updateStatement({
   return [text, [id, now, ...columns.map((column) => changes[column])]];
 }
 
-/** Adds an account. */
 export async function insertUser(
   sql: Sql,
   user: Pick<User, "id" | "aud" | "role" | "email" | "encrypted_password"> & {
@@ -185,7 +184,7 @@ export async function insertUser(
   return row;
 }
 
-/** Merges top-level keys; null deletes one. */
+/** Merges top-level keys and deletes those set to null. */
 export function mergeMetadata(stored: Metadata | null, updates: Metadata): Metadata {
   const merged = { ...stored };
   for (const [key, value] of Object.entries(updates)) {
@@ -195,12 +194,12 @@ export function mergeMetadata(stored: Metadata | null, updates: Metadata): Metad
   return merged;
 }
 
-/** Whether the ban still holds. */
+/** Returns whether the user is banned at this time. */
 export function isBanned(user: User, now: Date): boolean {
   return user.banned_until !== null && now < user.banned_until;
 }
 
-/** Rows by their column types. */
+/** Returns the rows, with values converted by column type. */
 export async function many<Row extends QueryResultRow>(sql: Sql, text: string, values: unknown[]): Promise<Row[]> {
   return (await sql.query<Row>(text, values)).rows;
 }

@@ -22,13 +22,13 @@ import { findUserByEmail, findUserById, isBanned, type User, updateUser } from "
 export type VerifyType = "signup" | "invite" | "recovery" | "magiclink" | "email_change" | "email";
 type ResolvedType = Exclude<VerifyType, "email">;
 
-/** What redeems: the token of a link, or a code with the address it was sent to. */
+/** What can be redeemed: the token of a link, or a code with the email it was sent to. */
 export type Credential = { hash: string } | { email: string; code: string };
 
 export type Redeemed =
   | { kind: "signed-in"; signedIn: SignedIn }
   | { kind: "code"; code: string }
-  /** One of two mailboxes has agreed to a change of address. */
+  /** One of two mailboxes has confirmed an email change. */
   | { kind: "half" };
 
 const tokenTypes: Record<VerifyType, OneTimeTokenType[]> = {
@@ -40,7 +40,7 @@ const tokenTypes: Record<VerifyType, OneTimeTokenType[]> = {
   email: ["confirmation_token", "recovery_token"],
 };
 
-/** What a session that a code yields has proven. */
+/** The amr methods of sessions created by a code exchange. */
 const flowMethods: Record<ResolvedType, AuthMethod> = {
   signup: "email/signup",
   invite: "invite",
@@ -56,7 +56,7 @@ export function isVerifyType(type: string): type is VerifyType {
 export type Verification = { type: VerifyType; credential: Credential; aud: string; caller: Caller };
 
 /**
- * Redeems a mailed token, once. `yields` a session at once, or the code of the flow that asked for the mail.
+ * Redeems an emailed token, once. `yields` is a session, or the code of the flow that requested the email.
  * @throws AuthError 403 otp_expired (wrong, used, expired, unknown alike), user_banned; 400 flow_state_not_found
  */
 export async function verify(
@@ -95,7 +95,7 @@ async function findByHash(
 ): Promise<Found> {
   const seen = await findOneTimeToken(tx, hash, tokenTypes[type]);
   const user = seen && (await findUserById(tx, { id: seen.user_id, lock: true }));
-  // Whoever held the lock may have redeemed it.
+  // The previous holder of the lock may have redeemed it.
   const token = user && (await findOneTimeToken(tx, hash, tokenTypes[type]));
   if (!token) throw expiredLink();
   if (isBanned(user, deps.clock())) throw new AuthError(403, "user_banned", "User is banned");
@@ -123,7 +123,7 @@ async function findByCode(
   throw expiredCode();
 }
 
-/** A change of address is found by its token, since either of two addresses may be named. */
+/** An email change is found by its token, since the request may name either of two emails. */
 async function findByPendingChange(tx: Sql, { hash, email }: { hash: string; email: string }) {
   const types = tokenTypes.email_change;
   const token = (await findOneTimeToken(tx, hash, types)) ?? (await findOneTimeToken(tx, pkcePrefix + hash, types));
@@ -146,18 +146,18 @@ function sentAt(user: User, type: OneTimeTokenType): Date | null {
   return type === "reauthentication_token" ? user.reauthentication_sent_at : user.email_change_sent_at;
 }
 
-/** Whether a token of that age is too old. */
+/** Returns whether a token sent at this time has expired. */
 export function isExpired(sent: Date | null, { config, clock }: Deps): boolean {
   return !sent || clock().getTime() > sent.getTime() + config.GOTRUE_MAILER_OTP_EXP * 1_000;
 }
 
-/** Whether a code's hash is the stored one, which may carry the mark of a PKCE flow. */
+/** Compares a code's hash with the stored one, which may have the prefix of a PKCE flow. */
 export function isSameHash(stored: string, hash: string): boolean {
   const bare = stored.startsWith(pkcePrefix) ? stored.slice(pkcePrefix.length) : stored;
   return bare.length === hash.length && timingSafeEqual(Buffer.from(bare), Buffer.from(hash));
 }
 
-/** Carries out what the token stands for. @returns undefined after the first half of a change of address */
+/** Performs the action of a token. @returns undefined after the first half of an email change */
 async function redeem(tx: Sql, { deps, user, type, hash }: Found & { deps: Deps }): Promise<User | undefined> {
   switch (type) {
     case "signup":

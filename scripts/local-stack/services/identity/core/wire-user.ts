@@ -15,12 +15,12 @@ export type Factor = {
   last_challenged_at: Date | null;
 };
 
-/** A user's second factors, oldest first; those under enrollment too. */
+/** Returns a user's second factors, oldest first, including unverified ones. */
 export function listFactors(sql: Sql, userId: string): Promise<Factor[]> {
   return many<Factor>(sql, "select * from auth.mfa_factors where user_id = $1 order by created_at, id", [userId]);
 }
 
-/** An identity as answers show it. */
+/** Converts an identity to its response format. */
 function wireIdentity(identity: Identity) {
   return {
     identity_id: identity.id,
@@ -35,7 +35,7 @@ function wireIdentity(identity: Identity) {
   };
 }
 
-/** A factor as answers show it; never its secret. */
+/** Converts a factor to its response format, without its secret. */
 export function wireFactor(factor: Factor) {
   return {
     id: factor.id,
@@ -49,7 +49,7 @@ export function wireFactor(factor: Factor) {
   };
 }
 
-/** A user as answers show it. Without `relations`, as in lists, identities are null and factors absent. */
+/** Converts a user to its response format. Without `relations`, as in lists, identities are null and factors absent. */
 export function wireUser(user: User, relations?: { identities: Identity[]; factors: Factor[] }) {
   return {
     id: user.id,
@@ -83,8 +83,8 @@ export function wireUser(user: User, relations?: { identities: Identity[]; facto
 export type WireUser = ReturnType<typeof wireUser>;
 
 /**
- * The user with all that answers show of it.
- * @param options.shown identities that are shown as they are here, whatever has become of them
+ * Loads the user with everything that responses contain.
+ * @param options.shown identities that are shown as given here, regardless of later changes
  */
 export async function loadWireUser(
   sql: Sql,

@@ -9,7 +9,7 @@ import type { Request } from "./context.ts";
 
 const nil = "00000000-0000-0000-0000-000000000000";
 
-/** Who a request's token stands for. Tokens made by hand may name no session. */
+/** The user that a request's token authenticates. Hand-made tokens may name no session. */
 export type Authenticated = { claims: JWTPayload; user: User; session: Session | undefined; aud: string };
 
 async function readToken(c: Request, deps: Deps): Promise<JWTPayload> {
@@ -19,7 +19,7 @@ async function readToken(c: Request, deps: Deps): Promise<JWTPayload> {
 }
 
 /**
- * The user of the request's token, whose session must still be there.
+ * Returns the user of the request's token, whose session must still exist.
  * @throws AuthError 401 no_authorization; 403 bad_jwt, user_not_found, session_not_found, user_banned; 400 bad_jwt
  */
 export async function requireUser(c: Request, deps: Deps): Promise<Authenticated> {
@@ -45,7 +45,7 @@ async function loadSubject(claims: JWTPayload, deps: Deps): Promise<Omit<Authent
   return { claims, user, session };
 }
 
-/** The audience of a request: its header's, its token's unless an administrator's, or the configured one. */
+/** Returns a request's audience: from its header, from its token unless an administrator's, or the configured one. */
 function audienceOf(c: Request, claims: JWTPayload, { config }: Deps): string {
   const named = c.req.header("x-jwt-aud");
   if (named) return named;
@@ -55,7 +55,7 @@ function audienceOf(c: Request, claims: JWTPayload, { config }: Deps): string {
 }
 
 /**
- * Lets administrators on. One whose token names a session needs it to be valid still.
+ * Admits only administrators. If the token names a session, the session must still be valid.
  * @throws AuthError 401 no_authorization; 403 bad_jwt, not_admin, session_not_found, session_expired
  */
 export async function requireAdmin(c: Request, deps: Deps): Promise<void> {

@@ -3,11 +3,11 @@ import { AuthError } from "../core/errors.ts";
 import type { Request } from "./context.ts";
 
 const maxBodyBytes = 1_048_576;
-/** Deeper than any client means, and shallow enough for every parser after this one. */
+/** Deeper than any real client nests, and shallow enough for every later parser. */
 const maxDepth = 500;
 
 /**
- * Reads the body once; `null` says as little as an empty object.
+ * Reads the body once. `null` counts as an empty object.
  * @throws AuthError 413 request_entity_too_large, 400 bad_json
  */
 async function readBody(c: Request): Promise<unknown> {
@@ -19,7 +19,7 @@ async function readBody(c: Request): Promise<unknown> {
   return body;
 }
 
-/** As `readJson`; undefined when there is no body. */
+/** Reads the body like `readJson`; undefined if there is none. */
 export async function readOptionalJson<Schema extends z.ZodType>(
   c: Request,
   schema: Schema,
@@ -31,7 +31,7 @@ export async function readOptionalJson<Schema extends z.ZodType>(
 }
 
 /**
- * Reads the body as `schema`.
+ * Parses the body with `schema`.
  * @throws AuthError 413 request_entity_too_large, 400 bad_json
  */
 export async function readJson<Schema extends z.ZodType>(c: Request, schema: Schema): Promise<z.output<Schema>> {
@@ -41,12 +41,12 @@ export async function readJson<Schema extends z.ZodType>(c: Request, schema: Sch
   throw badJson(`${issue?.path.join(".") || "body"}: ${issue?.message ?? "invalid"}`);
 }
 
-/** A form's fields. @throws AuthError 413 request_entity_too_large */
+/** Reads a form's fields. @throws AuthError 413 request_entity_too_large */
 export async function readForm(c: Request): Promise<Record<string, string>> {
   return Object.fromEntries(new URLSearchParams(await readText(c)));
 }
 
-/** As Go reads JSON: the names of fields in any case, the last of several. */
+/** Reads names as Go does: in any case, and the last duplicate wins. */
 function withFoldedNames(body: unknown): unknown {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return body;
   return Object.fromEntries(Object.entries(body).map(([name, value]) => [name.toLowerCase(), value]));
@@ -69,7 +69,7 @@ async function readText(c: Request): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** The body as it comes in. That a client leaves before its end is no failure of this server. */
+/** Yields the body's chunks. A client disconnecting in the middle is not a server error. */
 async function* partsOf(c: Request): AsyncGenerator<Uint8Array> {
   const reader = c.req.raw.body?.getReader();
   try {
@@ -95,13 +95,13 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Text that Postgres takes: lone surrogates are replaced, NUL is refused. */
+/** Returns text that Postgres accepts: replaces lone surrogates and refuses NUL. */
 function wellFormed(value: string): string {
   if (value.includes("\0")) throw badJson("a text holds the character NUL");
   return value.toWellFormed();
 }
 
-/** How deep brackets nest, those in texts aside. */
+/** Returns the nesting depth of brackets outside strings. */
 function depthOf(text: string): number {
   let depth = 0;
   let deepest = 0;
@@ -112,25 +112,25 @@ function depthOf(text: string): number {
   return deepest;
 }
 
-/** A text; absent and null are the empty one. */
+/** A text; absent and null count as empty. */
 export const text = z
   .string()
   .nullish()
   .transform((value) => value ?? "");
 
-/** A text that may be absent, which is not the same as empty. */
+/** A text that may be absent, which differs from empty. */
 export const optionalText = z
   .string()
   .nullish()
   .transform((value) => value ?? undefined);
 
-/** True or false; absent and null are false. */
+/** A boolean; absent and null count as false. */
 export const flag = z
   .boolean()
   .nullish()
   .transform((value) => value ?? false);
 
-/** An object of any values; absent and null are undefined. */
+/** An object with any values; absent and null become undefined. */
 export const metadata = z
   .record(z.string(), z.unknown())
   .nullish()

@@ -23,8 +23,8 @@ const verdict = z.looseObject({
 });
 
 /**
- * Asks the bot challenge's verifier about the token in the body. Administrators need none.
- * @throws AuthError 400 captcha_failed; 500 when the verifier cannot be asked
+ * Sends the token in the body to the bot challenge's verifier. Administrators need no token.
+ * @throws AuthError 400 captcha_failed; 500 if the verifier cannot be reached
  */
 export async function requireCaptcha(c: Request, deps: Deps): Promise<void> {
   const { config } = deps;

@@ -2,12 +2,12 @@ import { isIP } from "node:net";
 import type { Caller, Deps } from "../core/deps.ts";
 import type { Request } from "./context.ts";
 
-/** Who asks, as sessions and challenges record it. */
+/** Returns the client's address and user agent, as sessions and challenges record them. */
 export function callerOf(c: Request, deps: Deps): Caller {
   return { ip: clientAddress(c, deps), userAgent: c.req.header("user-agent") ?? "" };
 }
 
-/** The address that Sb-Forwarded-For names, where the server trusts it. */
+/** Returns the address in Sb-Forwarded-For if the server trusts that header. */
 export function forwardedAddress(c: Request, { config }: Deps): string | undefined {
   if (!config.GOTRUE_SECURITY_SB_FORWARDED_FOR_ENABLED) return undefined;
   return canonicalAddress(c.req.header("sb-forwarded-for")?.split(",")[0]?.trim() ?? "");
@@ -23,7 +23,7 @@ function clientAddress(c: Request, deps: Deps): string {
   return canonicalAddress(c.env?.incoming?.socket?.remoteAddress ?? "") ?? "";
 }
 
-/** One spelling for one address, so that two requests compare; undefined when it is none. */
+/** Normalizes an address, so that two requests can be compared; undefined if it is invalid. */
 function canonicalAddress(value: string): string | undefined {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(value)?.[1];
   if (mapped && isIP(mapped)) return mapped;

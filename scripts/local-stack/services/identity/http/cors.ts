@@ -5,14 +5,16 @@ import type { Env } from "./context.ts";
 
 const exposed = ["X-Total-Count", "Link", "X-Supabase-Api-Version"];
 
-/** What an answer to a plain request carries, for routes that answer before the middleware. */
+/** Headers of a response to a plain request, for routes that respond before the middleware. */
 export const openToAnyOrigin = {
   "Access-Control-Allow-Origin": "*",
   "Access-Control-Allow-Credentials": "true",
   "Access-Control-Expose-Headers": exposed.join(","),
 };
 
-/** As Supabase Auth: any origin; what a client may read of an error lies in an exposed header. */
+/**
+ * Adds CORS headers like Supabase Auth's: any origin, and the exposed headers that clients need to interpret errors.
+ */
 export function corsHeaders(config: Config): MiddlewareHandler<Env> {
   const answer = cors({
     origin: "*",
@@ -31,7 +33,7 @@ export function corsHeaders(config: Config): MiddlewareHandler<Env> {
     exposeHeaders: exposed,
     credentials: true,
   });
-  // OPTIONS is no preflight unless it asks for a method.
+  // OPTIONS is a preflight only if it asks for a method.
   return (c, next) =>
     c.req.method === "OPTIONS" && !c.req.header("access-control-request-method") ? next() : answer(c, next);
 }

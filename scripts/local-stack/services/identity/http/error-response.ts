@@ -5,19 +5,19 @@ import type { Request } from "./context.ts";
 const versionHeader = "X-Supabase-Api-Version";
 const codesVersion = "2024-01-01";
 
-/** Whether the client asked for the errors of version 2024-01-01 or later. */
+/** Returns whether the client requested the error format of version 2024-01-01 or later. */
 function wantsCodes(c: Request): boolean {
   const asked = c.req.header(versionHeader) ?? "";
   return asked >= codesVersion && isDate(asked);
 }
 
-/** Whether this is a day of the calendar; the 30th of February, which `Date` takes for a day of March, is none. */
+/** Returns whether a text is a calendar date. `Date` would accept 30 February as a day in March. */
 function isDate(text: string): boolean {
   const date = new Date(/^\d{4}-\d{2}-\d{2}$/.test(text) ? text : Number.NaN);
   return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text);
 }
 
-/** What an error amounts to. What is no AuthError is logged, and passed on without a word of it. */
+/** Converts an error. Anything but an AuthError is logged and becomes an error without its text. */
 export function asAuthError(error: unknown, c: Request, log: (line: string) => void): AuthError {
   const message = "Unexpected failure, please check server logs for more information";
   const known =
@@ -26,7 +26,7 @@ export function asAuthError(error: unknown, c: Request, log: (line: string) => v
   return known;
 }
 
-/** The one mapper of errors to answers. */
+/** Maps all errors to responses. */
 export function errorResponse(error: unknown, c: Request, log: (line: string) => void): Response {
   if (error instanceof OAuthError) {
     return c.json({ error: error.error, error_description: error.message }, 400);

@@ -23,7 +23,7 @@ const limited = [
 export type Limited = (typeof limited)[number];
 export type AddressLimits = Record<Limited, TokenBuckets>;
 
-/** One set of buckets for each limited route: 30 at once, refilled as configured. */
+/** Creates token buckets for each limited route: a burst of 30, refilled as configured. */
 export function addressLimits({ config, clock }: Pick<Deps, "config" | "clock">): AddressLimits {
   const perSecond = (name: Limited): number => {
     switch (name) {
@@ -46,7 +46,7 @@ export function addressLimits({ config, clock }: Pick<Deps, "config" | "clock">)
 }
 
 /**
- * Counts a request against its address. Without a header to read it from, nobody is limited.
+ * Counts a request against its address. Without a configured header for the address, nothing is limited.
  * @throws AuthError 429 over_request_rate_limit
  */
 export function limitAddress(c: Request, { deps, limits, name }: { deps: Deps; limits: AddressLimits; name: Limited }) {

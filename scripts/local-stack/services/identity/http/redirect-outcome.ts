@@ -9,12 +9,15 @@ const oauthErrors: Record<number, string> = {
   503: "temporarily_unavailable",
 };
 
-/** Where a mail's link that failed ends: the error in the fragment, and in the query too where a server is to see it. */
+/**
+ * Returns where a failed email link redirects: with the error in the fragment and, if a server must see it, in the
+ * query.
+ */
 export function errorTarget(target: string, error: unknown, { inQuery }: { inQuery: boolean }): string {
   return failureTarget(target, describe(error), { inQuery });
 }
 
-/** Where a failed sign-in with a provider ends. */
+/** Returns where a failed provider sign-in redirects. */
 export function oauthErrorTarget(target: string, error: unknown): string {
   return failureTarget(target, oauthErrorQuery(error), { inQuery: true });
 }
@@ -24,15 +27,15 @@ function failureTarget(target: string, fields: Record<string, string>, { inQuery
   return withFragment(inQuery ? withQuery(target, fields) : target, { ...Object.fromEntries(said), sb: "" });
 }
 
-/** Where a flow ends that is not done yet. */
+/** Returns where an unfinished flow redirects. */
 export function messageTarget(target: string, message: string, { inQuery }: { inQuery: boolean }): string {
   return withFragment(withQuery(target, inQuery ? { message } : {}), { message, sb: "" });
 }
 
-/** Refusals of a sign-in that OAuth calls access_denied, whatever their status. */
+/** Sign-in refusals that OAuth calls access_denied, regardless of status. */
 const denied = ["signup_disabled", "user_banned", "provider_email_needs_verification"];
 
-/** An error as RFC 6749 section 4.1.2.1 puts it into a query. */
+/** Returns an error as query parameters (RFC 6749 section 4.1.2.1). */
 export function oauthErrorQuery(error: unknown): Record<string, string> {
   if (error instanceof OAuthError) return { error: error.error, error_description: error.message };
   const fields = describe(error);

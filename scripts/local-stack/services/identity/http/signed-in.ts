@@ -2,20 +2,20 @@ import { encodeQuery } from "../core/redirect-url.ts";
 import type { SignedIn } from "../core/tokens.ts";
 import type { Request } from "./context.ts";
 
-/** Says in headers whose session it is, for the gateway's log. */
+/** Names user and session in headers, for the gateway's log. */
 export function announce(c: Request, { userId, sessionId, body }: SignedIn): void {
   c.header("sb-auth-user-id", userId);
   c.header("sb-auth-session-id", sessionId);
   if (body.refresh_token.length === 12) c.header("sb-auth-refresh-token-prefix", body.refresh_token.slice(0, 5));
 }
 
-/** The answer to a sign-in or a refresh. */
+/** Creates the response to a sign-in or a refresh. */
 export function tokenAnswer(c: Request, signedIn: SignedIn): Response {
   announce(c, signedIn);
   return c.json(signedIn.body);
 }
 
-/** Where an implicit flow ends: the tokens in the fragment, which no server sees. */
+/** Returns where an implicit flow ends, with the tokens in the fragment, which no server sees. */
 export function fragmentUrl(target: string, { body }: SignedIn, extra: Record<string, string>): string {
   const fields = {
     ...extra,

@@ -11,7 +11,7 @@ import { requirePathUser } from "./admin-users.ts";
 
 const renameBody = z.looseObject({ friendly_name: text, phone: text });
 
-/** Factors and passkeys of any account, for an administrator. */
+/** Serves factors and passkeys of any account to administrators. */
 export function adminCredentialRoutes(deps: Deps): Hono<Env> {
   const accountOf = async (c: Request) => {
     await requireAdmin(c, deps);

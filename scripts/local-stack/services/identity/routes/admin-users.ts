@@ -59,7 +59,7 @@ const linkBody = z.looseObject({
   redirect_to: text,
 });
 
-/** The account that a path names. @throws AuthError 404 user_not_found, validation_failed */
+/** Returns the account in a path. @throws AuthError 404 user_not_found, validation_failed */
 export async function requirePathUser(deps: Deps, id: string): Promise<User> {
   if (!isUuid(id)) throw new AuthError(404, "validation_failed", "user_id must be an UUID");
   const user = await findUserById(deps.db, { id });
@@ -71,7 +71,7 @@ function requireNoPhone({ phone }: { phone: string }): void {
   if (phone) throw new AuthError(501, "not_implemented", "The local identity server knows no phones");
 }
 
-/** Accounts, as an administrator sees them. */
+/** Serves accounts to administrators. */
 export function adminUserRoutes(deps: Deps): Hono<Env> {
   return new Hono<Env>()
     .get("/admin/users", async (c) => {
@@ -102,7 +102,7 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
       const user = await requirePathUser(deps, c.req.param("userId"));
       const given = await readJson(c, userBody);
       requireNoPhone(given);
-      // As Supabase Auth answers: with the identities that were there as they were.
+      // Like Supabase Auth, responds with the previous identities.
       const before = await listIdentities(deps.db, user.id);
       const changed = await loadWireUser(deps.db, await updateUserAsAdmin(deps, user, given), { shown: before });
       return c.json(changed);
@@ -138,11 +138,12 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
 
 const bits = 64;
 
-/** A number as Go reads an unsigned one, and then takes it for a signed one; what is below 1 is the fallback. */
+/** Parses a number as Go does: unsigned, then converted to signed. Anything below 1 becomes the fallback. */
 function pageNumber(value: string | undefined, { byDefault, below1 }: { byDefault: bigint; below1: bigint }): bigint {
   if (!value) return byDefault;
   const number = /^\d+$/.test(value) ? BigInt(value) : -1n;
-  if (number !== BigInt.asUintN(bits, number)) throw invalid(`Bad Pagination Parameters: "${value}" is no number`);
+  if (number !== BigInt.asUintN(bits, number))
+    throw invalid(`Bad Pagination Parameters: "${value}" is not a valid number`);
   const signed = BigInt.asIntN(bits, number);
   return signed < 1n ? below1 : signed;
 }
@@ -160,7 +161,7 @@ function parseSort(values: string[]): boolean {
   return ascending;
 }
 
-/** RFC 8288 links to the next page and the last. */
+/** Returns RFC 8288 links to the next and the last page. */
 function pageLinks(c: Request, { page, lastPage }: { page: bigint; lastPage: bigint }): string {
   const url = new URL(c.req.url);
   const link = (target: bigint, relation: string) => {

@@ -15,7 +15,7 @@ import { type AddressLimits, limitAddress } from "../http/limits.ts";
 const enrollBody = z.looseObject({ friendly_name: text, factor_type: text, issuer: text, phone: text });
 const verifyBody = z.looseObject({ challenge_id: text, code: text });
 
-/** A user whose token names a session, since that is what a factor raises. @throws AuthError 403 no_authorization */
+/** Returns a user whose token names a session, which a factor would raise. @throws AuthError 403 no_authorization */
 async function requireAccountHolder(
   c: Request,
   deps: Deps,
@@ -29,13 +29,13 @@ async function requireAccountHolder(
   return { ...authenticated, session };
 }
 
-/** A factor of the user's own. @throws AuthError 404 mfa_factor_not_found, validation_failed */
+/** Returns one of the user's own factors. @throws AuthError 404 mfa_factor_not_found, validation_failed */
 export async function requireOwnFactor(c: Request, deps: Deps, id: string) {
   const { user, session } = await requireAccountHolder(c, deps);
   return { session, factor: await requireFactor(deps.db, { id, userId: user.id }) };
 }
 
-/** A user's own second factors. */
+/** Serves a user's own second factors. */
 export function factorRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   const ownFactor = (c: Request) => requireOwnFactor(c, deps, c.req.param("factorId") ?? "");
   return new Hono<Env>()
@@ -63,7 +63,7 @@ export function factorRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
       }
       const id = challengeId || "00000000-0000-0000-0000-000000000000";
       const caller = callerOf(c, deps);
-      // As with Supabase Auth, its headers do not say whose session it is.
+      // Like Supabase Auth's response, it names neither user nor session in headers.
       return c.json((await verifyFactor(deps, { factor, session, challengeId: id, code, caller })).body);
     })
     .delete("/factors/:factorId", async (c) => {

@@ -25,7 +25,7 @@ const otpBody = magicLinkBody.extend({
     .transform((value) => value ?? true),
 });
 
-/** Requests that are answered by a mail. */
+/** Serves requests for emails. */
 export function mailRequestRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   const admit = async (c: Request, name: Limited) => {
     limitAddress(c, { deps, limits, name });

@@ -2,7 +2,7 @@ import { Hono } from "hono";
 import { AuthError } from "../core/errors.ts";
 import type { Env } from "../http/context.ts";
 
-/** What Supabase Auth has and this server does not: it says so, rather than seem not to know the address. */
+/** Paths that Supabase Auth serves and this server does not. They get 501 instead of 404. */
 const paths = [
   "/admin/audit",
   "/admin/custom-providers",
@@ -18,7 +18,7 @@ const paths = [
   "/.well-known/openid-configuration",
 ];
 
-/** Each of these paths, by any method: 501. */
+/** Answers each of these paths with 501, for any method. */
 export function notImplementedRoutes(): Hono<Env> {
   const routes = new Hono<Env>();
   for (const path of paths) {

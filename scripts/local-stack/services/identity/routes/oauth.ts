@@ -21,7 +21,7 @@ export function requireManualLinking({ config }: Deps): void {
   throw new AuthError(404, "manual_linking_disabled", "Manual linking is disabled");
 }
 
-/** Sign-in with external providers, and the identities that come of it. */
+/** Serves sign-in with external providers, and the resulting identities. */
 export function oauthRoutes(deps: Deps): Hono<Env> {
   const begin = (c: Request, linkTo?: string) =>
     beginAuthorization(deps, {
@@ -52,7 +52,7 @@ async function callback(c: Request, deps: Deps, answer: Record<string, string>):
   try {
     flow = await requireFlow(deps, answer.state ?? "");
   } catch (error) {
-    // Where the flow began is not known, so it ends at the site.
+    // The flow's origin is unknown, so it ends at the site.
     const known = asAuthError(error, c, deps.log);
     return redirect(c, withQuery(deps.config.GOTRUE_SITE_URL, oauthErrorQuery(known)), 303);
   }

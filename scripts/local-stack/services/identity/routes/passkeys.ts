@@ -31,7 +31,7 @@ async function readAttempt(c: Request) {
   return { challengeId, credential };
 }
 
-/** Passkeys: sign-in with one, and a user's own. */
+/** Serves passkey sign-in, and a user's own passkeys. */
 export function passkeyRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   const requireRegistrar = async (c: Request) => {
     const { user, session, claims } = await requireUser(c, deps);

@@ -7,7 +7,7 @@ import { supabaseAuthVersion } from "../supabase-auth-routes.ts";
 
 const version = `${supabaseAuthVersion}-gatehouse`;
 
-/** What anyone may know. */
+/** Serves public information. */
 export function publicRoutes({ config }: Deps): Hono<Env> {
   const own = [...config.providers.keys()].filter((name) => !isKnownProvider(name));
   const external = {
@@ -34,7 +34,7 @@ export function publicRoutes({ config }: Deps): Hono<Env> {
     );
 }
 
-/** The key set, written once. It goes before the middleware, as checks of tokens wait for it. */
+/** Serves the key set, serialized once. It precedes the middleware, since token checks wait for it. */
 export function keySetRoute({ keys }: Deps): Hono<Env> {
   const body = JSON.stringify(keys.jwks);
   const headers = { ...openToAnyOrigin, "Content-Type": "application/json", "Cache-Control": "public, max-age=600" };

@@ -22,7 +22,7 @@ const body = z.looseObject({
   code_challenge_method: text,
 });
 
-/** Making an account by password; anonymous ones are refused, as where Supabase Auth has them off. */
+/** Serves sign-up with a password. Refuses anonymous sign-up, as Supabase Auth does when it is disabled. */
 export function signUpRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   return new Hono<Env>().post("/signup", async (c) => {
     await requireCaptcha(c, deps);

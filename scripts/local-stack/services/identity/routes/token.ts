@@ -19,7 +19,7 @@ const pkceBody = z.looseObject({ auth_code: text, code_verifier: text });
 
 const uncaptchaed = ["refresh_token", "pkce", "id_token"];
 
-/** Grants: what is given in, a session out. */
+/** Serves grants, which exchange credentials for a session. */
 export function tokenRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   const grants: Record<string, (c: Request) => Promise<SignedIn>> = {
     async password(c) {

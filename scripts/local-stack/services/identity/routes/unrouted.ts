@@ -6,9 +6,9 @@ import { requireOwnFactor } from "./factors.ts";
 import { requireManualLinking } from "./oauth.ts";
 
 /**
- * Answers what no route takes: 405 where the address is known by `methods`, else 404. Who may not even know that is
- * told so first.
- * @throws AuthError as the guards of the addresses around it
+ * Answers requests without a route: 405 if `methods` has the path, otherwise 404. Unauthorized callers are refused
+ * first, so as not to reveal which.
+ * @throws AuthError from the guards of the surrounding paths
  */
 export async function answerUnrouted(
   c: Request,

@@ -24,7 +24,7 @@ const updateBody = z.looseObject({
   code_challenge_method: text,
 });
 
-/** A user's own account and sessions. */
+/** Serves a user's own account and sessions. */
 export function userRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   return new Hono<Env>()
     .get("/user", async (c) => {
@@ -57,7 +57,7 @@ export function userRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
       const { user, session } = await requireUser(c, deps);
       const scope = c.req.query("scope") || "global";
       if (!["global", "local", "others"].includes(scope)) throw invalid(`Unsupported logout scope "${scope}"`);
-      // A token that names no session can only end them all.
+      // A token without a session can only end all of them.
       if (scope === "local" && session) await endSession(deps.db, session.id);
       else if (scope === "others" && session) await endSessions(deps.db, { userId: user.id, keep: session.id });
       else await endSessions(deps.db, { userId: user.id });

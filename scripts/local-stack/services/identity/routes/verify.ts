@@ -19,7 +19,7 @@ const halfWay = "Confirmation link accepted. Please proceed to confirm link sent
 
 const body = z.looseObject({ type: text, token: text, token_hash: text, email: text, phone: text, redirect_to: text });
 
-/** Tokens and codes from mails: redeemed by a link (GET) or by an app (POST). */
+/** Serves emailed tokens and codes, redeemed by a link (GET) or by an app (POST). */
 export function verifyRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   return new Hono<Env>()
     .post("/verify", async (c) => {
@@ -47,7 +47,7 @@ export function verifyRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
       if (!type) throw invalid("Verify requires a verification type");
       if (!token) throw invalid("Verify requires a token or a token hash");
       const pkce = token.startsWith(pkcePrefix);
-      // Supabase Auth knows no way of signing in by such a name, and fails over it.
+      // Supabase Auth has no sign-in method for these types and fails with 500.
       if (pkce && (type === "email" || !isVerifyType(type))) throw unexpected("Unsupported verification type");
       const target = redirectTarget(c, deps);
       try {
@@ -92,7 +92,7 @@ function outcomeTarget(c: Request, { redeemed, target, type, pkce }: Outcome): s
       return withQuery(target, { code: redeemed.code });
     case "signed-in":
       announce(c, redeemed.signedIn);
-      // A code with the address (`email`) turns out to be one of two.
+      // A code with the email (`email`) resolves to one of two types.
       return fragmentUrl(target, redeemed.signedIn, { type });
   }
 }

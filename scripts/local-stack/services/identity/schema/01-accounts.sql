@@ -1,5 +1,5 @@
--- Schema auth, first part: who someone is. Same names, types and constraints as Supabase Auth, so that
--- migrations written against the one apply to the other. Run as supabase_auth_admin, which owns it all.
+-- Schema auth, first part: accounts and their identities. Names, types and constraints are the same as in Supabase
+-- Auth, so that migrations written for one apply to the other. Run as supabase_auth_admin, which owns all of it.
 
 create type auth.one_time_token_type as enum (
   'confirmation_token', 'reauthentication_token', 'recovery_token',
@@ -43,7 +43,7 @@ create table auth.users (
   deleted_at timestamptz,
   is_anonymous boolean not null default false
 );
-comment on table auth.users is 'One row an account; passwords as bcrypt, mailed tokens as hashes.';
+comment on table auth.users is 'One row per account; passwords as bcrypt, emailed tokens as hashes.';
 comment on column auth.users.is_sso_user is 'An SSO account may share its email with another account.';
 
 create unique index users_email_partial_key on auth.users (email) where not is_sso_user;
@@ -72,7 +72,7 @@ create table auth.identities (
   id uuid primary key default gen_random_uuid(),
   constraint identities_provider_id_provider_unique unique (provider_id, provider)
 );
-comment on table auth.identities is 'How an account may sign in: one row a provider''s subject.';
+comment on table auth.identities is 'How an account may sign in: one row per provider''s subject.';
 create index identities_user_id_idx on auth.identities (user_id);
 create index identities_email_idx on auth.identities (email text_pattern_ops);
 
@@ -85,7 +85,7 @@ create table auth.one_time_tokens (
   created_at timestamp not null default now(),
   updated_at timestamp not null default now()
 );
-comment on table auth.one_time_tokens is 'Mailed tokens that are still good, by hash; at most one of a type a user.';
+comment on table auth.one_time_tokens is 'Emailed tokens that are still valid, by hash; at most one of each type per user.';
 create unique index one_time_tokens_user_id_token_type_key on auth.one_time_tokens (user_id, token_type);
 create index one_time_tokens_token_hash_hash_idx on auth.one_time_tokens using hash (token_hash);
 create index one_time_tokens_relates_to_hash_idx on auth.one_time_tokens using hash (relates_to);
@@ -97,7 +97,7 @@ create table auth.audit_log_entries (
   created_at timestamptz,
   ip_address varchar(64) not null default ''
 );
-comment on table auth.audit_log_entries is 'What accounts did, for the operator.';
+comment on table auth.audit_log_entries is 'Audit log of accounts, for the operator.';
 create index audit_logs_instance_id_idx on auth.audit_log_entries (instance_id);
 
 create table auth.instances (

@@ -1,4 +1,4 @@
--- Schema auth, second part: sessions, their refresh tokens, second factors, passkeys and flows under way.
+-- Schema auth, second part: sessions, refresh tokens, second factors, passkeys and pending flows.
 
 create type auth.aal_level as enum ('aal1', 'aal2', 'aal3');
 create type auth.factor_type as enum ('totp', 'webauthn', 'phone');
@@ -22,9 +22,9 @@ create table auth.sessions (
   refresh_token_counter bigint,
   scopes text check (char_length(scopes) <= 4096)
 );
-comment on table auth.sessions is 'One row a sign-in. Deleting it ends the session and its refresh tokens.';
-comment on column auth.sessions.factor_id is 'The factor that raised the session to aal2; no foreign key, since it may go first.';
-comment on column auth.sessions.refresh_token_counter is 'Refresh tokens of version 2: how many were issued; the key is in refresh_token_hmac_key.';
+comment on table auth.sessions is 'One row per sign-in. Deleting it ends the session and its refresh tokens.';
+comment on column auth.sessions.factor_id is 'The factor that raised the session to aal2; no foreign key, since the factor may be deleted first.';
+comment on column auth.sessions.refresh_token_counter is 'Version 2 refresh tokens: how many were issued; the key is in refresh_token_hmac_key.';
 create index sessions_user_id_idx on auth.sessions (user_id);
 create index user_id_created_at_idx on auth.sessions (user_id, created_at);
 create index sessions_not_after_idx on auth.sessions (not_after desc);
@@ -41,7 +41,7 @@ create table auth.refresh_tokens (
   parent varchar(255),
   session_id uuid references auth.sessions (id) on delete cascade
 );
-comment on table auth.refresh_tokens is 'Refresh tokens of version 1; parent is the token that was exchanged for this one.';
+comment on table auth.refresh_tokens is 'Version 1 refresh tokens; parent is the token that was exchanged for this one.';
 create index refresh_tokens_instance_id_idx on auth.refresh_tokens (instance_id);
 create index refresh_tokens_instance_id_user_id_idx on auth.refresh_tokens (instance_id, user_id);
 create index refresh_tokens_parent_idx on auth.refresh_tokens (parent);
@@ -57,7 +57,7 @@ create table auth.mfa_amr_claims (
   constraint amr_id_pk primary key (id),
   constraint mfa_amr_claims_session_id_authentication_method_pkey unique (session_id, authentication_method)
 );
-comment on table auth.mfa_amr_claims is 'What a session has proven; updated_at is the time in the token''s amr.';
+comment on table auth.mfa_amr_claims is 'Methods of a session; updated_at is the time in the token''s amr.';
 
 create table auth.mfa_factors (
   id uuid primary key,
@@ -91,7 +91,7 @@ create table auth.mfa_challenges (
   web_authn_session_data jsonb,
   constraint mfa_challenges_auth_factor_id_fkey foreign key (factor_id) references auth.mfa_factors (id) on delete cascade
 );
-comment on table auth.mfa_challenges is 'Challenges of a factor; bound to the address that asked for them.';
+comment on table auth.mfa_challenges is 'Challenges of a factor, bound to the IP address that requested them.';
 create index mfa_challenge_created_at_idx on auth.mfa_challenges (created_at desc);
 
 create table auth.oauth_client_states (
@@ -100,7 +100,7 @@ create table auth.oauth_client_states (
   code_verifier text,
   created_at timestamptz not null
 );
-comment on table auth.oauth_client_states is 'PKCE verifiers that we hold towards a provider.';
+comment on table auth.oauth_client_states is 'Our PKCE verifiers for flows with a provider.';
 create index idx_oauth_client_states_created_at on auth.oauth_client_states (created_at);
 
 create table auth.flow_state (
@@ -122,7 +122,7 @@ create table auth.flow_state (
   linking_target_id uuid,
   email_optional boolean not null default false
 );
-comment on table auth.flow_state is 'OAuth and PKCE flows under way; the id is the OAuth state.';
+comment on table auth.flow_state is 'Pending OAuth and PKCE flows; the id is the OAuth state.';
 create index flow_state_created_at_idx on auth.flow_state (created_at desc);
 create index idx_auth_code on auth.flow_state (auth_code);
 create index idx_user_id_auth_method on auth.flow_state (user_id, authentication_method);
@@ -155,6 +155,6 @@ create table auth.webauthn_challenges (
   created_at timestamptz not null default now(),
   expires_at timestamptz not null
 );
-comment on table auth.webauthn_challenges is 'Passkey ceremonies under way; user_id is null for sign-in.';
+comment on table auth.webauthn_challenges is 'Pending passkey ceremonies; user_id is null for sign-in.';
 create index webauthn_challenges_user_id_idx on auth.webauthn_challenges (user_id);
 create index webauthn_challenges_expires_at_idx on auth.webauthn_challenges (expires_at);

@@ -1,7 +1,7 @@
--- Schema auth, third part: who may see what, and what policies ask of a request.
+-- Schema auth, third part: access to its tables, and the functions with which policies read a request.
 
--- No policy: only the owner and roles that bypass row security read these tables. The tables of passkeys and of
--- OAuth client states have it off, as on Supabase.
+-- No policies: only the owner and roles that bypass row security read these tables. Row security is off for the tables
+-- of passkeys and OAuth client states, as on Supabase.
 do $$
 declare
   protected text;
@@ -19,14 +19,14 @@ $$;
 grant all on auth.webauthn_credentials, auth.webauthn_challenges, auth.oauth_client_states to postgres;
 grant all on sequence auth.refresh_tokens_id_seq to postgres;
 
--- The claims of the request's token: one setting with all of them, or (older) one setting a claim.
+-- The claims of the request's token: one setting with all of them, or (older) one setting for each claim.
 create function auth.uid() returns uuid language sql stable as $$
   select coalesce(
     nullif(current_setting('request.jwt.claim.sub', true), ''),
     nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub'
   )::uuid
 $$;
-comment on function auth.uid() is 'The user of this request, from its token; null without one.';
+comment on function auth.uid() is 'The user of this request, from its token; null without a token.';
 
 create function auth.role() returns text language sql stable as $$
   select coalesce(
@@ -34,7 +34,7 @@ create function auth.role() returns text language sql stable as $$
     nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'role'
   )
 $$;
-comment on function auth.role() is 'The role that this request''s token claims.';
+comment on function auth.role() is 'The role in this request''s token.';
 
 create function auth.email() returns text language sql stable as $$
   select coalesce(
@@ -42,7 +42,7 @@ create function auth.email() returns text language sql stable as $$
     nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email'
   )
 $$;
-comment on function auth.email() is 'The email that this request''s token claims; may be out of date.';
+comment on function auth.email() is 'The email in this request''s token; may be out of date.';
 
 create function auth.jwt() returns jsonb language sql stable as $$
   select coalesce(

@@ -1,10 +1,10 @@
 import { chat, modelList, type ProviderKind, responses } from "./kind.ts";
 
 /**
- * DeepSeek. While it thinks, it answers 400 unless every assistant's message with tool calls has its
- * `reasoning_content`, even an empty one (https://api-docs.deepseek.com/guides/thinking_mode;
- * github.com/deepseek-ai/deepseek-harness/discussions/739). Responses: https://api-docs.deepseek.com/guides/responses_api.
- * Models: https://api-docs.deepseek.com/api/list-models.
+ * DeepSeek. In thinking mode, it answers 400 unless every assistant message with tool calls has its
+ * `reasoning_content`, even if empty (https://api-docs.deepseek.com/guides/thinking_mode;
+ * github.com/deepseek-ai/deepseek-harness/discussions/739). Responses:
+ * https://api-docs.deepseek.com/guides/responses_api. Models: https://api-docs.deepseek.com/api/list-models.
  */
 export const deepseek: ProviderKind = {
   name: "deepseek",

@@ -1,13 +1,14 @@
 import { chat, embeddings, type ProviderKind } from "./kind.ts";
 
 /**
- * The Gemini API: text by its OpenAI endpoints below `/openai`, speech by its own `generateContent`
- * (https://ai.google.dev/gemini-api/docs/openai, /speech-generation). It answers 400 "Unknown name" to members that it
- * does not know (github.com/Routstr/routstr-core/issues/505, github.com/ed-donner/agents/issues/45). Tool turns return
- * thought signatures in `extra_content` (https://ai.google.dev/gemini-api/docs/thought-signatures).
+ * The Gemini API: text through its OpenAI endpoints below `/openai`, speech through its own `generateContent`
+ * (https://ai.google.dev/gemini-api/docs/openai, /speech-generation). It answers 400 "Unknown name" to unknown members
+ * (github.com/Routstr/routstr-core/issues/505, github.com/ed-donner/agents/issues/45). Tool turns return thought
+ * signatures in `extra_content` (https://ai.google.dev/gemini-api/docs/thought-signatures).
  *
- * Its OpenAI list has speech and embedding models too, as `models/gemini-…`; calls take both spellings
- * (https://ai.google.dev/api/compatibility). A wrong key is 400 `API_KEY_INVALID` (github.com/google/timesketch/pull/3703).
+ * Its OpenAI list also has speech and embedding models, as `models/gemini-…`; calls accept both spellings
+ * (https://ai.google.dev/api/compatibility). A wrong key is 400 `API_KEY_INVALID`
+ * (github.com/google/timesketch/pull/3703).
  */
 export const gemini: ProviderKind = {
   name: "gemini",

@@ -1,11 +1,10 @@
 import { chat, modelList, type ProviderKind, responses } from "./kind.ts";
 
 /**
- * Groq answers 400 "property … is unsupported" to members that it does not know
- * (github.com/tashfeenahmed/freellmapi/issues/1070, github.com/fanenr/chatbot/issues/21). What it knows:
- * CompletionCreateParams and ChatCompletionAssistantMessageParam of github.com/groq/groq-python, where no tier is called
- * `default`. Responses: https://console.groq.com/docs/responses-api.
- * Models: https://console.groq.com/docs/api-reference#models-list.
+ * Groq answers 400 "property … is unsupported" to unknown members (github.com/tashfeenahmed/freellmapi/issues/1070,
+ * github.com/fanenr/chatbot/issues/21). For those it knows, see CompletionCreateParams and
+ * ChatCompletionAssistantMessageParam of github.com/groq/groq-python, where no tier is called `default`. Responses:
+ * https://console.groq.com/docs/responses-api. Models: https://console.groq.com/docs/api-reference#models-list.
  */
 export const groq: ProviderKind = {
   name: "groq",

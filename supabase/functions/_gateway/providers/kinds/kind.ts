@@ -1,10 +1,10 @@
-/** What a provider is asked for. A legacy `generate` call is a chat. */
+/** A provider's endpoint. A legacy `generate` call uses chat. */
 export type Endpoint = "chat" | "responses" | "messages" | "count_tokens" | "embeddings" | "speech";
 
-/** The header that carries a key: `Authorization` as a bearer token, the others bare. */
+/** The header that carries a key: `Authorization` as a bearer token, the others as the bare key. */
 export type KeyHeader = "authorization" | "api-key" | "x-api-key" | "x-goog-api-key";
 
-/** Where an endpoint is below the base URL. `{model}` stands for the provider's model or deployment. */
+/** The address of an endpoint below the base URL. `{model}` is replaced with the provider's model or deployment. */
 export type EndpointAddress = { path: string; keyHeader: KeyHeader };
 export type Endpoints = Partial<Record<Endpoint, EndpointAddress>>;
 
@@ -27,62 +27,72 @@ export type KindName =
   | "ollama"
   | "openai-compatible";
 
-/** How a family of providers is called, and what it accepts. Usage is read by the kind's name. */
+/** How to call a family of providers, and what they accept. The kind's name decides how usage is read. */
 export type ProviderKind = {
   name: KindName;
-  /** Where the provider is for everybody. Absent: the operator names the address. */
+  /** The provider's public address. Absent if the operator sets it. */
   baseUrl?: string;
-  /** Servers of one's own may work without a key. */
+  /** Self-hosted servers may work without a key. */
   keyRequired: boolean;
   endpoints: Endpoints;
   /** Sent with every request that has no header of this name. */
   headers?: Readonly<Record<string, string>>;
-  /** Where the doctor reads which models there are. */
+  /** Where the doctor reads the list of models. */
   models: ModelLists;
-  /** Where the API usually begins on a host that the operator names. */
+  /** The API's usual base path on a host that the operator sets. */
   basePath?: "/v1" | "/openai/v1";
-  /** The endpoints where the operator names an API version, which is sent as `api-version`. Absent: there is none. */
+  /**
+   * The endpoints to use if the operator sets an API version, which is sent as `api-version`. Absent if there are none.
+   */
   versionedEndpoints?: Endpoints;
-  /** What a chat calls its output limit. */
+  /** The name of a chat's output limit. */
   outputLimit: "max_tokens" | "max_completion_tokens";
-  /** What `stream_options` of a streamed chat may hold; where that is nothing, it is not sent. */
+  /** What `stream_options` of a streamed chat may contain; if empty, it is not sent. */
   streamOptions: readonly ("include_usage" | "include_obfuscation")[];
-  /** It does not know the role `developer`, which it is sent as `system`. */
+  /** The provider doesn't know the role `developer`; it is sent as `system`. */
   developerIsSystem?: true;
-  /** Members of a chat, not of a response, that are left out where they change nothing about the answer, because the provider refuses them. */
+  /**
+   * Members of a chat (not a response) that are left out if they don't affect the answer, because the provider refuses
+   * them.
+   */
   leftOut: readonly Hint[];
-  /** Members beyond those of the endpoint that pass as they came: the provider takes them, and they cost nothing more. */
+  /**
+   * Members outside the endpoint's schema that pass unchanged: the provider accepts them, and they cost nothing extra.
+   */
   passes?: readonly string[];
-  /** Members of a chat that the provider knows by another name. */
+  /** Members of a chat that have another name at the provider. */
   renamed?: Readonly<Record<string, string>>;
-  /** Sent as `service_tier` when the client names none, so that the account's own default cannot change the price. */
+  /** Sent as `service_tier` if the client names none, so that the account's default can't change the price. */
   defaultServiceTier?: "default";
-  /** What an assistant's message carries back to the provider. Absent: all its members, as they came. */
+  /** What an assistant message carries back to the provider. Absent: all its members, unchanged. */
   turn?: AssistantTurn;
 };
 
 /** How a kind lists its models. */
 export type ModelLists = {
-  /** Paths below the base URL, asked with the key of a chat. Empty: the kind has no list, and a minimal call is made instead. */
+  /**
+   * Paths below the base URL, requested with the chat key. If empty, the kind has no list, and a minimal call is made
+   * instead.
+   */
   paths: readonly string[];
-  /** Some of its servers have no list. A minimal call is made where it is missing. */
+  /** Some of its servers have no list. If it is missing, a minimal call is made. */
   optional?: true;
-  /** The lists need no key. `keyPath` is a free request that does. */
+  /** The lists need no key. `keyPath` is a free request that needs one. */
   public?: true;
   keyPath?: string;
-  /** A list is an array, without an object around it. */
+  /** The list is a bare array, not wrapped in an object. */
   array?: true;
-  /** What `owned_by` of its models says, which tells it from other kinds. */
+  /** Values of `owned_by` that distinguish its models from those of other kinds. */
   owners?: readonly string[];
-  /** It may serve models that it does not list. */
+  /** The provider may serve models that it does not list. */
   incomplete?: true;
-  /** The name that two spellings of a model's name share. */
+  /** Normalizes the spelling of a model's name. */
   spell?: (model: string) => string;
 };
 
-/** Hints that say something: the others can only state the default. */
+/** Hints that carry information: the others can only state the default. */
 export const tellingHints = ["metadata", "prompt_cache_key", "safety_identifier", "user"] as const;
-/** OpenAI's members of a chat that do not change the answer. */
+/** OpenAI's chat members that do not change the answer. */
 export type Hint = (typeof tellingHints)[number] | "modalities" | "service_tier" | "store";
 
 export type AssistantTurn = {
@@ -90,11 +100,11 @@ export type AssistantTurn = {
   message: readonly string[];
   /** Members of a tool call in addition to `id`, `type` and `function`. */
   toolCall: readonly string[];
-  /** Types of parts in its content in addition to `text` and `refusal`. */
+  /** Types of content parts in addition to `text` and `refusal`. */
   parts?: readonly string[];
   /** A member that a message with tool calls must have, empty if the model wrote none. */
   required?: string;
-  /** How many letters and digits a tool call's id has. Absent: ids of other providers are taken too. */
+  /** Number of letters and digits in a tool call's id. Absent if ids of other providers are accepted, too. */
   idLength?: number;
 };
 

@@ -27,7 +27,7 @@ const bedrockHost = { AI_PROVIDER_X_BASE_URL: "https://bedrock-runtime.us-west-2
 const bearer = { authorization: "Bearer k" };
 const azureKey = { "api-key": "k" };
 
-/** Addresses as the documentation that each kind's module cites has them. */
+/** Addresses as given in the documentation that each kind's module cites. */
 describe("an endpoint's address and key", () => {
   test.for<[KindName, Record<string, string>, Record<string, string>, Partial<Record<Endpoint, string>>]>([
     [
@@ -139,7 +139,7 @@ describe("an endpoint's address and key", () => {
         },
       ],
     ),
-  ])("of %s with %o", ([kind, more, headers, urls]) => {
+  ])("for %s with %o", ([kind, more, headers, urls]) => {
     const provider = providerOf(kind, more);
     expect(Object.keys(provider.kind.endpoints)).toEqual(Object.keys(urls));
     for (const [endpoint, url] of Object.entries(urls) as [Endpoint, string][])
@@ -159,7 +159,7 @@ describe("an endpoint's address and key", () => {
     expect(() => at("responses")).toThrow("no endpoint responses");
   });
 
-  test("has no header with a key where there is none", () => {
+  test("include no key header without a key", () => {
     const local = { ...host, AI_PROVIDER_X_API_KEY: "" };
     expect(addressOf(providerOf("ollama", local), { endpoint: "chat", model: "m" }).headers).toEqual({});
   });
@@ -181,7 +181,7 @@ const hints = {
 };
 const sentHints = { ...hints, prompt_cache_key: "w:c" };
 const call = { id: "call00001", type: "function", function: { name: "f", arguments: "{}" } };
-/** An assistant's turn as several providers might have written it. */
+/** An assistant's turn with members of several providers. */
 const turn = {
   role: "assistant",
   content: null,
@@ -334,7 +334,7 @@ describe("a chat", () => {
     ["vllm", host, asItCame],
     ["llama-cpp", host, asItCame],
     ["openai-compatible", host, { ...asItCame, stream_options: undefined }],
-  ])("is sent to %s with what that kind knows", ([kind, more, expected]) => {
+  ])("to %s has the members that the kind supports", ([kind, more, expected]) => {
     const messages = [
       { role: "developer", content: "be brief" },
       { role: "user", content: "hello" },
@@ -365,13 +365,16 @@ describe("a chat", () => {
     });
   });
 
-  test.for(Object.keys(kinds) as KindName[])("that says little is sent to %s with a limit and nothing else", (kind) => {
-    const more = kind === "azure" ? azureHost : kinds[kind].baseUrl ? {} : host;
-    const provider = providerOf(kind, more);
-    const tier = kind === "openai" ? { service_tier: "default" } : {};
-    const body = { model: "upstream", messages: [{ role: "user", content: "hello" }], ...tier };
-    expect(sent(provider, {})).toEqual({ ...body, [provider.kind.outputLimit]: 2_048 });
-  });
+  test.for(Object.keys(kinds) as KindName[])(
+    "with only the required fields is sent to %s with a limit and nothing else",
+    (kind) => {
+      const more = kind === "azure" ? azureHost : kinds[kind].baseUrl ? {} : host;
+      const provider = providerOf(kind, more);
+      const tier = kind === "openai" ? { service_tier: "default" } : {};
+      const body = { model: "upstream", messages: [{ role: "user", content: "hello" }], ...tier };
+      expect(sent(provider, {})).toEqual({ ...body, [provider.kind.outputLimit]: 2_048 });
+    },
+  );
 
   test.for<KindName>(["deepseek", "moonshot"])("to %s has reasoning in every turn that calls tools", (kind) => {
     const messages = [{ role: "user", content: "hello" }, kept, { role: "assistant", content: "hi" }];
@@ -381,7 +384,7 @@ describe("a chat", () => {
   });
 
   test.for(["auto", "default"])(
-    "that names the tier %s asks for the default, and a kind without tiers for none",
+    "with the tier %s requests the default tier, or none if the kind has no tiers",
     (service_tier) => {
       expect(sent(providerOf("groq"), { service_tier })).not.toHaveProperty("service_tier");
       expect(sent(providerOf("openai"), { service_tier }).service_tier).toBe("default");
@@ -393,7 +396,7 @@ describe("a chat", () => {
     ["call_PTLP8xhu3uwZk4l3nlnrrJha", "3nlnrrJha"],
     ["turn1_0", "000turn10"],
     ["D681PevKs", "D681PevKs"],
-  ])("to mistral has %s as an id that it takes, in a call and its result", ([id, expected]) => {
+  ])("to mistral turns the id %s into one it accepts, in a call and its result", ([id, expected]) => {
     const calling = { ...kept, tool_calls: [{ ...call, id }] };
     const messages = [{ role: "user", content: "hello" }, calling, { role: "tool", tool_call_id: id, content: "1" }];
     expect(sent(providerOf("mistral"), { messages }).messages.slice(1)).toEqual([
@@ -404,7 +407,7 @@ describe("a chat", () => {
   });
 });
 
-test("embeddings name no user to a kind that refuses it", () => {
+test("leave out the user for a kind that refuses it, in embeddings", () => {
   const asked = embeddingsSurface.read({ model: "m", input: "hello", user: "u" }, 100, new Headers());
   const route = { position: 1, provider: "x", model: "upstream", prices: [] };
   const body = (kind: KindName) =>
@@ -413,7 +416,7 @@ test("embeddings name no user to a kind that refuses it", () => {
   expect(body("openai")).toEqual({ model: "upstream", input: "hello", user: "u" });
 });
 
-test("the table of docs/providers.md agrees with each kind's module", () => {
+test("the table in docs/providers.md agrees with each kind's module", () => {
   const guide = readFileSync(new URL("../../../../../docs/providers.md", import.meta.url), "utf8");
   const table = guide.split(/^## /m).find((section) => section.startsWith("Kinds\n")) ?? "";
   const rows = new Map(

@@ -1,10 +1,10 @@
 import { chat, modelList, type ProviderKind } from "./kind.ts";
 
 /**
- * Moonshot (Kimi). Members as its own client sends them (github.com/MoonshotAI/kimi-cli,
- * packages/kosong/src/kosong/chat_provider/kimi.py). While it thinks, it refuses tool turns without `reasoning_content`
- * (https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model).
- * Models: https://platform.moonshot.ai/docs/api/list-models.
+ * Moonshot (Kimi). Members as sent by its own client (github.com/MoonshotAI/kimi-cli,
+ * packages/kosong/src/kosong/chat_provider/kimi.py). In thinking mode, it refuses tool turns without
+ * `reasoning_content` (https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model). Models:
+ * https://platform.moonshot.ai/docs/api/list-models.
  */
 export const moonshot: ProviderKind = {
   name: "moonshot",

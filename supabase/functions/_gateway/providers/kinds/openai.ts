@@ -1,9 +1,9 @@
 import { chat, embeddings, modelList, type ProviderKind, responses } from "./kind.ts";
 
 /**
- * OpenAI, the company. `max_tokens` is refused by its reasoning models
- * (https://platform.openai.com/docs/api-reference/chat/create). An assistant's message takes back what
- * ChatCompletionAssistantMessageParam of openai-python lists. A chat may have `metadata` only if it is stored
+ * OpenAI, the company. Its reasoning models refuse `max_tokens`
+ * (https://platform.openai.com/docs/api-reference/chat/create). An assistant message may carry what openai-python's
+ * ChatCompletionAssistantMessageParam lists. A chat may have `metadata` only if it is stored
  * (github.com/QwenLM/qwen-code/issues/243).
  */
 export const openai: ProviderKind = {

@@ -1,14 +1,15 @@
 import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
 
 /**
- * OpenRouter. Tool turns return `reasoning_details` unchanged
- * (https://openrouter.ai/docs/use-cases/reasoning-tokens), so an assistant's message goes back as it came.
+ * OpenRouter. Tool turns return `reasoning_details` unchanged (https://openrouter.ai/docs/use-cases/reasoning-tokens),
+ * so assistant messages are sent back unchanged.
  *
- * Sampling members: https://openrouter.ai/docs/api-reference/parameters. `plugins`, `models` and `provider` change the price.
+ * Sampling members: https://openrouter.ai/docs/api-reference/parameters. `plugins`, `models` and `provider` change the
+ * price.
  *
- * The list of models is public and names no owners, embedding models have one of their own, and `GET /key` checks the key
+ * The list of models is public and names no owners, embedding models have their own list, and `GET /key` checks the key
  * (https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key). Routing variants are accepted after any
- * model's name and not listed (https://openrouter.ai/docs/guides/routing/model-variants/overview).
+ * model's name but not listed (https://openrouter.ai/docs/guides/routing/model-variants/overview).
  */
 export const openrouter: ProviderKind = {
   name: "openrouter",

@@ -14,7 +14,7 @@ import { llamaCpp, ollama, openaiCompatible, vllm } from "./self-hosted.ts";
 import { together } from "./together.ts";
 import { xai } from "./xai.ts";
 
-/** Every kind, by the name that `AI_PROVIDER_<ID>_KIND` takes. */
+/** Every kind, by its value of `AI_PROVIDER_<ID>_KIND`. */
 export const kinds: Readonly<Record<KindName, ProviderKind>> = {
   openai,
   azure,

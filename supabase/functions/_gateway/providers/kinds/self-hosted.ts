@@ -9,8 +9,8 @@ const selfHosted = {
 } as const;
 
 /**
- * Any other server that speaks OpenAI's API. It is sent what the client sent and a limit of its output, and nothing
- * that a strict server could refuse.
+ * Any other server that speaks OpenAI's API. It receives the client's fields and an output limit, and nothing that a
+ * strict server could refuse.
  */
 export const openaiCompatible: ProviderKind = {
   ...selfHosted,
@@ -30,7 +30,7 @@ export const vllm: ProviderKind = {
 
 /**
  * https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md. Its list is public (get_public_endpoints of
- * tools/server/server-http.cpp). A server with one model answers with it to any name.
+ * tools/server/server-http.cpp). A server with one model uses it for any name.
  */
 export const llamaCpp: ProviderKind = {
   ...selfHosted,
@@ -41,8 +41,8 @@ export const llamaCpp: ProviderKind = {
 };
 
 /**
- * https://docs.ollama.com/api/openai-compatibility. Names without a tag mean `latest`; `owned_by` is the name's namespace
- * (ToListCompletion of github.com/ollama/ollama, openai/openai.go). It checks no key.
+ * https://docs.ollama.com/api/openai-compatibility. Names without a tag mean `latest`; `owned_by` is the name's
+ * namespace (ToListCompletion of github.com/ollama/ollama, openai/openai.go). It doesn't check keys.
  */
 export const ollama: ProviderKind = {
   ...selfHosted,

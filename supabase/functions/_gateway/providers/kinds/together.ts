@@ -1,7 +1,7 @@
 import { chat, embeddings, modelList, type ProviderKind } from "./kind.ts";
 
 /**
- * Together AI. Its schema knows `max_tokens` and no `stream_options`, and its list of models is an array
+ * Together AI. Its schema has `max_tokens` but no `stream_options`, and its list of models is an array
  * (github.com/togethercomputer/openapi, ModelInfoList).
  */
 export const together: ProviderKind = {

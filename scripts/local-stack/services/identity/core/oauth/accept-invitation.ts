@@ -7,14 +7,14 @@ import { getUserById, mergeMetadata, type User, updateUser } from "../users.ts";
 import { identityClaims } from "./profile.ts";
 import type { ExternalSignIn } from "./resolve-account.ts";
 
-/** The account that a mailed invitation is for, if it is good still. */
+/** Returns the account of an emailed invitation, if the invitation is still valid. */
 export async function findInvited(sql: Sql, token: string): Promise<string | undefined> {
   return (await findOneTimeToken(sql, token, ["confirmation_token"]))?.user_id;
 }
 
 /**
- * Accepts an invitation with an identity that has the invited address, and confirms the account.
- * @throws AuthError 404 invite_not_found; 400 validation_failed when the identity's addresses are others
+ * Accepts an invitation with an identity that has the invited email, and confirms the account.
+ * @throws AuthError 404 invite_not_found; 400 validation_failed if the identity has other emails
  */
 export async function acceptInvitation(tx: Sql, given: ExternalSignIn & { token: string }): Promise<User> {
   const { deps, provider, profile, token } = given;
@@ -28,7 +28,7 @@ export async function acceptInvitation(tx: Sql, given: ExternalSignIn & { token:
   const identity = await insertIdentity(tx, { deps, userId, provider, data });
   const raw_user_meta_data = mergeMetadata(user.raw_user_meta_data, data);
   const updated = await updateUser(tx, { id: userId, now: deps.clock(), changes: { raw_user_meta_data } });
-  // Whoever else began an account with this address has not proven it.
+  // Anyone else who started an account with this email has not proven ownership of it.
   return confirmUser(
     tx,
     deps,

@@ -5,7 +5,7 @@ import type { ApiProvider } from "./provider.ts";
 
 const openIdUser = z.looseObject({ sub: z.string().min(1), name: text, email: text, email_verified: flag });
 
-/** Keycloak, or any server whose endpoints lie where Keycloak has them below the configured URL. */
+/** Configures Keycloak, or any server with Keycloak's endpoints below the configured URL. */
 export function keycloak({ url }: ProviderConfig): ApiProvider {
   const endpoint = (name: string) => `${url}/protocol/openid-connect/${name}`;
   return {
@@ -31,7 +31,7 @@ export function keycloak({ url }: ProviderConfig): ApiProvider {
 const githubUser = z.looseObject({ id: z.number(), login: text, name: text, avatar_url: text });
 const githubEmails = z.array(z.looseObject({ email: text, verified: flag, primary: flag }));
 
-/** GitHub, or a server with its API below the configured URL. */
+/** Configures GitHub, or a server with its API below the configured URL. */
 export function github({ url }: ProviderConfig): ApiProvider {
   const site = url || "https://github.com";
   const api = url ? `${url}/api/v3` : "https://api.github.com";
@@ -67,7 +67,10 @@ export function github({ url }: ProviderConfig): ApiProvider {
 const gitlabUser = z.looseObject({ id: z.number(), name: text, email: text, avatar_url: text, confirmed_at: text });
 const gitlabEmails = z.array(z.looseObject({ email: text }));
 
-/** GitLab, there or below the configured URL. It says of no address but the main one whether it is verified. */
+/**
+ * Configures GitLab, or a server with its API below the configured URL. Only the primary email has a verification
+ * status.
+ */
 export function gitlab({ url }: ProviderConfig): ApiProvider {
   const site = url || "https://gitlab.com";
   return {
@@ -112,7 +115,7 @@ const slackUser = z.looseObject({
   picture: text,
 });
 
-/** Sign in with Slack, there or below the configured URL. */
+/** Configures Sign in with Slack, or a server with its API below the configured URL. */
 export function slackOidc({ url }: ProviderConfig): ApiProvider {
   const site = url || "https://slack.com";
   return {

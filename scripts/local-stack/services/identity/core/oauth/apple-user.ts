@@ -5,9 +5,9 @@ const text = z.string().nullish();
 const posted = z.looseObject({ name: z.looseObject({ firstName: text, lastName: text }).nullish() });
 
 /**
- * Adds the name to a profile of Apple's, which its ID token lacks: at somebody's first sign-in alone, the answer has
- * it in `user`. Nobody vouches for it.
- * @throws Error when it is of another shape
+ * Adds the name to an Apple profile. The ID token lacks it, and only the first sign-in's response has it in `user`. It
+ * is not verified.
+ * @throws Error if it has an invalid shape
  */
 export function withAppleName(profile: Profile, user: string): Profile {
   const { name } = posted.parse(JSON.parse(user));

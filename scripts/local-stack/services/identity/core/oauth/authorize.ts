@@ -7,7 +7,7 @@ import { authorizationServer } from "./exchange.ts";
 import type { Provider } from "./provider.ts";
 import { requireProvider, unsupported } from "./providers.ts";
 
-/** Parameters that are this server's to set, whatever a client passes on. */
+/** Parameters that only this server sets. They are not forwarded from a client. */
 const reserved = [
   "provider",
   "scopes",
@@ -23,16 +23,16 @@ const reserved = [
 
 export type Authorization = {
   redirectTo: string;
-  /** Query of the request: `provider`, `scopes`, PKCE's two, `invite_token`; what is not reserved is passed on. */
+  /** Query of the request: `provider`, `scopes`, PKCE's two, `invite_token`. Unreserved parameters are forwarded. */
   query: Record<string, string>;
-  /** The account that the identity shall be linked to. */
+  /** The account to which the identity is linked. */
   linkTo?: string;
 };
 
 /**
- * Begins a flow.
- * @returns where the browser goes: the provider, RFC 6749 section 4.1.1, with the flow's id as state
- * @throws AuthError 400 validation_failed; 404 user_not_found for an invitation that is none; 501 not_implemented
+ * Starts a flow.
+ * @returns the provider's URL for the browser (RFC 6749 section 4.1.1), with the flow's id as state
+ * @throws AuthError 400 validation_failed; 404 user_not_found for an invalid invitation; 501 not_implemented
  */
 export async function beginAuthorization(deps: Deps, { query, redirectTo, linkTo }: Authorization): Promise<string> {
   const { name, config, provider } = requireProvider(deps, query.provider ?? "");

@@ -14,7 +14,7 @@ import { requireProvider } from "./providers.ts";
 import { resolveAccount } from "./resolve-account.ts";
 
 /**
- * The flow that a callback's state names.
+ * Returns the flow named by a callback's state.
  * @throws AuthError 400 bad_oauth_callback, bad_oauth_state, flow_state_already_used; 422 user_not_found
  */
 export async function requireFlow(deps: Deps, state: string): Promise<FlowState> {
@@ -40,7 +40,7 @@ export type CallbackOutcome =
 type Callback = { flow: FlowState; answer: Record<string, string>; aud: string; redirectTo: string; caller: Caller };
 
 /**
- * Completes a flow with what the provider answered, RFC 6749 section 4.1.2.
+ * Completes a flow with the provider's response (RFC 6749 section 4.1.2).
  * @throws OAuthError with the provider's own error; AuthError as `resolveAccount` and `linkIdentity`
  */
 export async function completeFlow(deps: Deps, callback: Callback): Promise<CallbackOutcome> {

@@ -21,7 +21,7 @@ beforeEach(async () => {
 });
 afterEach(() => new Promise((resolve) => server.close(resolve)));
 
-test("50 requests at once ask a provider once, and so do those of the next hour", async () => {
+test("50 concurrent requests, and those of the next hour, query a provider once", async () => {
   let now = 0;
   const discover = openDiscovery(() => new Date(now));
   await Promise.all(Array.from({ length: 50 }, () => discover(issuer)));
@@ -33,7 +33,7 @@ test("50 requests at once ask a provider once, and so do those of the next hour"
   expect(asked).toBe(2);
 });
 
-test("a provider that is down is asked again by the next request", async () => {
+test("a provider that is down is queried again by the next request", async () => {
   const discover = openDiscovery(() => new Date(0));
   isUp = false;
   await expect(discover(issuer)).rejects.toThrow();

@@ -6,17 +6,17 @@ import {
 } from "oauth4webapi";
 import { requestOptions } from "./request-options.ts";
 
-/** As Supabase Auth keeps what it has discovered. */
+/** As long as Supabase Auth keeps its discovery results. */
 const keptMs = 3_600_000;
 const maxKept = 100;
 
-/** What a provider says of itself, and its keys once they have been fetched. */
+/** A provider's discovery document, and its keys once they have been fetched. */
 export type Discovered = { server: AuthorizationServer; keys: JWKSCacheInput };
 
-/** Discovers an issuer's provider. @throws Error when it cannot be had, or says that it is another */
+/** Discovers an issuer's provider. @throws Error if discovery fails or returns another issuer */
 export type Discover = (issuer: string) => Promise<Discovered>;
 
-/** Discovery of OpenID providers, OpenID Connect Discovery section 4, of each once an hour. */
+/** Creates the discovery of OpenID providers (OpenID Connect Discovery section 4), at most hourly for each. */
 export function openDiscovery(clock: () => Date): Discover {
   const known = new Map<string, { at: number; found: Promise<Discovered> }>();
   return (issuer) => {

@@ -15,7 +15,7 @@ afterAll(() => server.stop());
 const clock = () => new Date();
 const parts = () => ({ clock, discover: openDiscovery(clock) });
 
-/** A provider as somebody configures it by variables. */
+/** Returns a provider configured by variables. */
 function configured(name: string, url: string, changes: Record<string, string> = {}) {
   const prefix = `GOTRUE_EXTERNAL_${name.toUpperCase()}`;
   const providers = readProviders({
@@ -29,7 +29,7 @@ function configured(name: string, url: string, changes: Record<string, string> =
   return requireProvider({ config: { providers } }, name);
 }
 
-/** Signs someone in at a stand-in. @returns what it sends the browser back with */
+/** Signs a person in at a stand-in. @returns what it sends the browser back with */
 async function answerOf(at: "google" | "azure", person = "verified") {
   const path = at === "google" ? "/google/auth" : `${standInPath("azure")}/oauth2/v2.0/authorize`;
   const open = openBrowser(server.origin);
@@ -46,8 +46,8 @@ async function answerOf(at: "google" | "azure", person = "verified") {
   return { code, state, issuer: iss };
 }
 
-describe("a provider of any name", () => {
-  test("is discovered at its URL, and its ID token says who it is", async () => {
+describe("a provider with any name", () => {
+  test("is discovered at its URL, and its ID token identifies the user", async () => {
     const okta = configured("okta", `${server.origin}/google/`);
     const { authorization_endpoint: endpoint } = await authorizationServer(parts(), okta.provider);
     expect(endpoint).toBe(`${server.origin}/google/auth`);
@@ -59,27 +59,27 @@ describe("a provider of any name", () => {
     });
   });
 
-  test("says so of an address that is not verified", async () => {
+  test("reports an unverified email as such", async () => {
     const okta = configured("okta", `${server.origin}/google`);
     const { profile } = await redeemCode(parts(), okta, await answerOf("google", "unverified"));
     expect(profile.emails).toEqual([{ email: "una@people.example.test", verified: false, primary: true }]);
   });
 
-  test("whose discovery names another issuer is not believed", async () => {
+  test("is refused if its discovery document names another issuer", async () => {
     const okta = configured("okta", `${server.origin.replace("127.0.0.1", "localhost")}/google`);
     await expect(authorizationServer(parts(), okta.provider)).rejects.toThrow("issuer");
   });
 });
 
-describe("an answer that names its issuer, RFC 9207", () => {
-  test("is taken from the provider that was asked", async () => {
+describe("a response that names its issuer (RFC 9207)", () => {
+  test("is accepted from the provider that was asked", async () => {
     const google = configured("google", `${server.origin}/google`);
     const answer = await answerOf("google");
     expect(answer.issuer).toBe(`${server.origin}/google`);
     await expect(redeemCode(parts(), google, answer)).resolves.toHaveProperty("profile");
   });
 
-  test("is not from another, nor without a name where the provider always gives it", async () => {
+  test("is refused from another provider, or without an issuer if the provider always sends one", async () => {
     const google = configured("google", `${server.origin}/google`);
     const answer = await answerOf("google");
     for (const issuer of [`${server.origin}/azure`, undefined]) {
@@ -88,15 +88,15 @@ describe("an answer that names its issuer, RFC 9207", () => {
   });
 });
 
-test("time is the clock's: an ID token of an hour ago is of no use", async () => {
+test("refuses an hour-old ID token by the injected clock", async () => {
   const later = () => new Date(Date.now() + 3_700_000);
   const azure = configured("azure", standInBase(server.origin, "azure"));
   const late = redeemCode({ clock: later, discover: openDiscovery(later) }, azure, await answerOf("azure"));
   await expect(late).rejects.toThrow("exp");
 });
 
-describe("providers that cannot be used", () => {
-  test.each(["discord", "kakao", "x"])("%s: 501, and says so", (name) => {
+describe("unusable providers", () => {
+  test.each(["discord", "kakao", "x"])("%s gets 501 with an explanation", (name) => {
     expect(() => configured(name, "")).toThrow(
       expect.objectContaining({ status: 501, message: expect.stringContaining(name) }),
     );
@@ -107,11 +107,11 @@ describe("providers that cannot be used", () => {
     ["keycloak", { GOTRUE_EXTERNAL_KEYCLOAK_URL: "" }],
     ["google", { GOTRUE_EXTERNAL_GOOGLE_ENABLED: "false" }],
     ["google", { GOTRUE_EXTERNAL_GOOGLE_SECRET: "" }],
-  ])("%s with %j: 400", (name, changes) => {
+  ])("%s with %j gets 400", (name, changes) => {
     expect(() => configured(name, server.origin, changes)).toThrow(expect.objectContaining({ status: 400 }));
   });
 
-  test("one that nobody has configured: 400", () => {
+  test("an unconfigured provider gets 400", () => {
     expect(() => requireProvider({ config: { providers: readProviders({}) } }, "constructor")).toThrow(
       expect.objectContaining({ status: 400 }),
     );

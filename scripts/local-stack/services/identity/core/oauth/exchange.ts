@@ -11,24 +11,24 @@ import { requestOptions } from "./request-options.ts";
 
 type Parts = Pick<Deps, "clock" | "discover">;
 
-/** What a provider's callback holds of its answer. */
+/** The provider's response in a callback. */
 export type Answer = { code: string; state: string; issuer?: string | undefined };
 
 export type Redeemed = { tokens: ProviderTokens; profile: Profile };
 
-/** The provider does not take a code. */
+/** The provider did not accept a code. */
 export class ExchangeError extends Error {}
 
 /**
- * Redeems a code at the provider, RFC 6749 section 4.1.3, and learns from it who has signed in.
- * @throws ExchangeError when the provider does not take the code; Error when what it then says cannot be believed
+ * Redeems a code at the provider (RFC 6749 section 4.1.3), and reads who has signed in.
+ * @throws ExchangeError if the provider does not accept the code; Error if its response cannot be trusted
  */
 export async function redeemCode(deps: Parts, configured: ConfiguredProvider, answer: Answer): Promise<Redeemed> {
   const { provider, config } = configured;
   const client = clientOf(deps, config);
   if (provider.kind === "api") {
     const response = await exchange(provider.server, { provider, config, client, answer });
-    // Its API says who it is; an ID token beside it, of whatever issuer, is not looked at.
+    // The provider's API identifies the user. An additional ID token, from any issuer, is ignored.
     const tokens = await oauth.processGenericTokenEndpointResponse(
       provider.server,
       client,
@@ -46,7 +46,7 @@ export async function redeemCode(deps: Parts, configured: ConfiguredProvider, an
   return { tokens: held(tokens), profile: provider.readProfile(claims) };
 }
 
-/** A provider's endpoints, discovered where they are not known. */
+/** Returns a provider's endpoints, through discovery if they are not known. */
 export async function authorizationServer(
   { discover }: Pick<Parts, "discover">,
   provider: Provider,
@@ -56,7 +56,7 @@ export async function authorizationServer(
   return (await discover(provider.issuer)).server;
 }
 
-/** The library reads the time itself; what this server's clock says is told as a difference. */
+/** The library reads the time itself, so this server's clock is passed as a skew. */
 function clientOf({ clock }: Parts, { clientId }: ProviderConfig): oauth.Client {
   return { client_id: clientId, [oauth.clockSkew]: Math.round((clock().getTime() - Date.now()) / 1_000) };
 }
@@ -68,7 +68,7 @@ type Exchange = {
   answer: Answer;
 };
 
-/** @throws ExchangeError unless the provider takes the code and answers with an access token */
+/** @throws ExchangeError unless the provider accepts the code and returns an access token */
 async function exchange(
   server: oauth.AuthorizationServer,
   { provider, config, client, answer }: Exchange,
@@ -86,7 +86,7 @@ async function exchange(
       requestOptions(server.token_endpoint ?? ""),
     );
     if (!response.ok) throw new Error(`The provider's token endpoint answered ${response.status}`);
-    // Some refuse with status 200, too.
+    // Some providers refuse with status 200, too.
     if (!(await bodyOf(response.clone())).access_token) throw new Error("The provider sent no access token");
     return response;
   } catch (cause) {
@@ -94,7 +94,7 @@ async function exchange(
   }
 }
 
-/** RFC 9207: where the answer names its issuer, it must be the one that was asked, if that one is known. */
+/** RFC 9207: if the response names its issuer, it must be the provider that was asked, if its issuer is known. */
 function callbackParameters(provider: Provider, { code, state, issuer }: Answer): URLSearchParams {
   const known = provider.kind === "openid" && !provider.endpoints;
   return new URLSearchParams({ code, state, ...(known && issuer ? { iss: issuer } : {}) });

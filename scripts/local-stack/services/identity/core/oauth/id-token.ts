@@ -6,9 +6,9 @@ import { requestOptions } from "./request-options.ts";
 type Given = { response: Response; tokens: oauth.TokenEndpointResponse; keys: oauth.JWKSCacheInput };
 
 /**
- * Verifies the ID token of a token response whose claims the library has read with `server`: its signature, and the
- * access token that it was issued with. OpenID Connect Core sections 3.1.3.7 and 3.1.3.8.
- * @throws Error when there is none, or it does not hold
+ * Verifies the signature of a token response's ID token, and the access token issued with it. The library has already
+ * read the claims with `server`. OpenID Connect Core sections 3.1.3.7 and 3.1.3.8.
+ * @throws Error if the ID token is missing or invalid
  */
 export async function verifyIdToken(
   server: oauth.AuthorizationServer,
@@ -27,7 +27,7 @@ export async function verifyIdToken(
   return claims;
 }
 
-/** The left half of the hash that the signature's algorithm uses. */
+/** Returns the left half of the hash that belongs to the signature's algorithm. */
 function accessTokenHash(algorithm: string, accessToken: string): string {
   const bits = /(256|384|512)$/.exec(algorithm)?.[1] ?? "512";
   const digest = createHash(`sha${bits}`).update(accessToken).digest();

@@ -11,9 +11,9 @@ import { identityClaims } from "./profile.ts";
 import type { ExternalSignIn } from "./resolve-account.ts";
 
 /**
- * Adds an identity to the account that asked for it.
- * @throws AuthError 422 identity_already_exists, whoever has it; email_not_confirmed for an account that gets its
- *   address this way
+ * Adds an identity to the account that requested it.
+ * @throws AuthError 422 identity_already_exists, even if it is linked to the same account; email_not_confirmed for an
+ * account that gets its email this way
  */
 export async function linkIdentity(tx: Sql, given: ExternalSignIn & { userId: string }): Promise<User> {
   const { deps, provider, profile, userId, redirectTo } = given;
@@ -43,9 +43,10 @@ export async function linkIdentity(tx: Sql, given: ExternalSignIn & { userId: st
 }
 
 /**
- * Takes an identity off an account. Where it was the one with the account's address, another's takes its place.
+ * Removes an identity from an account. If it was the one with the account's email, another identity's email replaces
+ * it.
  * @throws AuthError 404 validation_failed; 422 single_identity_not_deletable, identity_not_found,
- *   email_conflict_identity_not_deletable
+ * email_conflict_identity_not_deletable
  */
 export async function unlinkIdentity(deps: Deps, { user, identityId }: { user: User; identityId: string }) {
   if (!isUuid(identityId)) throw new AuthError(404, "validation_failed", "identity_id must be an UUID");
@@ -63,7 +64,7 @@ export async function unlinkIdentity(deps: Deps, { user, identityId }: { user: U
   });
 }
 
-/** Gives an account an address that one of its identities has: a verified one first, the oldest first. */
+/** Gives an account the email of one of its identities: verified ones first, then the oldest. */
 async function promoteAddress(tx: Sql, { deps, user }: { deps: Deps; user: User }): Promise<User> {
   const identities = await listIdentities(tx, user.id);
   if (identities.some((identity) => identity.email !== null && identity.email === user.email)) return user;

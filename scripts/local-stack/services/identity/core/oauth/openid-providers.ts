@@ -4,12 +4,12 @@ import type { ProviderConfig } from "../../config/providers.ts";
 import { flag, onlyEmail, type Profile, text } from "./profile.ts";
 import type { OpenIdProvider } from "./provider.ts";
 
-/** Believes tokens of one issuer. */
+/** Trusts tokens of one issuer. */
 const only = (issuer: string) => () => ({ issuer, keysAt: issuer });
 
 const googleClaims = z.looseObject({ name: text, picture: text, email: text, email_verified: flag, hd: text });
 
-/** Google, or, which Supabase Auth does not have, another issuer at the configured URL. */
+/** Configures Google or another issuer at the configured URL, which Supabase Auth does not support. */
 export function google({ url }: ProviderConfig): OpenIdProvider {
   const issuer = url || "https://accounts.google.com";
   return {
@@ -37,7 +37,7 @@ export function google({ url }: ProviderConfig): OpenIdProvider {
 }
 
 const appleIssuers = ["https://appleid.apple.com", "https://account.apple.com"] as const;
-/** Apple sends flags as texts, too. */
+/** Apple also sends flags as strings. */
 const appleFlag = z.union([z.boolean(), z.stringbool({ truthy: ["true", "1"], falsy: ["false", "0"] })]);
 const appleClaims = z.looseObject({
   email: text,
@@ -47,8 +47,8 @@ const appleClaims = z.looseObject({
 });
 
 /**
- * Apple, or, which Supabase Auth does not have, another issuer at the configured URL. It posts its answer, and all
- * of its addresses are verified.
+ * Configures Apple or another issuer at the configured URL, which Supabase Auth does not support. Apple posts its
+ * response, and all of its emails are verified.
  */
 export function apple({ url }: ProviderConfig): OpenIdProvider {
   const [issuer, other] = url ? [url, url] : appleIssuers;
@@ -81,7 +81,7 @@ const tenantIssuer = /^https:\/\/(login[.]microsoftonline[.]com|[a-z0-9-]+[.]cia
 const microsoftIssuer = /^https:\/\/login[.]microsoftonline[.]com\/[^/]+\/v2[.]0\/?$/;
 const anyTenant = /\/(common|organizations)\/v2[.]0$/;
 
-/** Microsoft, or a server of its shape below the configured URL. */
+/** Configures Microsoft, or a compatible server below the configured URL. */
 export function azure({ url }: ProviderConfig): OpenIdProvider {
   const base = url || "https://login.microsoftonline.com/common";
   const tenant = `${base}/v2.0`;
@@ -93,7 +93,7 @@ export function azure({ url }: ProviderConfig): OpenIdProvider {
       authorization_endpoint: `${base}/oauth2/v2.0/authorize`,
       token_endpoint: `${base}/oauth2/v2.0/token`,
     },
-    /** An address for all tenants answers with tokens of each one's own issuer. */
+    /** A URL for all tenants returns tokens from each tenant's own issuer. */
     trust: (claimed) => (isOneTenant ? only(tenant)() : only(claimed)()),
     scopes: ["openid"],
     readProfile: (token) => (microsoftIssuer.test(token.iss) ? readMicrosoft(token) : readStandard(token)),
@@ -122,7 +122,7 @@ const protocolClaims = [
   "ver",
 ];
 
-/** Microsoft calls an address unverified by xms_edov alone, which it writes in several ways. */
+/** Microsoft marks an email as unverified only by xms_edov, which it writes in several ways. */
 function readMicrosoft(token: IDToken): Profile {
   const { name, email, preferred_username, xms_edov: edov } = microsoftClaims.parse(token);
   const { sub, name: _name, preferred_username: _username, ...rest } = token;
@@ -150,7 +150,10 @@ const linkedinClaims = z.looseObject({
   picture: text,
 });
 
-/** LinkedIn, or a server with its endpoints below the configured URL, which then, as Supabase Auth has not, is the issuer. */
+/**
+ * Configures LinkedIn, or a server with its endpoints below the configured URL. The URL is then also the issuer, which
+ * Supabase Auth does not support.
+ */
 export function linkedinOidc({ url }: ProviderConfig): OpenIdProvider {
   const issuer = url || "https://www.linkedin.com/oauth";
   const api = url || "https://api.linkedin.com";
@@ -183,7 +186,10 @@ export function linkedinOidc({ url }: ProviderConfig): OpenIdProvider {
   };
 }
 
-/** Any OpenID provider, by the issuer at the configured URL. Supabase Auth takes these through its admin API alone. */
+/**
+ * Configures any OpenID provider by the issuer at the configured URL. Supabase Auth supports these only through its
+ * admin API.
+ */
 export function openId({ url }: ProviderConfig): OpenIdProvider {
   return {
     kind: "openid",
@@ -195,14 +201,14 @@ export function openId({ url }: ProviderConfig): OpenIdProvider {
 }
 
 const standardClaims = z.looseObject({ email: text, email_verified: flag });
-/** Claims that an identity keeps as they are: OpenID Connect Core sections 2 and 5.1, and Supabase Auth's own. */
+/** Claims that an identity stores unchanged: OpenID Connect Core sections 2 and 5.1, and Supabase Auth's own. */
 const kept = [
   ...["iss", "exp", "iat", "name", "family_name", "given_name", "middle_name", "nickname", "preferred_username"],
   ...["profile", "picture", "website", "gender", "birthdate", "zoneinfo", "locale", "phone", "custom_claims"],
   ...["full_name", "avatar_url", "slug", "provider_id", "user_name"],
 ];
 
-/** What OpenID Connect Core section 5.1 says of someone. */
+/** Reads a profile from the standard claims (OpenID Connect Core section 5.1). */
 function readStandard(token: IDToken): Profile {
   const { email, email_verified: verified } = standardClaims.parse(token);
   return {

@@ -3,38 +3,41 @@ import type { z } from "zod";
 import type { Profile } from "./profile.ts";
 
 type Common = {
-  /** Scopes that are always asked for. */
+  /** Scopes that are always requested. */
   scopes: string[];
-  /** Parameters of the authorization request that are always sent; where there are any, a client adds none. */
+  /** Parameters that are always sent in the authorization request. If there are any, a client cannot add its own. */
   parameters?: Record<string, string>;
-  /** RFC 6749 section 2.3.1; with HTTP Basic where nothing else is said. */
+  /** RFC 6749 section 2.3.1. HTTP Basic by default. */
   clientAuthentication?: "client_secret_post";
 };
 
-/** What a provider's API is asked with the user's token. Both throw when it refuses or answers in another shape. */
+/**
+ * Calls a provider's API with the user's token. Both functions throw if it refuses or the response has another shape.
+ */
 export type ProviderApi = {
   /** OpenID Connect Core section 5.3. */
   userinfo: <Schema extends z.ZodType>(schema: Schema) => Promise<z.output<Schema>>;
   get: <Schema extends z.ZodType>(url: string, schema: Schema) => Promise<z.output<Schema>>;
 };
 
-/** A provider whose API says who someone is. */
+/** A provider whose API identifies the user. */
 export type ApiProvider = Common & {
   kind: "api";
   server: AuthorizationServer;
   fetchProfile: (api: ProviderApi) => Promise<Profile>;
 };
 
-/** A provider whose ID token says who someone is. */
+/** A provider whose ID token identifies the user. */
 export type OpenIdProvider = Common & {
   kind: "openid";
-  /** Where it is discovered. */
+  /** The issuer used for discovery. */
   issuer: string;
-  /** Endpoints that are known without discovery. */
+  /** Endpoints known without discovery. */
   endpoints?: { authorization_endpoint: string; token_endpoint: string };
   /**
-   * Which issuer an ID token must be of, given the one that it claims, and where that one's keys are discovered.
-   * @throws Error for one that is not to be believed
+   * Returns the issuer that an ID token must have, given the one it claims, and where that issuer's keys are
+   * discovered.
+   * @throws Error for an untrusted issuer
    */
   trust: (claimed: string) => { issuer: string; keysAt: string };
   readProfile: (claims: IDToken) => Profile;

@@ -5,7 +5,7 @@ import { github, gitlab, keycloak, slackOidc } from "./api-providers.ts";
 import { apple, azure, google, linkedinOidc, openId } from "./openid-providers.ts";
 import type { Provider } from "./provider.ts";
 
-/** Those of Supabase Auth's providers that this server can speak with. */
+/** The Supabase Auth providers that this server supports. */
 const known = new Map<string, (config: ProviderConfig) => Provider>([
   ["apple", apple],
   ["azure", azure],
@@ -19,14 +19,14 @@ const known = new Map<string, (config: ProviderConfig) => Provider>([
 
 export type ConfiguredProvider = { name: string; config: ProviderConfig; provider: Provider };
 
-/** Why a provider cannot be used, as far as clients may know. */
+/** Creates the error for an unusable provider, with the reason that clients may see. */
 export function unsupported(reason: string): AuthError {
   return invalid(`Unsupported provider: ${reason}`);
 }
 
 /**
- * The provider of this name, if it is switched on and has all that it needs.
- * @throws AuthError 400 validation_failed; 501 for one that this server cannot speak with
+ * Returns the provider with this name, if it is enabled and complete.
+ * @throws AuthError 400 validation_failed; 501 for a provider that this server does not support
  */
 export function requireProvider({ config }: { config: Pick<Config, "providers"> }, given: string): ConfiguredProvider {
   const name = given.toLowerCase();

@@ -1,9 +1,9 @@
 import { allowInsecureRequests } from "oauth4webapi";
 
-/** How long a provider may take for an answer. */
+/** How long a provider may take to respond. */
 const timeoutMs = 10_000;
 
-/** How a provider is asked. Plain HTTP is for those alone whose own address is configured so. */
+/** Returns the options of a request to a provider. Allows plain HTTP only for providers configured with an HTTP URL. */
 export function requestOptions(address: string) {
   return {
     signal: () => AbortSignal.timeout(timeoutMs),

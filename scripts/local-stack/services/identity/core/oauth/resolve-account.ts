@@ -26,9 +26,9 @@ export type ExternalSignIn = {
 type Resolved = { user: User; identity: Identity; email: { address: string; verified: boolean } };
 
 /**
- * The account that an external sign-in belongs to: the identity's own; else the one with a verified address of it;
- * else a new one. An address that nobody has verified never leads to an account that exists.
- * @throws AuthError 403 user_banned; 422 signup_disabled, provider_email_needs_verification (after the mail is sent)
+ * Returns the account of an external sign-in: the identity's own, or else the account with one of its verified emails,
+ * or else a new account. An unverified email never leads to an existing account.
+ * @throws AuthError 403 user_banned; 422 signup_disabled, provider_email_needs_verification (after the email is sent)
  */
 export async function resolveAccount(tx: Sql, given: ExternalSignIn): Promise<User> {
   const { deps, provider, emailOptional } = given;
@@ -36,7 +36,7 @@ export async function resolveAccount(tx: Sql, given: ExternalSignIn): Promise<Us
   if (isBanned(user, deps.clock())) throw new AuthError(403, "user_banned", "User is banned");
   const withoutEmail = emailOptional && email.address === "";
   if (user.email_confirmed_at || withoutEmail) return user;
-  // Whoever made this account has not proven its address: only the identity at hand stays.
+  // The creator of this account has not proven ownership of its email, so only the current identity stays.
   const cleaned = await dropUnconfirmedIdentities(tx, { user, keep: identity, now: deps.clock() });
   if (email.verified || deps.config.GOTRUE_MAILER_AUTOCONFIRM) return confirmUser(tx, deps, cleaned);
   if (email.address) {
@@ -80,7 +80,9 @@ function trustedAddresses({ deps, profile }: ExternalSignIn): string[] {
     .map((entry) => entry.email.toLowerCase());
 }
 
-/** The one account that a verified address of the profile leads to. @throws AuthError 500 when there are several */
+/**
+ * Returns the one account to which a verified email of the profile leads. @throws AuthError 500 if there are several
+ */
 async function findLinkable(tx: Sql, given: ExternalSignIn): Promise<string | undefined> {
   const trusted = trustedAddresses(given);
   if (trusted.length === 0) return undefined;
@@ -109,8 +111,8 @@ async function createAccount(
   if (deps.config.GOTRUE_DISABLE_SIGNUP) {
     throw new AuthError(422, "signup_disabled", "Signups not allowed for this instance");
   }
-  // An address that someone has already is not given to another account, even unconfirmed: without any verified
-  // address the account has none, else there is no account.
+  // An email that an account already has is not given to another one, not even unconfirmed. If the profile has no
+  // verified email, the new account gets none; otherwise no account is created.
   const taken = email.address !== "" && !!(await findEmailOwner(tx, { email: email.address, aud }));
   const address = taken && trustedAddresses(given).length === 0 ? "" : email.address;
   const claims = identityClaims(profile);

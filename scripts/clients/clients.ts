@@ -18,7 +18,7 @@ export type Client = {
   package: string;
   /** The only platform on which the client is installed, as Node names it. */
   platform?: string;
-  /** Marks the block of docs/gateway.md that uses the client. */
+  /** Marks the block of docs/clients.md that uses the client. */
   snippet?: string;
   /** In place of the usual models: those that are served where the client calls. */
   models?: readonly string[];

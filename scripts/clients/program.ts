@@ -23,7 +23,7 @@ export async function runProgram(
   return [...checks, { name: "the program ends without an error", ok: false, error: fault ?? "It reported nothing." }];
 }
 
-/** Runs the client's snippet from docs/gateway.md, if it has one. */
+/** Runs the client's snippet from docs/clients.md, if it has one. */
 export async function runSnippet(
   { snippet, lacks = [] }: Client,
   { installed, baseURL, apiKey }: Gateway & { installed: Installed },
@@ -37,12 +37,12 @@ export async function runSnippet(
   const { output, fault } = await runProcess({ ...installed, command, args: [file] }, env);
   const ok = !fault && output.includes("Hello");
   const feature = lacks.includes("plain") ? "stream" : "plain";
-  return [{ name: "its snippet in docs/gateway.md", feature, ok, error: fault ?? `It printed “${output}”.` }];
+  return [{ name: "its snippet in docs/clients.md", feature, ok, error: fault ?? `It printed “${output}”.` }];
 }
 
-/** Returns the blocks of docs/gateway.md whose client is not installed with the project. */
+/** Returns the blocks of docs/clients.md whose client is not installed with the project. */
 export function clientSnippets(): Block[] {
-  const { blocks } = readBlocks("docs/gateway.md", readDocument("docs/gateway.md"));
+  const { blocks } = readBlocks("docs/clients.md", readDocument("docs/clients.md"));
   return blocks.filter(({ language, need }) => language === "python" || need === "client");
 }
 

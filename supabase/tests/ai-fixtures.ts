@@ -144,17 +144,18 @@ export type Begun = Pick<Run, "run_id" | "created_at" | "routes" | "reserved_usd
   at?: string;
 };
 
-/** Returns the rate limits as a response would report them to the caller. */
-export function limitsOf({ limits, at, created_at }: Begun) {
-  const { requests, tokens, resetSeconds } = readRateLimits(limits, at ?? created_at);
-  const roomOf = (room: RateLimits["requests"]) => room && { limit: room.limit, remaining: room.remaining };
-  return { requests: roomOf(requests), tokens: roomOf(tokens), resetSeconds };
-}
-
+/** Calls `ai.begin_run`, and again if a busy machine made it too late, as a client does after a 503. */
 export async function begin(db: Database, call: object): Promise<Begun> {
-  const [row] = await db.query<{ answer: Begun }>("select ai.begin_run($1)::json as answer", [JSON.stringify(call)]);
-  if (!row) throw new Error("begin_run answered nothing");
-  return row.answer;
+  for (let retries = 3; ; retries -= 1) {
+    try {
+      const sql = "select ai.begin_run($1)::json as answer";
+      const [row] = await db.query<{ answer: Begun }>(sql, [JSON.stringify(call)]);
+      if (!row) throw new Error("begin_run answered nothing");
+      return row.answer;
+    } catch (error) {
+      if (retries === 0 || !(error instanceof Error && error.message.startsWith("too late"))) throw error;
+    }
+  }
 }
 
 export async function checkCredential(db: Database, call: object): Promise<object | undefined> {

@@ -38,10 +38,7 @@ test("lists and searches read no more rows when the data grows tenfold, after si
     await client.query("begin");
     const tenant = await growthTenant(client);
     const progress = { show: () => undefined, signal: new AbortController().signal };
-    const measured: { what: string; bound: Bound; before: number; after: number }[] = [];
-    const measure = async (size: typeof small) => {
-      await client.query("reset enable_seqscan");
-      await fill(client, { tenant, size, ...progress });
+    const measure = async () => {
       // Only these: the statistics of other tables would remain after the rollback.
       await client.query(`analyze ${filled.join(", ")}`);
       // The planner reads a small table whole. On hosted disks, random reads are as fast as sequential ones.
@@ -54,17 +51,25 @@ test("lists and searches read no more rows when the data grows tenfold, after si
       }
       return read;
     };
-    const before = await measure(small);
-    const after = await measure(tenfold);
-    for (const [place, { what, bound, rows }] of before.entries()) {
-      measured.push({ what, bound, before: rows, after: after[place]?.rows ?? Number.NaN });
-    }
-    const beyond = measured.filter(
-      ({ what, bound, before, after }) => !(after <= slackOf(what) + before * mostOf(bound)),
-    );
-    expect(beyond).toEqual([]);
+    await fill(client, { tenant, size: small, ...progress });
+    const before = await measure();
+    await client.query("reset enable_seqscan");
+    await fill(client, { tenant, size: tenfold, ...progress });
+    const measureBeyond = async () => {
+      const after = await measure();
+      return before
+        .map(({ rows, ...operation }, place) => ({
+          ...operation,
+          before: rows,
+          after: after[place]?.rows ?? Number.NaN,
+        }))
+        .filter(({ what, bound, before, after }) => !(after <= slackOf(what) + before * mostOf(bound)));
+    };
+    const beyond = await measureBeyond();
+    // Transactions share the size of a table that ANALYZE stores, so another test may have changed a plan.
+    expect(beyond.length > 0 ? await measureBeyond() : []).toEqual([]);
   } finally {
     await client.query("rollback");
     await client.end();
   }
-}, 60_000);
+}, 120_000);

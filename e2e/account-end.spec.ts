@@ -52,7 +52,7 @@ test("the sole owner of a shared workspace sees its name and can delete the acco
   await expect(page.getByRole("main")).toContainText("Left behind");
   await expect(page.getByRole("button", { name: "Delete account" })).toHaveCount(0);
   await expectAccessible(page);
-  await page.getByRole("link", { name: /Transfer or delete it/ }).click();
+  await page.getByRole("link", { name: /Transfer or delete workspace/ }).click();
   await page.getByRole("button", { name: "Transfer", exact: true }).click();
   await page.getByRole("button", { name: /^Transfer to/ }).click();
   await expect(page.getByText("Ownership transferred.")).toBeVisible();

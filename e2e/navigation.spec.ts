@@ -147,7 +147,7 @@ test("admins see the console in the header, and its pages are grouped too", asyn
   await page.getByRole("link", { name: "Admin console" }).press("Enter");
   await expect(heading(page, "Accounts")).toBeVisible();
   const people = page.getByRole("navigation", { name: "Console" }).getByRole("list", { name: "People" });
-  await expect(people.getByRole("link")).toHaveText(["Accounts", "Recovery", "Address blocks"]);
+  await expect(people.getByRole("link")).toHaveText(["Accounts", "Recovery", "Blocked IP addresses"]);
 
   await page.setViewportSize(phone);
   await page.getByRole("button", { name: "Account menu" }).press("Enter");

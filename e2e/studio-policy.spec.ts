@@ -38,13 +38,13 @@ test("policy, budgets and credits are edited and displayed, with and without Jav
   await plain.goto(page.url());
 
   await page.getByLabel("Requests per minute").fill("none");
-  await page.getByLabel("Days to keep").fill("366");
+  await page.getByLabel("Days to keep prompts and answers").fill("366");
   await page.getByRole("button", { name: "Save policy" }).click();
   await expect(page.getByRole("alert")).toContainText("Enter a whole number of at least 1");
-  await expect(page.getByLabel("Days to keep")).toHaveValue("366");
+  await expect(page.getByLabel("Days to keep prompts and answers")).toHaveValue("366");
   await look(page);
   await page.getByLabel("Requests per minute").fill("30");
-  await page.getByLabel("Days to keep").fill("7");
+  await page.getByLabel("Days to keep prompts and answers").fill("7");
   const denied = page.getByLabel("Deny Demo chat", { exact: true });
   await denied.check();
   const allowed = page.getByRole("checkbox", { name: /^Demo chat demo-chat/, includeHidden: true });
@@ -66,7 +66,7 @@ test("policy, budgets and credits are edited and displayed, with and without Jav
 
   await plain.getByRole("link", { name: "Budgets" }).click();
   await plain
-    .getByRole("link", { name: /^Set the budget of/ })
+    .getByRole("link", { name: /^Set budget of/ })
     .first()
     .click();
   await plain.getByLabel(/^Monthly budget of/).fill("a lot");
@@ -78,7 +78,7 @@ test("policy, budgets and credits are edited and displayed, with and without Jav
   await query("update ai.budgets set spent_usd = 10.25 where workspace_id = $1", [workspaceId]);
   await page.getByRole("link", { name: "Budgets" }).click();
   await expect(page.getByRole("main")).toContainText("82% spent");
-  await page.getByRole("link", { name: /^Change the budget of/ }).click();
+  await page.getByRole("link", { name: /^Change budget of/ }).click();
   await expect(page.getByLabel(/^Monthly budget of/)).toHaveValue("12.5");
   await look(page);
 

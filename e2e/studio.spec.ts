@@ -51,7 +51,7 @@ test("the studio shows usage for the date range in the URL, with and without Jav
     await browser.newContext({ javaScriptEnabled: false, storageState: await page.context().storageState() })
   ).newPage();
   await plain.goto(page.url());
-  await plain.getByText("Other days").click();
+  await plain.getByText("Custom range").click();
   const lastWeek = new Date(Date.now() - 6 * 24 * 60 * 60 * 1000).toISOString().slice(0, 10);
   await plain.getByLabel("First day").fill(lastWeek);
   await plain.getByLabel("Last day").fill(lastWeek);

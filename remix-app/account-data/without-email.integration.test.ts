@@ -24,7 +24,7 @@ const exists = async () => (await query("select from auth.users where id = $1", 
 
 test("deletes an account without an email only after the confirmation words are typed", async () => {
   const page = "/settings/security/delete-account";
-  expect((await browser.get(page)).words).toContain("Type delete my account to confirm");
+  expect((await browser.get(page)).words).toContain("Type “delete my account” to confirm");
   for (const confirmation of ["", " ", "Ada"]) expect((await browser.post(page, { confirmation })).status).toBe(400);
   expect(await exists()).toBe(true);
   expect((await browser.post(page, { confirmation: "Delete my account" })).location).toBe("/login?accountDeleted");

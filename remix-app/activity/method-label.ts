@@ -24,3 +24,8 @@ export function methodLabel(method: string): string {
   if (provider) return providerLabel(provider);
   return labels[method] ?? method.replaceAll("_", " ");
 }
+
+/** How people read a detail of `public.security_events`: a provider by its label, everything else as it is. */
+export function detailText(name: string, value: string): string {
+  return name === "provider" ? providerLabel(value) : value;
+}

@@ -3,7 +3,7 @@ import { quoted } from "../mail/inert-text.ts";
 import type { Mail, MailSite } from "../mail/mail-body.ts";
 import { type MailParts, mailText } from "../mail/mail-text.ts";
 import { eventKind, eventLabel } from "./event-kinds.ts";
-import { methodLabel } from "./method-label.ts";
+import { detailText, methodLabel } from "./method-label.ts";
 
 /** The parts of an event that its email needs. */
 export interface ToldEvent {
@@ -37,7 +37,11 @@ export function eventMail(event: ToldEvent, { to, site }: { to: string; site: Si
     ],
     facts: [
       ...(kind === "sign_in" ? [["Method", methodLabel(event.method ?? "")] as const] : []),
-      ...(byAdmin ? [] : Object.entries(details).map(([name, value]) => [capitalized(name), quoted(value)] as const)),
+      ...(byAdmin
+        ? []
+        : Object.entries(details).map(
+            ([name, value]) => [capitalized(name), quoted(detailText(name, value))] as const,
+          )),
       ["When", timeText(when)],
       ...(byAdmin
         ? []

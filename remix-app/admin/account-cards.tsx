@@ -70,10 +70,10 @@ export function AccountState({
 /** Links to the console's other pages about an account. */
 export function AccountLinks({ id, email }: Pick<Account, "id" | "email">) {
   const links = [
-    ...(email ? [{ label: "Recover the account", to: `/admin/recovery?${new URLSearchParams({ email })}` }] : []),
-    { label: "Workspaces of the account", to: `/admin/workspaces?${new URLSearchParams({ q: id })}` },
-    { label: "Credits of the account", to: `/admin/credits/member/${id}` },
-    { label: "Audit log of the account", to: `/admin/audit?${new URLSearchParams({ target: id })}` },
+    ...(email ? [{ label: "Recovery", to: `/admin/recovery?${new URLSearchParams({ email })}` }] : []),
+    { label: "Workspaces", to: `/admin/workspaces?${new URLSearchParams({ q: id })}` },
+    { label: "Credits", to: `/admin/credits/member/${id}` },
+    { label: "Audit log", to: `/admin/audit?${new URLSearchParams({ target: id })}` },
   ];
   return (
     <nav aria-label="About this account" className="mt-4 flex flex-wrap gap-x-5 gap-y-2">
@@ -97,8 +97,9 @@ function Fact({ label, children }: { label: string; children: ReactNode }) {
 
 const leads = {
   optional: "MFA is optional for this account.",
-  required: "This account requires a second factor, verified since the policy last changed.",
-  recovery_in_progress: "An authenticator reset has started. The account can’t be used until it’s finished.",
+  required: "MFA is required for this account, and was verified after the policy last changed.",
+  recovery_in_progress:
+    "A reset of the authenticators has started. The account can’t be used until the reset is finished.",
   malformed: "This account’s MFA policy can’t be read, so the account is locked. Require MFA to replace it.",
 } as const;
 
@@ -107,7 +108,7 @@ export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPol
   const { state, locks } = policy;
   const reasons = [...new Set([locks.policy, locks.reset].filter((lock) => lock !== null))];
   return (
-    <Card id="policy" title="Second factor" lead={leads[state]}>
+    <Card id="policy" title="MFA" lead={leads[state]}>
       <div className="space-y-4">
         {state === "recovery_in_progress" ? (
           <Notice tone="warn">The reset isn’t finished. Run it again to finish it.</Notice>
@@ -170,7 +171,7 @@ export function SessionList({ sessions, sessionCount }: Pick<Account, "sessions"
           </div>
           <div className="min-w-0 text-muted sm:text-right">
             <p>
-              Seen <RelativeTime at={lastSeenAt} />, since <RelativeTime at={createdAt} />
+              Last active <RelativeTime at={lastSeenAt} /> · signed in <RelativeTime at={createdAt} />
             </p>
             <p>{ip}</p>
           </div>
@@ -178,7 +179,7 @@ export function SessionList({ sessions, sessionCount }: Pick<Account, "sessions"
       ))}
       {sessionCount > sessions.length ? (
         <li className={`${row} text-muted`}>
-          The {sessions.length} seen last, of {countText(sessionCount)}.
+          The {sessions.length} most recently active of {countText(sessionCount)}.
         </li>
       ) : null}
     </ul>

@@ -8,13 +8,13 @@ import { attemptLabel } from "./words.ts";
 export function AddressBlockTable({ blocks, empty }: { blocks: readonly AddressBlock[]; empty: string }) {
   return (
     <DataTable
-      caption="Address blocks"
+      caption="Blocked IP addresses"
       rows={blocks}
       rowKey={({ id }) => id}
       empty={empty}
       columns={[
         {
-          label: "Address",
+          label: "IP address",
           cell: ({ address, action, level }) => (
             <>
               <span className="break-all font-mono">{address}</span>

@@ -88,7 +88,7 @@ function LogoutUrlField({ logoutUrl, failed }: Failed & { logoutUrl: string | nu
     <Field
       name="logoutUrl"
       label="Logout URL"
-      hint="Optional. We post a logout token here when someone’s login at the app ends."
+      hint="Optional. We post a logout token here when someone’s session in the app ends."
       autoComplete="off"
       spellCheck={false}
       defaultValue={failed?.typed.logoutUrl ?? logoutUrl ?? ""}

@@ -6,7 +6,7 @@ export const appSteps: Record<AppStep, { title: string; effects: (app: Registere
     title: "Edit the app",
     effects: ({ displayName }) => [
       `Once you confirm, ${displayName} signs people in only at these origins.`,
-      "Removed scopes stop working immediately, also for existing credentials.",
+      "Removed scopes stop working immediately, including for existing credentials.",
     ],
   },
   enable: {

@@ -46,11 +46,16 @@ export function ChangeForm({
   return (
     <AccountForm noValidate data-once className="space-y-5">
       <ErrorSummary id="change-error" form={failed?.message} fields={Object.fromEntries(faults)} />
-      <ul aria-label="What will happen" className="max-w-prose list-disc space-y-1 pl-5">
-        {effects.map((effect) => (
-          <li key={effect}>{effect}</li>
-        ))}
-      </ul>
+      <section className="space-y-2">
+        <h2 id="effects" className="font-semibold text-large">
+          What will happen
+        </h2>
+        <ul aria-labelledby="effects" className="max-w-prose list-disc space-y-1 pl-5">
+          {effects.map((effect) => (
+            <li key={effect}>{effect}</li>
+          ))}
+        </ul>
+      </section>
       {preview ? (
         <section role="status" aria-label="Preview" className="max-w-prose space-y-1 rounded-card bg-accent-soft p-3">
           <h3 className="font-medium">Preview: nothing is changed yet</h3>
@@ -78,7 +83,7 @@ export function ChangeForm({
         />
         <Field
           name="confirmation"
-          label={`Type ${confirm.text} to confirm`}
+          label={`Type “${confirm.text}” to confirm`}
           hint={`This is ${confirm.what}.`}
           required
           autoComplete="off"

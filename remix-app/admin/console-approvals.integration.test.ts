@@ -133,7 +133,7 @@ describe("the console's accounts", () => {
       expect((await admin.browser.get(`/admin/users/${person.id}`)).text).toContain(lift);
       expect((await admin.browser.get("/admin/address-blocks")).text).toContain(lift);
       expect((await admin.browser.get(`/admin/address-blocks?q=${address}`)).text).toContain(lift);
-      expect((await admin.browser.get("/admin/address-blocks?q=2001")).words).toContain("Enter a whole address");
+      expect((await admin.browser.get("/admin/address-blocks?q=2001")).words).toContain("Enter a whole IP address");
       const form = { reason: "An office", confirmation: block?.network ?? "" };
       expect((await admin.browser.post(lift, { ...form, confirmation: "yes" })).status).toBe(400);
       const done = await admin.browser.post(lift, form);

@@ -146,11 +146,11 @@ test("says on the studio's pages that credits are low or used up", async () => {
     [person.id],
   );
   await setBalance(threshold?.low ?? "");
-  expect(await words()).not.toContain("Ask an owner or administrator to add credits.");
+  expect(await words()).not.toContain("Ask a platform administrator to add credits.");
   await setBalance("12.3");
-  expect(await words()).toMatch(/Credits are low: .*left\. Ask an owner or administrator to add credits\./);
+  expect(await words()).toMatch(/Credits are low: .*left\. Ask a platform administrator to add credits\./);
   await setBalance("0");
   expect(await words()).toContain(
-    "Requests are refused (402 insufficient_credits). Ask an owner or administrator to add credits.",
+    "Requests are refused (402 insufficient_credits). Ask a platform administrator to add credits.",
   );
 });

@@ -10,7 +10,8 @@ import { type ConsoleModel, type ConsoleRoute, grantedWorkspacesShown, modelFaul
 
 /** Says why callers can't use the model, if they can't. */
 export function ModelState({ model }: { model: ConsoleModel }) {
-  const faults = [...(model.enabled ? [] : ["Disabled: callers get 404"]), ...modelFaults(model)];
+  const priceFaults = model.hasRoute || model.hasPrice ? [] : ["No price: callers get 404"];
+  const faults = [...(model.enabled ? [] : ["Disabled: callers get 404"]), ...modelFaults(model), ...priceFaults];
   if (faults.length === 0) return null;
   return (
     <Notice tone="warn">
@@ -68,7 +69,13 @@ export function RoutesCard({ model: { id, routes, prices } }: { model: ConsoleMo
   return (
     <Card
       title="Routes"
-      lead="Tried in order. The console can’t see the providers’ settings: npm run doctor finds routes without them."
+      lead={
+        <>
+          Routes are tried in order. The console can’t see whether a provider is configured. Run{" "}
+          <code className="whitespace-nowrap font-mono text-small">npm run doctor</code> to find routes whose provider
+          isn’t.
+        </>
+      }
       action={<ButtonLink href={stepPath("route", { model: id })}>Add a route</ButtonLink>}
     >
       <DataTable

@@ -86,7 +86,7 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
       />
       <ChangeTick
         name="studioDefault"
-        hint="Off: callers in all workspaces get 404, even with a grant."
+        hint="If this is off, callers in all workspaces get 404, even with a grant."
         value={studioDefault}
         failed={failed}
       />

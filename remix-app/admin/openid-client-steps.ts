@@ -5,8 +5,8 @@ export const clientSteps: Record<ClientStep, { title: string; effects: (client: 
   edit: {
     title: "Edit the client",
     effects: ({ displayName }) => [
-      `Once you confirm, ${displayName} can send people back only to these addresses.`,
-      "Removed scopes stop working immediately, also for existing tokens.",
+      `Once you confirm, people signing in to ${displayName} can be returned only to the redirect URIs below.`,
+      "Removed scopes stop working immediately, including in existing tokens.",
     ],
   },
   enable: {

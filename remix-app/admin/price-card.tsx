@@ -18,14 +18,22 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
   return (
     <Card
       title="Prices"
-      lead="A price is never edited: add a new one. You can cancel it until a minute before it begins."
+      lead="Prices can’t be edited. Add a new one instead. You can cancel it until a minute before it begins."
     >
       <div className="space-y-4">
-        <PriceTable id={id} prices={shown} />
+        {prices.length === 0 && providers.length === 0 ? (
+          <p className="text-muted">
+            No price, so callers get 404. Add a route first; prices are set for a route’s provider.
+          </p>
+        ) : (
+          <PriceTable id={id} prices={shown} />
+        )}
         {shown.length < prices.length ? (
           <p className="text-muted">Shows the {pastPricesShown} newest past prices. The audit log has all of them.</p>
         ) : null}
-        {providers.length === 0 ? <p className="text-muted">Add a route first: prices are for its provider.</p> : null}
+        {prices.length > 0 && providers.length === 0 ? (
+          <p className="text-muted">Add a route first; prices are set for a route’s provider.</p>
+        ) : null}
         <div className="flex flex-wrap gap-3 empty:hidden">
           {tiersOf(model).map(({ providerId, minInputTokens }) => (
             <ButtonLink

@@ -33,7 +33,7 @@ export function PriceFields({ template, failed }: Props) {
       <Field
         name="serviceTier"
         label="Service tier"
-        hint="As the provider’s answer names it, such as flex or priority. Empty: the default tier."
+        hint="As the provider’s answer names it, such as flex or priority. Leave empty for the default tier."
         autoComplete="off"
         defaultValue={failed?.typed.serviceTier}
         error={failed?.fields.serviceTier?.[0]}

@@ -14,14 +14,11 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
     <Card
       title="Sign-in limits"
       lead={
-        account ? (
-          <a className="link" href={`/admin/users/${account.id}`}>
-            Open the account
-          </a>
-        ) : (
-          "No account has this email. Recovery with an override creates one."
-        )
+        account
+          ? "What limits sign-in with this email."
+          : "No account has this email. Recovery with an override creates one."
       }
+      action={account ? <ButtonLink href={`/admin/users/${account.id}`}>Open the account</ButtonLink> : null}
     >
       <ul className="divide-y divide-line">
         {account?.bannedUntil ? (
@@ -47,13 +44,13 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
           <li key={`${counter.action} ${counter.scope}`} className={row}>
             <span className={full(counter) ? "font-medium text-bad" : "min-w-0"}>{counterSentence(counter)}</span>
             <span className="text-muted">
-              free again <RelativeTime at={counter.fullAt} />
+              resets <RelativeTime at={counter.fullAt} />
             </span>
           </li>
         ))}
       </ul>
       {account?.bannedUntil || (account && !account.confirmedAt) || codes || counters.length > 0 ? null : (
-        <p className="text-muted">Nothing blocks this email.</p>
+        <p className="text-muted">No sign-in limits apply to this email.</p>
       )}
     </Card>
   );
@@ -69,7 +66,7 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
       title="Overrides"
       lead={
         lock ??
-        "Temporarily lets someone sign in despite blocks on their email. It doesn’t replace their second factor."
+        "Temporarily lets someone sign in despite a ban, an unconfirmed email or sign-in limits. MFA still applies."
       }
       action={
         active || lock ? null : (
@@ -85,7 +82,7 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
           <li key={override.id} className="space-y-2 py-3 first:pt-0 last:pb-0">
             <div className="flex flex-wrap justify-between gap-x-6 gap-y-0.5">
               <p className="min-w-0 font-medium">
-                {override.reason} <span className="font-normal text-muted">· {stateOf(override)}</span>
+                {stateOf(override)} · <span className="font-normal">Reason: {override.reason}</span>
               </p>
               <p className="text-muted">
                 created <RelativeTime at={override.createdAt} /> by {override.createdBy ?? "a former admin"}
@@ -96,10 +93,7 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
                 ) : null}
               </p>
             </div>
-            <p className="text-muted">
-              Password sign-in {override.normalLogin ? "on" : "off"} · recovery email{" "}
-              {override.recoveryEmail ? "on" : "off"}
-            </p>
+            <p className="text-muted">{allowedBy(override)}</p>
             {override.active && !lock ? (
               <div className="flex flex-wrap gap-3">
                 {override.recoveryEmail ? (
@@ -118,8 +112,14 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
 }
 
 function stateOf({ active, revokedAt }: RecoveryOverview["overrides"][number]): string {
-  if (active) return "active";
-  return revokedAt ? "revoked" : "over";
+  if (active) return "Active";
+  return revokedAt ? "Revoked" : "Expired";
+}
+
+/** What an override allows: "Allows password sign-in and recovery email". */
+function allowedBy({ normalLogin, recoveryEmail }: RecoveryOverview["overrides"][number]): string {
+  if (normalLogin && recoveryEmail) return "Allows password sign-in and recovery email";
+  return normalLogin ? "Allows password sign-in" : "Allows recovery email";
 }
 
 /** Lists the recovery events of an email. */

@@ -1,6 +1,6 @@
 import type { ComponentProps } from "react";
 import { ButtonLink } from "../ui/button.tsx";
-import { Card } from "../ui/card.tsx";
+import { Card, Panel } from "../ui/card.tsx";
 import { Copyable } from "../ui/code-block.tsx";
 import { ConsolePage } from "../ui/console-page.tsx";
 import { Dotted } from "../ui/facts.tsx";
@@ -39,9 +39,9 @@ export function RegistryFormPage({
           </div>
         </Card>
       ) : (
-        <Card title="What will happen">
+        <Panel>
           <ChangeForm {...form} />
-        </Card>
+        </Panel>
       )}
     </ConsolePage>
   );

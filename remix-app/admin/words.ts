@@ -33,7 +33,8 @@ const kinds: Record<string, string> = {
 
 /** Returns the label of a recovery event, with its outcome. */
 export function recoveryEventLabel({ kind, outcome }: { kind: string; outcome: string }): string {
-  return `${kinds[kind] ?? kind.replaceAll("_", " ")} (${outcome.replaceAll("_", " ")})`;
+  const label = kinds[kind] ?? kind.replaceAll("_", " ");
+  return label.endsWith(` ${outcome}`) ? label : `${label} (${outcome.replaceAll("_", " ")})`;
 }
 
 const attempts: Record<string, string> = {
@@ -91,7 +92,7 @@ const words: Record<string, string> = {
   "ai_keys.withdraw": "Withdrew the approval of keys",
   "ai_keys.decline": "Declined a request for keys",
   "account.sign_out": "Signed an account out everywhere",
-  "address_block.lift": "Lifted an address block",
+  "address_block.lift": "Lifted the block of an IP address",
   "app.register": "Registered an app",
   "app.edit": "Edited an app",
   "app.enable": "Enabled an app",

@@ -2,8 +2,11 @@ import { appScopes } from "../satellites/app-rights.ts";
 
 const profileRight = appScopes.find(({ scope }) => scope === "profile")?.right;
 
-/** Returns what an OpenID client may see and do with these scopes, in words for the person who is asked. */
-export function rightsOfScopes(scopes: readonly string[]): string[] {
+/**
+ * Returns what an OpenID client may see and do with these scopes, in words for the person who is asked.
+ * @param product the name of this product, which signing out of ends the login
+ */
+export function rightsOfScopes(scopes: readonly string[], product: string): string[] {
   const [profile, email] = [scopes.includes("profile"), scopes.includes("email")];
   const person = profile
     ? email && profileRight
@@ -16,7 +19,7 @@ export function rightsOfScopes(scopes: readonly string[]): string[] {
     right && scope !== "profile" && scopes.includes(scope) ? [right] : [],
   );
   const renewal = scopes.includes("offline_access")
-    ? ["Renew its access until you sign out here or disconnect it"]
+    ? [`Stay connected for up to 30 days, until you sign out of ${product} or disconnect it`]
     : [];
   return [person, ...others, ...renewal];
 }

@@ -9,7 +9,7 @@ export const appScopes = [
   {
     field: "scopeProfile",
     scope: "profile",
-    label: "Profile: who its users are",
+    label: "Profile: see who its users are",
     right: "See your name, email and picture",
   },
   {

@@ -31,7 +31,7 @@ test("the page lists what the app may do before the click", async () => {
   const { words } = await openPage();
   const rights = words.slice(0, words.indexOf("Continue as"));
   expect(rights).toContain(
-    "Notes will be able to See your name, email and picture See your workspaces and your role in each Rename workspaces whose settings you manage",
+    "Notes will be able to: See your name, email and picture See your workspaces and your role in each Rename workspaces whose settings you manage",
   );
 });
 

@@ -52,7 +52,7 @@ export function ConfirmEmailChange({
       {otherAccount ? (
         <Notice tone="warn">
           You’re signed in as <Address>{otherAccount}</Address>. This link is for another account. You’ll stay signed in
-          as you are.
+          to this one.
         </Notice>
       ) : null}
       {email === null ? null : (

@@ -40,7 +40,9 @@ export function EnterCode(props: EnterCodeProps) {
     <EntryPage
       title="Check your email"
       lead={
-        <Address>{`Enter the code we sent to ${masked}${exists ? "." : ", if there is an account for it."}`}</Address>
+        <Address
+          whole
+        >{`Enter the code we sent to ${masked}${exists ? "." : ", if there is an account for it."}`}</Address>
       }
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ code })} />

@@ -54,7 +54,9 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
           ) : (
             "your account was created"
           )}{" "}
-          is already selected, so clear anything you recognize. You’ll stay signed in on this device.
+          is already selected for removal. Untick anything you recognize and want to keep.{" "}
+          {unconfirmed.length > 0 ? "“Unconfirmed” means that it was added without confirming your identity. " : ""}
+          You’ll stay signed in on this device.
         </legend>
         <ul className="mt-1 divide-y divide-line">
           {ways.map((way, index) => (

@@ -1,6 +1,6 @@
 import { eventLabel } from "../activity/event-kinds.ts";
 import type { ActivityEvent } from "../activity/list-events.ts";
-import { methodLabel } from "../activity/method-label.ts";
+import { detailText, methodLabel } from "../activity/method-label.ts";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Dotted } from "../ui/facts.tsx";
@@ -33,7 +33,9 @@ export function ActivityList({ events }: { events: readonly ActivityEvent[] }) {
 }
 
 function textsOf(details: Record<string, unknown>): string[] {
-  return Object.values(details).filter((value) => typeof value === "string");
+  return Object.entries(details).flatMap(([name, value]) =>
+    typeof value !== "string" ? [] : [detailText(name, value)],
+  );
 }
 
 /** Shows the newest entries of the account's log. */

@@ -34,7 +34,9 @@ export function AuthenticatorsCard({
       action={<ButtonLink href={addPath}>Add app</ButtonLink>}
     >
       {authenticators.length === 0 ? (
-        <p className="text-muted">No authenticator apps yet. With one, your password alone isn’t enough to sign in.</p>
+        <p className="text-muted">
+          No authenticator apps yet. Add one so that your password alone isn’t enough to sign in.
+        </p>
       ) : (
         <ul className="divide-y divide-line">
           {authenticators.map(({ id, name, createdAt, lastUsedAt }) => (

@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import { rightsOfScopes } from "../openid/client-rights.ts";
 import { rightOfToken, rightsOfSession } from "../satellites/app-rights.ts";
 import type { ConnectedApp, HeldByApp } from "../satellites/connected-apps.ts";
+import { useBrand } from "../ui/brand.ts";
 import { ButtonLink, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
@@ -25,6 +26,7 @@ const originsShown = 3;
 
 /** Shows an app, its permissions and their dates, and a link to disconnect it. */
 export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
+  const product = useBrand().name;
   const { name, displayName, session, login, consent } = app;
   const [tokens, moreTokens] = [app.tokens.slice(0, workspacesShown), app.tokens.length - workspacesShown];
   const [origins, moreOrigins] = [app.origins.slice(0, originsShown), app.origins.length - originsShown];
@@ -41,12 +43,12 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
     >
       <ul className="divide-y divide-line">
         {session ? <SignedInLine held={session} rights={rightsOfSession(session)} /> : null}
-        {login ? <SignedInLine held={login} rights={rightsOfScopes(login.scopes)} /> : null}
+        {login ? <SignedInLine held={login} rights={rightsOfScopes(login.scopes, product)} /> : null}
         {consent && !login ? (
           <li className="py-3 first:pt-0 last:pb-0">
             <p className="font-medium">Allowed to sign you in without asking again</p>
-            <RightsList rights={rightsOfScopes(consent.scopes)} />
-            <p className="text-muted">
+            <RightsList rights={rightsOfScopes(consent.scopes, product)} />
+            <p className="mt-1.5 text-muted">
               Allowed <RelativeTime at={consent.grantedAt} />
             </p>
           </li>
@@ -92,7 +94,7 @@ function HeldLine({ held, ends, children }: { held: HeldByApp; ends: string; chi
   return (
     <li className="py-3 first:pt-0 last:pb-0">
       {children}
-      <p className="text-muted">
+      <p className="mt-1.5 text-muted">
         Connected <RelativeTime at={connectedAt} />
         {renewedAt === connectedAt ? null : (
           <>

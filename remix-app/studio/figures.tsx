@@ -25,9 +25,10 @@ export function Figures({ figures }: { figures: readonly Figure[] }) {
           <dt className="text-muted">{label}</dt>
           <dd className="mt-1 break-words font-semibold text-title tabular-nums">{value}</dd>
           {change || note ? (
-            <dd className="mt-1 flex flex-wrap gap-x-2 text-muted text-small tabular-nums">
-              {change ? <ChangeText change={change} /> : null}
+            <dd className="mt-1 flex flex-wrap gap-x-1 text-muted text-small tabular-nums">
               {note ? <span>{note}</span> : null}
+              {change && note ? <span aria-hidden="true">·</span> : null}
+              {change ? <ChangeText change={change} /> : null}
             </dd>
           ) : null}
         </div>

@@ -53,7 +53,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
       </nav>
       <details className="open:w-full" open={custom || range?.fault != null}>
         <summary className="choice cursor-pointer list-none" aria-current={custom ? "true" : undefined}>
-          {custom && days ? `${dayText(days.first)} to ${dayText(days.last)} UTC` : "Other days"}
+          {custom && days ? `${dayText(days.first)} to ${dayText(days.last)} UTC` : "Custom range"}
         </summary>
         <Form className="flex flex-wrap items-end gap-3 pt-3" preventScrollReset>
           {kept.map(([name, value]) => (

@@ -2,6 +2,7 @@ import { Form } from "@remix-run/react";
 import { Check } from "lucide-react";
 import { detour } from "../http/redirect-target.ts";
 import { Address } from "./address.tsx";
+import { Notice } from "./notice.tsx";
 
 /** An account of this browser, as shown in lists. */
 export interface ListedAccount {
@@ -70,6 +71,30 @@ export function signInAgainPath({ id }: Pick<ListedAccount, "id">, returnUrl: st
   return `${page}${page.includes("?") ? "&" : "?"}${new URLSearchParams({ account: id })}`;
 }
 
+/** Says that another account is signed in here, and what continuing does. @param props.other masked, if it is known */
+export function AlsoSignedIn({ visitor, other }: { visitor: string; other: string | null | undefined }) {
+  return (
+    <Notice tone="warn">
+      You’re signed in as{" "}
+      <strong className="font-semibold">
+        <Address whole>{visitor}</Address>
+      </strong>
+      . If you continue, you’ll also be signed in{" "}
+      {other ? (
+        <>
+          as{" "}
+          <strong className="font-semibold">
+            <Address whole>{other}</Address>
+          </strong>
+        </>
+      ) : (
+        "to the account this email was sent to"
+      )}
+      , and we’ll switch you to that account.
+    </Notice>
+  );
+}
+
 /** Shows an account's first letter in place of a picture. */
 export function Initial({ account }: { account: Pick<ListedAccount, "email" | "displayName"> }) {
   return (
@@ -97,7 +122,7 @@ export function Names({
       {verb ? <span className="sr-only">{verb} </span> : null}
       {displayName ? <bdi className="block break-words font-medium">{displayName}</bdi> : null}
       <span className={`block ${displayName ? "text-muted" : "font-medium"}`}>
-        {email ? <Address>{email}</Address> : null}
+        {email ? <Address whole>{email}</Address> : null}
       </span>
       {note ? <span className="block text-muted text-small">{note}</span> : null}
     </span>

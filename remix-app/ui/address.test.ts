@@ -12,3 +12,11 @@ test.for([
   const [, shown] = />(.*)<\/span>$/.exec(renderToStaticMarkup(createElement(Address, null, text))) ?? [];
   expect(shown?.replaceAll("<wbr/>", "|")).toBe(broken);
 });
+
+test("keeps the domain on one line if asked", () => {
+  const text = "Continue as ada.b-c@north-lights.example.test";
+  const markup = renderToStaticMarkup(Address({ whole: true, children: text }));
+  expect(markup).toBe(
+    '<span class="wrap-anywhere">Continue as ada.<wbr/>b-c<wbr/>@nort<span class="whitespace-nowrap">h-l</span>ights.example.test</span>',
+  );
+});

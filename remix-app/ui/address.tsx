@@ -1,13 +1,19 @@
-import type { ReactNode } from "react";
+import { Fragment, type ReactNode } from "react";
 
 /** Before an email's @ and after its dots. Other words with dots stay whole. */
 const breaks = /(?<=\.)(?=[^\s@]*@)|(?=@)|(?<=@[^\s@]*\.)(?=\S)/;
+/** As {@link breaks}, but not in the domain. */
+const breaksBeforeDomain = /(?<=\.)(?=[^\s@]*@)|(?=@)/;
+/** The hyphens of a domain, each with its neighbours, which browsers would break after. */
+const hyphens = /(?<=@[^\s@]*)([^\s@-]-+[^\s@-])/;
 
 /**
- * Shows an email, alone or within text, that can wrap before its @ and after its dots, and elsewhere only if necessary.
+ * An email address, alone or among words, that breaks where it is longer than its line: before its @ and after its dots,
+ * and elsewhere only in need.
+ * @param props.whole keeps the domain on one line if it fits
  */
-export function Address({ children }: { children: string }) {
-  const parts: ReactNode[] = children.split(breaks);
+export function Address({ children, whole = false }: { children: string; whole?: boolean }) {
+  const parts: ReactNode[] = whole ? children.split(breaksBeforeDomain).map(withWholeHyphens) : children.split(breaks);
   return (
     <span className="wrap-anywhere">
       {parts.reduce((before, part) => (
@@ -19,4 +25,13 @@ export function Address({ children }: { children: string }) {
       ))}
     </span>
   );
+}
+
+function withWholeHyphens(text: string): ReactNode {
+  const parts = text.split(hyphens);
+  if (parts.length === 1) return text;
+  return parts.map((part, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: parts of one text
+    <Fragment key={index}>{index % 2 === 0 ? part : <span className="whitespace-nowrap">{part}</span>}</Fragment>
+  ));
 }

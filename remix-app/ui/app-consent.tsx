@@ -33,7 +33,7 @@ export function AppConsent(props: AppConsentProps) {
       <ErrorSummary id="continue-error" form={message} />
       <section aria-labelledby="rights" className="wrap-anywhere space-y-2">
         <h2 id="rights" className="font-medium">
-          {displayName} will be able to
+          {displayName} will be able to:
         </h2>
         <ul className="list-disc space-y-1 pl-5">
           {rights.map((right) => (
@@ -45,7 +45,7 @@ export function AppConsent(props: AppConsentProps) {
       <Form method="post" {...target} data-once>
         <input type="hidden" name="accountId" value={account.id} />
         <Button className="w-full">
-          <Address>{`Continue as ${account.email}`}</Address>
+          <Address whole>{`Continue as ${account.email}`}</Address>
         </Button>
       </Form>
       <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />

@@ -35,7 +35,7 @@ export function Card({
   );
 }
 
-/** A surface for one table, list or chart on a page that already describes it. */
+/** A surface for one table, list, chart or form whose page already says what it is. */
 export function Panel({ children }: { children: ReactNode }) {
   return <div className="min-w-0 rounded-card border border-line bg-surface p-4 sm:px-5">{children}</div>;
 }

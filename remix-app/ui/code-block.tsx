@@ -1,3 +1,5 @@
+import { Fragment } from "react";
+
 /** Shows code to copy, on pages that are not hydrated. The copy button appears once its script runs. */
 export function CodeBlock({ label, name, code }: { label: string; name?: string; code: string }) {
   return (
@@ -26,23 +28,31 @@ export function CodeBlock({ label, name, code }: { label: string; name?: string;
   );
 }
 
-/** Shows text to copy: one click selects all of it, and a button copies it once its script runs. */
+/** A text to take away: one click selects all of it, and a button copies it where its script runs. Breaks before slashes. */
 export function Copyable({ label, text, shown = text }: { label: string; text: string; shown?: string }) {
   return (
     <div className="space-y-1.5">
-      <p className="font-medium">{label}</p>
-      <div className="flex items-center gap-2 rounded-card border border-line bg-sunken py-1 pr-1 pl-3">
-        <code className="min-w-0 flex-1 select-all break-words py-1 font-mono">{shown}</code>
+      <div className="flex items-center justify-between gap-4">
+        <p className="font-medium">{label}</p>
         <button
           type="button"
           hidden
           data-copies={text}
-          className="shrink-0 cursor-pointer rounded-button px-2.5 py-1.5 font-medium text-muted text-small hover:bg-surface hover:text-ink"
+          className="shrink-0 cursor-pointer rounded-button px-2.5 py-1.5 font-medium text-muted text-small hover:bg-sunken hover:text-ink"
         >
           <span aria-live="polite">Copy</span>
           <span className="sr-only"> {label}</span>
         </button>
       </div>
+      <code className="block select-all break-words rounded-card border border-line bg-sunken px-3 py-2 font-mono">
+        {shown.split(/(?<=[^/])(?=\/(?!\/))/).map((part, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: parts of one text
+          <Fragment key={index}>
+            {index > 0 ? <wbr /> : null}
+            {part}
+          </Fragment>
+        ))}
+      </code>
     </div>
   );
 }

@@ -7,7 +7,7 @@ const groups: readonly SectionGroup[] = [
     sections: [
       { to: "/admin", label: "Accounts" },
       { to: "/admin/recovery", label: "Recovery" },
-      { to: "/admin/address-blocks", label: "Address blocks" },
+      { to: "/admin/address-blocks", label: "Blocked IP addresses" },
     ],
   },
   {
@@ -25,7 +25,7 @@ const groups: readonly SectionGroup[] = [
   {
     label: "Platform",
     sections: [
-      { to: "/admin/apps", label: "Apps" },
+      { to: "/admin/apps", label: "Apps", also: "/admin/openid-clients" },
       { to: "/admin/audit", label: "Audit log" },
     ],
   },

@@ -32,6 +32,15 @@ export function exactUsd(amount: string): string {
 }
 
 /**
+ * Credits to the last digit, with their thousands apart: "11,385.105".
+ * @param amount exact decimal text
+ */
+export function exactCredits(amount: string): string {
+  const [whole = "", fraction] = amount.replace("-", "").split(".");
+  return `${amount.startsWith("-") ? "−" : ""}${counts.format(BigInt(whole))}${fraction === undefined ? "" : `.${fraction}`}`;
+}
+
+/**
  * Formats credits for display, like formatUsd.
  * @param amount exact decimal string
  */

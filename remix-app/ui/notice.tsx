@@ -13,7 +13,7 @@ export function Notice({ tone = "info", children }: { tone?: keyof typeof tones;
   return (
     <div role="status" className={`flex gap-2.5 rounded-card p-3 ${look}`}>
       <Icon aria-hidden="true" className={`mt-0.5 size-4 shrink-0 ${icon}`} />
-      <div className="min-w-0 max-w-prose">{children}</div>
+      <div className="min-w-0">{children}</div>
     </div>
   );
 }

@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 
 const confirmationMs = 2_000;
 
-/** Shows code to copy. It scrolls sideways instead of wrapping, and has a copy button. */
+/** Code to take away: long lines wrap, so that none is cut, and a button copies it. */
 export function Snippet({ label, code }: { label: string; code: string }) {
   return (
     <figure className="overflow-hidden rounded-card border border-line">
@@ -11,8 +11,7 @@ export function Snippet({ label, code }: { label: string; code: string }) {
         <span className="font-medium text-muted text-small">{label}</span>
         <CopyButton label={label} text={code} />
       </figcaption>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be within the keyboard's reach */}
-      <pre tabIndex={0} className="overflow-x-auto p-3 font-mono text-small leading-5 -outline-offset-2">
+      <pre className="wrap-anywhere whitespace-pre-wrap p-3 font-mono text-small leading-5">
         <code>{code}</code>
       </pre>
     </figure>

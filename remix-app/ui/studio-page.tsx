@@ -23,10 +23,10 @@ function CreditNotice({ level, available }: { level: "low" | "empty"; available:
   return (
     <Notice tone="warn">
       {level === "empty" ? (
-        "Requests are refused (402 insufficient_credits). Ask an owner or administrator to add credits."
+        "Requests are refused (402 insufficient_credits). Ask a platform administrator to add credits."
       ) : (
         <>
-          Credits are low: <Credits amount={available} /> left. Ask an owner or administrator to add credits.
+          Credits are low: <Credits amount={available} /> left. Ask a platform administrator to add credits.
         </>
       )}
     </Notice>

@@ -144,6 +144,13 @@ export type Begun = Pick<Run, "run_id" | "created_at" | "routes" | "reserved_usd
   at?: string;
 };
 
+/** Returns the rate limits as a response would report them to the caller. */
+export function limitsOf({ limits, at, created_at }: Begun) {
+  const { requests, tokens, resetSeconds } = readRateLimits(limits, at ?? created_at);
+  const roomOf = (room: RateLimits["requests"]) => room && { limit: room.limit, remaining: room.remaining };
+  return { requests: roomOf(requests), tokens: roomOf(tokens), resetSeconds };
+}
+
 /** Calls `ai.begin_run`, and again if a busy machine made it too late, as a client does after a 503. */
 export async function begin(db: Database, call: object): Promise<Begun> {
   for (let retries = 3; ; retries -= 1) {

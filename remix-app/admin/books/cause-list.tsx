@@ -1,4 +1,5 @@
 import { Link } from "@remix-run/react";
+import { dayText } from "../../http/date-text.ts";
 import { Usd } from "../../ui/money.tsx";
 import { type Cause, causeWords, workspacesOf } from "./causes.ts";
 
@@ -35,7 +36,7 @@ export function CauseList({ causes }: { causes: readonly Cause[] }) {
                   <ul className="mt-1 space-y-0.5 text-small tabular-nums">
                     {cause.days.map(({ day, amountUsd }) => (
                       <li key={day}>
-                        {day}: <Usd amount={amountUsd} />
+                        {dayText(day)}: <Usd amount={amountUsd} />
                       </li>
                     ))}
                   </ul>

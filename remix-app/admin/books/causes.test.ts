@@ -17,7 +17,7 @@ const cases: [Cause, what: string, next: string][] = [
       ...lumen,
       days: [{ day: "2026-10-12", amountUsd: "5.25" }],
     },
-    "Lumen imported $5.25 more than its runs cost on 12 Oct 2026.",
+    "On 12 Oct 2026, the costs Lumen imported were $5.25 more than its runs cost.",
     "bypass the gateway",
   ],
   [
@@ -57,7 +57,7 @@ const cases: [Cause, what: string, next: string][] = [
   ],
   [
     { kind: "days_not_imported", amountUsd: "-3", accountId: "proj_1", days: days(8) },
-    "cost $3.00 on 1 Oct 2026 to 8 Oct 2026, and nothing was imported for those days",
+    "cost $3.00 from 1 Oct 2026 to 8 Oct 2026, and nothing was imported for those days",
     "Import a file that includes those days",
   ],
   [{ kind: "invoice_share", amountUsd: "-1.50" }, "The invoices are $1.50 less", "tax, fees or discounts"],
@@ -73,7 +73,8 @@ test.each(cases.map(([cause, what, next]) => ({ cause, what, next })))(
 
 test.each([
   [["2026-10-31"], "on 31 Oct 2026,"],
-  [["2026-10-30", "2026-10-31"], "on 30 Oct 2026 to 31 Oct 2026,"],
+  [["2026-10-01", "2026-10-03", "2026-10-04"], "on 1 Oct 2026 and from 3 Oct 2026 to 4 Oct 2026,"],
+  [["2026-10-30", "2026-10-31"], "from 30 Oct 2026 to 31 Oct 2026,"],
   [["2026-10-01", "2026-10-03", "2026-10-05", "2026-10-07"], "on 1 Oct 2026, 3 Oct 2026, 5 Oct 2026 and 7 Oct 2026,"],
   [
     ["2026-10-01", "2026-10-03", "2026-10-05", "2026-10-07", "2026-10-09", "2026-10-10"],

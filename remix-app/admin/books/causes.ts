@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { dayText } from "../../http/date-text.ts";
 import { daysInWords } from "../../studio/costs/cost-import/import-words.ts";
 import { amountText, formatCount, formatUsd } from "../../ui/format-amount.ts";
 
@@ -40,8 +41,8 @@ export function causeWords(cause: Cause): CauseWords {
   switch (cause.kind) {
     case "workspace_costs_above_metered":
       return {
-        what: `${nameOf(cause)} imported ${above(cause.amountUsd)} more than its runs cost${onDays(cause.days.map(({ day }) => day))}. Its runs are likely missing there.`,
-        next: "Look for requests with this workspace’s provider key that bypass the gateway, on those days.",
+        what: `${openingDays(cause.days.map(({ day }) => day))} costs ${nameOf(cause)} imported were ${above(cause.amountUsd)} more than its runs cost. Some of its runs are probably missing.`,
+        next: "Look for requests on those days that use this workspace’s provider key and bypass the gateway.",
       };
     case "workspace_runs_estimated":
       return {
@@ -71,12 +72,12 @@ export function causeWords(cause: Cause): CauseWords {
       };
     case "days_not_metered":
       return {
-        what: `The provider charged ${formatUsd(cause.amountUsd)} to ${accountOf(cause)}${onDays(cause.days)}, without any run.`,
+        what: `The provider charged ${formatUsd(cause.amountUsd)} to ${accountOf(cause)}${duringDays(cause.days)}, without any run.`,
         next: "Look for requests that bypass the gateway on those days.",
       };
     case "days_not_imported":
       return {
-        what: `Runs on ${accountOf(cause)} cost ${above(cause.amountUsd)}${onDays(cause.days)}, and nothing was imported for ${cause.days.length === 1 ? "that day" : "those days"}.`,
+        what: `Runs on ${accountOf(cause)} cost ${above(cause.amountUsd)}${duringDays(cause.days)}, and nothing was imported for ${cause.days.length === 1 ? "that day" : "those days"}.`,
         next: "Import a file that includes those days.",
       };
     case "invoice_share":
@@ -113,7 +114,7 @@ function moreOrLess(amount: string): string {
 function suspectOf({ amountUsd: amount, workspaces: users }: Extract<Cause, { kind: "account_differs" }>) {
   const [first] = users;
   if (!first || amount.startsWith("-") || first.daysWithoutRuns.length === 0) return null;
-  return `${nameOf(first)} has no runs${onDays(first.daysWithoutRuns)}, when the provider charged more than was metered. Look there for requests that bypass the gateway.`;
+  return `${nameOf(first)} has no runs${duringDays(first.daysWithoutRuns)}, when the provider charged more than was metered. Check this workspace for requests that bypass the gateway on those days.`;
 }
 
 function usedBy(users: readonly { workspaceId: string; name: string | null }[]): string {
@@ -129,14 +130,26 @@ function counted(number: number, noun: string): string {
 const namesShown = 3;
 const spansShown = 4;
 
-/** Formats days as " on 2026-10-03, 2026-10-05 to 2026-10-09 and 3 other days". */
-function onDays(list: readonly string[]): string {
+/** " from 3 Oct 2026 to 9 Oct 2026", or " on 3 Oct 2026, from 5 Oct 2026 to 9 Oct 2026 and on 3 other days". */
+function duringDays(list: readonly string[]): string {
   if (list.length === 0) return "";
   const spans = spansOf(list);
   const shown = spans.slice(0, spansShown);
   const others = spans.slice(spansShown).reduce((sum, { days: many }) => sum + many, 0);
-  const texts = shown.map(({ first, last }) => daysInWords(first, last));
-  return ` on ${joined([...texts, ...(others > 0 ? [counted(others, "other day")] : [])])}`;
+  const rest = others > 0 ? [counted(others, "other day")] : [];
+  if (shown.every(({ days: many }) => many === 1)) {
+    return ` on ${joined([...shown.map(({ first }) => dayText(first)), ...rest])}`;
+  }
+  const texts = shown.map(({ first, last, days: many }) =>
+    many === 1 ? `on ${dayText(first)}` : `from ${daysInWords(first, last)}`,
+  );
+  return ` ${joined([...texts, ...rest.map((days) => `on ${days}`)])}`;
+}
+
+/** "From 3 Oct 2026 to 9 Oct 2026, the", or "The" without days. */
+function openingDays(list: readonly string[]): string {
+  const during = duringDays(list).slice(1);
+  return during === "" ? "The" : `${during.charAt(0).toUpperCase()}${during.slice(1)}, the`;
 }
 
 /** Joins consecutive days into spans. */

@@ -297,7 +297,9 @@ describe("a provider's month whose invoice is above what was metered", () => {
     expect(status).toBe(200);
     const [, causes = ""] = words.split("Likely causes");
     expect(causes).toMatch(
-      new RegExp(`^.{0,100}Meridian imported \\$10.00 more than its runs cost on ${dayText(dayOf(month, 12))}`),
+      new RegExp(
+        `^.{0,200}On ${dayText(dayOf(month, 12))}, the costs Meridian imported were \\$10.00 more than its runs cost`,
+      ),
     );
     // The workspace's own costs don't count as the platform's.
     expect(words).toContain("$100.00");

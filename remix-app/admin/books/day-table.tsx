@@ -1,3 +1,4 @@
+import { dayText } from "../../http/date-text.ts";
 import { subtractAmounts } from "../../studio/costs/difference.ts";
 import { DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
@@ -17,10 +18,10 @@ export function DayTable({ days }: { days: readonly DayFigures[] }) {
       empty="Nothing was metered or imported on any day of this month."
       columns={[
         {
-          label: "Day (UTC)",
+          label: "Day",
           cell: ({ day, accountId }) => (
             <>
-              <span className="whitespace-nowrap tabular-nums">{day}</span>
+              <span className="whitespace-nowrap tabular-nums">{dayText(day)}</span>
               {several ? (
                 <span className="block break-all text-muted text-small">
                   {accountId === null ? "No account named" : `Account ${accountId}`}
@@ -40,8 +41,7 @@ export function DayTable({ days }: { days: readonly DayFigures[] }) {
           cell: ({ importedUsd }) => <Usd amount={importedUsd} decimals={decimals} />,
         },
         {
-          label: "Difference",
-          fullLabel: "Imported − metered",
+          label: "Imported − metered",
           numeric: true,
           small: "aside",
           cell: ({ differenceUsd }) => <Usd amount={differenceUsd} decimals={decimals} />,

@@ -42,8 +42,7 @@ export function BookWorkspaceTable({ workspaces }: { workspaces: readonly Worksp
             differenceUsd === null ? <None /> : <Usd amount={importedUsd} decimals={decimals} />,
         },
         {
-          label: "Difference",
-          fullLabel: "Own imports − metered",
+          label: "Own imports − metered",
           numeric: true,
           cell: ({ differenceUsd }) =>
             differenceUsd === null ? <None /> : <Usd amount={differenceUsd} decimals={decimals} />,
@@ -77,5 +76,10 @@ function Runs({ row: { runs, estimatedRuns, closedRuns } }: { row: WorkspaceFigu
 }
 
 function None() {
-  return <span className="text-muted">none</span>;
+  return (
+    <span className="text-muted">
+      <span aria-hidden="true">–</span>
+      <span className="sr-only">none</span>
+    </span>
+  );
 }

@@ -105,7 +105,9 @@ function readRecord(data: Record<string, unknown>): Pick<SourceModel, "tiers" | 
  * different amounts.
  */
 function oneOf(offer: Offer, other: Offer = offer): Offer {
-  return other.usd === offer.usd ? offer : { usd: null, note: `ambiguous: ${other.usd}, ${offer.usd}` };
+  return other.usd === offer.usd
+    ? offer
+    : { usd: null, note: `Stated twice (${other.usd} and ${offer.usd}), so it can’t be applied` };
 }
 
 /** A price that a tier lacks falls back to the default tier of the same size, then to smaller ones. */
@@ -115,7 +117,7 @@ function fill(tier: SourceTier, { tiers, fee }: { tiers: ReadonlyMap<string, Sou
   const offers: SourceTier["offers"] = {};
   for (const other of others.toReversed()) {
     for (const [name, offer] of Object.entries(other.offers) as [PriceClass, Offer][]) {
-      offers[name] = { note: "not stated for this tier, so LiteLLM charges its base price", ...offer };
+      offers[name] = { note: "LiteLLM’s base price applies", ...offer };
     }
   }
   return { serviceTier, aboveTokens, offers: { ...offers, ...tier.offers, ...(fee && { requestFeeUsd: fee }) } };
@@ -129,6 +131,7 @@ function readSearchFee(data: Record<string, unknown>): Offer | undefined {
   const offers = success ? Object.values(fees).map((fee) => exactOffer(fee)) : [];
   const [offer] = offers;
   if (!offer) return undefined;
-  if (offers.some(({ usd }) => usd !== offer.usd)) return { usd: null, note: "depends on the search’s context size" };
-  return data.search_free_requests === undefined ? offer : { ...offer, note: "after a number of free searches" };
+  if (offers.some(({ usd }) => usd !== offer.usd))
+    return { usd: null, note: "Varies with web search context size, so it can’t be applied" };
+  return data.search_free_requests === undefined ? offer : { ...offer, note: "After a number of free searches" };
 }

@@ -70,6 +70,6 @@ export function exactOffer({ text }: JsonNumber, powerOfTen = 0): Offer {
   if (usd.startsWith("-") || whole.length > mostWholeDigits) {
     return { usd: null, note: `${usd.slice(0, 40)} isn’t a price` };
   }
-  if (fraction.length > mostDecimals) return { usd: null, note: `${usd} has more than ${mostDecimals} decimals` };
+  if (fraction.length > mostDecimals) return { usd: null, note: `Can’t be used: more than ${mostDecimals} decimals` };
   return { usd: fraction ? `${whole}.${fraction}` : whole };
 }

@@ -92,7 +92,7 @@ describe("a comparison", () => {
     const both = propose([route([price()])], [liteLlm(marked), modelsDev(model([stated(base)]))]);
     expect(both.differences).toEqual([]);
     const [alone] = propose([route([price()])], [liteLlm(marked)]).same;
-    expect(alone && compare(alone, "inputUsd")).toBe("not priced");
+    expect(alone && compare(alone, "inputUsd")).toBe("no price");
   });
 
   test("shows no price after one has ended, and doesn't replace a scheduled one", () => {
@@ -170,7 +170,10 @@ describe("matching of routes", () => {
         model([stated({ ...base, inputUsd: other })], { provider: "azure_ai" }),
       );
     const [differs] = propose([route([], azure)], [entries("1.5")]).differences;
-    expect(differs?.offered[0]?.inputUsd).toEqual({ usd: null, note: "ambiguous: azure/gpt-x 1, azure_ai/gpt-x 1.5" });
+    expect(differs?.offered[0]?.inputUsd).toEqual({
+      usd: null,
+      note: "Stated twice (azure/gpt-x 1, azure_ai/gpt-x 1.5), so it can’t be applied",
+    });
     expect(differs?.offered[0]?.outputUsd).toEqual({ usd: "2" });
     const [agrees] = propose([route([], azure)], [entries("1")]).differences;
     expect(agrees?.offered[0]?.inputUsd).toEqual({ usd: "1" });

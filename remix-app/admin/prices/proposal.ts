@@ -62,7 +62,7 @@ export const proposedPriceSchema = z.object({
 });
 export type ProposedPrice = z.output<typeof proposedPriceSchema>;
 
-export type Comparison = "same" | "different" | "sources disagree" | "not priced";
+export type Comparison = "same" | "different" | "sources disagree" | "no price";
 
 export type Proposal = {
   sources: SourceName[];
@@ -178,8 +178,8 @@ function mergeOffers(
     const [first] = each;
     if (!first) continue;
     const isOne = each.every(({ offer }) => offer.usd === first.offer.usd);
-    const list = each.map(({ entry, offer }) => `${entry} ${offer.usd ?? "not priced"}`).join(", ");
-    merged[name] = isOne ? first.offer : { usd: null, note: `ambiguous: ${list}` };
+    const list = each.map(({ entry, offer }) => `${entry} ${offer.usd ?? "no price"}`).join(", ");
+    merged[name] = isOne ? first.offer : { usd: null, note: `Stated twice (${list}), so it can’t be applied` };
   }
   return merged;
 }
@@ -209,7 +209,7 @@ export function compare(
   const stated = offered.flatMap((each) => each[name] ?? []);
   if (stated.length === 0) return null;
   const amountsStated = new Set(stated.flatMap(({ usd }) => (usd === null ? [] : [plain(usd)])));
-  if (amountsStated.size === 0) return "not priced";
+  if (amountsStated.size === 0) return "no price";
   if (amountsStated.size > 1) return "sources disagree";
   const now = currentUsd(current, name);
   return now !== null && amountsStated.has(plain(now)) ? "same" : "different";

@@ -33,15 +33,12 @@ export function ReviewForm({ shown, failed }: { shown: Shown; failed: FailedChan
         />
       ))}
       <div className="max-w-120 space-y-4">
-        <ul aria-label="What will happen" className="max-w-prose list-disc space-y-1 pl-5">
-          <li>Calls that begin from that time on are charged at the chosen prices. Earlier calls keep theirs.</li>
-          <li>All chosen prices are added together. Others stay as they are.</li>
-        </ul>
+        <p>Either all chosen prices are saved, or none. The others don’t change.</p>
         <Field
           name="from"
           type="datetime-local"
           label="Valid from (UTC)"
-          hint="Leave empty to start when you confirm."
+          hint="Leave empty to start when you confirm. Calls that start at or after this time are charged at the chosen prices. Earlier calls keep theirs."
           defaultValue={failed?.typed.from}
           error={failed?.fields.from?.[0]}
         />
@@ -57,7 +54,7 @@ export function ReviewForm({ shown, failed }: { shown: Shown; failed: FailedChan
         />
         <Field
           name="confirmation"
-          label={`Type ${confirmation} to confirm`}
+          label={`Type “${confirmation}” to confirm`}
           required
           autoComplete="off"
           autoCapitalize="none"
@@ -87,20 +84,21 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
     return comparison || price.current?.[name] ? [{ name, comparison }] : [];
   });
   const title = titleOf(price);
-  const take = takeField(row);
   return (
     <section aria-label={title}>
       <table className="w-full table-fixed text-left">
-        <caption className="pb-2 text-left">
+        <caption className="pb-3 text-left">
           <a href={`/admin/models?${new URLSearchParams({ model: price.model })}`} className="link font-medium">
             {price.displayName}
           </a>
           <span className="wrap-anywhere block text-muted text-small">{title}</span>
           {price.scheduled ? (
             <span className="block text-small text-warn">
-              A later price is scheduled. Change it on the model’s page.
+              A later price is scheduled, so it can’t be changed here. Change it on the model’s page.
             </span>
-          ) : null}
+          ) : (
+            <ApplyChoice row={row} title={title} price={price} sources={sources} typed={typed} />
+          )}
         </caption>
         <thead className="text-muted text-small">
           <tr>
@@ -119,46 +117,18 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
           </tr>
         </thead>
         <tbody>
-          {price.scheduled ? null : (
-            <tr>
-              <th scope="row" className={`${cell} font-normal`}>
-                Take
-              </th>
-              {["", ...sources.keys()].map((value) => (
-                <td key={value} className={`${cell} ${number}`}>
-                  {value !== "" && !hasAmount(price.offered[Number(value)]) ? (
-                    "–"
-                  ) : (
-                    <label className={`${choice} cursor-pointer`}>
-                      {value === "" ? "ticked" : "all"}
-                      <span className="sr-only">
-                        {value === "" ? "" : ` from ${sources[Number(value)]}`} for {title}
-                      </span>
-                      <input
-                        type="radio"
-                        name={take}
-                        value={value}
-                        defaultChecked={(typed[take] ?? "") === String(value)}
-                        className="size-4 shrink-0 accent-accent"
-                      />
-                    </label>
-                  )}
-                </td>
-              ))}
-            </tr>
-          )}
           {stated.map(({ name, comparison }) => (
             <tr key={name}>
               <th scope="row" className={`${cell} font-normal`}>
                 {priceLabels[name]}
                 <span className={`block text-small ${comparison === "same" ? "text-good" : "text-muted"}`}>
-                  {comparison ?? "not stated"}
+                  {comparison ?? "no price"}
                 </span>
               </th>
               <td className={`${cell} ${number}`}>
                 {shownUsd(currentUsd(price.current, name))}
                 {price.current && price.current[name] === null ? (
-                  <span className="block text-muted text-small">not set</span>
+                  <span className="block text-muted text-small">no price</span>
                 ) : null}
               </td>
               {sources.map((source, index) => (
@@ -166,7 +136,7 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
                   <OfferCell
                     offer={price.offered[index]?.[name]}
                     field={price.scheduled ? undefined : pickField(row, { name, source: index })}
-                    label={`Take ${priceLabels[name]} from ${source} for ${title}`}
+                    label={`Apply ${priceLabels[name]} from ${source} for ${title}`}
                     typed={typed}
                   />
                 </td>
@@ -176,6 +146,37 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
         </tbody>
       </table>
     </section>
+  );
+}
+
+/** Chooses which of a row's prices are applied: the ticked ones, or all of one source. */
+function ApplyChoice({ price, row, sources, typed, title }: TableProps & { title: string }) {
+  const field = takeField(row);
+  const chosen = typed[field] ?? "";
+  const options = [
+    { value: "", text: "Only ticked prices" },
+    ...sources.flatMap((source, index) =>
+      hasAmount(price.offered[index]) ? [{ value: String(index), text: `All from ${source}` }] : [],
+    ),
+  ];
+  return (
+    <fieldset className="mt-2 flex flex-wrap items-center gap-x-4 gap-y-1">
+      <legend className="float-left mr-4 font-medium">
+        Apply<span className="sr-only"> to {title}</span>
+      </legend>
+      {options.map(({ value, text }) => (
+        <label key={value} className="inline-flex cursor-pointer items-center gap-1.5">
+          <input
+            type="radio"
+            name={field}
+            value={value}
+            defaultChecked={chosen === value}
+            className="size-4 shrink-0 accent-accent"
+          />
+          {text}
+        </label>
+      ))}
+    </fieldset>
   );
 }
 

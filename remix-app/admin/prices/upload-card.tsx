@@ -32,7 +32,7 @@ export function UploadCard({ configured, failed }: { configured: string[]; faile
         <TextArea
           name="names"
           label="Providers"
-          hint="For provider ids that have another name in the files: id=name, one per line, such as eu_openai=openai."
+          hint="If the files use another name for a provider, enter the provider’s ID and that name as ID=name, one per line, such as eu_openai=openai."
           mono
           spellCheck={false}
           autoComplete="off"

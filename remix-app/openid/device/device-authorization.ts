@@ -66,12 +66,13 @@ export async function findDeviceAuthorization(
   await attempt.settle(request ? "void" : "failed");
   if (!request) return unknownCode;
   const { userAgent, ...facts } = request;
-  return { ...facts, device: deviceName(userAgent), rights: rightsOf(facts.scopes) };
+  return { ...facts, device: deviceName(userAgent), rights: rightsOf(facts.scopes, context.env.BRAND_NAME) };
 }
 
 /** Unlike a browser's login, a device's login doesn't end with a sign-out here. */
-function rightsOf(scopes: readonly string[]): string[] {
-  const rights = rightsOfScopes(scopes.filter((scope) => scope !== "offline_access"));
+function rightsOf(scopes: readonly string[], product: string): string[] {
+  const withoutRenewal = scopes.filter((scope) => scope !== "offline_access");
+  const rights = rightsOfScopes(withoutRenewal, product);
   return scopes.includes("offline_access") ? [...rights, "Stay signed in on the device for up to 30 days"] : rights;
 }
 

@@ -9,7 +9,7 @@ import { timeText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
-import { Card } from "../../ui/card.tsx";
+import { Panel } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
@@ -44,7 +44,7 @@ export default function ConsoleLiftBlockPage() {
   const { address, active, blockedUntil } = block;
   return (
     <ConsolePage title="Lift the block" lead={address}>
-      <Card title="What will happen">
+      <Panel>
         {active || failed ? (
           <ChangeForm
             effects={[
@@ -61,10 +61,10 @@ export default function ConsoleLiftBlockPage() {
         ) : (
           <div className="space-y-4">
             <Notice>This block is no longer active.</Notice>
-            <ButtonLink href={list}>Back to address blocks</ButtonLink>
+            <ButtonLink href={list}>Back to blocked IP addresses</ButtonLink>
           </div>
         )}
-      </Card>
+      </Panel>
     </ConsolePage>
   );
 }

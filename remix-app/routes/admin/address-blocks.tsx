@@ -10,7 +10,7 @@ import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta = pageTitle("Address blocks · Console");
+export const meta = pageTitle("Blocked IP addresses · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
@@ -24,23 +24,23 @@ export default function ConsoleAddressBlocksPage() {
   const { term, found, done } = useLoaderData<typeof loader>();
   return (
     <ConsolePage
-      title="Address blocks"
-      lead="Addresses whose attempts are refused for a while after too many failures."
+      title="Blocked IP addresses"
+      lead="Sign-ins and other attempts from these IP addresses are refused for a while, because too many failed."
     >
-      {done ? <Notice tone="good">Block lifted. Rate limits still apply to the address.</Notice> : null}
-      <SearchCard title="Find an address" label="IPv4 or IPv6 address" term={term} />
+      {done ? <Notice tone="good">Block lifted. Rate limits still apply to the IP address.</Notice> : null}
+      <SearchCard title="Find an IP address" label="IPv4 or IPv6 address" term={term} />
       {found ? (
         <Card
           title={term ? `Blocks of ${term} in the last 30 days` : "Active blocks"}
-          lead={found.more ? "The 50 that last longest. Search for an address to see its blocks." : undefined}
+          lead={found.more ? "The 50 that last longest. Search for an IP address to see its blocks." : undefined}
         >
           <AddressBlockTable
             blocks={found.blocks}
-            empty={term ? "This address wasn’t blocked in the last 30 days." : "No address is blocked now."}
+            empty={term ? "This IP address wasn’t blocked in the last 30 days." : "No IP address is blocked now."}
           />
         </Card>
       ) : (
-        <Notice tone="warn">Enter a whole address, such as 203.0.113.7 or 2001:db8::7.</Notice>
+        <Notice tone="warn">Enter a whole IP address, such as 203.0.113.7 or 2001:db8::7.</Notice>
       )}
     </ConsolePage>
   );

@@ -53,7 +53,7 @@ export default function ConsoleAppChangePage() {
       effects={effects(app)}
       confirm={{ text: app.name, what: "the app’s technical name" }}
       failed={failed}
-      submit={title}
+      submit={step === "edit" ? "Save changes" : title}
       danger={step === "disable" || step === "rotate" || step === "unlink"}
       cancelTo={`${pages}/${app.name}`}
       hidden={{ version: app.version ?? "" }}

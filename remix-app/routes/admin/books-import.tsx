@@ -71,7 +71,7 @@ export default function ConsoleImportPage() {
           />
           <Field
             name="confirmation"
-            label={`Type ${entry.review.choices.provider} to confirm`}
+            label={`Type “${entry.review.choices.provider}” to confirm`}
             hint="This is the provider’s name. Confirm within 10 minutes of entering your authenticator code, or you’ll have to upload the file again."
             required
             autoComplete="off"

@@ -7,7 +7,7 @@ import { readForm } from "../../http/form.ts";
 import { takeForm } from "../../session/kept-form.ts";
 import { InvoiceEntryForm } from "../../studio/invoices/invoice-entry-form.tsx";
 import { InvoiceConflictCards } from "../../studio/invoices/invoice-steps.tsx";
-import { invoiceFields, type TypedInvoice } from "../../studio/invoices/invoice-words.ts";
+import { blankInvoice, invoiceFields, kindNames, type TypedInvoice } from "../../studio/invoices/invoice-words.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
@@ -45,7 +45,11 @@ export default function ConsoleNewInvoicePage() {
   return (
     <ConsolePage
       title={titles[entry.at]}
-      lead="A provider’s invoice or credit note to the platform. You’ll review it before it’s recorded."
+      lead={
+        entry.at === "review"
+          ? `Check the details once more, then record the ${kindNames[entry.draft.kind ?? blankInvoice.kind].toLowerCase()}.`
+          : "A provider’s invoice or credit note to the platform. You can review it before it’s recorded."
+      }
     >
       {entry.at === "review" ? <InvoiceReview entry={entry} base={base} /> : null}
       {entry.at === "conflict" ? <InvoiceConflictCards entry={entry} base={base} /> : null}

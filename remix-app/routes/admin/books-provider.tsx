@@ -50,7 +50,7 @@ export default function ConsoleProviderMonthPage() {
       </Card>
       <Card
         title="Days"
-        lead="The provider’s dates next to the same dates in UTC."
+        lead="Imported costs by the provider’s dates, metered costs by UTC dates. Near midnight they can fall on different days."
         action={<ButtonLink href={`${providerPage({ month, provider })}/days.csv`}>Download CSV</ButtonLink>}
       >
         <DayTable days={days} />
@@ -61,6 +61,6 @@ export default function ConsoleProviderMonthPage() {
 
 function leadOf(state: keyof typeof stateWords, causes: number): string {
   return causes > 0
-    ? "Most likely first. Amounts are what the provider charged beyond the metered cost."
+    ? "Most likely first. Amounts are what the provider charged beyond the metered cost. Causes can overlap, so don’t add the amounts up."
     : stateWords[state].next;
 }

@@ -17,7 +17,7 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
-import { Card } from "../../ui/card.tsx";
+import { Panel } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -71,7 +71,7 @@ export default function ConsoleCreditsChangePage() {
   });
   return (
     <ConsolePage title={creditSteps[step].title} lead={owner.name}>
-      <Card title="What will happen">
+      <Panel>
         {lock ? (
           <Notice>{lock}</Notice>
         ) : (
@@ -103,7 +103,7 @@ export default function ConsoleCreditsChangePage() {
             />
           </ChangeForm>
         )}
-      </Card>
+      </Panel>
     </ConsolePage>
   );
 }

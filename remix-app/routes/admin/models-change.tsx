@@ -12,7 +12,7 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
-import { Card } from "../../ui/card.tsx";
+import { Panel } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.title ?? "Model"} · Console`);
@@ -83,7 +83,7 @@ export default function ConsoleModelChangePage() {
   const back = model.id === "" ? "/admin/models" : `/admin/models?${new URLSearchParams({ model: model.id })}`;
   return (
     <ConsolePage title={title} lead={step === "price" ? `${model.id} through ${providerId}` : model.id}>
-      <Card title="What will happen">
+      <Panel>
         <ChangeForm
           effects={effects}
           confirm={
@@ -92,7 +92,7 @@ export default function ConsoleModelChangePage() {
               : { text: model.id, what: "the model’s ID" }
           }
           failed={failed}
-          submit={title}
+          submit={title.startsWith("Edit ") ? "Save changes" : title}
           danger={removes.has(step)}
           cancelTo={back}
           {...(step === "cancel-price" ? { cancel: "Keep the price" } : {})}
@@ -104,7 +104,7 @@ export default function ConsoleModelChangePage() {
           {step === "grant" ? <GrantFields model={model} failed={failed} /> : null}
           {step === "price" ? <PriceFields template={template} failed={failed} /> : null}
         </ChangeForm>
-      </Card>
+      </Panel>
     </ConsolePage>
   );
 }

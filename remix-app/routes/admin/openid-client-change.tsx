@@ -62,7 +62,7 @@ export default function ConsoleOpenidClientChangePage() {
       effects={effects(client)}
       confirm={{ text: client.name, what: "the client ID" }}
       failed={failed}
-      submit={title}
+      submit={step === "edit" ? "Save changes" : title}
       danger={step === "disable" || step === "rotate"}
       cancelTo={`${pages}/${client.name}`}
       hidden={{ version: client.version ?? "" }}

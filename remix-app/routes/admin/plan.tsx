@@ -8,7 +8,7 @@ import { editedPlanSchema, newPlanSchema, planEffects, requirePlan, savePlan } f
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
-import { Card } from "../../ui/card.tsx";
+import { Panel } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.plan ? "Edit plan" : "Add plan"} · Console`);
@@ -43,7 +43,7 @@ export default function ConsolePlanPage() {
   const failed = useActionData<typeof action>() ?? kept;
   return (
     <ConsolePage title={plan ? `Edit ${plan.name}` : "Add plan"} lead={plan?.id}>
-      <Card title="What will happen">
+      <Panel>
         <ChangeForm
           effects={planEffects(plan)}
           confirm={
@@ -56,7 +56,7 @@ export default function ConsolePlanPage() {
         >
           <PlanFields plan={plan} failed={failed} />
         </ChangeForm>
-      </Card>
+      </Panel>
     </ConsolePage>
   );
 }

@@ -12,7 +12,7 @@ import {
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
-import { Card } from "../../ui/card.tsx";
+import { Panel } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { CheckBox, Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -44,14 +44,14 @@ export default function ConsoleNewOverridePage() {
   const isOn = (name: string) => failed === undefined || name in failed.typed;
   return (
     <ConsolePage title="Create override" lead={email}>
-      <Card title="What will happen">
+      <Panel>
         {lock ? (
           <Notice>{lock}</Notice>
         ) : (
           <ChangeForm
             effects={[
               `Once you confirm, blocks on ${email} no longer apply: bans, an unconfirmed email, and limits on attempts for this email.`,
-              "The password, bot challenges, address blocks and the second factor still apply.",
+              "The password, bot challenges, blocked IP addresses and MFA still apply.",
               "It expires by itself, and you can revoke it at any time. Everything done with it is recorded.",
             ]}
             confirm={{ text: email, what: "the email of the override" }}
@@ -62,7 +62,7 @@ export default function ConsoleNewOverridePage() {
             <CheckBox
               name="normalLogin"
               label="Password sign-in"
-              hint="They can sign in with their password despite the blocks."
+              hint="They can sign in with their password despite these blocks."
               defaultChecked={isOn("normalLogin")}
             />
             <CheckBox
@@ -82,7 +82,7 @@ export default function ConsoleNewOverridePage() {
             />
           </ChangeForm>
         )}
-      </Card>
+      </Panel>
     </ConsolePage>
   );
 }

@@ -15,7 +15,7 @@ import { timeText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
-import { Card } from "../../ui/card.tsx";
+import { Panel } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
@@ -75,7 +75,7 @@ export default function ConsoleOverridePage() {
         ];
   return (
     <ConsolePage title={steps[step]} lead={email}>
-      <Card title="What will happen">
+      <Panel>
         {lock ? (
           <Notice>{lock}</Notice>
         ) : (
@@ -88,7 +88,7 @@ export default function ConsoleOverridePage() {
             cancelTo={`/admin/recovery?${new URLSearchParams({ email })}`}
           />
         )}
-      </Card>
+      </Panel>
     </ConsolePage>
   );
 }

@@ -38,7 +38,7 @@ export default function ConsoleRecoveryPage() {
   return (
     <ConsolePage title="Recovery" lead="Help someone who is locked out of their account.">
       {done ? <Notice tone="good">{doneWords[done]}</Notice> : null}
-      <Card title="Find an email">
+      <Card title="Find an account by email">
         <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">
           <div className="min-w-48 flex-1">
             <EmailField

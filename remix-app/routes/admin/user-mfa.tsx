@@ -9,13 +9,11 @@ import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
-import { Card } from "../../ui/card.tsx";
+import { Panel } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta = pageTitle<typeof loader>(
-  (data) => `${data ? policySteps[data.step].title : "Second factor"} · Console`,
-);
+export const meta = pageTitle<typeof loader>((data) => `${data ? policySteps[data.step].title : "MFA"} · Console`);
 
 async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
   const admin = await requireInfrastructureAdmin(context, request);
@@ -58,7 +56,7 @@ export default function ConsolePolicyPage() {
   const { title } = policySteps[step];
   return (
     <ConsolePage title={title} lead={subject.email ?? subject.id}>
-      <Card title="What will happen">
+      <Panel>
         {failed || open ? (
           <ChangeForm
             effects={effects}
@@ -75,7 +73,7 @@ export default function ConsolePolicyPage() {
             <ButtonLink href={base}>Back to the account</ButtonLink>
           </div>
         )}
-      </Card>
+      </Panel>
     </ConsolePage>
   );
 }

@@ -10,7 +10,7 @@ import { count } from "../../admin/words.ts";
 import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
-import { Card } from "../../ui/card.tsx";
+import { Panel } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
@@ -52,7 +52,7 @@ export default function ConsoleSignOutPage() {
   const base = `/admin/users/${id}`;
   return (
     <ConsolePage title="Sign out everywhere" lead={name}>
-      <Card title="What will happen">
+      <Panel>
         {oneself ? (
           <div className="space-y-4">
             <Notice>{ownSignOut}</Notice>
@@ -73,7 +73,7 @@ export default function ConsoleSignOutPage() {
             cancelTo={base}
           />
         )}
-      </Card>
+      </Panel>
     </ConsolePage>
   );
 }

@@ -46,7 +46,7 @@ export default function ConsoleUserPage() {
   const { account, policy, timeline, blocks, cursor, done, oneself } = useLoaderData<typeof loader>();
   const base = `/admin/users/${account.id}`;
   return (
-    <ConsolePage title={account.email ? <Address>{account.email}</Address> : "Account"} lead={account.displayName}>
+    <ConsolePage title={account.email ? <EmailTitle email={account.email} /> : "Account"} lead={account.displayName}>
       {done ? <Notice tone="good">{done}</Notice> : null}
       <Card title="State" lead={account.infrastructureAdmin ? "This account may use the console." : undefined}>
         <AccountState account={account} policy={policy} />
@@ -72,11 +72,11 @@ export default function ConsoleUserPage() {
       </Card>
       <Card
         id="blocks"
-        title="Address blocks"
-        lead="Active blocks of the account’s recent addresses. If attempts came from another address, search for it."
-        action={<ButtonLink href="/admin/address-blocks">Find an address</ButtonLink>}
+        title="Blocked IP addresses"
+        lead="IP addresses this account used recently that are blocked now. If the attempts came from another IP address, search for it."
+        action={<ButtonLink href="/admin/address-blocks">Find an IP address</ButtonLink>}
       >
-        <AddressBlockTable blocks={blocks} empty="None of the account’s recent addresses is blocked." />
+        <AddressBlockTable blocks={blocks} empty="None of the account’s recent IP addresses is blocked." />
       </Card>
       <Card id="timeline" title={cursor ? "Timeline, earlier" : "Timeline"} lead="Actions by its owner and by admins.">
         <Timeline entries={timeline.entries} />
@@ -94,5 +94,14 @@ export default function ConsoleUserPage() {
         </nav>
       </Card>
     </ConsolePage>
+  );
+}
+
+/** Not balanced as other headings are, so that a long email breaks before its @. */
+function EmailTitle({ email }: { email: string }) {
+  return (
+    <span className="block [text-wrap:wrap]">
+      <Address whole>{email}</Address>
+    </span>
   );
 }

@@ -8,7 +8,7 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { moveEffects, moveLock, moveSchema, moveWorkspace, requireConsoleWorkspace } from "../../admin/workspace.ts";
 import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
-import { Card } from "../../ui/card.tsx";
+import { Card, Panel } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Credits } from "../../ui/money.tsx";
@@ -89,7 +89,7 @@ export default function ConsoleWorkspacePlanPage() {
   }
   return (
     <ConsolePage title={`Move to ${to.name}`} lead={workspace.name}>
-      <Card title="What will happen">
+      <Panel>
         <ChangeForm
           effects={effects}
           confirm={{ text: workspace.name, what: "the workspace’s name" }}
@@ -98,7 +98,7 @@ export default function ConsoleWorkspacePlanPage() {
           cancelTo={page}
           hidden={{ plan: to.id, seen: workspace.planId }}
         />
-      </Card>
+      </Panel>
     </ConsolePage>
   );
 }

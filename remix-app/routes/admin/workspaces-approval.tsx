@@ -18,7 +18,7 @@ import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
-import { Card } from "../../ui/card.tsx";
+import { Panel } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
@@ -121,7 +121,7 @@ export default function ConsoleApprovalPage() {
   const back = request ? "/admin/approvals" : `/admin/workspaces?${new URLSearchParams({ q: id })}`;
   return (
     <ConsolePage title={title} lead={name}>
-      <Card title="What will happen">
+      <Panel>
         {lock && !failed ? (
           <div className="space-y-4">
             <Notice>{lock}</Notice>
@@ -138,7 +138,7 @@ export default function ConsoleApprovalPage() {
             hidden={{ requestedAt: request?.requestedAt ?? "" }}
           />
         )}
-      </Card>
+      </Panel>
     </ConsolePage>
   );
 }

@@ -30,7 +30,7 @@ export default function ConsoleWorkspacesPage() {
       <SearchCard title="Find a workspace" label="Name, ID, or a member’s email" term={term} />
       <Card
         title={term ? `Workspaces that match “${term}”` : "Workspaces that can create keys"}
-        lead={more ? "These are the first 50. Search for more of the name to narrow them." : undefined}
+        lead={more ? "These are the first 50. Enter more of the name to find others." : undefined}
       >
         <WorkspaceTable
           workspaces={workspaces}

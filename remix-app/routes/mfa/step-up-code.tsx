@@ -85,7 +85,7 @@ export default function StepUpByCodePage() {
     );
   }
   return (
-    <EntryPage title="Confirm it’s you" lead={<Address>{`We’ll email a code to ${masked}.`}</Address>}>
+    <EntryPage title="Confirm it’s you" lead={<Address whole>{`We’ll email a code to ${masked}.`}</Address>}>
       <ErrorSummary id="step-up-code-error" form={lastResult?.error?.[""]} />
       <AccountForm data-once className="space-y-5">
         <BotChallenge challenge={challenge} />

@@ -79,7 +79,7 @@ export default function StepUpPage() {
       lead={
         forApp
           ? "The app you’re signing in to asks you to confirm your identity."
-          : "For your security, confirm your identity before changing this. We’ll ask again after 10 minutes."
+          : "For your security, confirm your identity before changing this. We won’t ask again for 10 minutes."
       }
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors(ways ? { password } : { code })} />
@@ -111,7 +111,7 @@ export default function StepUpPage() {
       <div className="space-y-1">
         {ways ? (
           <ButtonLink href={detour("/qr", destination)} variant="quiet" className="w-full">
-            Use a phone you’re signed in on
+            Confirm on your phone
           </ButtonLink>
         ) : null}
         <ButtonLink href={back} variant="quiet" className="w-full">

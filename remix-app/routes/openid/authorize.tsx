@@ -34,7 +34,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     kind: "ask" as const,
     displayName,
     place: placeOf(target.redirectUri),
-    rights: rightsOfScopes(scopes),
+    rights: rightsOfScopes(scopes, context.env.BRAND_NAME),
     account: { id: user.id, email: shownAs(user) },
     others: context.session.accounts.filter(({ id }) => id !== user.id),
     here: page,

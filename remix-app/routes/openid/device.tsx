@@ -99,7 +99,7 @@ export default function DevicePage() {
       <Facts facts={facts} />
       <section aria-labelledby="rights" className="wrap-anywhere space-y-2">
         <h2 id="rights" className="font-medium">
-          {appName} will be able to
+          {appName} will be able to:
         </h2>
         <ul className="list-disc space-y-1 pl-5">
           {rights.map((right) => (
@@ -112,7 +112,7 @@ export default function DevicePage() {
         {fresh ? null : <p className="text-muted">Before you approve, we’ll ask you to confirm it’s you.</p>}
         <Decision {...fields} decision="approve">
           <Button className="w-full">
-            <Address>{`Approve as ${email}`}</Address>
+            <Address whole>{`Approve as ${email}`}</Address>
           </Button>
         </Decision>
         <Decision {...fields} decision="deny">

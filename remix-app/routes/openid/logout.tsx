@@ -51,7 +51,7 @@ export default function LogoutPage() {
         <p>
           Signed in as{" "}
           <strong className="font-semibold">
-            <Address>{email}</Address>
+            <Address whole>{email}</Address>
           </strong>
           .
         </p>

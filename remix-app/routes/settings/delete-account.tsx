@@ -54,13 +54,18 @@ export async function action({ request, context }: ActionFunctionArgs) {
 
 function Blockers({ blockers }: { blockers: DeletionBlocker[] }) {
   return (
-    <Card title="These workspaces need another owner first" lead="You’re the only owner, and they have other members.">
+    <Card
+      title={
+        blockers.length === 1 ? "This workspace needs another owner first" : "These workspaces need another owner first"
+      }
+      lead={`You’re the only owner, and ${blockers.length === 1 ? "it has" : "they have"} other members.`}
+    >
       <ul>
         {blockers.map(({ workspaceId, name, members }) => (
           <li key={workspaceId} className="flex flex-wrap justify-between gap-3 border-line py-2.5 not-first:border-t">
             <span className="min-w-0 font-medium">{name}</span>
             <a className="link" href={`/workspaces/${workspaceId}/settings`}>
-              Transfer or delete it ({members} members)
+              Transfer or delete workspace<span className="sr-only"> {name}</span> ({members} members)
             </a>
           </li>
         ))}
@@ -86,7 +91,7 @@ export default function DeleteAccountPage() {
             <ErrorSummary id="delete-error" fields={{ confirmation: failed?.message }} />
             <Field
               name="confirmation"
-              label={`Type ${confirmationOf({ email })} to confirm`}
+              label={`Type “${confirmationOf({ email })}” to confirm`}
               autoComplete="off"
               autoCapitalize="none"
               spellCheck={false}

@@ -22,13 +22,13 @@ import {
 import { emailOfMailedLink, linkSchema, type MailedLink, maskEmail } from "../../session/mailed-link.ts";
 import { signedInAs } from "../../session/sign-in-page.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
+import { AlsoSignedIn } from "../../ui/account-choices.tsx";
 import { Address } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { DeadLink } from "../../ui/dead-link.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
-import { Notice } from "../../ui/notice.tsx";
 
 export const handle: RouteHandle = { target: false };
 
@@ -175,15 +175,12 @@ export default function ConfirmPage() {
   return (
     <EntryPage
       title={title}
-      lead={state === "later" ? undefined : <Address>{lead(account ?? "the account this link was sent to")}</Address>}
+      lead={
+        state === "later" ? undefined : <Address whole>{lead(account ?? "the account this link was sent to")}</Address>
+      }
     >
       <ErrorSummary id="confirm-error" form={message} />
-      {otherAccount ? (
-        <Notice tone="warn">
-          You’re signed in as <strong className="font-semibold">{otherAccount}</strong>. If you continue, we’ll add the
-          other account to this browser and switch to it.
-        </Notice>
-      ) : null}
+      {otherAccount ? <AlsoSignedIn visitor={otherAccount} other={account} /> : null}
       {state === "later" ? (
         <p>Then open the link again. It still works.</p>
       ) : (

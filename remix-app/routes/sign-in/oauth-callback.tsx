@@ -102,8 +102,8 @@ export default function OAuthCallbackPage() {
     <EntryPage
       title={<Address>{email ? `Continue as ${email}?` : `Continue with ${provider}?`}</Address>}
       lead={
-        <Address>
-          {`You’re signed in as ${visitor}. If you continue, we’ll add that account to this browser and switch to it.`}
+        <Address whole>
+          {`You’re signed in as ${visitor}. If you continue, you’ll also be signed in ${email ? `as ${email}` : `with ${provider}`}, and we’ll switch you to that account.`}
         </Address>
       }
       themeSwitch={false}
@@ -112,10 +112,10 @@ export default function OAuthCallbackPage() {
         <input type="hidden" name="code" value={code} />
         <input type="hidden" name="state" value={state} />
         <Button className="w-full">
-          <Address>{email ? `Continue as ${email}` : `Continue with ${provider}`}</Address>
+          <Address whole>{email ? `Continue as ${email}` : `Continue with ${provider}`}</Address>
         </Button>
         <a href="/" className={`${buttonClass("secondary")} w-full`}>
-          <Address>{`Stay signed in as ${visitor}`}</Address>
+          <Address whole>{`Stay signed in as ${visitor}`}</Address>
         </a>
       </form>
     </EntryPage>

@@ -14,13 +14,13 @@ import { emailSchema } from "../../session/credentials.ts";
 import { maskEmail } from "../../session/mailed-link.ts";
 import { requireRoomFor, signedInAs } from "../../session/sign-in-page.ts";
 import { accessPathBefore } from "../../settings/paths.ts";
+import { AlsoSignedIn } from "../../ui/account-choices.tsx";
 import { Address } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { CodeField, EmailField } from "../../ui/field.tsx";
-import { Notice } from "../../ui/notice.tsx";
 
 export const meta = pageTitle("Recover your account");
 
@@ -89,25 +89,20 @@ export default function AccountRecoveryPage() {
       title="Recover your account"
       lead={
         link ? (
-          <Address>{`You’ll be signed in as ${link.account}.`}</Address>
+          <Address whole>{`You’ll be signed in as ${link.account}.`}</Address>
         ) : (
           "Enter the code from the email an administrator sent you."
         )
       }
     >
       <ErrorSummary id={form.errorId} form={errors} fields={fieldErrors({ email, code })} />
-      {otherAccount ? (
-        <Notice tone="warn">
-          You’re signed in as <strong className="font-semibold">{otherAccount}</strong>. If you continue, we’ll add the
-          account this email was sent to and switch to it.
-        </Notice>
-      ) : null}
+      {otherAccount ? <AlsoSignedIn visitor={otherAccount} other={link?.account} /> : null}
       {link ? (
         <Form method="post" action="/auth/recovery" data-once>
           <input type="hidden" name="token" value={link.token} />
           {nextField}
           <Button className="w-full">
-            <Address>{`Continue as ${link.account}`}</Address>
+            <Address whole>{`Continue as ${link.account}`}</Address>
           </Button>
         </Form>
       ) : (

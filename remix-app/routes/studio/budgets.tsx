@@ -121,17 +121,17 @@ export default function BudgetsPage() {
       <Card title="When a budget is used up">
         <ul className="max-w-prose list-disc space-y-1.5 pl-5">
           <li>
-            A request is refused if its maximum cost exceeds what’s left, with 402{" "}
-            <code className="font-mono text-small">budget_exceeded</code>, until the budget resets or you raise it.
-            Requests can be refused before all of it is spent.
+            A request whose maximum cost exceeds what’s left is refused with 402{" "}
+            <code className="font-mono text-small">budget_exceeded</code>, until the budget resets or you raise it. This
+            can happen before the whole budget is spent.
           </li>
           <li>
             Requests in progress hold their maximum cost. When they end, their actual cost is charged and the rest is
             released.
           </li>
           <li>
-            We email the workspace’s owners and the members who manage its AI policy at 50%, at 80%, and when requests
-            are refused. For an API key’s budget, members who manage API keys get the email too.
+            At 50%, at 80% and when requests are refused, we email the workspace’s owners and the members who manage its
+            AI policy. For an API key’s budget, members who manage API keys get the email too.
           </li>
         </ul>
       </Card>

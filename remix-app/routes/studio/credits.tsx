@@ -66,7 +66,11 @@ export default function CreditsPage() {
             value: <Credits amount={paying?.reserved ?? null} />,
             note: "Held by requests in progress",
           },
-          { label: "Used", value: <Credits amount={totals.usedCredits} />, note: "In this range" },
+          {
+            label: own ? "Used by the workspace" : "Used",
+            value: <Credits amount={totals.usedCredits} />,
+            note: "In this range",
+          },
         ]}
       />
       {other ? (
@@ -74,14 +78,14 @@ export default function CreditsPage() {
           {own ? "The workspace’s balance, not used now" : "Your own balance"}: <Credits amount={other.balance} />
         </p>
       ) : null}
-      <Card title="In this range">
+      <Card title="Used and added in this range">
         <CreditTotals totals={totals} payer={payer} />
       </Card>
       <Card
         title="Ledger"
         lead={
           own
-            ? "Changes to your balance. It also pays in your other workspaces on this plan: their runs aren’t listed here, but change what’s left."
+            ? "Changes to your balance. Your other workspaces on this plan use the same balance. Their runs aren’t listed here, but they do lower it."
             : "Every change to the balance, newest first."
         }
       >

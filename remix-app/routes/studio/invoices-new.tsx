@@ -5,7 +5,7 @@ import type { RouteHandle } from "../../http/route-table.ts";
 import { listLinkedApps } from "../../studio/invoices/invoice-entry.ts";
 import { InvoiceEntryForm } from "../../studio/invoices/invoice-entry-form.tsx";
 import { InvoiceConflictCards, InvoiceReviewCards } from "../../studio/invoices/invoice-steps.tsx";
-import { type InvoiceField, invoiceFields } from "../../studio/invoices/invoice-words.ts";
+import { blankInvoice, type InvoiceField, invoiceFields, kindNames } from "../../studio/invoices/invoice-words.ts";
 import { enterInvoice } from "../../studio/invoices/record-invoice.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
@@ -47,7 +47,11 @@ export default function NewInvoicePage() {
     <StudioPage
       workspace={workspace}
       title={titles[entry.at]}
-      lead="A provider’s invoice or credit note that you checked. You review it once more before it’s recorded."
+      lead={
+        entry.at === "review"
+          ? `Check the details once more, then record the ${kindNames[entry.draft.kind ?? blankInvoice.kind].toLowerCase()}.`
+          : "A provider’s invoice or credit note that you checked. You can review it before it’s recorded."
+      }
     >
       {entry.at === "review" ? <InvoiceReviewCards entry={entry} /> : null}
       {entry.at === "conflict" ? <InvoiceConflictCards entry={entry} base={base} /> : null}

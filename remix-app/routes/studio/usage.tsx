@@ -67,7 +67,7 @@ export default function UsagePage() {
       actions={<ButtonLink href={`${base}/usage.csv${search}`}>Download CSV</ButtonLink>}
     >
       <RangeForm range={range} />
-      <OverviewFigures overview={overview} />
+      <OverviewFigures overview={overview} range={range} />
       <div className="flex flex-wrap gap-x-8 gap-y-3">
         <Choices
           label="Show"

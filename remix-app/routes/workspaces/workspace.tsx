@@ -74,7 +74,7 @@ function Spend({ home: { overview, range }, base }: { home: WorkspaceHome; base:
   const metric = overview.totals.amountUsd === null ? "credits" : "spend";
   return (
     <>
-      <OverviewFigures overview={overview} />
+      <OverviewFigures overview={overview} range={range} />
       <Card
         title={metric === "spend" ? "Spend by model" : "Credits by model"}
         lead="Each day (UTC)"

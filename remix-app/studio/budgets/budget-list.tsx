@@ -58,7 +58,7 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
   {
     scope: "label",
     title: "Labels",
-    lead: "Counts requests with an entity label (X-Platform-Entity-Id). Callers choose that header, so the budget only warns, except for API keys created with the label: their requests are refused.",
+    lead: "Counts requests with an entity label (X-Platform-Entity-Id). Callers set that header themselves, so going over a label’s budget only sends a warning. Requests from API keys created with the label are refused once its budget is used up.",
     empty: "No label budgets yet.",
   },
 ];
@@ -103,7 +103,7 @@ export function BudgetList({
             {own.map((budget) => {
               const key = budgetKey(subjectOf(budget));
               const isOpen = mayChange[scope] && open?.key === key;
-              const words = budget.limitUsd === null ? "Set" : "Change";
+              const words = budget.limitUsd === null ? "Set budget" : "Change budget";
               const name = budget.name ?? "Unnamed";
               return (
                 <li
@@ -111,8 +111,8 @@ export function BudgetList({
                   id={key}
                   className="scroll-mt-6 space-y-3 border-line py-4 first:pt-0 last:pb-0 not-first:border-t"
                 >
-                  <div className="flex items-start justify-between gap-4 sm:gap-8">
-                    <div className="min-w-0 grow space-y-1">
+                  <div className="flex flex-col items-start justify-between gap-3 sm:flex-row sm:gap-8">
+                    <div className="w-full min-w-0 space-y-1 sm:w-auto sm:grow">
                       <p className="break-words font-medium">
                         {name} {budget.live ? null : <span className="text-muted">(no longer has access)</span>}
                       </p>
@@ -121,7 +121,7 @@ export function BudgetList({
                     {mayChange[scope] && !isOpen ? (
                       <Link
                         to={`${searchWith("", { cursor, change: key })}#${key}`}
-                        aria-label={`${words} the budget of ${name}`}
+                        aria-label={`${words} of ${name}`}
                         className={`${buttonClass("secondary")} shrink-0`}
                       >
                         {words}

@@ -48,15 +48,27 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
       {enforced ? null : <p className="text-muted text-small">Only warns, because no API key has this label.</p>}
       {warned ? (
         <p className="text-muted text-small">
-          Warned by email at {warned.threshold}%, <Moment at={warned.at} now={now} />
+          {warnedWords(budget, warned.threshold)}, <Moment at={warned.at} now={now} />
         </p>
       ) : null}
     </div>
   );
 }
 
-function usedUpWords({ scope, enforced }: Budget): string {
+/** Whether all of it is spent; false also for one that is used up because what is left is too little. */
+const isSpent = ({ spentPercent }: Budget) => spentPercent !== null && Number(spentPercent) >= 100;
+
+function usedUpWords(budget: Budget): string {
+  const { scope, enforced } = budget;
   if (!enforced) return "Used up. Requests aren’t refused.";
-  const calls = scope === "label" ? "requests by API keys with this label" : "requests";
-  return `Used up: ${calls} are refused until the budget resets or you raise it.`;
+  const keys = scope === "label" ? " by API keys with this label" : "";
+  const end = "until the budget resets or you raise it.";
+  return isSpent(budget)
+    ? `Used up: requests${keys} are refused ${end}`
+    : `Almost used up: what’s left is too little for some requests${keys}, so they’re refused ${end}`;
+}
+
+function warnedWords(budget: Budget, threshold: number): string {
+  if (threshold < 100) return `Emailed when ${threshold}% was spent`;
+  return budget.enforced && !isSpent(budget) ? "Emailed when requests were refused" : "Emailed when it was used up";
 }

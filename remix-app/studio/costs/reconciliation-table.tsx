@@ -53,8 +53,7 @@ export function ReconciliationTable({
       cell: ({ cell: { importedUsd } }) => <Usd amount={importedUsd} decimals={decimals.imported} />,
     },
     {
-      label: "Difference",
-      fullLabel: "Imported − metered",
+      label: "Imported − metered",
       numeric: true,
       cell: ({ cell: { account, importedDifferenceUsd, importedDifferencePercent } }) =>
         account.of === "one" && importedDifferenceUsd === null ? (
@@ -69,8 +68,7 @@ export function ReconciliationTable({
       cell: ({ cell: { invoicedUsd } }) => <Usd amount={invoicedUsd} decimals={decimals.invoiced} />,
     },
     {
-      label: "Difference",
-      fullLabel: "Invoiced − imported",
+      label: "Invoiced − imported",
       numeric: true,
       cell: ({ cell: { invoicedDifferenceUsd, invoicedDifferencePercent } }) => (
         <Difference usd={invoicedDifferenceUsd} percent={invoicedDifferencePercent} decimals={decimals.lessImported} />

@@ -17,9 +17,9 @@ interface Step {
 
 const approvals: Record<KeySetup["approval"], { text: string; action?: string }> = {
   approved: { text: "This workspace can create API keys." },
-  requested: { text: "Requested. An administrator answers by email.", action: "View request" },
+  requested: { text: "Requested. A platform administrator answers by email.", action: "View request" },
   declined: { text: "Your request was declined. Read why, then request again.", action: "View request" },
-  none: { text: "An administrator approves each workspace once.", action: "Request approval" },
+  none: { text: "A platform administrator must approve this workspace once.", action: "Request approval" },
 };
 
 /**
@@ -46,7 +46,7 @@ export function GetStarted({
       title: "Send your first request",
       done: everUsed,
       text: setup
-        ? "Point any OpenAI client at the base URL, with your API key."
+        ? "Set any OpenAI client to use the base URL and your API key."
         : "Try a model in the Playground. To call the gateway from your code, ask a member who manages API keys to create one for you.",
     },
   ];
@@ -84,7 +84,10 @@ export function GetStarted({
         ) : null}
       </Card>
       <div className="space-y-6">
-        <Card title="Try a model first" lead="The Playground runs in your browser and needs no API key.">
+        <Card
+          title="Try a model first"
+          lead="Use the Playground to send requests from your browser, without an API key."
+        >
           <Link to={`${base}/ai/playground`} className={buttonClass(next?.action ? "secondary" : "primary")}>
             Open Playground
           </Link>

@@ -9,7 +9,7 @@ import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice
 type Texts = { label: string; hint: string; type?: "date"; inputMode?: "decimal"; required?: boolean };
 
 const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
-  provider: { label: "Provider", hint: "The name that runs and imports use, such as openai.", required: true },
+  provider: { label: "Provider", hint: "As written in runs and imported costs, for example openai.", required: true },
   accountId: { label: "Account", hint: "The name that imports use. Leave empty if the provider has no accounts." },
   reference: { label: "Reference", hint: "The invoice number, such as INV-2026-01.", required: true },
   replaces: {

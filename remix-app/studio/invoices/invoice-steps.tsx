@@ -16,12 +16,12 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
   return (
     <>
       <OtherInvoicesNotice kind={invoice.kind} comparison={comparison} />
-      <Card title="How it compares" lead="What was metered and imported for its period.">
+      <Card title="How it compares" lead="What was metered and imported for the invoice’s period.">
         <InvoiceComparison comparison={comparison} />
       </Card>
       <Card
         title="What will be recorded"
-        lead="It can’t be changed or deleted afterwards. It doesn’t change runs or credits."
+        lead="It can’t be changed or deleted afterwards. Runs and credits aren’t affected."
       >
         <div className="space-y-5">
           <Facts facts={invoiceFacts(invoice)} />

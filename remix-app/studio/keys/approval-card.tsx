@@ -53,7 +53,7 @@ export function ApprovalCard({
     <Card
       id="approval"
       title="Request approval"
-      lead="An administrator must approve this workspace before it can create or rotate API keys. Existing keys keep working."
+      lead="A platform administrator must approve this workspace before it can create or rotate API keys. Existing keys keep working."
     >
       <div className="space-y-4">
         {request?.state === "declined" && request.answeredAt ? (
@@ -68,7 +68,7 @@ export function ApprovalCard({
           <TextArea
             name="note"
             label="What are the keys for?"
-            hint="Optional. Administrators see this."
+            hint="Optional. Platform administrators see this."
             maxLength={maxNoteLength}
             defaultValue={failed?.note}
             error={failed?.error}

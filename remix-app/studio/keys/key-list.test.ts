@@ -42,7 +42,7 @@ test("what was spent this month is next to its budget, exact on hover", () => {
 test("names in a right-to-left script do not reverse the figures next to them", () => {
   const shown = show(key);
   expect(shown).toContain('<bdi class="text-muted">ייבוא</bdi>');
-  expect(shown).toContain("<bdi>bound to ספר חשבונות</bdi> · ");
+  expect(shown).toContain("<bdi>for the app ספר חשבונות</bdi> · ");
   expect(shown).toContain("strict mode");
   expect(shown).toContain("by <bdi>שרה לוי</bdi>");
 });

@@ -23,7 +23,7 @@ export function factsOf(key: KeySummary): string[] {
   return [
     key.environment,
     key.agent ? "coding agent, renews its key" : "",
-    key.externalApp ? `bound to ${key.externalApp.name}${key.externalApp.enabled ? "" : " (disabled)"}` : "",
+    key.externalApp ? `for the app ${key.externalApp.name}${key.externalApp.enabled ? "" : " (disabled)"}` : "",
     key.requestsPerMinute === null ? "" : `${key.requestsPerMinute} requests per minute`,
     key.tokensPerMinute === null ? "" : `${key.tokensPerMinute} tokens per minute`,
     key.allowedModels ? modelWords(key.allowedModels) : "",

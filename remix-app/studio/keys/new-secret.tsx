@@ -19,11 +19,11 @@ export function NewSecret({
       className="space-y-4 rounded-card border border-line bg-surface p-4 sm:p-5"
     >
       <Notice tone="warn">
-        Copy the key now. We only store its hash, so we can’t show it again. Never put it in a browser or in source
+        Copy the key now. We only store its hash, so we can’t show it again. Never put it in browser code or in source
         control.
       </Notice>
       <Snippet label="Key" code={secret} />
-      <Snippet label="Environment" code={`export GATEHOUSE_API_KEY='${secret}'`} />
+      <Snippet label="Environment variable" code={`export GATEHOUSE_API_KEY='${secret}'`} />
       <Snippet
         label="curl"
         code={`curl ${baseUrl}/chat/completions \\

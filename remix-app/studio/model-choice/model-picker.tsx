@@ -82,6 +82,9 @@ export function ModelPicker({
             </Button>
           </div>
         ) : null}
+        {denies ? (
+          <p className="text-muted">Models marked “Deny” are always refused, even with “{words.all}”.</p>
+        ) : null}
         {count === 0 ? <p className="text-muted">{`No model matches “${term}”.`}</p> : null}
         <ul className="divide-y divide-line border-line border-y">
           {rows.map((row) => (

@@ -32,7 +32,7 @@ export function ChatSettings({ models, typed, errors }: ChatSettingsProps) {
         <Field
           name="maxOutputTokens"
           label="Output limit"
-          hint={`Tokens; ${outputTokens.default} if empty.`}
+          hint={`In tokens. Leave empty for ${outputTokens.default}.`}
           inputMode="numeric"
           autoComplete="off"
           defaultValue={typed.maxOutputTokens}

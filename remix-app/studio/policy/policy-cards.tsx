@@ -29,8 +29,8 @@ export function PolicyCards({
 }) {
   const plan = (limit: number | null) =>
     limit === null
-      ? "Your plan has no limit."
-      : `The plan allows ${limit.toLocaleString("en")}, so a higher limit has no effect.`;
+      ? "Leave empty for no limit."
+      : `Leave empty for the plan’s limit of ${limit.toLocaleString("en")}. A higher limit has no effect.`;
   return (
     <PostForm action={action} noValidate className="space-y-6">
       <DefaultSubmit>Save policy</DefaultSubmit>
@@ -52,11 +52,10 @@ export function PolicyCards({
           error={errors.models}
           formAction={`${action}#models`}
         />
-        <p className="mt-3 text-muted">Models you deny are refused with either option.</p>
       </Card>
       <Card
-        title="Rates"
-        lead="For all requests of the workspace together. Requests beyond them are refused with HTTP 429."
+        title="Rate limits"
+        lead="For all of this workspace’s requests combined. Requests over a limit are refused with HTTP 429."
       >
         <div className="max-w-108 space-y-5">
           <Field
@@ -93,7 +92,7 @@ export function PolicyCards({
           <div className="max-w-108">
             <Field
               name="contentRetentionDays"
-              label="Days to keep"
+              label="Days to keep prompts and answers"
               hint="1 to 365. Older content is deleted within minutes. Turning off “Keep prompts and answers” deletes everything kept."
               inputMode="numeric"
               autoComplete="off"

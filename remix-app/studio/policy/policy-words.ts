@@ -2,7 +2,7 @@ import type { PolicyRules } from "./policy-form.ts";
 
 /** Explains what a token limit of a workspace or key counts. */
 export const tokenLimitHint =
-  "Counts input and output tokens. A request in progress counts its input and max_completion_tokens, or 500 if not set. A finished request counts the tokens it used.";
+  "Input and output tokens together. While a request is in progress, we count its input plus max_completion_tokens (500 if not set). Once it finishes, we count the tokens it used.";
 
 /** Describes a policy, one line per setting, for people who cannot change it and for comparing two versions. */
 export function policyWords(rules: PolicyRules): { label: string; text: string }[] {

@@ -2,7 +2,7 @@ import { exactTimeText } from "../../http/date-text.ts";
 import { Card } from "../../ui/card.tsx";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { Facts } from "../../ui/facts.tsx";
-import { exactUsd, formatCount } from "../../ui/format-amount.ts";
+import { exactCredits, exactUsd, formatCount } from "../../ui/format-amount.ts";
 import type { PricingLine } from "./pricing-schema.ts";
 import { creditsFormula, itemWords, priceListWords, pricingNoteWords, unitPriceWords } from "./pricing-words.ts";
 import type { RunDetail } from "./runs.ts";
@@ -12,20 +12,20 @@ type Line = PricingLine & { key: string };
 /**
  * Shows how a run was priced: each class of tokens, the provider's cost, the credits, and why requests were not billed.
  */
-export function PricingCard({ detail: { pricing, ledger } }: { detail: RunDetail }) {
+export function PricingCard({ detail: { run, pricing, ledger } }: { detail: RunDetail }) {
   const { calls, costUsd, markup, billedCredits, unmeteredCredits, reservedCredits } = pricing;
   const lines = pricing.lines.map((line, index) => ({ ...line, key: String(index) }));
-  const notes = pricingNoteWords(pricing);
+  const notes = pricingNoteWords(pricing, run);
   const facts: (readonly [string, string | null])[] = [
     ["Provider cost", costUsd && exactUsd(costUsd)],
     ["Markup", markup && `×${markup}`],
     ["Credits", creditsFormula(pricing)],
-    ["Billed credits", billedCredits],
-    ["Credits not billed", Number(unmeteredCredits) > 0 ? unmeteredCredits : null],
-    ["Reserved credits", reservedCredits],
+    ["Billed credits", billedCredits && exactCredits(billedCredits)],
+    ["Credits not billed", Number(unmeteredCredits) > 0 ? exactCredits(unmeteredCredits) : null],
+    ["Reserved credits", reservedCredits && exactCredits(reservedCredits)],
     ...ledger.map(
       ({ kind, credits, createdAt }) =>
-        [`Ledger: ${kind}`, `${credits} credits charged, ${exactTimeText(createdAt)}`] as const,
+        [`Ledger: ${kind}`, `${exactCredits(credits)} credits charged, ${exactTimeText(createdAt)}`] as const,
     ),
   ];
   return (
@@ -66,7 +66,7 @@ const itemColumn: DataColumn<Line> = {
   cell: ({ call, item }) => (call === null ? itemWords[item] : `Call ${call}: ${itemWords[item]}`),
 };
 const countColumn: DataColumn<Line> = {
-  label: "Tokens",
+  label: "Quantity",
   numeric: true,
   cell: ({ count }) => (count === null ? "–" : formatCount(count)),
 };

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { RunPricing } from "./pricing-schema.ts";
-import { creditsFormula } from "./pricing-words.ts";
+import { creditsFormula, pricingNoteWords } from "./pricing-words.ts";
+import { pricedRun } from "./run-fixtures.ts";
 
 const pricing: RunPricing = {
   lines: [],
@@ -30,6 +31,20 @@ test.each([
   expect(creditsFormula({ ...pricing, ...changes, notes: [...("notes" in changes ? changes.notes : [])] })).toBe(
     formula,
   );
+});
+
+test("groups the thousands of credits", () => {
+  const changes = { costUsd: "1.1385105", markup: "1", billedCredits: "11385.105" };
+  expect(creditsFormula({ ...pricing, ...changes })).toBe("$1.1385105 × 10,000 × 1 = 11,385.105 credits");
+});
+
+test.each([
+  ["app_token", "because this run came from a registered app."],
+  ["key", "because this run used an app’s API key."],
+] as const)("states why a run of an app with credential %s cost no credits", (credentialSource, reason) => {
+  expect(
+    pricingNoteWords({ ...pricing, notes: ["exempt"] }, { ...pricedRun({ routes: [], calls: [] }), credentialSource }),
+  ).toEqual([`No credits were charged, ${reason} “Credits not billed” shows what it would have cost.`]);
 });
 
 test("a running run has no formula, and neither does one with a hidden provider cost", () => {

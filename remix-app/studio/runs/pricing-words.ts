@@ -1,5 +1,6 @@
-import { exactUsd, formatCount } from "../../ui/format-amount.ts";
+import { exactCredits, exactUsd, formatCount } from "../../ui/format-amount.ts";
 import type { PricingCall, PricingLine, PricingNote, RunPricing } from "./pricing-schema.ts";
+import type { RunSummary } from "./run-schema.ts";
 
 export const itemWords = {
   input: "Text input",
@@ -24,31 +25,31 @@ export function unitPriceWords({ item, unitPriceUsd, pricedAs }: PricingLine): s
 }
 
 const noteWords = {
-  running: "The call is still running. Its credits are reserved and are charged when it ends.",
-  not_called: "Nothing was billed: the call ended before a provider was called.",
-  usage_unknown: "Nothing was billed: the call’s usage is unknown.",
+  running: "The run is still in progress. Its credits are reserved and are charged when it ends.",
+  not_called: "Nothing was billed: the run ended before a provider was called.",
+  usage_unknown: "Nothing was billed: the run’s usage is unknown.",
   exempt:
-    "No credits were charged, because this call came from a registered app or used an app’s key. “Credits not billed” shows what it would have cost.",
+    "No credits were charged, because this run came from a registered app. “Credits not billed” shows what it would have cost.",
   partial: "Part of the usage was reported by the provider. The rest is estimated or unknown.",
-  estimated: "The call ended early, so its usage is estimated.",
+  estimated: "The run ended early, so its usage is estimated.",
   swept:
-    "The gateway stopped before it reported this call. It was closed at its last known cost, at most what it had reserved. If nothing was known, the reservation is shown as not billed. If token counts arrive later, they correct it.",
+    "The gateway stopped before it reported this run. The run was closed at its last known cost, and never above its reservation. If no cost was known, the reservation is shown as not billed. If token counts arrive later, the cost is corrected.",
   stated_cost: "The provider states what a call costs, and this route uses that instead of the price list.",
-  several_calls: "The run made several calls. Each is priced separately, by its own input.",
+  several_calls:
+    "This run made several calls. Each is priced separately; the price that applies depends on that call’s input size.",
   not_itemised: "The stored counts don’t explain all of the cost. The rest is shown as one line.",
   uncounted_attempts:
     "The provider may have charged for a request whose answer wasn’t used. The run doesn’t include it.",
-  repeats_free: "The call had an idempotency key. Repeating it makes no provider call and costs nothing.",
+  repeats_free: "The request had an idempotency key. Repeating it calls no provider and costs nothing.",
 } as const satisfies Record<PricingNote, string>;
 
-export function pricingNoteWords({ notes }: RunPricing): string[] {
-  return notes.map((note) => noteWords[note]);
+const exemptByKey = noteWords.exempt.replace("came from a registered app", "used an app’s API key");
+
+export function pricingNoteWords({ notes }: RunPricing, { credentialSource }: RunSummary): string[] {
+  return notes.map((note) => (note === "exempt" && credentialSource === "key" ? exemptByKey : noteWords[note]));
 }
 
-/**
- * Describes the price list that applied to a call: "Prices of openai, gpt-5 (route 1), tier priority (×1.75), from
- * 200,000 input tokens".
- */
+/** Says which price list applied to a call: "Prices of openai, gpt-5 (route 1), priority tier (×1.75), price for 200,000 or more input tokens". */
 export function priceListWords({
   provider,
   model,
@@ -60,8 +61,8 @@ export function priceListWords({
   const times = multiplier === "1" ? "" : ` (×${multiplier})`;
   return [
     `Prices of ${provider}, ${model} (route ${route})`,
-    serviceTier ? `tier ${serviceTier}${times}` : "default tier",
-    ...(minInputTokens > 0 ? [`from ${formatCount(minInputTokens)} input tokens`] : []),
+    serviceTier ? `${serviceTier} tier${times}` : "default tier",
+    ...(minInputTokens > 0 ? [`price for ${formatCount(minInputTokens)} or more input tokens`] : []),
   ].join(", ");
 }
 
@@ -70,5 +71,5 @@ export function creditsFormula({ costUsd, markup, billedCredits, unmeteredCredit
   if (costUsd === null || markup === null || notes.includes("running")) return null;
   // A swept run without a cost shows its reservation as unmetered, which is not derived from its cost.
   const credits = notes.includes("exempt") && costUsd !== "0" ? unmeteredCredits : billedCredits;
-  return `${exactUsd(costUsd)} × 10,000 × ${markup} = ${credits} credits`;
+  return `${exactUsd(costUsd)} × 10,000 × ${markup} = ${exactCredits(credits)} credits`;
 }

@@ -22,10 +22,10 @@ export function RunFactsCard(props: { detail: RunDetail; more?: readonly [string
 /** Links to runs with the same key, member, app or label. */
 export function SimilarRuns({ run, runsPath }: { run: RunSummary; runsPath: string }) {
   const filters: (readonly [string, string, string | null])[] = [
-    ["Same key", "keyId", run.keyName && run.keyId],
-    ["Same app", "appId", run.appId],
-    ["Same member", "memberId", run.memberId],
-    ["Same entity label", "entityId", run.entityId],
+    ["Runs with this key", "keyId", run.keyName && run.keyId],
+    ["Runs with this app", "appId", run.appId],
+    ["Runs by this member", "memberId", run.memberId],
+    ["Runs with this entity label", "entityId", run.entityId],
   ];
   return (
     <nav aria-label="Similar runs" className="flex flex-wrap gap-x-4 gap-y-1 pt-4 empty:hidden">
@@ -46,7 +46,7 @@ export function SimilarRuns({ run, runsPath }: { run: RunSummary; runsPath: stri
 export function AttemptsCard({ detail: { run, attempts } }: { detail: RunDetail }) {
   if (attempts === null) return null;
   return (
-    <Card title="Provider requests" lead="Each attempt at a route of the model, in order.">
+    <Card title="Provider requests" lead="Each attempt to reach a provider, in order.">
       <DataTable
         caption="Provider requests"
         rows={attempts.map((attempt, index) => ({ ...attempt, number: index + 1 }))}
@@ -95,7 +95,7 @@ function Result({ attempt }: { attempt: RunAttempt }) {
 
 export function StepsCard({ detail: { run, steps } }: { detail: RunDetail }) {
   return (
-    <Card title="Steps" lead="What the request did, in order.">
+    <Card title="Steps" lead="What the run did, in order.">
       {steps.length === 0 ? (
         <p className="text-muted">{run.status === "running" ? "No steps yet." : "No steps."}</p>
       ) : null}

@@ -78,15 +78,25 @@ export function CreditTotals({ totals, payer }: { totals: Totals; payer: "worksp
     {
       label: "Billed for runs",
       amount: totals.runCredits,
-      note: "By all members and API keys of this workspace",
+      note: "Runs of all members and API keys of this workspace",
     },
     {
       label: "Adjustments",
       amount: totals.otherDeductions,
-      note: payer === "member" ? "From your balance or the workspace’s" : "Such as manual corrections",
+      note:
+        payer === "member"
+          ? "Manual deductions from your balance or the workspace’s own balance"
+          : "Manual deductions from the workspace’s balance or your own balance",
     },
     { label: "Total used", amount: totals.usedCredits, note: "Billed for runs, plus adjustments", strong: true },
-    { label: "Added", amount: totals.addedCredits, note: "Granted, purchased or refunded" },
+    {
+      label: "Added",
+      amount: totals.addedCredits,
+      note:
+        payer === "member"
+          ? "Granted, purchased or refunded, to your balance or the workspace’s own"
+          : "Granted, purchased or refunded",
+    },
     {
       label: "Not billed",
       amount: totals.unmeteredCredits,

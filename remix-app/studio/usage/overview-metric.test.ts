@@ -12,6 +12,12 @@ describe("the overview's metric", () => {
 
   it("has short axis labels, also for small amounts", () => {
     const { mark } = metricViews.spend;
-    expect([0, 0.25, 0.0000075, 1, 2_500].map(mark)).toEqual(["$0", "$0.25", "$0.0000075", "$1", "$2.5K"]);
+    expect([0, 25, 2_500].map((value) => mark(value, 10_000))).toEqual(["$0", "$25", "$2.5K"]);
+    expect([0, 0.5, 1, 2].map((value) => mark(value, 2))).toEqual(["$0.00", "$0.50", "$1.00", "$2.00"]);
+    expect([0, 0.0000025, 0.00001].map((value) => mark(value, 0.00001))).toEqual([
+      "$0.0000000",
+      "$0.0000025",
+      "$0.0000100",
+    ]);
   });
 });

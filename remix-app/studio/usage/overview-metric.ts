@@ -12,7 +12,8 @@ export interface MetricView {
   /** The value that is drawn. */
   value: (sums: UsageSums) => number;
   text: (sums: UsageSums) => string;
-  mark: (value: number) => string;
+  /** Of a mark of an axis, whose marks end at `top`. */
+  mark: (value: number, top: number) => string;
   /** Whether the metric has only whole values, such as counts. */
   whole: boolean;
 }
@@ -24,7 +25,7 @@ export const metricViews: Record<Metric, MetricView> = {
     label: "Spend",
     value: ({ amountUsd }) => Number(amountUsd),
     text: ({ amountUsd }) => formatUsd(amountUsd ?? "0"),
-    mark: (value) => `$${shortAmount(value)}`,
+    mark: (value, top) => `$${top < 10 ? value.toFixed(centsOf(top)) : shortAmount(value)}`,
     whole: false,
   },
   credits: {
@@ -66,6 +67,11 @@ export const metricViews: Record<Metric, MetricView> = {
 
 function shortAmount(value: number): string {
   return value >= 1 || value === 0 ? formatShortCount(value) : String(Number(value.toPrecision(2)));
+}
+
+/** The decimals of all marks of an axis in dollars: cents, and more only for marks below them. */
+function centsOf(top: number): number {
+  return Math.max(2, 2 - Math.floor(Math.log10(top)));
 }
 
 /** Returns the available metrics. Spend is included only if the workspace shows provider costs. */

@@ -5,13 +5,27 @@ import { ColumnChart } from "../../ui/charts/column-chart.tsx";
 import { formatCount, formatMs, formatShortCount } from "../../ui/format-amount.ts";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { Figures } from "../figures.tsx";
-import { dayAfter, type Range } from "../range.ts";
+import { dayAfter, type Range, rangeDays } from "../range.ts";
 import { ModelChart } from "./model-chart.tsx";
 import type { Overview } from "./overview.ts";
 import { changeOf, type Metric, metricViews, type OverviewDimension } from "./overview-metric.ts";
 
-/** Shows the range's four main figures, compared to the previous range. */
-export function OverviewFigures({ overview: { totals, previous } }: { overview: Overview }) {
+/** The four figures of the range, against the previous one, whose days it names. */
+export function OverviewFigures({ overview, range }: { overview: Overview; range: Range }) {
+  const { first, last } = rangeDays(range.previous);
+  if (overview.totals.requests === 0 && overview.previous.requests === 0)
+    return <ComparedFigures overview={overview} />;
+  return (
+    <div className="space-y-2">
+      <ComparedFigures overview={overview} />
+      <p className="text-muted text-small">
+        {`Changes (↑ ↓) are compared with ${first === last ? dayText(first) : `${dayText(first)} to ${dayText(last)}`}.`}
+      </p>
+    </div>
+  );
+}
+
+function ComparedFigures({ overview: { totals, previous } }: { overview: Overview }) {
   const tokens = totals.inputTokens + totals.outputTokens;
   const failedShare = totals.requests > 0 ? (totals.failed / totals.requests) * 100 : 0;
   return (

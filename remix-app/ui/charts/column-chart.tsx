@@ -14,8 +14,8 @@ export interface ColumnChartProps {
   /** The chart's title for assistive technology. The table below it has the same figures. */
   label: string;
   columns: readonly ChartColumn[];
-  /** Formats an axis label. */
-  formatMark: (value: number) => string;
+  /** Of a mark of the axis, whose marks end at `top`. */
+  formatMark: (value: number, top: number) => string;
   /** Whether values are counts, which are whole. */
   whole?: boolean;
 }
@@ -159,7 +159,7 @@ function ChartFrame({
 }: {
   label: string;
   marks: readonly number[];
-  formatMark: (value: number) => string;
+  formatMark: (value: number, top: number) => string;
   names: readonly string[];
   children: ReactNode;
 }) {
@@ -170,7 +170,7 @@ function ChartFrame({
       <ol aria-hidden="true" className="-my-2 flex h-60 flex-col-reverse justify-between text-right">
         {marks.map((mark) => (
           <li key={mark} className="h-4 text-muted text-small leading-4 tabular-nums">
-            {formatMark(mark)}
+            {formatMark(mark, marks.at(-1) ?? mark)}
           </li>
         ))}
       </ol>

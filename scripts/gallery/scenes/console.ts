@@ -69,7 +69,7 @@ export const consoleStates = statesOf("Console", [
     },
     async (scene) => {
       const label = await scene.page.getByText(/^Type .* to confirm$/).textContent();
-      await confirm(scene, { text: label?.split(" ")[1] ?? "", button: "Require MFA" });
+      await confirm(scene, { text: label?.match(/“(.*)”/)?.[1] ?? "", button: "Require MFA" });
       await scene.page.getByText("MFA is now required for this account.").waitFor();
     },
   ],

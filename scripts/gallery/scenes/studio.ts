@@ -210,7 +210,7 @@ export const studioStates = statesOf("AI studio", [
     empty("/budgets"),
     async ({ page }) => {
       await page
-        .getByRole("link", { name: /^Set the budget of/ })
+        .getByRole("link", { name: /^Set budget of/ })
         .first()
         .click();
       await page.getByLabel(/^Monthly budget of/).fill("12.5");

@@ -30,7 +30,11 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
             value: <Usd amount={totalUsd} />,
             note: daysInWords(firstDay, lastDay),
           },
-          { label: "New", value: <Usd amount={added.amountUsd} />, note: counted(added.days) },
+          {
+            label: "New",
+            value: <Usd amount={added.amountUsd} />,
+            note: `${counted(added.days)}, not imported before`,
+          },
           ...(corrected.days > 0
             ? [
                 {
@@ -47,7 +51,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
           ...(unchanged.days > 0 ? [{ label: "Already imported", value: counted(unchanged.days) }] : []),
         ]}
       />
-      <Card title="What the file adds up to" lead={`${counted(days)} of ${accountsInWords(accounts.length)}.`}>
+      <Card title="What the file adds up to" lead={`${counted(days)}, ${accountsInWords(accounts.length)}.`}>
         <div className="space-y-6">
           {foreign ? (
             <DataTable
@@ -153,7 +157,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
                   They’re kept.
                 </li>
               ) : null}
-              <li>Runs, credits and invoices don’t change.</li>
+              <li>Runs, credits and invoices aren’t affected.</li>
             </ul>
           )}
           {children}

@@ -78,7 +78,7 @@ export function ImportReviewForm({
             <Field
               name="provider"
               label="Provider"
-              hint="The name that runs and invoices use, such as openai."
+              hint="As written in runs and invoices, for example openai."
               required
               autoComplete="off"
               autoCapitalize="none"
@@ -157,7 +157,7 @@ function LackingDays({ preview, clear }: { preview: ImportPreview; clear: boolea
       name="clear"
       value="1"
       label={`Set ${days === 1 ? "1 other day" : `${days.toLocaleString("en")} other days`} to 0`}
-      hint={`Earlier imports have ${exactUsd(amountUsd)} on days in this range that this file doesn’t include. Select this if they had the wrong account or too many services. Leave it if they’re for other accounts. Then update the preview.`}
+      hint={`Earlier imports have ${exactUsd(amountUsd)} on days in this range that this file doesn’t include. Tick this if those imports had the wrong account or too many services. Leave it unticked if they’re for other accounts. Then update the preview.`}
       defaultChecked={clear}
     />
   );

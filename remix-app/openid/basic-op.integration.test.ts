@@ -409,7 +409,9 @@ describe("refresh tokens", () => {
 
   test("OP-Refresh-scope: may narrow the scope of an access token, never widen it (RFC 6749 6)", async () => {
     const { tokens } = await signInAt(browser, client, { scope: "openid email offline_access" });
-    const narrowed = await (await refresh(client, tokens.refresh_token, "openid")).json();
+    const none = await refresh(client, tokens.refresh_token, " ");
+    expect([none.status, await none.json()]).toMatchObject([400, { error: "invalid_scope" }]);
+    const narrowed = await (await refresh(client, tokens.refresh_token, "openid openid")).json();
     expect(narrowed.scope).toBe("openid");
     expect(await userinfo(client, narrowed.access_token)).toEqual({ sub: person.id });
     const widened = await refresh(client, narrowed.refresh_token, "openid profile");

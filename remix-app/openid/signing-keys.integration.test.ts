@@ -114,6 +114,19 @@ describe("signing keys", () => {
     expect(await kids()).toHaveLength(1);
   });
 
+  test("accepts the ID token of a 30-day-old login as a hint after its key was replaced", async () => {
+    const token = await signJwt(server(first), idToken);
+    await query("update private.signing_keys set signs_from = now() - interval '89 days' where true", []);
+    await rotateStoredKeys(server(first));
+    // The next key signs in a day; a login opened until then lasts for 30 days.
+    await query(
+      "update private.signing_keys set signs_from = signs_from - interval '31 days', retires_at = retires_at - interval '31 days' where true",
+      [],
+    );
+    await rotateStoredKeys(server(first));
+    expect(await verifyOwnJwt(server(first), token, { typ: "JWT" })).toEqual(claims);
+  });
+
   test("publishes the next key once, a day before it signs, and not before the 89th day", async () => {
     const before = decodeProtectedHeader(await signJwt(server(first), idToken)).kid;
     await query(

@@ -69,7 +69,7 @@ async function redeemCode(context: AppLoadContext, { client, form }: ClientReque
 
 async function refresh(context: AppLoadContext, { client, form }: ClientRequest): Promise<Response> {
   const refreshToken = required(form, "refresh_token");
-  const scope = form.get("scope");
+  const scopes = scopesIn(form);
   const { successor } = await requireAppKeys(context);
   const sign = await openSigner(context);
   const { answer, pair } = await refreshByAnyKey(successor, async (key) => {
@@ -85,7 +85,7 @@ async function refresh(context: AppLoadContext, { client, form }: ClientRequest)
         client_id: client.id,
         secret_hash: client.secretHash,
         refresh_hash: hashOf(refreshToken),
-        scopes: scope === undefined ? null : scope.split(" ").filter(Boolean),
+        scopes,
         access_hash,
         successor_hash,
       },
@@ -111,6 +111,15 @@ async function issued(
     case "token":
       throw oauthError("invalid_grant", { description: "The code or token is invalid, used, expired or revoked" });
   }
+}
+
+/** Returns the scopes that a refresh asks for; null for those of the login (RFC 6749 section 6). */
+function scopesIn(form: ReadonlyMap<string, string>): string[] | null {
+  const scope = form.get("scope");
+  if (scope === undefined) return null;
+  const scopes = [...new Set(scope.split(" ").filter(Boolean))];
+  if (scopes.length > 0) return scopes;
+  throw oauthError("invalid_scope", { description: "scope must name at least one scope" });
 }
 
 function required(form: ReadonlyMap<string, string>, name: string): string {

@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { Readable } from "node:stream";
 import type { CentralApi } from "./central-api.ts";
 import type { SatelliteOptions } from "./options.ts";
 import { createSatellite as createCore } from "./satellite.ts";
@@ -90,8 +89,26 @@ function toRequest(req: ExpressRequest, origin: string): Request {
   const path = req.originalUrl ?? req.url ?? "/";
   const url = URL.canParse(path, origin) ? new URL(path, origin) : new URL("/", origin);
   const method = req.method ?? "GET";
-  const body = method === "GET" || method === "HEAD" ? null : (Readable.toWeb(req) as ReadableStream<Uint8Array>);
+  const body = method === "GET" || method === "HEAD" ? null : bodyOf(req);
   return new Request(url, { method, headers, ...(body ? { body, duplex: "half" } : {}) } as RequestInit);
+}
+
+/** Reads nothing until the body is used, so that the app's body parsers find all of it. */
+function bodyOf(req: ExpressRequest): ReadableStream<Uint8Array> {
+  let chunks: AsyncIterator<Uint8Array> | undefined;
+  const source: UnderlyingDefaultSource<Uint8Array> = {
+    async pull(controller) {
+      // A destroyed request could not be answered with 413.
+      chunks ??= req.iterator({ destroyOnReturn: false });
+      const { done, value } = await chunks.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    async cancel() {
+      await chunks?.return?.();
+    },
+  };
+  return new ReadableStream(source, { highWaterMark: 0 });
 }
 
 async function send(response: Response, res: ServerResponse): Promise<void> {

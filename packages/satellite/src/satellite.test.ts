@@ -140,6 +140,20 @@ describe("the endpoints", () => {
   });
 
   test.each([
+    [512, 1],
+    [513, 0],
+  ])("ask the platform about a sign-in token of %i characters %i times", async (length, asked) => {
+    const satellite = openSatellite();
+    const token = "t".repeat(length);
+    await satellite.handle(ask(`/verify-token?token=${token}`));
+    expect(platform.asked).toHaveLength(asked);
+    const body = new URLSearchParams({ token });
+    const posted = await satellite.handle(ask("/verify-token", { method: "POST", headers: { origin }, body }));
+    expect(platform.asked).toHaveLength(2 * asked);
+    if (asked === 0) expect([posted?.status, await posted?.text()]).toEqual([401, expect.stringContaining("expired")]);
+  });
+
+  test.each([
     [64 * 1024, 400],
     [64 * 1024 + 1, 413],
   ])("answer a body of %i bytes with %i", async (length, status) => {

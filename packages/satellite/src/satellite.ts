@@ -68,7 +68,7 @@ export function createSatellite(options: SatelliteOptions = {}): Satellite {
 
   async function showVerifyPage(request: Request, { cookies }: RequestSession): Promise<Response> {
     const { searchParams } = new URL(request.url);
-    const token = searchParams.get("token") ?? "";
+    const token = tokenIn(searchParams);
     const state = searchParams.get("state") ?? "";
     const nextUrl = safePath(searchParams.get("nextUrl"));
     // Redeems nothing, so that a scanner that opens the link does not use it up.
@@ -79,8 +79,8 @@ export function createSatellite(options: SatelliteOptions = {}): Satellite {
 
   async function finishByForm(request: Request, session: RequestSession): Promise<Response> {
     const form = new URLSearchParams(await readBody(request));
-    const state = form.get("state") ?? undefined;
-    const done = await session.finishSignIn({ token: form.get("token") ?? "", state });
+    const token = tokenIn(form);
+    const done = token && (await session.finishSignIn({ token, state: form.get("state") ?? undefined }));
     return done ? redirect(safePath(form.get("nextUrl"))) : expiredPage({ status: 401 });
   }
 
@@ -184,6 +184,12 @@ export function createSatellite(options: SatelliteOptions = {}): Satellite {
 
 const isText = (value: unknown, { max }: { max: number }): value is string =>
   typeof value === "string" && value.length <= max;
+
+/** Returns the cross-app token; empty if it is missing or longer than any that the platform issues. */
+function tokenIn(parameters: URLSearchParams): string {
+  const token = parameters.get("token");
+  return isText(token, { max: maxTokenLength }) ? token : "";
+}
 
 function parseVerifyRequest(request: Request, text: string): { token: string; state?: string | undefined } {
   if (!/^application\/json\s*(;|$)/i.test(request.headers.get("content-type") ?? ""))

@@ -101,7 +101,8 @@ begin
     return false;
   end if;
   update private.signing_keys k
-  set retires_at = takes_over_at + interval '1 day'
+  -- A day longer than a login, whose ID token identifies it at sign-out.
+  set retires_at = takes_over_at + interval '31 days'
   where k.retires_at is null;
   insert into private.signing_keys (kid, public_jwk, sealed_private_jwk, sealing_key_id, signs_from)
   values (
@@ -112,8 +113,8 @@ begin
 end
 $$;
 comment on function private.add_next_signing_key(text, jsonb, text, text) is
-  'Publishes the next key, which signs from tomorrow; the previous one retires a day later, long after its last token '
-  'has expired. Returns false if no key is due.';
+  'Publishes the next key, which signs from tomorrow; the previous one retires 31 days later, so that the ID token of a '
+  'live login always verifies as a hint. Returns false if no key is due.';
 
 create or replace function private.reseal_signing_key(
   kid text, sealed_private_jwk text, sealing_key_id text, expected_sealing_key_id text

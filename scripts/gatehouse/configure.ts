@@ -26,7 +26,10 @@ export async function configure(
     if (settings.format === "json") {
       return applyJsonEdits(source, { edits: settings.edits, ...withEarlier(jsonUndo.safeParse(known).data) });
     }
-    if (hasInlineTable(source, "model_providers")) throw new SyntaxError("model_providers is not a table");
+    const inline = ["model_providers", ...Object.keys(settings.edits.tables)].find((name) =>
+      hasInlineTable(source, name),
+    );
+    if (inline !== undefined) throw new SyntaxError(`${inline} has no header of its own`);
     return applyTomlEdits(source, { edits: settings.edits, ...withEarlier(tomlUndo.safeParse(known).data) });
   });
   if (text !== source) await writeText(file, text);

@@ -7,6 +7,8 @@ const edits = [
   { path: ["env", "ANTHROPIC_BASE_URL"], value: "https://ai.example.com" },
 ];
 
+const commentsOf = (text: string) => text.match(/(?<!:)\/\/[^\n]*|\/\*.*?\*\//g);
+
 describe("edits of a JSON text", () => {
   test("keep comments, order, indentation and trailing commas", () => {
     const source = '{\n    // mine\n    "model": "opus", /* kept */\n    "env": {\n        "A": "1",\n    },\n}\n';
@@ -31,6 +33,30 @@ describe("edits of a JSON text", () => {
     expect(applyJsonEdits(first.text, { edits, earlier: first.undo })).toEqual(first);
     const undone = undoJsonEdits(first.text, first.undo);
     expect(parseJson(undone).value).toEqual(parseJson(source || "{}").value);
+  });
+
+  test.each([
+    ['{\n  "a": 1 // note\n}\n'],
+    ['{\n  "a": 1, // note\n}\n'],
+    ["{\n  // only a comment\n}\n"],
+    ['{\n  "env": {\n    // nothing yet\n  } // env\n}\n'],
+    ['{\n  "env": { // why\n    "X": "1" // x\n  },\n  // last\n  "b": 2\n}\n'],
+    ["{}\n"],
+  ])("keep every comment, and their undoing restores the text: %j", (source) => {
+    const { text, undo } = applyJsonEdits(source, { edits });
+    expect(commentsOf(text)).toEqual(commentsOf(source));
+    expect(undoJsonEdits(text, undo)).toBe(source);
+  });
+
+  test.each([
+    ['"apiKeyHelper": "node helper"', '"apiKeyHelper": "node helper", // added\n  // about z\n  "z": 1'],
+    ['"apiKeyHelper": "node helper"', '// above\n  "apiKeyHelper": "node helper", "z": 1'],
+    ['"apiKeyHelper": "node helper"', '"apiKeyHelper": "node helper" /* inside */, /* next */ "z": 1'],
+  ])("leave comments that were added since when they are undone: %j to %j", (own, changed) => {
+    const { text, undo } = applyJsonEdits('{\n  "a": 1\n}\n', { edits: edits.slice(0, 1) });
+    const undone = undoJsonEdits(text.replace(own, changed), undo);
+    expect(commentsOf(undone)).toEqual(commentsOf(changed));
+    expect(parseJson(undone).value).toEqual({ a: 1, z: 1 });
   });
 
   test("of a later version replace those of an earlier one", () => {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
-import { type JsonMember, type JsonNode, parseJson } from "./json-syntax.ts";
+import { endOfBlank, type JsonMember, type JsonNode, parseJson } from "./json-syntax.ts";
 
 /** A value to set at a path of object keys. */
 export interface JsonEdit {
@@ -94,7 +94,8 @@ function insertMember(
   const last = parent.members?.at(-1);
   const line = `\n${indent.repeat(depth)}`;
   if (!last) {
-    return `${text.slice(0, parent.start + 1)}${line}${member}\n${indent.repeat(depth - 1)}${text.slice(parent.end - 1)}`;
+    const comments = text.slice(0, parent.end - 1).trimEnd();
+    return `${comments}${line}${member}\n${indent.repeat(depth - 1)}${text.slice(parent.end - 1)}`;
   }
   const { end } = last.node;
   const comma = end + matchAt(/\s*,/y, { text, at: end });
@@ -120,11 +121,30 @@ function removeMember(source: string, { path, existing }: { path: readonly strin
   if (members.length === 1 && path.length - 1 > existing) {
     return removeMember(source, { path: path.slice(0, -1), existing });
   }
-  const next = members[place + 1];
   const previous = members[place - 1];
-  if (next) return source.slice(0, member.start) + source.slice(next.start);
-  if (previous) return source.slice(0, previous.node.end) + source.slice(member.node.end);
-  return `${source.slice(0, parent.start)}{}${source.slice(parent.end)}`;
+  const comma = commaAfter(source, member.node.end);
+  const rest = source.slice(member.node.end, comma ?? undefined) + (comma === undefined ? "" : source.slice(comma + 1));
+  const before = source.slice(0, member.start).trimEnd();
+  // Whatever follows must not become part of a line comment.
+  const needsBreak = /\/\/[^\n]*$/.test(before) && !/^[ \t]*\r?\n/.test(rest);
+  const kept = needsBreak ? source.slice(0, member.start) + rest.trimStart() : before + rest;
+  if (members.length === 1) return isBlankObject(kept, parent.start) ? emptied(source, parent) : kept;
+  const dangling = previous && comma === undefined ? commaAfter(source, previous.node.end) : undefined;
+  return dangling === undefined ? kept : kept.slice(0, dangling) + kept.slice(dangling + 1);
+}
+
+/** Returns the place of the comma after a member, past blanks and comments; undefined without one. */
+function commaAfter(text: string, end: number): number | undefined {
+  const at = endOfBlank(text, end);
+  return text[at] === "," ? at : undefined;
+}
+
+function emptied(text: string, { start, end }: JsonNode): string {
+  return `${text.slice(0, start)}{}${text.slice(end)}`;
+}
+
+function isBlankObject(text: string, start: number): boolean {
+  return matchAt(/\{\s*\}/y, { text, at: start }) > 0;
 }
 
 function written(value: unknown, { text, depth }: { text: string; depth: number }): string {

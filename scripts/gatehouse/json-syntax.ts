@@ -18,6 +18,13 @@ const blank = /(?:\s|\/\/[^\n]*|\/\*[\s\S]*?\*\/)*/y;
 const text = /"(?:[^"\\\n]|\\.)*"/y;
 const literal = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
+/** Returns the end of the blanks and comments that begin at a place. */
+export function endOfBlank(source: string, at: number): number {
+  blank.lastIndex = at;
+  blank.exec(source);
+  return Math.max(at, blank.lastIndex);
+}
+
 /**
  * Parses JSON with comments and trailing commas, keeping positions.
  * @throws SyntaxError
@@ -26,9 +33,7 @@ export function parseJson(source: string): JsonNode {
   let at = 0;
 
   function skip(): void {
-    blank.lastIndex = at;
-    blank.exec(source);
-    at = Math.max(at, blank.lastIndex);
+    at = endOfBlank(source, at);
   }
 
   function take(pattern: RegExp): string {

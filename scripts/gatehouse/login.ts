@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { Failure, signedOut } from "./failure.ts";
 import { callApi, postForm, readPlatformUrl } from "./platform.ts";
+import { withLock } from "./private-files.ts";
 import type { Login, Store } from "./store.ts";
 
 const scope = "openid profile email offline_access workspaces:read studio:keys";
@@ -45,9 +46,13 @@ export async function signIn(
   const login = await pollForTokens({ url, clientId, begun: answer });
   const person = await callApi(`${url}/oauth/userinfo`, { token: login.accessToken, schema: userinfo });
   const signedIn = { ...login, account: person.email ?? person.name ?? person.sub };
-  // The earlier login would live on for 30 days without anybody to use it.
-  if (known) await revoke(known).catch(() => {});
-  await store.writeLogin(signedIn);
+  // An agent that refreshes the earlier login at the same time would delete this one.
+  await withLock(store.folder, async () => {
+    const earlier = await store.readLogin();
+    // The earlier login would live on for 30 days without anybody to use it.
+    if (earlier) await revoke(earlier).catch(() => {});
+    await store.writeLogin(signedIn);
+  });
   return signedIn;
 }
 

@@ -49,7 +49,7 @@ export async function callApi<Schema extends z.ZodType>(
   });
   const answer = response.status === 204 ? null : await readJson(response);
   if (response.ok) return understood(url, schema, answer);
-  if (response.status >= 500) throw unavailable(url);
+  if (response.status >= 500 || response.status === 429) throw unavailable(url);
   if (response.status === 401) throw signedOut("Your sign-in has ended.");
   const detail = problem.safeParse(answer).data?.detail ?? `${new URL(url).host} refused this (${response.status}).`;
   throw new Failure(response.status === 410 ? "gone" : "refused", detail);

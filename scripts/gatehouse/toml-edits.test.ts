@@ -62,6 +62,27 @@ args = ["a", "b"]
   });
 
   test.each([
+    ['[projects."/home/ann/[slug]"]\ntrust_level = "trusted"\n'],
+    ["[projects.'/srv/a]']\ntrust_level = \"trusted\"\n"],
+    ['[[hooks."a[0]"]] # [x]\nrun = 1\n'],
+  ])("leave tables alone that were added below them: %j", (added) => {
+    const { text, undo } = applyTomlEdits("", { edits });
+    const grown = `${text}\n${added}`;
+    expect(applyTomlEdits(grown, { edits, earlier: undo }).text).toContain(added);
+    expect(undoTomlEdits(grown, undo).trim()).toBe(added.trim());
+  });
+
+  test.each([
+    ['[model_providers]\ngatehouse = { name = "x" }\n', true],
+    ['[model_providers]\n"gatehouse".name = "x"\n', true],
+    ['model_providers.gatehouse.name = "x"\n', true],
+    ['[model_providers]\nmine = { name = "x" }\n', false],
+    ['[model_providers.gatehouse]\nname = "x"\n', false],
+  ])("see whether %j defines the provider within another table: %j", (source, expected) => {
+    expect(hasInlineTable(source, "model_providers.gatehouse")).toBe(expected);
+  });
+
+  test.each([
     ['model_providers = { mine = { name = "x" } }\n', true],
     ['model_providers.mine.name = "x"\n', true],
     ['[model_providers.mine]\nname = "x"\n', false],

@@ -19,6 +19,7 @@ interface Span {
   start: number;
   end: number;
 }
+type Table = Span & { keys: string[] };
 
 /**
  * Sets top-level values and tables, and leaves all other lines as they are.
@@ -60,9 +61,15 @@ export function undoTomlEdits(source: string, { values, tables }: TomlUndo): str
   return text;
 }
 
-/** Whether the file defines a name at its top level by a dotted key or an inline table, which no table can extend. */
+/** Whether the file defines a table by a dotted key or an inline table, which no header of its own can extend. */
 export function hasInlineTable(source: string, name: string): boolean {
-  return spansOf(source).values.some(({ name: key }) => key === name || key.startsWith(`${name}.`));
+  const { values, tables } = spansOf(source);
+  const around = tables.filter((table) => name.startsWith(`${table.name}.`));
+  const keys = [
+    ...values,
+    ...around.flatMap(({ name: outer, keys }) => keys.map((key) => ({ name: `${outer}.${key}` }))),
+  ];
+  return keys.some(({ name: key }) => key === name || key.startsWith(`${name}.`));
 }
 
 type Place = { kind: "values" | "tables"; name: string };
@@ -96,21 +103,29 @@ function linesOf(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }
 
+/** A key, bare or quoted, and keys with dots between (https://toml.io/en/v1.0.0#keys). */
+const simpleKey = /[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'/;
+const dottedKey = `(?:${simpleKey.source})(?:\\s*\\.\\s*(?:${simpleKey.source}))*`;
+const headerLine = new RegExp(`^\\s*\\[\\[?\\s*(${dottedKey})\\s*\\]\\]?\\s*(?:#.*)?$`);
+const keyLine = new RegExp(`^\\s*(${dottedKey})\\s*=`);
+
 /** Finds top-level values and tables. Ignores brackets in strings and in arrays of several lines. */
-function spansOf(text: string): { values: Span[]; tables: Span[] } {
-  const [values, tables]: [Span[], Span[]] = [[], []];
-  let table: Span | null = null;
+function spansOf(text: string): { values: Span[]; tables: Table[] } {
+  const values: Span[] = [];
+  const tables: Table[] = [];
+  let table: Table | null = null;
   let open = "";
   for (const [index, line] of linesOf(text).entries()) {
     const isContinued = open !== "";
-    const header = isContinued ? null : /^\s*\[\[?([^[\]]+)\]\]?\s*(?:#.*)?$/.exec(line.trimEnd());
-    const key = isContinued ? null : /^\s*([A-Za-z0-9_."'-]+(?:\s*\.\s*[A-Za-z0-9_"'-]+)*)\s*=/.exec(line);
+    const header = isContinued ? null : headerLine.exec(line.trimEnd());
+    const key = isContinued ? null : keyLine.exec(line);
     if (header) {
-      table = { name: plainName(header[1] ?? ""), start: index, end: index + 1 };
+      table = { name: plainName(header[1] ?? ""), start: index, end: index + 1, keys: [] };
       tables.push(table);
     } else if (table) {
       // Comments and blank lines before the next header belong to that.
       if (isContinued || key) table.end = index + 1;
+      if (key) table.keys.push(plainName(key[1] ?? ""));
     } else if (key) {
       values.push({ name: plainName(key[1] ?? ""), start: index, end: index + 1 });
     } else if (isContinued) {
@@ -122,8 +137,10 @@ function spansOf(text: string): { values: Span[]; tables: Span[] } {
   return { values, tables };
 }
 
+/** Returns a key without blanks, and without quotation marks that it does not need. */
 function plainName(name: string): string {
-  return name.replace(/["'\s]/g, "");
+  const parts = name.match(new RegExp(simpleKey, "g")) ?? [];
+  return parts.map((part) => /^["']([A-Za-z0-9_-]+)["']$/.exec(part)?.[1] ?? part).join(".");
 }
 
 /** What is still open after a line: a string of several lines by its quotation marks, or as many brackets. */

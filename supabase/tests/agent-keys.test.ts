@@ -147,6 +147,21 @@ describe("the key of an agent", () => {
     expect((await issueKey(db, scene, connectionId)).outcome).toBe(outcome);
   });
 
+  test("does not use up the workspace's keys by being renewed", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const { ownerId, workspaceId } = scene.tenant;
+    await db.query(
+      `insert into ai.keys (workspace_id, lineage_id, name, lookup, secret_hash)
+       select $1::uuid, gen_random_uuid(), 'k', substr(md5(n || $1::text), 1, 12), sha256((n || $1::text)::bytea)
+       from generate_series(1, 190) n`,
+      [workspaceId],
+    );
+    const { connectionId } = await connectWithKey(db, scene);
+    for (let made = 1; made < 20; made++) await issueKey(db, scene, connectionId);
+    const made = await manage(db, "issue_key", [ownerId, workspaceId, { name: "k" }, "abcdefghijkm", "00".repeat(32)]);
+    expect(made.outcome).toBe("issued");
+  });
+
   test("needs the platform's standing approval", async ({ db }) => {
     const scene = await createAgentScene(db);
     const connectionId = String((await connect(db, scene)).connection?.id);

@@ -71,7 +71,14 @@ export type Surface<Call extends Asked> = {
 };
 
 /** The target of a request, and the workspace it is made for. */
-export type ProviderTarget = { route: RunRoute; provider: Provider; workspaceId: string; voice?: string };
+export type ProviderTarget = {
+  route: RunRoute;
+  provider: Provider;
+  workspaceId: string;
+  voice?: string;
+  /** The model's context window in tokens; absent if the catalogue has none. */
+  contextWindow?: number;
+};
 
 /** How a provider's JSON answers or events are read. */
 export type AnswerFormat<Call extends Asked> = {

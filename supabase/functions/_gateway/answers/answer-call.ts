@@ -58,6 +58,7 @@ function askProvider<Request extends Asked, Accepted>(
           provider,
           workspaceId: open.run.workspace_id,
           voice: open.run.voice ?? undefined,
+          contextWindow: open.run.context_window ?? undefined,
         }),
       requestId: open.run.run_id,
       name: model,

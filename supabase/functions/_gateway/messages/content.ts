@@ -29,15 +29,24 @@ const documentSource = z.discriminatedUnion("type", [
 const textBlock = z.looseObject({ type: z.literal("text"), text: z.string() });
 const documentBlock = z.looseObject({ type: z.literal("document"), source: documentSource });
 
+const searchResult = z.looseObject({ type: z.literal("search_result"), content: z.array(textBlock) });
+
+/** What a fetch brought, which a client sends back: its document is like one of the client's own. */
+const fetchResult = z.looseObject({
+  type: z.literal("web_fetch_tool_result"),
+  content: z.discriminatedUnion("type", [
+    z.looseObject({ type: z.literal("web_fetch_result"), content: documentBlock }),
+    z.looseObject({ type: z.literal("web_fetch_tool_result_error") }),
+  ]),
+});
+
 /** Blocks that pass as a model or a client wrote them: they hold text, or what a server tool brought. */
 const passingTypes = [
-  "search_result",
   "thinking",
   "redacted_thinking",
   "tool_use",
   "server_tool_use",
   "web_search_tool_result",
-  "web_fetch_tool_result",
   "code_execution_tool_result",
   "bash_code_execution_tool_result",
   "text_editor_code_execution_tool_result",
@@ -48,7 +57,14 @@ const passingTypes = [
 ] as const;
 const passingBlock = z.looseObject({ type: z.enum(passingTypes) });
 
-const resultBlock = z.discriminatedUnion("type", [textBlock, imageBlock, documentBlock, passingBlock]);
+const resultBlock = z.discriminatedUnion("type", [
+  textBlock,
+  imageBlock,
+  documentBlock,
+  searchResult,
+  fetchResult,
+  passingBlock,
+]);
 const toolResult = z.looseObject({
   type: z.literal("tool_result"),
   tool_use_id: z.string(),
@@ -56,7 +72,15 @@ const toolResult = z.looseObject({
 });
 
 /** A block of a message's content (the type `ContentBlockParam` of github.com/anthropics/anthropic-sdk-typescript). */
-const block = z.discriminatedUnion("type", [textBlock, imageBlock, documentBlock, toolResult, passingBlock]);
+const block = z.discriminatedUnion("type", [
+  textBlock,
+  imageBlock,
+  documentBlock,
+  searchResult,
+  fetchResult,
+  toolResult,
+  passingBlock,
+]);
 
 export const message = z.looseObject({
   role: z.enum(["user", "assistant", "system"]),
@@ -77,6 +101,10 @@ function imagesOfBlock(each: Block): z.infer<typeof imageBlock>["source"][] {
   if (each.type === "tool_result") {
     const { content } = each as z.infer<typeof toolResult>;
     return Array.isArray(content) ? content.flatMap(imagesOfBlock) : [];
+  }
+  if (each.type === "web_fetch_tool_result") {
+    const { content } = each as z.infer<typeof fetchResult>;
+    return content.type === "web_fetch_result" ? imagesOfBlock(content.content as z.infer<typeof documentBlock>) : [];
   }
   if (each.type !== "document") return [];
   const { source } = each as z.infer<typeof documentBlock>;

@@ -22,6 +22,12 @@ function refusal(body: object, headers = none): { code: string; param?: string }
 
 const search = (fields: object) => ({ type: "web_search_20250305", name: "web_search", ...fields });
 const fetching = (fields: object) => ({ type: "web_fetch_20250910", name: "web_fetch", ...fields });
+/** `BetaWebFetchBlockParam` of github.com/anthropics/anthropic-sdk-typescript, src/resources/beta/messages/messages.ts. */
+const fetched = (source: object) => ({
+  type: "web_fetch_tool_result",
+  tool_use_id: "t",
+  content: { type: "web_fetch_result", url: "https://a.test", content: { type: "document", source } },
+});
 const png = { type: "base64", media_type: "image/png", data: "A".repeat(4_000) };
 
 describe("a message's body", () => {
@@ -38,7 +44,12 @@ describe("a message's body", () => {
             { type: "tool_use", id: "t", name: "f", input: { a: 1 } },
           ],
         },
-        user([{ type: "tool_result", tool_use_id: "t", content: [{ type: "text", text: "r" }], is_error: false }]),
+        user([
+          { type: "tool_result", tool_use_id: "t", content: [{ type: "text", text: "r" }], is_error: false },
+          { type: "search_result", source: "s", title: "t", content: [{ type: "text", text: "r" }] },
+          fetched({ type: "text", media_type: "text/plain", data: "page" }),
+          { type: "web_fetch_tool_result", tool_use_id: "u", content: { type: "web_fetch_tool_result_error" } },
+        ]),
       ],
       tools: [{ name: "f", input_schema: { type: "object" }, eager_input_streaming: true }],
       tool_choice: { type: "auto", disable_parallel_tool_use: true },
@@ -85,6 +96,22 @@ describe("a message's body", () => {
       "messages.0.content.0.source.url",
       { messages: [user([{ type: "document", source: { type: "url", url: "https://a.test" } }])] },
     ],
+    [
+      "messages.0.content.0.content.content.source.file_id",
+      { messages: [user([fetched({ type: "file", file_id: "f" })])] },
+    ],
+    [
+      "messages.0.content.0.content.content.source.url",
+      { messages: [user([fetched({ type: "url", url: "https://a.test" })])] },
+    ],
+    [
+      "messages.0.content.0.content.0.type",
+      {
+        messages: [
+          user([{ type: "search_result", source: "s", title: "t", content: [{ type: "image", source: png }] }]),
+        ],
+      },
+    ],
     ["messages.0.content.0.type", { messages: [user([{ type: "container_upload", file_id: "f" }])] }],
   ])("is refused for %s, which costs unpriced money or keeps state", ([param, fields]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
@@ -125,6 +152,8 @@ describe("what a message reserves", () => {
       ]),
     ];
     expect(read({ ...hello, messages }, 20_000)).toMatchObject({ images: 12, inputBytes: 8_000, outputLimit: 100 });
+    const page = [user([fetched({ type: "content", content: [image] })])];
+    expect(read({ ...hello, messages: page }, 20_000)).toMatchObject({ images: 4, inputBytes: 16_000 });
     const linked = [user([{ type: "image", source: { type: "url", url: "https://a.test/x" } }])];
     expect(read({ ...hello, messages: linked }, 300)).toMatchObject({ images: 4, inputBytes: 300 });
   });
@@ -156,6 +185,18 @@ describe("the headers that a provider gets", () => {
       passed,
     );
     expect(headersOf({})).toEqual({});
+  });
+
+  // https://platform.claude.com/docs/en/build-with-claude/context-windows
+  test.for<[number | undefined, string, object]>([
+    [200_000, "a-2025-01-01,context-1m-2025-08-07, b-2025-02-02", { "anthropic-beta": "a-2025-01-01, b-2025-02-02" }],
+    [200_000, "context-1m-2025-08-07", {}],
+    [undefined, "Context-1M-2025-08-07", {}],
+    [200_001, "context-1m-2025-08-07", { "anthropic-beta": "context-1m-2025-08-07" }],
+    [200_000, "context-management-2025-06-27", { "anthropic-beta": "context-management-2025-06-27" }],
+  ])("widen the context only as far as the catalogue's window of %s: %s", ([contextWindow, betas, expected]) => {
+    const call = read(hello, 100, new Headers({ "anthropic-beta": betas }));
+    expect(messagesProviderRequest(call, { route, contextWindow }).headers).toEqual(expected);
   });
 
   test.for<[string, string]>([

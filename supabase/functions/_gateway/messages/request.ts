@@ -121,21 +121,35 @@ function readHeaders(headers: Headers): Record<string, string> {
   return passed;
 }
 
+type Target = Pick<ProviderTarget, "route" | "contextWindow">;
+
 /** What a provider is asked: the client's fields, with the route's model. */
-export function messagesProviderRequest(call: Messages, { route }: Pick<ProviderTarget, "route">): ProviderRequest {
-  return { endpoint: "messages", ...passOn(call, route) };
+export function messagesProviderRequest(call: Messages, target: Target): ProviderRequest {
+  return { endpoint: "messages", ...passOn(call, target) };
 }
 
-export function countTokensProviderRequest(
-  call: CountTokens,
-  { route }: Pick<ProviderTarget, "route">,
-): ProviderRequest {
-  return { endpoint: "count_tokens", ...passOn(call, route) };
+export function countTokensProviderRequest(call: CountTokens, target: Target): ProviderRequest {
+  return { endpoint: "count_tokens", ...passOn(call, target) };
 }
 
 function passOn(
   { request: { platform, ...fields }, headers }: Messages | CountTokens,
-  { model }: { model: string },
+  { route: { model }, contextWindow }: Target,
 ): Omit<ProviderRequest, "endpoint"> {
-  return { body: stringifyWithSource({ ...fields, model }), headers };
+  return { body: stringifyWithSource({ ...fields, model }), headers: withinWindow(headers, contextWindow) };
+}
+
+/** Anthropic's context window without a beta, in tokens (https://platform.claude.com/docs/en/build-with-claude/context-windows). */
+const plainWindow = 200_000;
+const longContext = /^context-\d+m\b/i;
+
+/**
+ * Removes betas that widen the context window, unless the catalogue has such a window for the model: input beyond the
+ * catalogue's window is not charged.
+ */
+function withinWindow(headers: Record<string, string>, contextWindow = plainWindow): Record<string, string> {
+  const { "anthropic-beta": betas, ...others } = headers;
+  if (betas === undefined || contextWindow > plainWindow) return headers;
+  const kept = betas.split(",").filter((beta) => !longContext.test(beta.trim()));
+  return kept.length > 0 ? { ...others, "anthropic-beta": kept.join(",") } : others;
 }

@@ -35,8 +35,9 @@ async function run(command: Command): Promise<void> {
       return;
     }
     case "connect": {
-      const { workspaceName, file } = await connect(store, command);
-      console.log(`${toolNames[command.tool]} uses ${workspaceName}. Changed ${file}.`);
+      const { workspaceName, file, isChanged } = await connect(store, command);
+      const change = isChanged ? `Changed ${file}.` : `The key is new, and ${file} is unchanged.`;
+      console.log(`${toolNames[command.tool]} uses ${workspaceName}. ${change}`);
       if (command.tool === "opencode")
         console.log("Before each start of opencode, run: gatehouse token opencode > /dev/null");
       return;

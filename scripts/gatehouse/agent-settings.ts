@@ -12,7 +12,7 @@ export interface AgentFacts {
   helper: readonly [string, ...string[]];
   keyFile: string;
   model: string | undefined;
-  /** The ids of the chat models that the key may use. */
+  /** The ids of the models that the agent may use. */
   models: readonly string[];
 }
 

@@ -2,7 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { readToken } from "./agents.ts";
+import { readToken, usableModels } from "./agents.ts";
+import type { Tool } from "./arguments.ts";
 import { Store } from "./store.ts";
 
 const hour = 3_600_000;
@@ -40,4 +41,18 @@ test("a key is not printed after a sign-out, nor for an agent that is not connec
   await store.deleteLogin();
   await expect(readToken(store, "claude")).rejects.toThrow("You’re not signed in. Run: gatehouse login");
   expect(await store.readKey("claude")).toBeNull();
+});
+
+test.each<[Tool, string[]]>([
+  ["claude", ["claude-opus"]],
+  ["codex", ["gpt"]],
+  ["opencode", ["gpt", "mistral"]],
+])("%s gets only models of the endpoint that it calls: %j", (tool, usable) => {
+  const data = [
+    { id: "gpt", platform: { endpoints: ["/v1/chat/completions", "/v1/responses"] } },
+    { id: "mistral", platform: { endpoints: ["/v1/chat/completions"] } },
+    { id: "claude-opus", platform: { endpoints: ["/v1/messages"] } },
+    { id: "embed", platform: { endpoints: ["/v1/embeddings"] } },
+  ];
+  expect(usableModels(tool, { data })).toEqual(usable);
 });

@@ -19,8 +19,15 @@ const listed = z.object({
 });
 const issued = z.object({ secret: z.string(), expiresAt: z.string(), gatewayUrl: z.string() });
 const models = z.object({
-  data: z.array(z.object({ id: z.string(), platform: z.object({ kind: z.string() }) })),
+  data: z.array(z.object({ id: z.string(), platform: z.object({ endpoints: z.array(z.string()) }) })),
 });
+
+/** The endpoint that an agent calls. It can use only the models that are available there. */
+const endpoints: Readonly<Record<Tool, string>> = {
+  claude: "/v1/messages",
+  codex: "/v1/responses",
+  opencode: "/v1/chat/completions",
+};
 
 /** A key with less time left is renewed. opencode reads its key once, at its start, so it gets a new one each time. */
 const renewBeforeMs: Readonly<Record<Tool, number>> = {
@@ -36,7 +43,7 @@ const renewBeforeMs: Readonly<Record<Tool, number>> = {
 export function connect(
   store: Store,
   { tool, workspace: wanted, model }: { tool: Tool; workspace: string | undefined; model: string | undefined },
-): Promise<{ workspaceName: string; file: string }> {
+): Promise<{ workspaceName: string; file: string; isChanged: boolean }> {
   return withLock(store.folder, async () => {
     const login = await requireLogin(store);
     const known = (await store.readConnections())[tool];
@@ -53,9 +60,16 @@ export function connect(
       );
     }
     const key = await callApi(`${agents}/${answer.connection.id}/keys`, { token, method: "POST", schema: issued });
-    const offered = await chatModels(key);
+    const offered = usableModels(
+      tool,
+      await callApi(`${key.gatewayUrl}/v1/models`, { token: key.secret, schema: models }),
+    );
     if (model !== undefined && !offered.includes(model)) {
-      throw new Failure("refused", `${workspace.name} has no model “${model}”. It has: ${offered.join(", ")}.`);
+      const others = offered.length > 0 ? `It has: ${offered.join(", ")}.` : "It has none.";
+      throw new Failure(
+        "refused",
+        `${workspace.name} has no model “${model}” that ${toolNames[tool]} can use. ${others}`,
+      );
     }
     const connection: Connection = {
       url: login.url,
@@ -75,12 +89,12 @@ export function connect(
       model,
       models: offered,
     };
-    const configuration = await configure(tool, { facts, earlier: connection.configuration });
+    const { isChanged, ...configuration } = await configure(tool, { facts, earlier: connection.configuration });
     await store.writeConnection(tool, { ...connection, configuration });
     if (known && known.url === login.url && known.connectionId !== connection.connectionId) {
       await revoke(login, known).catch(() => {});
     }
-    return { workspaceName: workspace.name, file: configuration.file };
+    return { workspaceName: workspace.name, file: configuration.file, isChanged };
   });
 }
 
@@ -106,6 +120,11 @@ export function readToken(store: Store, asked: Tool | undefined): Promise<string
       throw error;
     }
   });
+}
+
+/** Returns the ids of the models that are available at the endpoint that an agent calls. */
+export function usableModels(tool: Tool, { data }: z.output<typeof models>): string[] {
+  return data.filter(({ platform }) => platform.endpoints.includes(endpoints[tool])).map(({ id }) => id);
 }
 
 /** Revokes an agent's keys and removes its configuration. @returns whether the platform revoked them */
@@ -157,11 +176,6 @@ async function renew(
 async function revoke(login: Login, { workspaceId, connectionId }: Connection): Promise<void> {
   const url = `${agentsUrl(login, workspaceId)}/${connectionId}`;
   await callApi(url, { token: login.accessToken, method: "DELETE", schema: z.unknown() });
-}
-
-async function chatModels({ gatewayUrl, secret }: z.output<typeof issued>): Promise<string[]> {
-  const { data } = await callApi(`${gatewayUrl}/v1/models`, { token: secret, schema: models });
-  return data.filter(({ platform }) => platform.kind === "chat").map(({ id }) => id);
 }
 
 function agentsUrl({ url }: Login, workspaceId: string): string {

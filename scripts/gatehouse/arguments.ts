@@ -35,7 +35,9 @@ connect     Configures a coding agent for a workspace. It gets short-lived keys;
 status      Shows the sign-in, each agent's workspace, budget and spend, and how long its key lasts.
 token       Prints a valid key. Agents call this by themselves.
 disconnect  Revokes an agent's keys and removes what connect wrote.
-logout      Ends the sign-in and all keys that came from it.`;
+logout      Ends the sign-in and all keys that came from it.
+
+GATEHOUSE_URL replaces --url.`;
 
 /**
  * Reads the command line.

@@ -105,12 +105,17 @@ describe("the gatehouse command", () => {
       model: "gatehouse/demo-chat",
       provider: { gatehouse: { options: { apiKey: `{file:${fileOf("opencode.key")}}` } } },
     });
-    expect(Object.keys(opencode.provider.gatehouse.models)).toContain("demo-chat");
+    const offered = Object.keys(opencode.provider.gatehouse.models);
+    expect(offered).toContain("demo-chat");
+    expect(offered).not.toContain("demo-messages");
   });
 
   test("changes nothing when an agent is connected again", async () => {
     const before = await readHome(".codex", "config.toml");
-    expect((await terminal.run(["connect", "codex"])).code).toBe(0);
+    expect(await terminal.run(["connect", "codex"])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("config.toml is unchanged."),
+    });
     expect(await readHome(".codex", "config.toml")).toBe(before);
     const [{ count } = { count: -1 }] = await query<{ count: number }>(
       "select count(*)::int as count from ai.agent_connections where workspace_id = $1",
@@ -121,7 +126,7 @@ describe("the gatehouse command", () => {
 
   test("refuses a model that the workspace does not have", async () => {
     const { code, stderr } = await terminal.run(["connect", "claude", "--model", "gpt-0"]);
-    expect([code, stderr]).toEqual([1, expect.stringContaining("has no model “gpt-0”. It has: ")]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("has no model “gpt-0” that Claude Code can use. ")]);
   });
 
   test("prints a key that the gateway accepts, from a file that only its owner can read", async () => {

@@ -11,13 +11,14 @@ type Configuration = NonNullable<Connection["configuration"]>;
 
 /**
  * Writes an agent's configuration, and leaves everything else in it as it is. Doing it twice changes nothing.
- * @param options.earlier what a previous call returned
+ * @param options.earlier the file and undo information that a previous call returned
+ * @returns those of this call, and whether the file changed
  * @throws Failure if the file cannot be understood; it is unchanged then
  */
 export async function configure(
   tool: Tool,
   { facts, earlier }: { facts: AgentFacts; earlier: Configuration | null },
-): Promise<Configuration> {
+): Promise<Configuration & { isChanged: boolean }> {
   const settings = agentSettings(tool, facts, { exists: existsSync });
   const { file } = settings;
   const source = (await readText(file)) ?? "";
@@ -32,8 +33,9 @@ export async function configure(
     if (inline !== undefined) throw new SyntaxError(`${inline} has no header of its own`);
     return applyTomlEdits(source, { edits: settings.edits, ...withEarlier(tomlUndo.safeParse(known).data) });
   });
-  if (text !== source) await writeText(file, text);
-  return { file, undo };
+  const isChanged = text !== source;
+  if (isChanged) await writeText(file, text);
+  return { file, undo, isChanged };
 }
 
 /** Removes what {@link configure} wrote, and restores what it replaced, except where somebody has changed it since. */

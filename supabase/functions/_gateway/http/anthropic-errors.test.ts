@@ -22,9 +22,17 @@ test.for<[ErrorCode, string]>([
   const error = new GatewayError(code, { param: "p" });
   expect(anthropicErrors.body(error, "req_1")).toEqual({
     type: "error",
-    error: { type, message: error.message, code, param: "p" },
+    error: { type, message: expect.stringContaining(error.message), code, param: "p" },
     request_id: "req_1",
   });
+});
+
+test.each([
+  ["max_tokens", "This field is required.", "max_tokens: This field is required."],
+  ["max_tokens", "Lower max_tokens.", "Lower max_tokens."],
+])("an invalid %s is named in the message once", (param, message, shown) => {
+  const error = new GatewayError("invalid_request", { param, message });
+  expect(anthropicErrors.body(error, "req_1")).toMatchObject({ error: { message: shown } });
 });
 
 test("every code has a type that Anthropic's clients know", () => {

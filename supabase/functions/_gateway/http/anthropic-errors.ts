@@ -1,4 +1,4 @@
-import type { ErrorShape } from "./errors.ts";
+import type { ErrorShape, GatewayError } from "./errors.ts";
 
 /** Anthropic's types by status (https://platform.claude.com/docs/en/api/errors). Other statuses below 500 are `invalid_request_error`. */
 const types: Readonly<Record<number, string>> = {
@@ -18,7 +18,7 @@ export const anthropicErrors: ErrorShape = {
     type: "error",
     error: {
       type: types[error.status] ?? (error.status >= 500 ? "api_error" : "invalid_request_error"),
-      message: error.message,
+      message: messageOf(error),
       code: error.code,
       param: error.options.param ?? null,
       ...error.options.details,
@@ -28,3 +28,8 @@ export const anthropicErrors: ErrorShape = {
   event: "error",
   idHeader: "request-id",
 };
+
+/** Names the field as Anthropic does ("max_tokens: Field required"), because its clients show the message alone. */
+function messageOf({ code, message, options: { param } }: GatewayError): string {
+  return code === "invalid_request" && param && !message.includes(param) ? `${param}: ${message}` : message;
+}

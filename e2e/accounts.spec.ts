@@ -108,7 +108,7 @@ test("a switch through the API returns the caller's target route", async ({ page
   expect(await cookieBytes(page.context())).toBeLessThan(8_192);
 });
 
-test("concurrent switches in two tabs end on one account and lose neither", async ({
+test("after concurrent switches in two tabs, one account is active and both accounts are kept", async ({
   context,
   page,
   member,
@@ -139,7 +139,7 @@ test("concurrent switches in two tabs end on one account and lose neither", asyn
   await expect(accounts.getByText("Signed out: sign in again")).toHaveCount(0);
 });
 
-test("an account that was signed out elsewhere is marked as such and can sign in again", async ({
+test("an account that was signed out elsewhere is marked as signed out and can sign in again", async ({
   page,
   member,
   colleague,

@@ -4,7 +4,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled, colorScheme: "light" });
 
-    test("the appearance follows the system until one is chosen, and then keeps the choice", async ({ page }) => {
+    test("the appearance follows the system until the person chooses one, which is then kept", async ({ page }) => {
       await page.goto("/login?returnUrl=%2Fworkspaces");
       const background = async () => {
         await page.waitForLoadState();

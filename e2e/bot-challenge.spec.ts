@@ -61,7 +61,7 @@ test("a passed challenge allows the sign-in, and each response brings a fresh to
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 });
 
-test("sign-up, resending its email and password reset pass the challenge", async ({ page, person }) => {
+test("sign-up, resending the sign-up email, and password reset each pass the challenge", async ({ page, person }) => {
   await page.goto("/signup");
   await page.getByLabel("Email").fill(`new-${person.email}`);
   await page.getByLabel("Password").fill(person.password);
@@ -198,7 +198,7 @@ test("error 110200 is explained and offers no retry", async ({ page, baseURL }) 
   await expectAccessible(page);
 });
 
-test("a widget that cannot load names possible blockers and can be retried", async ({ page }) => {
+test("if the widget cannot load, the page names possible blockers and offers a retry", async ({ page }) => {
   await page.route("**/turnstile/v0/api.js*", (route) => route.abort());
   await page.goto("/login");
   await expect(status(page)).toContainText("The check couldn’t load. If something is blocking 127.0.0.1:");

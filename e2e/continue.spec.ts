@@ -58,7 +58,12 @@ test("a sign-in for an app asks for consent first and returns the person to the 
   expect([again.status, again.body]).toEqual([200, null]);
 });
 
-test("a signed-in person is asked too, and can use another account", async ({ page, member, colleague, notes }) => {
+test("a signed-in person is also asked for consent, and can use another account", async ({
+  page,
+  member,
+  colleague,
+  notes,
+}) => {
   await enter(page, member);
   await page.goto(loginFor(`${notes.origin}/`));
   await expect(page.getByRole("button", { name: `Continue as ${member.email}` })).toBeVisible();
@@ -74,7 +79,7 @@ test("a signed-in person is asked too, and can use another account", async ({ pa
   await expect(page).toHaveURL(/\/continue\?returnUrl=/);
 });
 
-test("an unregistered origin is dropped with a notice", async ({ page, member, notes }) => {
+test("a sign-in for an unregistered origin ignores that origin and shows a notice", async ({ page, member, notes }) => {
   const { port } = new URL(notes.origin);
   for (const stranger of [`http://localhost:${port}/`, "https://notes.example/", `${notes.origin}.evil.example/`]) {
     await page.goto(loginFor(stranger));

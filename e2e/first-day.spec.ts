@@ -13,7 +13,10 @@ const liteLlmPrices = {
   cache_read_input_token_cost: 3.1e-8,
   output_cost_per_token: 8.13e-7,
 };
-/** With prices of three decimals, credits have at most seven decimals, so booking eight rounds nothing. */
+/**
+ * `creditsPerUsd` includes the markup. With prices of three decimals, credits have at most seven decimals, so the
+ * ledger's eight decimals round nothing.
+ */
 const markup = "1.25";
 const creditsPerUsd = 12_500n;
 

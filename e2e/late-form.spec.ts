@@ -20,7 +20,7 @@ for (const javaScriptEnabled of [true, false]) {
       await enter(page, member, `/workspaces/${workspace?.id}/ai/keys/new`);
       await page.getByLabel("Name").fill("Nightly import");
       await page.getByLabel("Requests per minute").fill("30");
-      // Ten minutes pass.
+      // More than ten minutes pass, so the step-up expires.
       const late = await signedInLongAgo(member, { secondsAgo: 610 });
       await context.clearCookies();
       const pairs = late

@@ -23,7 +23,11 @@ test("a form can be submitted again after a response", async ({ page, member }) 
   await expect(page.getByText("Workspace: Third time", { exact: true })).toBeVisible();
 });
 
-test("offline, a form keeps its values and says so, and a page offers a retry", async ({ context, page, member }) => {
+test("while offline, a form keeps its values and says that nothing was sent; back online, it can be submitted", async ({
+  context,
+  page,
+  member,
+}) => {
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Offline");
   await context.setOffline(true);
@@ -128,7 +132,7 @@ test("a slow page shows an outline of itself in place of the previous content", 
   await expect(outline).toHaveCount(0);
 });
 
-test("when navigation fails, keyboard focus and typed values are where they were", async ({ page, member }) => {
+test("when navigation fails, keyboard focus and typed values stay where they were", async ({ page, member }) => {
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Settings" }).click();

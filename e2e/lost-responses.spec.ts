@@ -20,7 +20,8 @@ type Loss = "all" | "body";
 const isForm = (request: Request) => request.headers()["content-type"]?.startsWith("application/x-www-form") ?? false;
 
 /**
- * Lets the server process one request, by default the next form, and cuts the response. @returns once that has happened
+ * Lets the server process one request, by default the next form submission, and cuts the response.
+ * @returns `processed`, which resolves once the response has been cut
  */
 async function cutResponse(page: Page, { loss, when = isForm }: { loss: Loss; when?: (request: Request) => boolean }) {
   const { promise: processed, resolve } = Promise.withResolvers<void>();
@@ -88,8 +89,12 @@ async function enterStale(page: Page, { email, password }: Person): Promise<void
 const home = (page: Page) => page.getByRole("heading", { level: 1, name: "Home" });
 
 for (const loss of ["all", "body"] as const) {
-  test.describe(`after a response of which ${loss === "all" ? "nothing" : "the headers alone"} arrived,`, () => {
-    test("a sign-in, an added account and a switch lose no account", async ({ page, member, colleague }) => {
+  test.describe(`if ${loss === "all" ? "nothing" : "the headers alone"} of a response reached the browser,`, () => {
+    test("signing in, adding an account and switching accounts lose no account", async ({
+      page,
+      member,
+      colleague,
+    }) => {
       const { processed: signedIn } = await cutResponse(page, { loss });
       await signIn(page, member);
       await signedIn;

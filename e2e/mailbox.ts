@@ -16,7 +16,7 @@ const pauseMs = 150;
 /**
  * Waits for an email to `address` in the local mailbox.
  * @param after how many emails to that address to skip
- * @returns the link in the newest one
+ * @returns the link in the newest email
  */
 export async function confirmationLink(address: string, { after = 0 } = {}): Promise<string> {
   const deadline = Date.now() + waitMs;

@@ -144,7 +144,10 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page.getByText("9 codes left")).toBeVisible();
     });
 
-    test("an account that requires an app must add one before anything else", async ({ page, member }) => {
+    test("an account that requires MFA must add an authenticator app before anything else", async ({
+      page,
+      member,
+    }) => {
       await requireMfa({ id: await idOf(member) });
       await signIn(page, member, { at: "/login?returnUrl=%2Fworkspaces" });
       await expect(heading(page, "Add an authenticator app")).toBeVisible();
@@ -178,7 +181,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(heading(page, "Enter your code")).toBeVisible();
     });
 
-    test("a change asks for a code again after ten minutes and keeps the session", async ({
+    test("a security change asks for a code again after ten minutes and keeps the session", async ({
       page,
       context,
       baseURL,
@@ -200,7 +203,12 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(apps(page).getByText("Phone")).toBeVisible();
     });
 
-    test("a change asks for the password again if there is no app", async ({ page, context, baseURL, member }) => {
+    test("a security change asks for the password again if the account has no authenticator app", async ({
+      page,
+      context,
+      baseURL,
+      member,
+    }) => {
       await comeBackLater(context, { person: member, url: baseURL ?? "" });
       await page.goto("/mfa/enroll?returnUrl=%2Fsettings%2Fsecurity");
       await expect(heading(page, "Confirm it’s you")).toBeVisible();
@@ -217,7 +225,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("a person with several apps chooses one of them", async ({ page, member }) => {
+test("a person with several authenticator apps chooses one of them", async ({ page, member }) => {
   const [, tablet] = await enroll(member, "Phone", "Tablet");
   await signIn(page, member);
   await expect(page.getByRole("group", { name: "Which app shows the code?" })).toBeVisible();

@@ -24,7 +24,11 @@ const providerButton = (page: Page, name: string) => page.getByRole("button", { 
 const linkedAccounts = (page: Page) => page.locator("#linked-accounts");
 const identity = (page: Page, email: string) => linkedAccounts(page).getByRole("paragraph").filter({ hasText: email });
 
-test("each provider signs a person up and then in, and is offered first", async ({ page, context, newcomer }) => {
+test("each provider signs a person up and then in, and is then listed first as last used", async ({
+  page,
+  context,
+  newcomer,
+}) => {
   const providers = await providersOf(page);
   expect(providers.length).toBeGreaterThanOrEqual(3);
   for (const name of providers) {

@@ -274,7 +274,7 @@ test("a passkey is renamed and deleted without JavaScript", async ({ page, membe
   await plain.close();
 });
 
-test.describe("where passkeys are unavailable", () => {
+test.describe("if passkeys are unavailable", () => {
   for (const [what, script, words] of [
     ["a browser without them", "delete window.PublicKeyCredential", "This browser doesn’t support passkeys."],
     [

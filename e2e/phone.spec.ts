@@ -126,7 +126,9 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("a browser that opens the code's link asks to scan it, and keeps no secret in its URL", async ({ page }) => {
+test("a browser that opens the code's link asks the person to scan the code, and keeps no secret in its URL", async ({
+  page,
+}) => {
   await page.goto("/qr/open#00000000-0000-4000-8000-000000000000.secret");
   await expect(heading(page, "Scan this code with the app")).toBeVisible();
   await expect(page).toHaveURL("/qr/open");

@@ -42,7 +42,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("no page requests a profile picture from its server", async ({ page, member }) => {
+test("no page requests a profile picture from the picture's server", async ({ page, member }) => {
   const asked: string[] = [];
   page.on("request", (request) => asked.push(request.url()));
   await enter(page, member, "/settings/profile");

@@ -37,7 +37,7 @@ async function registerClient(origin: string): Promise<Record<string, string>> {
   };
 }
 
-/** Starts an installed app as a registered one. */
+/** Starts an installed app with the settings of its registration. */
 async function startApp({
   name,
   start,

@@ -29,7 +29,7 @@ async function signInFor(page: Page, { email, password }: Person): Promise<void>
 const signedInAs = (page: Page, { email }: Person) => expect(page.getByText(`Signed in as ${email}`)).toBeVisible();
 const signedOut = (page: Page) => expect(page.getByText("Sign in with your Gatehouse account")).toBeVisible();
 
-/** Returns the satellite's own cookies. A browser may also send it those of the parent domain. */
+/** Returns the satellite's own cookies. The browser may also send the satellite cookies of the parent domain. */
 async function ownCookies(context: BrowserContext): Promise<string[]> {
   const names = (await context.cookies(notes)).map(({ name }) => name);
   return names.filter((name) => name.includes("platform_"));
@@ -125,7 +125,7 @@ test("a revoked session ends at the next click, and signing in again works", asy
   await expect(page.getByRole("button", { name: "Save name" })).toBeVisible();
 });
 
-test("a wrong account is reported before anything happens, on the platform and on the satellite", async ({
+test("before a sign-in, the platform and the satellite name the account, and the person can decline it", async ({
   page,
   member,
   colleague,
@@ -176,7 +176,7 @@ test("a satellite on an unregistered origin signs no visitor in", async ({ page,
   }
 });
 
-test("a satellite under the platform's parent domain keeps its cookies host-only and ignores the platform's", async ({
+test("a satellite under the platform's parent domain keeps its cookies host-only and ignores the platform's cookies", async ({
   page,
   context,
   member,

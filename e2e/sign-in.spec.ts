@@ -160,7 +160,7 @@ test("the auth cookie is HttpOnly, Lax and host-only here, and signing out remov
   expect(replay.status()).toBe(401);
 });
 
-test("the sign-in page ships at most 15 KB of gzipped script, and none of the identity backend's client", async ({
+test("the sign-in page ships at most 15 KB of gzipped script, and nothing of the identity backend's client", async ({
   page,
 }) => {
   const scripts: string[] = [];

@@ -75,7 +75,7 @@ test("a registered email gets the same response as an unknown one, and no email 
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 });
 
-test("a link is resent on request and leads to the same destination", async ({ page, newcomer }) => {
+test("the confirmation link is resent on request and leads to the same destination", async ({ page, newcomer }) => {
   await page.goto("/signup?returnUrl=%2Fworkspaces%3Ffrom%3Dinvitation");
   await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("Password").fill(newcomer.password);

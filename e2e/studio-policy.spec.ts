@@ -57,7 +57,7 @@ test("policy, budgets and credits are edited and displayed, with and without Jav
   await expect(page.getByText("Policy saved.")).toBeVisible();
   await expect(denied).toBeChecked();
 
-  // Based on an older version of the policy.
+  // This form is based on an older version of the policy.
   await plain.getByLabel("Requests per minute").fill("20");
   await plain.getByRole("button", { name: "Save policy" }).click();
   await expect(plain.getByRole("main")).toContainText("Requests per minute: now “30”, yours “20”");

@@ -62,7 +62,8 @@ const deeds: Record<string, (visit: Visit) => Promise<void>> = {
 };
 
 test("the tour of docs/getting-started.md works as written, from sign-up to the doctor", async ({ page, newcomer }) => {
-  // Tests of other tiers left models in the stack, and the doctor would report that the demo provider lacks some.
+  // Tests of other tiers left models in the stack, and the doctor would report that the demo provider lacks some of
+  // them.
   await query("update ai.models set enabled = false where owned_by = 'test'", []);
   const workplace = await openWorkplace(stack);
   const done: string[] = [];

@@ -29,7 +29,7 @@ const textOf = async (web: WebProcess, page: string) => (await web.fetch(page, {
 const hrefOf = (page: string, pattern: RegExp) => pattern.exec(page)?.[1] ?? "";
 
 describe("with brand settings", () => {
-  test.each(["/login", "/no/such/page", "/docs/api"])("%s shows the name, the mark and the accent", async (address) => {
+  test.each(["/login", "/no/such/page", "/docs/api"])("%s shows the brand's name, mark and accent", async (address) => {
     const page = await textOf(branded, address);
     expect(page).toMatch(/<title>[^<]+ · Acme &amp; Co<\/title>/);
     expect(page).toContain('<img src="/brand/mark.');

@@ -78,7 +78,7 @@ export function Layout({ children }: { children: ReactNode }) {
   const nonce = useNonce();
   const brand = useBrand();
   const hydrates = useMatches().some((match) => (match.handle as RouteHandle | undefined)?.hydrate);
-  // Kept from the first document: once hydrated, it stays so when client-side navigation opens a page that needs no
+  // Kept from the first document: a hydrated page stays hydrated when client-side navigation opens a page that needs no
   // script.
   const [hydrated] = useState(hydrates);
   const theme = site?.theme ?? "system";

@@ -82,7 +82,7 @@ describe("every response", () => {
   });
 });
 
-describe("a 405", () => {
+describe("a 405 response", () => {
   test.each([
     ["POST", "/api/v1/auth/session", "Send a GET request."],
     ["GET", "/api/v1/auth/qr-login/challenges", "Send a POST request."],
@@ -181,7 +181,8 @@ describe("the session", () => {
 
   test("of 20 concurrent requests is refreshed once, and each response sets the cookie, also redirects and errors", async () => {
     const paths = [sessionPath, "/login", "/workspaces/none", "/auth/confirm?type=none"];
-    // Warms up the server, because compiling at the first visit would delay the twenty beyond the policy's limit.
+    // Warms up the server, because compiling at the first visit would delay the twenty requests beyond the policy
+    // lookup's time limit.
     const visitor = { cookie: await backend.cookieOf(await backend.session()) };
     await Promise.all(paths.map((path) => web.fetch(path, { headers: visitor })));
     const before = backend.count("POST /auth/v1/token");
@@ -297,7 +298,7 @@ describe("the session", () => {
     }
   });
 
-  test("ends in the database and in every variant of the cookie", async () => {
+  test("is ended by sign-out in the database and in every variant of the cookie", async () => {
     const shared = await backend.startWeb({
       env: { BASE_URL: "https://app.example.com", PARENT_DOMAIN: "example.com" },
     });

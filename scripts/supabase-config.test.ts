@@ -76,7 +76,7 @@ describe("supabase/config.toml", () => {
   });
 });
 
-test("supabase/config.toml requires of passwords and sign-ups what our pages require", () => {
+test("supabase/config.toml has the same requirements for passwords and sign-ups as our pages", () => {
   for (const line of [
     "minimum_password_length = 8",
     'password_requirements = ""',
@@ -133,7 +133,7 @@ describe("the email templates", () => {
     }
   });
 
-  test("have subjects without names", () => {
+  test("have subjects without placeholders", () => {
     const subjects = [...config.matchAll(/^subject = "(.*)"$/gm)].map(([, subject]) => subject);
     expect(subjects).toHaveLength(files.length);
     expect(subjects.join()).not.toContain("{{");

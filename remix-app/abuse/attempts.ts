@@ -8,7 +8,7 @@ import { hasBotChallenge } from "./bot-challenge.ts";
 
 /**
  * The kind of attempt. `private.attempt_limits()` (supabase/schemas/abuse/limits.sql) holds the limits of each.
- * - `password`: a sign-in by password, or a check of one.
+ * - `password`: a sign-in by password, or a check of a password.
  * - `code`: TOTP, one-time and recovery codes, links from emails.
  * - `sign_in_code`: a code that was emailed to sign in with.
  * - `mail`: resend, reset, invitation.
@@ -30,7 +30,7 @@ export type AttemptAction =
 
 /**
  * The result of an attempt.
- * - `succeeded`: the attempt is given back, and this account's failures from this address are forgotten.
+ * - `succeeded`: the attempt no longer counts, and this account's failures from this address are forgotten.
  * - `failed`: the credential was wrong.
  * - `void`: nothing was tried, for example because the backend did not answer or the challenge was refused.
  */

@@ -15,11 +15,11 @@ const paths: readonly string[] = ["/login", "/signup", "/forgot-password", "/sig
 const statuses: Record<string, number> = { "/login": 400, "/signup": 302, "/login/code": 302 };
 type Kind = (typeof kinds)[number];
 
-/** Each path gets its own addresses, since one path's effect on an account would show in another's answers. */
+/** Each path gets its own addresses, since one path's effect on an account would show in another path's answers. */
 const emailOf = (kind: Kind, { path, index }: { path: string; index: number }) =>
   `${kind.toLowerCase()}-${index}-${paths.indexOf(path)}@${domain}`;
 
-/** Turns an account into one of its kind. Accounts created through a provider have no password. */
+/** Turns an account into an account of its kind. Accounts created through a provider have no password. */
 const changes: Partial<Record<Kind, string>> = {
   banned: "banned_until = now() + interval '24 hours'",
   "OAuth-only": "encrypted_password = ''",

@@ -134,7 +134,7 @@ describe("a form that sends an email", () => {
   });
 });
 
-test("limits links from emails by IP address", async () => {
+test("answers 429 to an IP address that has opened 60 links from emails", async () => {
   const open = () => post("/auth/confirm", { token_hash: "a".repeat(56), type: "signup" });
   await exhaust({ action: "code" }, 59);
   expect((await open()).status).toBe(410);

@@ -78,7 +78,7 @@ describe.each(forms)("%s", (path, fields) => {
   });
 });
 
-test("completes a sign-in even if its attempt can't be given back", async () => {
+test("completes a sign-in even if its attempt can't be settled", async () => {
   backend.rows = "down";
   const response = await post("/login", { email, password: "correct horse battery" });
   expect([response.status, response.headers.get("location")]).toEqual([302, "/"]);

@@ -10,7 +10,8 @@ const answer = z.object({ deleted: z.boolean(), blockers: z.array(blocker) });
 
 /**
  * Deletes an account permanently, or returns the workspaces that block the deletion.
- * @param service the service role's client, which can delete any account: the caller must have checked whose it is
+ * @param service the service role's client, which can delete any account: the caller must have checked whose account it
+ * is
  * @throws Error if the database did not answer; nothing was deleted
  */
 export async function deleteAccount(

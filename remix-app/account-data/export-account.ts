@@ -33,7 +33,8 @@ type List = (typeof lists)[number] | "ledger";
 /**
  * Streams everything we hold about an account as one JSON document, at the reader's pace. It starts with the result of
  * `private.export_account`, followed by each list that grows with use, page by page.
- * @param service the service role's client, which can read any account: the caller must have checked whose it is
+ * @param service the service role's client, which can read any account: the caller must have checked whose account it
+ * is
  * @returns null if the account doesn't exist
  * @throws Error if the database did not answer; in the middle of the document, this aborts the stream
  */

@@ -1,6 +1,6 @@
 import Bowser from "bowser";
 
-/** Bowser also returns names taken from the user agent itself. This set holds the names that it knows. */
+/** Bowser also returns names that it takes from the user agent. Only the names in this set are its own. */
 const browsers = new Set(Object.values(Bowser.BROWSER_MAP));
 /** HTTP clients, by the start of their user agents. */
 const clients = ["curl", "Wget", "node", "Deno", "Bun", "okhttp", "Dart", "python-requests", "Go-http-client"];
@@ -8,7 +8,7 @@ const clients = ["curl", "Wget", "node", "Deno", "Bun", "okhttp", "Dart", "pytho
 /**
  * Returns the browser and system of a user agent without versions: "Chrome on macOS". Every word is from a closed list,
  * because the name is shown where people decide whether to approve a request.
- * @param userAgent at most 512 characters of it
+ * @param userAgent at most 512 characters
  */
 export function deviceName(userAgent: string): string {
   if (userAgent === "") return "Unknown device";

@@ -61,7 +61,7 @@ test("says in the email that an addition is unconfirmed", () => {
   expect(eventMail(added, addressed).text).not.toContain("isn’t confirmed yet");
 });
 
-test("writes an email about a kind from a later version", () => {
+test("writes an email about an event of a kind that only a later version knows", () => {
   const { subject, text } = eventMail({ ...told, kind: "phone_added" }, addressed);
   expect(subject).toBe("Your Gatehouse account was changed");
   expect(text).toMatch(/^phone added\.\n\nWhen:/);

@@ -6,7 +6,7 @@ const onePassword = "bada5566-a7aa-401f-bd96-45619a55120d";
 const none = "00000000-0000-0000-0000-000000000000";
 
 describe("a passkey's name", () => {
-  test("is the one its owner gave it", () => {
+  test("is the name that its owner gave it", () => {
     expect(passkeyName({ name: "Work laptop", aaguid: onePassword, device: "Chrome on macOS" })).toBe("Work laptop");
   });
 

@@ -29,7 +29,7 @@ const providers: Record<string, string> = {
 /** The identity backend's name for a passkey from an unknown provider. */
 const unnamed = "Passkey";
 
-/** Returns the provider of a passkey, such as "1Password"; null if it isn't a well-known one. */
+/** Returns the provider of a passkey, such as "1Password"; null if it isn't a well-known provider. */
 export function passkeyProvider(aaguid: string | null): string | null {
   const key = aaguid?.toLowerCase() ?? "";
   return Object.hasOwn(providers, key) ? (providers[key] ?? null) : null;

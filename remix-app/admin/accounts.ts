@@ -98,7 +98,7 @@ const accountsShown = 50;
 const entriesShown = 30;
 
 /**
- * Finds accounts by id or full email; if there is none, by part of an email or name.
+ * Finds accounts by id or full email; if no account matches, by part of an email or name.
  * @throws Response 503 UNAVAILABLE
  */
 export async function searchAccounts(

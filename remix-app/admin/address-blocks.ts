@@ -7,7 +7,7 @@ import type { InfrastructureAdmin } from "./require-admin.ts";
 
 const blockSchema = z.object({
   id: z.uuid(),
-  /** An IPv4 address, or the /64 network of an IPv6 one. */
+  /** An IPv4 address, or the /64 network of an IPv6 address. */
   address: z.string(),
   /** The kind of attempt that failed too often. */
   action: z.string(),

@@ -36,7 +36,7 @@ type ClientFields = Pick<
   "displayName" | "redirectUris" | "postLogoutRedirectUris" | "logoutUrl" | "allowsDeviceGrant" | "scopes"
 >;
 
-/** The scopes that a client may be registered for: none of the gateway's. */
+/** The scopes that a client may be registered for: all except the gateway's. */
 const clientScopes = appScopes.filter(({ right }) => right !== null);
 
 /** The fields that registering and editing an OpenID client have in common. */

@@ -36,7 +36,7 @@ const appSchema = z.object({
 export type RegisteredApp = z.infer<typeof appSchema>;
 const listedSchema = appSchema.omit({ secrets: true, version: true, logoutUrl: true }).extend({ secrets: z.number() });
 
-/** A change of an app, by the last part of its address. */
+/** A change to an app, named by the last segment of its page's URL. */
 export type AppStep = Exclude<RegistryStep, "add">;
 
 /** Whole origins as browsers write them. An app without sign-in has none. */
@@ -66,12 +66,12 @@ const steps = {
   unlink: z.object({ workspace: z.uuid("Enter the workspace ID") }),
 } as const satisfies Record<AppStep, z.ZodObject>;
 
-/** The form of a step. */
+/** Returns the schema of the form for a change. */
 export function appChangeSchema(step: AppStep) {
   return z.intersection(versionedChangeSchema, steps[step]);
 }
 
-/** Returns a page of the registered apps, as {@link listRegistered}. */
+/** Returns a page of the registered apps; see {@link listRegistered}. */
 export function listApps(context: AppLoadContext, page: { term: string; cursor: string | null }) {
   return listRegistered(context, { ...page, list: "private.list_apps", schema: listedSchema });
 }

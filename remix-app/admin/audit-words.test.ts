@@ -7,7 +7,7 @@ const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   [...readFileSync(file, "utf8").matchAll(acts)].map(([, action = ""]) => action),
 );
 
-test("finds the actions that the SQL files write", () => {
+test("finds the audit actions that the SQL files write", () => {
   expect(written).toContain("recovery.create");
 });
 

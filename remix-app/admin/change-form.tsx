@@ -89,7 +89,7 @@ export function ChangeForm({
           autoComplete="off"
           autoCapitalize="none"
           spellCheck={false}
-          // Empty after another admin was first, so that this one looks again before confirming.
+          // Empty if another admin made a change first, so that this admin looks again before confirming.
           defaultValue={failed?.message ? undefined : failed?.typed.confirmation}
           error={failed?.fields.confirmation?.[0]}
         />

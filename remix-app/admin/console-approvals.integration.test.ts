@@ -84,7 +84,7 @@ describe("a workspace's approval of keys", () => {
 });
 
 describe("the console's accounts", () => {
-  test("are listed newest first without a search, with the newest one's badges", async () => {
+  test("are listed newest first if nothing is searched for, with their badges", async () => {
     const newest = await createPerson();
     try {
       await query("update auth.users set email_confirmed_at = null where id = $1", [newest.id]);
@@ -98,7 +98,7 @@ describe("the console's accounts", () => {
     expect((await admin.browser.get("/admin?cursor=nonsense")).status).toBe(400);
   });
 
-  test("can be signed out everywhere, except one's own", async () => {
+  test("can be signed out everywhere by an admin, except the admin's own", async () => {
     await signIn(person);
     const page = `/admin/users/${person.id}`;
     const form = { reason: "Stolen phone", confirmation: person.email };
@@ -117,7 +117,7 @@ describe("the console's accounts", () => {
     expect((await admin.browser.post(own, { ...form, confirmation: admin.email })).status).toBe(403);
   });
 
-  test("show the blocks of their recent addresses, which can be lifted with a reason", async () => {
+  test("show which of their recent IP addresses are blocked, and a block can be lifted with a reason", async () => {
     const address = newAddress();
     await query("insert into public.security_events (user_id, kind, ip) values ($1, 'sign_in', $2)", [
       person.id,

@@ -93,7 +93,8 @@ export async function askConsole<Schema extends z.ZodType>(
 
 /**
  * Makes a change in the database on behalf of an admin, with its line in the audit log.
- * @param options.refusals messages for the function's own refusals; a lost race says who was first
+ * @param options.refusals messages for the function's own refusals; if another admin changed it first, the message says
+ * who
  */
 export async function actInConsole(
   context: AppLoadContext,

@@ -32,7 +32,7 @@ const balance = async () =>
     )
   )[0]?.balance;
 
-test("grants credits once per reference, and says so on the page", async () => {
+test("grants credits once per reference, and says that a repeated grant changed nothing", async () => {
   const stranger = await enter(person);
   expect((await stranger.get(credits())).status).toBe(403);
   expect((await stranger.post(credits("grant"), filled)).status).toBe(403);
@@ -48,7 +48,7 @@ test("grants credits once per reference, and says so on the page", async () => {
   expect(page).toContain("INV-117");
 });
 
-test("refuses a reference used with another amount, and more than is available, at the field", async () => {
+test("answers 409 at the field for a reference used with another amount, and for a withdrawal above the available balance", async () => {
   const used = await admin.browser.post(credits("grant"), { ...filled, amount: "500.50000001" });
   expect([used.status, used.words]).toEqual([409, expect.stringContaining("already used for another amount")]);
   const much = { ...filled, amount: "100500.50000001", reference: "OUT-1" };
@@ -73,7 +73,7 @@ test.each([
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
 });
 
-test("changes a member's balance after their email is typed, and refuses the admin's own balance", async () => {
+test("changes a member's balance after their email is typed, and refuses to change the admin's own", async () => {
   const grant = { ...filled, confirmation: person.email };
   expect((await admin.browser.post(credits("grant", "member"), grant)).status).toBe(303);
   const own = `/admin/credits/member/${admin.id}`;

@@ -94,7 +94,7 @@ test.each([
   expect(await prices()).toHaveLength(1);
 });
 
-test("applies a price from its start, ends the one before, and changes nothing in the past", async () => {
+test("applies a price from its start, ends the previous price there, and refuses a second price with the same start", async () => {
   const tomorrow = minute(24 * 60 * 60 * 1000);
   expect((await admin.browser.post(pricePage, await price({ from: tomorrow }))).status).toBe(303);
   const again = await admin.browser.post(pricePage, await price({ from: tomorrow }));
@@ -183,7 +183,7 @@ describe("a model added in the console", () => {
     await query("delete from ai.models where id = $1", [id]);
   });
 
-  test("can be called with a key, and its page says what is missing until then", async () => {
+  test("can be called once it is enabled and has a route, a grant and a price; until then its page says what is missing", async () => {
     const tenant = await createGatewayTenant();
     const call = () =>
       tenant.client.chat.completions.create({ model: id, messages: [{ role: "user", content: "hello" }] });

@@ -85,7 +85,7 @@ const prices = () =>
   );
 const before = [{ model: first, input: "2.500000", output: "10.000000" }];
 
-test("shows an admin the differences with both sources next to each other, and changes nothing", async () => {
+test("shows an admin the differences from both price sources side by side, and changes nothing", async () => {
   const { status, words } = await admin.browser.post(address, files(modelsDev, liteLlm));
   expect(status).toBe(200);
   expect(words).toContain("Compared with models.dev and LiteLLM");
@@ -96,7 +96,7 @@ test("shows an admin the differences with both sources next to each other, and c
   expect(await prices()).toEqual(before);
 });
 
-test("prints the same on the command line, and changes nothing", async () => {
+test("prints the same differences on the command line, and changes nothing", async () => {
   const directory = await mkdtemp(path.join(tmpdir(), "prices-"));
   try {
     const places = await Promise.all(

@@ -72,7 +72,7 @@ describe("a recovery override in the console", () => {
     expect(await overrides()).toEqual([]);
   });
 
-  test("is created only once: a second admin sees that one is already active", async () => {
+  test("is created only once: a second admin sees that an override is already active", async () => {
     await admin.browser.post(makePage(), filled());
     const late = await admin.browser.post(makePage(), filled());
     expect([late.status, late.words]).toEqual([
@@ -81,7 +81,7 @@ describe("a recovery override in the console", () => {
     ]);
   });
 
-  test("is refused for oneself, to anyone but an admin, and with a single factor", async () => {
+  test("is refused for the admin's own email, to anyone but an admin, and to a session without its second factor", async () => {
     const own = filled({ confirmation: admin.email });
     expect((await admin.browser.post(makePage(admin.email), own)).status).toBe(403);
     expect((await admin.browser.get(page(admin.email))).words).toContain("You can’t recover your own account");

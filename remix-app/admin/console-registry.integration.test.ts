@@ -213,8 +213,8 @@ describe("the registry of OpenID clients", () => {
     });
   });
 
-  test("takes 20 addresses of 2,000 characters in each list, and refuses one more or a longer one", async () => {
-    // Each is percent-encoded once more on its way, which triples it.
+  test("takes 20 addresses of 2,000 characters in each list, and refuses a 21st address or a longer one", async () => {
+    // Each character is percent-encoded once more when it is sent, which triples its length.
     const address = (at: number, length = 2_000) => {
       const prefix = `https://a${at}.example/?q=`;
       return prefix + "%25".repeat(length).slice(0, length - prefix.length);
@@ -239,7 +239,7 @@ describe("the registry of OpenID clients", () => {
     expect(await query(sql, [long])).toEqual([{ uris: addresses, after: addresses }]);
   });
 
-  test("gives a public client no secret, and nothing to rotate", async () => {
+  test("gives a public client no secret, and offers no rotation", async () => {
     const client = { ...filled, name: `${name}-p`, confirmation: `${name}-p`, type: "public" };
     const made = await admin.browser.post("/admin/openid-clients/new", client);
     expect(made.location).toBe(`${page}-p?done`);

@@ -84,7 +84,7 @@ describe("an account's page", () => {
     expect((await admin.browser.get(`/admin/users/${crypto.randomUUID()}`)).status).toBe(404);
   });
 
-  test("offers admins nothing for their own account, and says so", async () => {
+  test("offers admins no change to their own account, and says so", async () => {
     const own = `/admin/users/${admin.id}`;
     expect((await admin.browser.get(own)).words).toContain("You can’t change your own account here");
     expect((await admin.browser.get(`${own}/mfa/reset`)).text).not.toContain('name="confirmation"');
@@ -117,7 +117,7 @@ describe("a change of an account's second factor", () => {
     expect([back.location, await stateOf()]).toEqual([`${page()}?done=make-optional`, "optional"]);
   });
 
-  test("tells the second of two admins who was first", async () => {
+  test("tells the second of two admins who made the change first", async () => {
     await other.browser.post(step("require"), filled());
     const late = await admin.browser.post(step("reset"), filled());
     expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${other.email} changed it on`)]);

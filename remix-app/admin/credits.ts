@@ -18,7 +18,7 @@ const accountSchema = z.object({
   /** The workspace's name, or the member's email. */
   name: z.string(),
   personalUserId: z.uuid().nullable(),
-  /** The plan that charges the account; null if none does now. */
+  /** The plan that charges the account; null if no plan does now. */
   plan: z.object({ id: z.string(), name: z.string(), initialCredits: z.string(), lowCredits: z.string() }).nullable(),
   /** Null until a grant or the first call opens the account. */
   account: z

@@ -69,11 +69,11 @@ test("says that a grant opens an account with the initial credits only if there 
   expect(creditEffects("grant", { ...credits, plan: null }).join(" ")).toContain("This account isn’t charged now");
 });
 
-test("says how much credit is available for a withdrawal", () => {
+test("states the available credits before a withdrawal", () => {
   expect(creditEffects("withdraw", credits).join(" ")).toContain("of which 800.00000001 are available");
 });
 
-test("says how many workspaces have a plan before it is changed", () => {
+test("says, before a plan is changed, how many workspaces have it", () => {
   expect(planEffects(plan)[0]).toBe("1 workspace has this plan.");
   expect(planEffects({ ...plan, workspaces: 1200 })[0]).toBe("1,200 workspaces have this plan.");
 });

@@ -31,8 +31,8 @@ export type ApprovableWorkspace = z.infer<typeof workspacesSchema>[number];
 const workspacesShown = 50;
 
 /**
- * Finds workspaces by part of their name, by id, or by a member's email. For empty text, returns those that may create
- * keys.
+ * Finds workspaces by part of their name, by id, or by a member's email. For empty text, returns the workspaces that
+ * may create keys.
  * @throws Response 503 UNAVAILABLE
  */
 export async function searchWorkspaces(

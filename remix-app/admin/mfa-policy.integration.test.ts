@@ -72,7 +72,7 @@ describe("the policy of an account", () => {
     ]);
   });
 
-  test("can be changed by only one of two admins who saw the same version, and the other sees who did", async () => {
+  test("can be changed by only one of two admins who saw the same version, and the other admin sees who changed it", async () => {
     const change = { ...asked(), generation: 0, step: "require" } as const;
     await changePolicy(await open(), change);
     const late = await changePolicy(await open(), { ...change, step: "make_optional" });
@@ -156,7 +156,7 @@ describe("a reset of authenticators", () => {
     expect(events).toEqual([{ kind: "authenticators_reset", ip: null }]);
   });
 
-  test("leaves the account closed when it is killed halfway, and another reset completes it", async () => {
+  test("leaves the account closed if it fails halfway, until another reset completes it", async () => {
     const broken = await startBrokenProxy();
     try {
       const halfWay = await resetAuthenticators(await open(undefined, broken.url), { ...asked(), generation: 1 });
@@ -180,7 +180,7 @@ describe("a reset of authenticators", () => {
 
   // Fifty concurrent changes are tested in supabase/tests/change-required-mfa.test.ts. Here, each reset makes several
   // calls, which queue.
-  test("takes effect once when ten run concurrently", async () => {
+  test("takes effect once when ten requests run concurrently", async () => {
     const context = await open();
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => resetAuthenticators(context, { ...asked(), generation: 1 })),

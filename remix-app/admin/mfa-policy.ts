@@ -126,7 +126,7 @@ async function takeStep(
   return refused === "conflict" ? lostTo(context, { admin, subjectId }) : refusals[refused];
 }
 
-/** Refuses a change that lost a race, and says who made the other one. */
+/** Refuses a change that came too late, and says who made the change before it. */
 async function lostTo(context: AppLoadContext, subject: { admin: InfrastructureAdmin; subjectId: string }) {
   const last = (await readAccountPolicy(context, subject))?.lastChange;
   const who = last ? `${last.actorEmail ?? "Someone"} changed it on ${timeText(last.at)}` : "It was changed";

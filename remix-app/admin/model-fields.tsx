@@ -161,7 +161,7 @@ export function RouteFields({
   );
 }
 
-/** Chooses who gets the model: a plan without it, or one workspace. */
+/** The field that chooses who gets the model: a plan that doesn't have it yet, or one workspace. */
 export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel; failed: Failed }) {
   return (
     <>

@@ -74,7 +74,7 @@ export const modelFields = withVoices(
   settings.extend({
     version,
     isDefault: ticked,
-    /** The default of the kind when the page was loaded. */
+    /** The id of the kind's default model when the page was loaded, or null. */
     defaultOfKind: z.string().transform((id) => id || null),
   }),
 );
@@ -122,7 +122,7 @@ export const routeFields = z.object({
   totalSeconds: optionalNumber(400),
 });
 
-/** Exactly one of a plan and a workspace. */
+/** Requires either a plan or a workspace, but not both. */
 export const grantFields = z
   .object({
     plan: z.string().transform((id) => id || null),
@@ -146,7 +146,7 @@ const optionalAmount = z
   .transform(() => null)
   .or(amount);
 
-/** A time in UTC to the minute; without one, the price begins now. */
+/** A time in UTC to the minute; without it, the price begins now. */
 export const priceFields = z.object({
   latest: z
     .string()

@@ -42,7 +42,7 @@ test("shows what a price changes, which price it ends, and when it ends", () => 
   ]);
 });
 
-test("shows all amounts of a price that ends no other", () => {
+test("shows all amounts of a price that ends no other price", () => {
   const prices = [price(1, { until: "2026-11-27T12:00:00+00:00" })];
   expect(priceChanges({ prices }, price(0, { from: null }), now)).toEqual([
     "The price begins when you confirm and applies until another price is added.",

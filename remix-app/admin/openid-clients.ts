@@ -34,7 +34,7 @@ const clientSchema = z.object({
 });
 export type RegisteredClient = z.infer<typeof clientSchema>;
 
-/** Returns a page of the OpenID clients, as {@link listRegistered}. */
+/** Returns a page of the OpenID clients; see {@link listRegistered}. */
 export function listOpenidClients(context: AppLoadContext, page: { term: string; cursor: string | null }) {
   return listRegistered(context, { ...page, list: "private.list_openid_clients", schema: clientSchema });
 }

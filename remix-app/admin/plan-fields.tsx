@@ -4,7 +4,7 @@ import { type Plan, payerWords } from "./plans.ts";
 
 type Props = { plan: Plan | null; failed: FailedChange | undefined };
 
-/** Renders the fields of a plan, or of a new one if none is given. */
+/** Renders the fields of a plan, or of a new plan if none is given. */
 export function PlanFields({ plan, failed }: Props) {
   const fieldOf = (name: string, known: string | number | null | undefined) => ({
     name,

@@ -85,7 +85,7 @@ export async function requirePlan(context: AppLoadContext, id: string): Promise<
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This plan doesn’t exist." });
 }
 
-/** Adds a plan, or edits the one whose version is `seen`. */
+/** Adds a plan, or edits the plan whose version is `seen`. */
 export function savePlan(
   context: AppLoadContext,
   {

@@ -18,7 +18,7 @@ const amounts = Object.keys(hints) as (keyof typeof hints)[];
 
 type Props = { template: ModelPrice | undefined; failed: FailedChange | undefined };
 
-/** Renders the fields of a new price, prefilled from the newest one of the default tier. */
+/** Renders the fields of a new price, prefilled from the newest price of the default tier. */
 export function PriceFields({ template, failed }: Props) {
   return (
     <>

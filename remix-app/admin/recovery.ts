@@ -12,7 +12,9 @@ import { type ConsoleChange, type ConsoleRefusal, callConsole, reasonSchema, una
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 const daySeconds = 24 * 60 * 60;
-/** Of a recovery override (docs/admin-guide.md, Recovery override): 7 days unless said otherwise, and never more than a month. */
+/**
+ * The lifetime of a recovery override in days (docs/admin-guide.md, Recovery override): the default and the maximum.
+ */
 export const defaultLifetimeDays = 7;
 const maxLifetimeDays = 30;
 

@@ -7,7 +7,7 @@ import { Dotted } from "../ui/facts.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { ChangeForm } from "./change-form.tsx";
 
-/** A form of the registry, or the secret that it made, on the one page that ever shows it. */
+/** The page of a form in the registry. It is also the only page that ever shows the secret that the form created. */
 export function RegistryFormPage({
   title,
   madeTitle = title,

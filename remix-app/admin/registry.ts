@@ -34,7 +34,7 @@ export const logoutUrl = z
 /** How long a secret works after its rotation. */
 export const overlapSeconds = z.coerce.number().int().min(0).max(86_400);
 
-/** The form of every change. `version` is of the registration that the admin saw. */
+/** The form of every change. `version` is the version of the registration that the admin saw. */
 export const versionedChangeSchema = confirmedChangeSchema.extend({
   version: z
     .uuid()
@@ -45,7 +45,7 @@ export const versionedChangeSchema = confirmedChangeSchema.extend({
 /**
  * Reads addresses, one per line.
  * @param options.faultOf says what is wrong with an address, or null
- * @param options.what names them in messages, in the plural
+ * @param options.what the plural noun for the addresses in messages
  */
 export function addressLines({
   max,
@@ -103,7 +103,7 @@ export type RegistryChange = Record<string, unknown> & {
 
 type ConsoleCall = Parameters<typeof actInConsole>[1];
 
-/** What became of a change, with the secret that it made. */
+/** The result of a change, with the secret that it created, if any. */
 export type RegistryOutcome = { outcome: "changed"; secret: string | null } | ConsoleRefusal;
 
 /** Changes the registry. A new secret is returned here and never again. */
@@ -119,9 +119,9 @@ export async function changeRegistry(
 }
 
 /**
- * Answers a form of the registry: with what is wrong, with the secret that the change made, or with a redirect to the
- * page of what was changed.
- * @param options.name of what is changed; a new app or client names itself in the form
+ * Answers a form of the registry: with what is wrong, with the secret that the change created, or with a redirect to
+ * the page of what was changed.
+ * @param options.name the app or client that is changed; for a new one, the form has the name
  * @param options.mismatch what to say if the name was not typed to confirm
  * @param options.pages the path below which each registration has its page
  */

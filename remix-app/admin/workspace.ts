@@ -47,7 +47,7 @@ export function moveLock({ id }: InfrastructureAdmin, { personalUserId }: Consol
 /** The form of a move. `seen` is the plan that the admin saw. */
 export const moveSchema = confirmedChangeSchema.extend({ plan: z.string(), seen: z.string() });
 
-/** Moves a workspace from the plan that the admin saw to another. */
+/** Moves a workspace from the plan that the admin saw to another plan. */
 export function moveWorkspace(
   context: AppLoadContext,
   { admin, ...change }: { admin: InfrastructureAdmin; workspace: string; plan: string; seen: string; reason: string },

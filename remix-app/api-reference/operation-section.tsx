@@ -4,7 +4,7 @@ import type { OperationView } from "./describe.ts";
 import type { SchemaLine } from "./schema-lines.ts";
 import { TryCall, type TryCallProps } from "./try-call.tsx";
 
-/** Renders a call of an API: what it does, who may make it, its parameters and answers, and how to send it. */
+/** Renders an API operation: what it does, who may call it, its parameters and answers, and how to send it. */
 export function OperationSection({
   operation,
   ...visit

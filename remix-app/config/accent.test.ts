@@ -24,7 +24,7 @@ test("accepts the shade that it suggests for a light colour", () => {
   }
 });
 
-test("makes every colour readable on dark backgrounds, and its text on it", () => {
+test("makes every colour readable on dark backgrounds, and text readable on the colour", () => {
   const unreadable = colours.filter((colour) => darkContrast(colour) < 4.5);
   expect(unreadable).toEqual([]);
 });

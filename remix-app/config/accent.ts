@@ -14,7 +14,7 @@ type Rgb = [number, number, number];
 
 /** WCAG 2.2, success criterion 1.4.3. */
 const leastContrast = 4.5;
-/** The backgrounds in `ui/styles.css` behind accented text, except the soft one. */
+/** The backgrounds in `ui/styles.css` behind accented text, except the soft background. */
 const grounds = {
   light: [
     { l: 1, c: 0, h: 0 },

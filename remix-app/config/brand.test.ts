@@ -59,7 +59,7 @@ describe("BRAND_ACCENT", () => {
     expect(() => brand({ BRAND_ACCENT })).toThrow("BRAND_ACCENT is not valid: must be a colour such as #035e63.");
   });
 
-  test("refuses a colour that is hard to read, and suggests the nearest shade that isn't", () => {
+  test("refuses a colour that is hard to read, and suggests the nearest readable shade", () => {
     expect(() => brand({ BRAND_ACCENT: "#FFD400" })).toThrow(
       "BRAND_ACCENT is not valid: #ffd400 is too light: text has a contrast of 1.3:1 and needs 4.5:1. #826b04 works.",
     );
@@ -68,7 +68,7 @@ describe("BRAND_ACCENT", () => {
 });
 
 describe("BRAND_MARK", () => {
-  test("is a file whose type is detected from its content", () => {
+  test("accepts a file, and detects its type from its content", () => {
     const file = fileOf("mark.bin", svg);
     expect(brand({ BRAND_MARK: file }).mark).toEqual({ type: "image/svg+xml", bytes: Buffer.from(svg) });
     expect(brand({ BRAND_MARK: fileOf("mark.svg", png) }).mark).toMatchObject({ type: "image/png" });

@@ -39,7 +39,7 @@ export const brandAccent = z
     if (message) refinement.addIssue({ code: "custom", message });
   });
 
-/** A file, which is read once, or an https or http URL of one. */
+/** A file, which is read once, or the https or http URL of a file. */
 export const brandMark = z.string().transform((place, refinement): Mark => {
   const mark = readMark(place);
   if (typeof mark !== "string") return mark;

@@ -20,7 +20,7 @@ export function wholeNumber(min: number, max: number) {
 
 /** Previous secrets, comma-separated. Anything made with them stays valid. */
 const previousSecrets = list.pipe(z.array(strongSecret)).optional();
-/** As above, but of any length, because one of them may have been the project's own key. */
+/** Like the previous secrets, but of any length, because the project's own key may be among them. */
 const earlierSecrets = list.pipe(z.array(z.string().min(1))).optional();
 
 /** The web server's settings. docs/settings.md has the purpose and fallback of each. */

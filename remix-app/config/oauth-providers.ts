@@ -5,7 +5,7 @@ interface OAuthProviderFacts {
   /** Spelled as the brand spells it. */
   label: string;
   /**
-   * Origin of the provider's pages, to which forms must be allowed to lead. A self-hosted provider has no fixed one.
+   * Origin of the provider's pages, to which forms must be allowed to lead. A self-hosted provider has no fixed origin.
    */
   origin?: string;
   /** Scopes to request in addition to those that the identity backend requests itself. */
@@ -90,7 +90,9 @@ const sharedTenants = ["common", "organizations", "consumers", "9188040d-6c67-4c
 const tenantId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const domain = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$/;
 
-/** One organisation's tenant: its id, or a domain that it has verified. Never one that several organisations share. */
+/**
+ * One organisation's tenant: its id, or a domain that it has verified. Never a tenant that several organisations share.
+ */
 export const microsoftTenant = z
   .string()
   .transform((text) => text.trim().toLowerCase())

@@ -58,14 +58,14 @@ test.for([
   ["{", 400, "invalid_json"],
   [{ prompt: "x", model: "no-such-model" }, 404, "model_not_found"],
   [{ prompt: "x", model: "demo-error-500" }, 502, "provider_error"],
-] as const)("%j is refused by the function, in its own format", async ([body, status, code]) => {
+] as const)("passes on the function's error for %j, in the function's own format", async ([body, status, code]) => {
   const answer = await generate({ body });
   expect([answer.status, answer.body.error.code]).toEqual([status, code]);
   expect(answer.body.error.request_id).toBe(answer.headers.get("x-request-id"));
   expect(answer.headers.has("deprecation")).toBe(true);
 });
 
-test("refuses a request itself in the same format", async () => {
+test("answers a GET with 405 in the function's error format", async () => {
   const method = await fetch(`${base}/api/ai/generate`);
   expect([method.status, method.headers.get("allow")]).toEqual([405, "POST"]);
   expect((await method.json()).error).toMatchObject({ code: "invalid_request", message: "Send a POST request." });

@@ -14,7 +14,7 @@ const passedOn = [
 
 /**
  * Passes a call of the legacy `POST /api/ai/generate` on to the gateway's function of that name, and its answer back.
- * The gateway checks the credential; a session cookie counts for nothing there.
+ * The gateway checks the credential; session cookies are ignored.
  */
 export async function forwardGenerate(
   context: Pick<AppLoadContext, "env" | "requestId" | "clientAddress">,

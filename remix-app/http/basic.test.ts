@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { basicAuthorization, basicCredentials } from "./authorization.ts";
 
-test("reads what it has written", () => {
+test("reads the credentials that it has written", () => {
   const credentials = { name: "notes", secret: "s:with:colons=and+more/Ü" };
   expect(basicCredentials(basicAuthorization(credentials))).toEqual(credentials);
 });

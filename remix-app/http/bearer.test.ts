@@ -24,7 +24,7 @@ test.each([
 
 const accessToken = `gho_${"aB3-_".repeat(9).slice(0, 43)}`;
 
-test("reads the access token of an OpenID client, which is not a session", () => {
+test("reads the access token of an OpenID client, which is not a person's session", () => {
   expect(openidBearerToken(`Bearer ${accessToken}`)).toBe(accessToken);
   expect(bearerToken(`Bearer ${accessToken}`)).toBeNull();
 });

@@ -15,7 +15,7 @@ const secretNames = [
   "APP_SESSION_PREVIOUS_SECRETS",
   "AUTH_RECOVERY_HASH_SECRET",
 ];
-/** The values of this stack. The publishable key is not a secret, but nothing in a browser needs it. */
+/** The stack's keys. The publishable key is not a secret, but nothing in a browser needs it. */
 const secretValues = [supabase.secretKey, supabase.publishableKey, recoveryHashSecret(supabase.secretKey)];
 const maxSignInBytes = 15 * 1024;
 

@@ -14,7 +14,7 @@ export interface CookieDefinition {
   prefix?: "__Host-" | "__Secure-";
   path: string;
   sameSite?: "strict";
-  /** Null if each write sets its own. */
+  /** Null if each write sets its own maximum age. */
   maxAgeSeconds: number | null;
   /** How we verify that it is ours; "none" for a cookie that can only mislead the visitor. */
   signing: string;

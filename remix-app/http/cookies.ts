@@ -15,7 +15,7 @@ export interface Cookie {
   value: string;
 }
 
-/** A request's cookies, and those that its answer sets. Writes can be read back immediately. */
+/** A request's cookies, and the cookies that its answer sets. Writes can be read back immediately. */
 export interface CookieJar {
   getAll(): Cookie[];
   get(name: string): string | undefined;

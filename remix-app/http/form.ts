@@ -67,10 +67,10 @@ export async function requireFormAccount(context: PageContext, request: Request)
 
 // Another tab may switch accounts while a page is open, so the page's requests name the page's account.
 
-/** The field that names it in forms (AccountForm). Forms for any account don't have it. */
+/** The form field that names the page's account (AccountForm). Forms for any account don't have it. */
 export const pageAccountField = "pageAccount";
 
-/** The header that names it in scripts' requests whose body belongs to another service. */
+/** The header that names the page's account, for scripts' requests whose body belongs to another service. */
 export const pageAccountHeader = "X-Page-Account";
 
 /** The parts of a request that identify its account. */

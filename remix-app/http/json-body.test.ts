@@ -54,7 +54,7 @@ describe("a JSON body", () => {
   });
 
   test.each(["", "{", "null", "[]", '"name"', '{"name":1}', `${"[".repeat(60_000)}`, Uint8Array.of(0xff, 0xfe)])(
-    "is refused if it can't be used",
+    "is refused with 400 if it is invalid",
     async (body) => {
       expect(await refused(read(body, "application/json"))).toMatchObject({ status: 400 });
     },

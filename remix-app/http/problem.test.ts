@@ -17,7 +17,7 @@ test("a problem has RFC 9457's members, our code and the request id", async () =
   });
 });
 
-test("reads a problem back from an error's text, and nothing else", async () => {
+test("reads a problem back from an error's text, and returns null for any other value", async () => {
   const text = await problem("NOT_FOUND", { requestId: "r-2" }).text();
   expect(parseProblem(text)?.code).toBe("NOT_FOUND");
   for (const other of ["", "null", "{}", '{"code":"ELSE"}', "<html>", 7, null]) expect(parseProblem(other)).toBeNull();

@@ -7,8 +7,8 @@ const unseen = /[\p{Cc}\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\
 const seen = /[^\s\u00ad\u115f\u1160\u200c-\u200d\u2800\u3164\uffa0]/u;
 
 /**
- * Returns whether a name is one line of whole, visible characters. Names are shown to others, and any other text that
- * JSON allows could pass for another name. The tables' own checks are the same.
+ * Returns whether a name is one line of whole, visible characters. Names are shown to other people, and a name with
+ * other characters could be mistaken for another person's. The tables' own checks are the same.
  */
 export function isReadable(name: string): boolean {
   return name.isWellFormed() && seen.test(name) && !unseen.test(name);

@@ -35,7 +35,7 @@ function normalise(entry: string): string | null {
 }
 
 /**
- * Returns our origin as the browser names it: the configured one that matches the request's Host, else the first. An
+ * Returns our origin as the browser names it: the configured origin that matches the request's Host, else the first. An
  * unconfigured Host is never used.
  * @param origins configured; not empty
  */

@@ -69,7 +69,7 @@ describe("the route table", () => {
     ["/api/v1/exchange", "basic"],
     ["/api/generate", "gateway"],
   ])(
-    "says how callers of %s, which are servers, authenticate, and finds no page data there",
+    "finds how the servers that call %s authenticate, and finds no page data at its .data URL",
     (pathname, authorization) => {
       expect(judge({ method: "POST", pathname })).toMatchObject({ status: "found", authorization, pathname });
       expect(judge({ method: "GET", pathname })).toEqual({ status: "method", authorization, allow: ["POST"] });

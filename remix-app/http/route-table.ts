@@ -26,7 +26,7 @@ export interface RouteHandle {
   methods?: readonly string[];
   /** Defaults to `bearer`. */
   authorization?: Authorization;
-  /** A larger body limit than that of other routes, for signed-in people only. */
+  /** A larger body limit than other routes have, for signed-in people only. */
   maxBodyBytes?: number;
   /** True if other sites may post forms here. No POST to such a route sees the visitor's session. */
   takesForeignForms?: boolean;

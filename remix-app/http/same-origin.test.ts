@@ -40,7 +40,7 @@ describe("a request that changes state", () => {
   });
 
   test.each(["", "Bearer", "Bearer x", "Basic YTpi", "Digest a.b.c"])(
-    "is not exempted by Authorization %j",
+    "still needs our origin with Authorization %j",
     (given) => {
       expect(originAllowed(request("POST", { authorization: given }), [own])).toBe(false);
       expect(originAllowed(request("POST", { authorization: given, "sec-fetch-site": "cross-site" }), [own])).toBe(

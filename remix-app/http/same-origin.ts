@@ -22,7 +22,7 @@ export function originAllowed(request: Request, allowedOrigins: readonly string[
 }
 
 /**
- * Returns whether a request names no site that it comes from. Browsers always name one when a request changes state.
+ * Returns whether a request doesn't say which site it comes from. Browsers always say so when a request changes state.
  */
 export function isServer({ headers }: Request): boolean {
   return headers.get("sec-fetch-site") === null && headers.get("origin") === null;

@@ -8,7 +8,7 @@ const forGood = "public, max-age=31536000, immutable";
 const anHour = "public, max-age=3600";
 
 /**
- * Serves the built client's files. Those below /assets/ have their content's hash in their names and never change; the
+ * Serves the built client's files. Files below /assets/ have their content's hash in their names and never change; the
  * few others are revalidated after an hour.
  * @param clientDir the directory of the client build
  */

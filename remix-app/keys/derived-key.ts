@@ -22,7 +22,7 @@ export function isSignature(given: string, expected: Buffer): boolean {
   return bytes.length === expected.length && timingSafeEqual(bytes, expected);
 }
 
-/** Keys for one purpose: the current one, and those of earlier secrets, which can still open what they protected. */
+/** Keys for one purpose: the current one, and keys of earlier secrets, which can still open what they protected. */
 export interface KeyRing {
   current: { id: string; key: Uint8Array<ArrayBuffer> };
   /** Keys of earlier secrets, latest first. */

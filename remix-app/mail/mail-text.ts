@@ -3,7 +3,7 @@ export interface MailParts {
   /** Paragraphs: what happened. */
   news: readonly string[];
   facts?: readonly (readonly [label: string, value: string])[];
-  /** The one button, on our own origin. */
+  /** The only button, on our own origin. */
   action?: { label: string; url: string };
   /** A code to type instead of using the button. */
   code?: { words: string; code: string };

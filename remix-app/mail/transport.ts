@@ -2,7 +2,7 @@ import { createTransport, type Transporter } from "nodemailer";
 import type { Env } from "../config/env.server.ts";
 import { type Mail, mailBody, mailSite } from "./mail-body.ts";
 
-/** Timeouts of one delivery. Only its own retry waits for it. */
+/** Timeouts of one delivery. A slow delivery delays only its own retry. */
 const connectTimeoutMs = 5_000;
 const answerTimeoutMs = 10_000;
 
@@ -30,7 +30,7 @@ export async function deliverMail(
     });
     return null;
   } catch (error) {
-    // The server's own text may name the recipient. Its code is enough for the log.
+    // The server's own text may name the recipient. The error's code is enough for the log.
     return error instanceof Error && "code" in error ? String(error.code) : "unknown failure";
   }
 }

@@ -174,7 +174,7 @@ describe("a code from an authenticator app", () => {
 });
 
 describe("a session with its second factor still due", () => {
-  test("learns this from an API, and keeps its rotated cookies", async () => {
+  test("gets 403 MFA_REQUIRED from an API, and keeps its rotated cookies", async () => {
     const browser = await enter(person);
     const response = await fetch(new URL("/api/workspaces/00000000-0000-4000-8000-000000000000", base), {
       method: "DELETE",

@@ -19,7 +19,7 @@ export interface Enrollment {
 export type StartedEnrollment = { started: true; enrollment: Enrollment } | ({ started: false } & AuthFailure);
 
 /**
- * Starts the enrollment of an authenticator app, and drops any unfinished one.
+ * Starts the enrollment of an authenticator app, and drops any unfinished enrollment.
  * @param options.name chosen by the owner; defaults to a free name
  * @throws Response 503 AUTH_UNAVAILABLE, as {@link listAuthenticators}
  */

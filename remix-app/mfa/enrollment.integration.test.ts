@@ -73,7 +73,7 @@ describe("enrolling an authenticator app", () => {
     expect((await verify(browser, { ...begun, code: codeOf(begun) })).status).toBe(200);
   });
 
-  test("uses up its code, so that the challenge refuses it", async () => {
+  test("uses up the code, so that the challenge refuses it", async () => {
     const browser = await enter(person);
     const begun = await start(browser);
     const code = codeOf(begun);
@@ -94,7 +94,7 @@ describe("enrolling an authenticator app", () => {
     expect((await verify(browser, { ...second, code: codeOf(second) })).status).toBe(200);
   });
 
-  test("keeps the recovery codes with a second app, leads back, and requires a unique name", async () => {
+  test("with a second app keeps the recovery codes, returns to the destination, and requires a unique name", async () => {
     const browser = await enter(person);
     const first = await start(browser, { name: "Phone" });
     await verify(browser, { ...first, code: codeOf(first) });
@@ -130,7 +130,7 @@ describe("enrolling an authenticator app", () => {
     expect([eleventh.status, eleventh.text]).toEqual([400, expect.stringContaining("at most 10 authenticator apps")]);
   });
 
-  test("sends an account whose authenticator is still unproven to the challenge", async () => {
+  test("sends a session that has not yet passed its authenticator to the challenge", async () => {
     await insertAuthenticators(person, ["Phone"]);
     const browser = await enter(person);
     expect((await browser.get("/mfa/enroll?returnUrl=%2Fworkspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
@@ -203,11 +203,11 @@ describe("removing an authenticator app", () => {
     expect((await remove(browser, phone.factorId)).location).toBe("/settings/security");
     expect(await factors()).toMatchObject([{ id: tablet.factorId }]);
     expect(await codesLeft()).toBe(10);
-    // Its last code came from the tablet, so the session stays valid.
+    // The session's last code came from the tablet, so the session stays valid.
     expect((await browser.get("/settings/security")).status).toBe(200);
   });
 
-  test("asks for the other app if the session was verified by the removed one", async () => {
+  test("requires a code from the other app if the session was verified by the removed one", async () => {
     const { browser, phone } = await enrolled();
     const tablet = await start(browser, { name: "Tablet" });
     await verify(browser, { ...tablet, code: codeOf(tablet) });
@@ -262,7 +262,7 @@ describe("removing an authenticator app", () => {
     expect(await factors()).toHaveLength(1);
   });
 
-  test("answers 404 for an unknown app and for another account's", async () => {
+  test("answers 404 for an unknown app and for another account's app", async () => {
     const { browser } = await enrolled();
     const other = await createPerson();
     try {

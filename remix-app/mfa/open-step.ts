@@ -48,8 +48,8 @@ function isProven(context: AppLoadContext, { user, destination }: Step): boolean
 }
 
 /**
- * Opens the enrollment page, for users without an authenticator, even if another proof is due, and for those who have
- * proved one. Both need a recent proof, so that an open session can't be used to enroll someone else's app.
+ * Opens the enrollment page. It is for users without an authenticator, even if another proof is due, and for users who
+ * have proved theirs. Both need a recent proof, so that an open session can't be used to enroll someone else's app.
  * @throws Response a redirect to what is due first, and from there back to this page
  */
 export async function openEnrollment(context: AppLoadContext, request: Request): Promise<Step> {

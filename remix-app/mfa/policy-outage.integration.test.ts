@@ -5,10 +5,10 @@ import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.t
 import { visitorHeaders } from "../testing/visitor.ts";
 import type { WebProcess } from "../testing/web-process.ts";
 
-/** Two seconds for the lookup, and not enough for a second one. */
+/** Enough for one lookup of two seconds, but not for a second one. */
 const boundMs = 3_500;
 const atOnce = 40;
-/** Used to repeat requests that took too long, because a busy machine can delay some of many concurrent ones. */
+/** Used to repeat requests that took too long, because a busy machine can delay some of many concurrent requests. */
 const fewAtOnce = 8;
 let backend: IdentityBackend;
 let web: WebProcess;
@@ -106,7 +106,7 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
   });
 });
 
-test("keeps a browser with accounts that can't be looked up from being sent to sign-in", async () => {
+test("keeps a browser off the sign-in page if its accounts can't be looked up", async () => {
   const cookie = await backend.cookieOf(await backend.session());
   backend.state = "down";
   const { status, headers } = await answerOf("/accounts", {
@@ -120,7 +120,7 @@ describe("an account that requires MFA", () => {
     await requireMfa(await backend.newPerson());
   });
 
-  test("keeps a rotated cookie despite the refusal, and a page redirects to the challenge with it", async () => {
+  test("gets its rotated cookie with a 403 too, and with a page's redirect to the challenge", async () => {
     for (const [path, status] of [
       ["/api/v1/users/me/sessions", 403],
       ["/workspaces", 302],
@@ -134,7 +134,7 @@ describe("an account that requires MFA", () => {
     }
   });
 
-  test("never combines the strength of two credentials in one request", async () => {
+  test("can't combine a weak bearer token with a strong cookie in one request", async () => {
     await insertAuthenticators(backend.person, ["phone"]);
     const strong = await backend.cookieOf(await backend.session({ codeSecondsAgo: 1 }));
     const weak = await backend.accessToken();

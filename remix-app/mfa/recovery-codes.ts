@@ -20,7 +20,10 @@ const recoveryCodeSchema = z
   .transform((text) => text.toUpperCase().replace(/[\s-]/g, "").replaceAll("O", "0").replace(/[IL]/g, "1"))
   .pipe(z.string().regex(/^[0-9A-HJKMNP-TV-Z]{16}$/, "Enter a recovery code, such as 7KQ2-M9XA-04TC-HW5E"));
 
-/** Uses a code, or with `finish`, completes what this session started with an earlier one. */
+/**
+ * The recovery form: a code to use, or with `finish`, a request to complete what this session started with an earlier
+ * code.
+ */
 export const recoverySchema = z
   .object({ code: recoveryCodeSchema.optional(), finish: z.literal("yes").optional() })
   .refine(({ code, finish }) => code !== undefined || finish !== undefined, {
@@ -35,7 +38,7 @@ const stateSchema = z.object({
 });
 
 /**
- * How many codes a user has left, when they were created, and whether this session used one without finishing the
+ * How many codes a user has left, when they were created, and whether this session used a code without finishing the
  * recovery.
  */
 export type RecoveryState = z.infer<typeof stateSchema>;
@@ -54,7 +57,7 @@ export async function recoveryState(
 
 /**
  * Replaces all of the user's codes by ten new ones.
- * @returns them in groups of four; they can't be read again
+ * @returns the codes in groups of four; they can't be read again
  * @throws Response 503 UNAVAILABLE if they were not stored; the earlier ones stay valid
  */
 export async function createRecoveryCodes(context: AppLoadContext, userId: string): Promise<string[]> {

@@ -73,7 +73,7 @@ describe("recovery codes", () => {
 });
 
 describe("using a recovery code", () => {
-  test("removes the authenticators, proves nothing, and leads to a new enrollment", async () => {
+  test("removes the authenticators, does not count as a second factor, and leads to a new enrollment", async () => {
     const browser = await enter(person);
     expect((await spend(browser)).location).toBe(toEnrollment);
     expect(await browser.session()).toMatchObject({ aal: "aal1" });
@@ -148,7 +148,7 @@ describe("using a recovery code", () => {
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
-  test("is refused for another account's code", async () => {
+  test("is refused with another account's code", async () => {
     const other = await createPerson();
     try {
       await insertAuthenticators(other, ["Theirs"]);
@@ -220,7 +220,7 @@ describe("an account that requires an authenticator", () => {
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
-  test("accepts no proof from before the code", async () => {
+  test("accepts no proof from before the recovery code was used", async () => {
     await requireMfa(person);
     await spend(await enter(person));
     const [policy] = await query<{ boundary: number; now: number; required: boolean }>(

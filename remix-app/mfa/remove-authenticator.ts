@@ -9,10 +9,10 @@ import { listAuthenticators } from "./authenticators.ts";
 const answered = z.object({ outcome: z.enum(["deleted", "last_of_required", "insufficient_aal", "not_found"]) });
 
 /**
- * Removes an authenticator of the signed-in user, and with the last one also the recovery codes, which have nothing
- * left to recover. An authenticator that is already gone counts as removed. The owner is notified as part of the
- * removal itself, even if its success is not known here.
- * @returns false if it is the last one of an account that requires one
+ * Removes an authenticator of the signed-in user, and with the last authenticator also the recovery codes, which have
+ * nothing left to recover. An authenticator that is already gone counts as removed. The owner is notified as part of
+ * the removal itself, even if its success is not known here.
+ * @returns false if it is the last authenticator of an account that requires one
  * @throws Response 403 MFA_REQUIRED if the session's second factor is still due, 503 UNAVAILABLE or AUTH_UNAVAILABLE
  */
 export async function removeAuthenticator(

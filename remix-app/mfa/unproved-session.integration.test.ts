@@ -20,7 +20,7 @@ const people: Person[] = [];
 const toChallenge = /^\/mfa(\?returnUrl=|$)/;
 const closed = everyRoute.filter(({ route }) => !(route in openRoutes));
 
-// All routes share one session per kind of account, because nothing it is allowed to do changes anything.
+// All routes share one session per kind of account, because the session isn't allowed to change anything.
 async function arrive({
   required,
   sign = enter,
@@ -50,7 +50,7 @@ describe.each([
 
   test.concurrent.each(closed)("opens nothing at /$route", async ({ path }) => {
     let answer = await browser.get(path);
-    // The route may only redirect to another one, whose answer counts then.
+    // If the route redirects to another route, that route's answer counts.
     for (let hop = 0; hop < 3 && answer.location && !toChallenge.test(answer.location); hop += 1) {
       answer = await browser.get(answer.location);
     }

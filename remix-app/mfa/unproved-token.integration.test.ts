@@ -63,7 +63,7 @@ describe.each([
   const holdsNothing = ({ status, body }: DataAnswer) =>
     status >= 400 ? status < 500 : body === null || (Array.isArray(body) && body.length === 0);
 
-  /** Reads all objects from the catalogue, so that later ones are tested too. */
+  /** Reads all objects from the catalogue, so that new ones are tested too. */
   const relations = () =>
     query<{ schema: string; name: string; key: string }>(
       `select n.nspname as schema, c.relname as name, (
@@ -95,8 +95,8 @@ describe.each([
       [workspaceId],
     );
 
-  describe("direct calls of the Data API", () => {
-    test("read no row of any table, and change none", async () => {
+  describe("direct calls to the Data API", () => {
+    test("read and change no row of any table", async () => {
       const found = await relations();
       const answers = await Promise.all(
         found.flatMap(({ schema, name, key }) => [
@@ -176,7 +176,7 @@ describe.each([
     usage: { path: "usage" },
   };
 
-  describe("calls of the gateway", () => {
+  describe("calls to the AI gateway", () => {
     const atGateway = async ({ path, body }: { path: string; body?: object }) => {
       const response = await fetch(`${ai}/v1/${path}`, {
         method: body ? "POST" : "GET",
@@ -192,7 +192,7 @@ describe.each([
     };
     const forbidden = ["MFA_REQUIRED", "credential_not_bound"];
 
-    test("are refused by every function", async () => {
+    test("are refused with 403 by every function", async () => {
       const folders = readdirSync("supabase/functions", { withFileTypes: true })
         .filter((entry) => entry.isDirectory() && !entry.name.startsWith("_"))
         .map(({ name }) => name);

@@ -64,7 +64,7 @@ export async function inspectAttempt(
 /**
  * Ends an attempt.
  * @param options.code null if the provider sent none
- * @returns whether this call ended it; only one of any number does
+ * @returns whether this call ended it; of any number of concurrent calls, only one does
  * @throws Response 503 AUTH_UNAVAILABLE
  */
 export async function settleAttempt(

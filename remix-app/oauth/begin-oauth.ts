@@ -16,7 +16,7 @@ import {
 
 export interface OAuthStart {
   provider: OAuthProvider;
-  /** Where to go in the end: a path on our origin, sanitised by the caller. */
+  /** Where to go afterwards: a path on our origin, sanitised by the caller. */
   returnTo: string;
 }
 

@@ -11,7 +11,7 @@ import { clearStateCookie, type OAuthState, openState, readState, type StateValu
 
 /** The result of a visit to a provider. */
 export type OAuthOutcome =
-  /** It did not start in this browser, or has ended. Nothing was checked. */
+  /** The visit did not start in this browser, or has ended. Nothing was checked. */
   | { status: "foreign" }
   /** Another account is signed in here, so the visit waits for its user's decision. */
   | { status: "ask"; payload: OAuthState; email: string | null; visitor: User }

@@ -39,7 +39,7 @@ describe("the failure in the sign-in page's URL", () => {
     "oauth=You+have+been+hacked&provider=google",
     "oauth=toString&provider=google",
     "oauth=constructor&provider=google",
-  ])("is not shown if it isn't ours: %s", (query) => {
+  ])("is not shown if its code or provider is not one of ours: %s", (query) => {
     expect(said(query)).toBeNull();
   });
 

@@ -79,7 +79,7 @@ describe.each([
   });
 });
 
-describe("a link", () => {
+describe("a link to a provider's account", () => {
   test("is accepted for the account that started it, in its session", () => {
     expect(judge({ payload: link, visitor: ada, flow: linkFlow })).toEqual({ verdict: "link" });
   });

@@ -8,15 +8,15 @@ export interface Judged {
   flow: OAuthFlow | null;
   /** The account that is signed in in this browser. */
   visitor: { id: string; sessionId: string } | null;
-  /** Whether its user has agreed that another account replaces it here. */
+  /** Whether the signed-in user has agreed that another account replaces theirs here. */
   agreed: boolean;
   /** The required issuer of Microsoft accounts; null if it could not be determined. */
   tenantIssuer: string | null;
 }
 
 /**
- * What to do with a visit to a provider. `ask`: another account is signed in here, which this one would replace.
- * `refuse`: its changes are undone, and its code is void.
+ * What to do with a visit to a provider. `ask`: another account is signed in here, and this visit's account would
+ * replace it. `refuse`: the visit's changes are undone, and its code is void.
  */
 export type Judgement =
   | { verdict: Exclude<OAuthVerdict, "refuse"> }

@@ -58,7 +58,7 @@ async function wayBack(browser: Browser, email: string) {
   return journey.comeBack(await journey.setOut(browser, link), { email });
 }
 
-describe("a link", () => {
+describe("a link to a provider's account", () => {
   test("exists once the browser that started it returns, and keeps the session", async () => {
     const { email, id, browser } = await journey.member();
     const sessions = await journey.sessionsOf(email);
@@ -158,7 +158,7 @@ describe("a link", () => {
     expect(await journey.providersOf(theirs.email)).toEqual(["email", journey.provider].sort());
   });
 
-  test("says so if the user canceled it", async () => {
+  test("leads to a message if the user canceled it", async () => {
     const { email, browser } = await journey.member();
     await journey.signIn(browser, { email: journey.newEmail(), cancel: true }, link);
     expect(await noticeOf(browser)).toContain("Nothing has changed");
@@ -214,7 +214,7 @@ describe("a link started by a phone", () => {
     return back.searchParams.get("code") ?? "";
   };
 
-  test("ends in the app with its state, only once, and links the account", async () => {
+  test("links the account and returns to the app with its state, only once", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     const elsewhere = journey.newEmail();
@@ -228,7 +228,7 @@ describe("a link started by a phone", () => {
     expect((await journey.eventsOf(member.id)).filter(({ kind }) => kind === "identity_linked")).toHaveLength(1);
   });
 
-  test("returns to our callback if it has no URL of its own, and no browser can finish it there", async () => {
+  test("returns to our callback if the phone named no URL of the app, and no browser can finish it there", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     for (const json of [undefined, {}, { returnTo: "/settings/security" }, { returnTo: `${base}/settings/security` }]) {
@@ -394,7 +394,7 @@ describe("unlinking", () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([204, 409]);
   });
 
-  test("changes nothing for another account's identity, an unknown one, or the email itself", async () => {
+  test("answers 404 for another account's or an unknown identity, and 409 for the email itself", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     await journey.signIn(theirs.browser, { email: journey.newEmail() }, link);
     const remove = (id: string) => call(`${api}/${id}`, { method: "DELETE", browser: mine.browser });

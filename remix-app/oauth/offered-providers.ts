@@ -9,7 +9,7 @@ export interface OfferedProviders {
   lastUsed: string | null;
 }
 
-/** @param among the providers linked to an account; if omitted, all enabled ones */
+/** @param among the providers linked to an account; if omitted, all enabled providers */
 export function offeredProviders(context: AppLoadContext, among?: readonly string[]): OfferedProviders {
   const last = readLastUsedMethod(context);
   const providers = configuredProviders(context.env)

@@ -11,7 +11,7 @@ const { base } = journey;
 
 const cookieNamed = (header: string, name: string) =>
   header.split("; ").find((cookie) => cookie.startsWith(`${name}=`));
-/** Calls like a browser, but with these cookies instead of the ones it was given. */
+/** Calls like a browser, but with these cookies instead of the browser's own. */
 const withCookies = (path: string, cookie: string, init: RequestInit = {}) =>
   fetch(new URL(path, base), {
     redirect: "manual",
@@ -240,7 +240,7 @@ describe("a signed-in user", () => {
     ]);
   });
 
-  test("stays signed in until they agree to switch, and keeps their session then", async () => {
+  test("stays signed in until they agree to switch, and their earlier session remains after the switch", async () => {
     const member = await journey.member();
     const visitor = openBrowser(base);
     const email = journey.newEmail();

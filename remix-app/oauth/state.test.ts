@@ -81,7 +81,7 @@ describe("the state of a visit to a provider", () => {
     expect(jar.setCookieHeaders()[0]).toMatch(/^__Secure-gh_oauth=; Max-Age=0; Path=\/auth\/callback;/);
   });
 
-  test("has no cookie prefix on http, which would refuse it", async () => {
+  test("is in a cookie without a prefix on http, because browsers refuse prefixed cookies there", async () => {
     const jar = createCookieJar(null);
     const { state } = createState(env);
     await writeStateCookie(contextOf(jar, "http://localhost:3000"), { state, payload: signIn });
@@ -98,7 +98,7 @@ describe("the state of a visit to a provider", () => {
     expect(await comeBack(other.cookie, one.state)).toBeNull();
   });
 
-  test("is compared before its signature is checked", async () => {
+  test("is compared with the state in the cookie before any signature is verified", async () => {
     const { state, cookie } = await setOut();
     const verify = vi.spyOn(crypto.subtle, "verify");
     expect(await comeBack(cookie, createState(env).state)).toBeNull();
@@ -117,7 +117,7 @@ describe("the state of a visit to a provider", () => {
     expect(await comeBack(cookie, state)).toBeNull();
   });
 
-  test("is refused if someone else wrote it", async () => {
+  test("is refused without our signature for exactly this use", async () => {
     const { state } = createState(env);
     expect(await comeBack(await forge(state), state)).not.toBeNull();
     const wrong = [

@@ -135,7 +135,7 @@ function invalid(description: string): AuthorizationError {
   return { error: "invalid_request", description };
 }
 
-/** Returns the single value of a parameter. An empty one counts as absent (RFC 6749 section 3.1). */
+/** Returns the single value of a parameter. An empty value counts as absent (RFC 6749 section 3.1). */
 function one(query: URLSearchParams, name: (typeof parameters)[number]): string | null {
   const values = query.getAll(name);
   return values.length === 1 && values[0] ? values[0] : null;

@@ -144,7 +144,9 @@ type SignInDemand =
   /** `isOpen`: the person has not signed in since; `isNew`: the demand is not recorded in this browser yet. */
   { since: number; isOpen: boolean; isNew: boolean } | { since: number | null; isOpen: false; isNew: false };
 
-/** Returns what `prompt=login` and `max_age` require. Once a new sign-in is required, an earlier one never counts. */
+/**
+ * Returns what `prompt=login` and `max_age` require. Once a new sign-in is required, an earlier sign-in never counts.
+ */
 function signInDemand(
   context: AppLoadContext,
   { asked, page, session }: { asked: AuthorizationRequest } & Pick<OpenAuthorization, "page" | "session">,

@@ -137,7 +137,7 @@ describe("the ID token", () => {
 });
 
 describe("the token response", () => {
-  test("OP-ClientAuth-Basic-Static and its headers (RFC 6749 5.1)", async () => {
+  test("OP-ClientAuth-Basic-Static: answers with tokens that must not be stored, and with the granted scopes (RFC 6749 5.1)", async () => {
     const asked = await ask(client, { scope: "openid profile unknown workspaces:read" });
     const response = await redeem(asked, { address: await consent(browser, asked) });
     expect(response.headers.get("cache-control")).toContain("no-store");
@@ -152,7 +152,7 @@ describe("the token response", () => {
     });
   });
 
-  test("OP-ClientAuth-SecretPost-Static", async () => {
+  test("OP-ClientAuth-SecretPost-Static: accepts the secret in the body", async () => {
     const { tokens } = await signInAt(browser, { ...client, auth: oauth.ClientSecretPost(client.secret ?? "") });
     expect(tokens.access_token).toMatch(/^gho_/);
   });
@@ -239,7 +239,7 @@ describe("prompt", () => {
       expectedNonce: asked.nonce,
     });
     expect(oauth.getValidatedIdTokenClaims(tokens)?.auth_time).toBeGreaterThan(claims?.auth_time ?? Number.NaN);
-    // The requirement was met, so the same URL starts a new one.
+    // The requirement was met, so opening the same URL starts a new requirement.
     expect((await browser.get(returnUrl)).location).toMatch(/^\/step-up\?/);
   });
 
@@ -443,7 +443,7 @@ describe("introspection and revocation", () => {
     expect(await describeToken(spa, tokens.access_token)).toMatchObject({ error: "invalid_client" });
   });
 
-  test("end only the token itself for an access token, and the login for a refresh token (RFC 7009)", async () => {
+  test("revoke only the token for an access token, and the whole login for a refresh token (RFC 7009)", async () => {
     const revoke = (by: TestClient, token: string) =>
       oauth.revocationRequest(server, by.client, by.auth, token, loopback);
     const { tokens } = await signInAt(browser, client, { scope: "openid offline_access" });

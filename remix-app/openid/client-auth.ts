@@ -4,7 +4,7 @@ import { countAttempt } from "../satellites/app-client.ts";
 import { hashOf } from "../satellites/tokens.ts";
 import { oauthError } from "./oauth-error.ts";
 
-/** A client as its request identifies it. Each database function authenticates it itself. */
+/** The client that a request claims to come from. Each database function authenticates it. */
 export interface OpenidClient {
   id: string;
   /**
@@ -40,8 +40,8 @@ export async function readClientRequest(
 }
 
 /**
- * Returns the answer for a client that failed to authenticate, whether it is unknown, disabled or its secret wrong.
- * Counts the attempt; an address with too many gets 429.
+ * Returns the answer for a client that failed to authenticate, because it is unknown or disabled or its secret is
+ * wrong. Counts the attempt; an address with too many failed attempts gets 429.
  */
 export async function refuseClient(context: AppLoadContext, { method }: OpenidClient): Promise<Response> {
   const attempt = await countAttempt(context, { action: "app_secret" });

@@ -32,7 +32,7 @@ afterEach(() => deletePerson(person));
 const disconnectPath = () => `${list}/${client.id}/disconnect`;
 
 describe("connected apps and OpenID clients", () => {
-  test("a login is listed with its rights, its age and its end", async () => {
+  test("a login is listed with its rights, age and expiry", async () => {
     await signInAt(browser, client, { scope });
     expect((await browser.get(list)).words).toMatch(
       /Field charts Signs in with OpenID Connect Disconnect Field charts Signed in\. This app can: See your name, email and picture Renew its access .* Connected just now · Expires in 30 days/,
@@ -55,7 +55,7 @@ describe("connected apps and OpenID clients", () => {
     expect((await browser.get(list)).words).not.toContain("Field charts");
   });
 
-  test("disconnecting ends all logins of the client, of this browser and of others, and is in the log", async () => {
+  test("disconnecting ends all logins at the client, in this browser and in others, and is logged", async () => {
     const logins = [await signInAt(browser, client, { scope }), await signInAt(await enter(person), client, { scope })];
     const page = await browser.get(disconnectPath());
     expect(page.words).toContain(
@@ -74,7 +74,7 @@ describe("connected apps and OpenID clients", () => {
     expect(events).toEqual([{ details: { app: "Field charts" } }]);
   });
 
-  test("disconnecting leaves another person's login at the client alone", async () => {
+  test("disconnecting doesn't end another person's login at the client", async () => {
     const other = await createPerson();
     try {
       const theirs = await signInAt(await enter(other), client, { scope });

@@ -1,4 +1,4 @@
-/** The scopes that a client may request. It gets those that it is registered for. */
+/** The scopes that a client may request. It gets the requested scopes that it is registered for. */
 const scopes = [
   ...["openid", "offline_access", "profile", "email"],
   ...["workspaces:read", "workspaces:write", "studio:read", "studio:keys"],

@@ -19,7 +19,7 @@ describe("an endpoint for OAuth clients", () => {
     expect(await answerClient(context, () => Promise.reject(refused))).toBe(refused);
   });
 
-  test("answers temporarily_unavailable with the time of the failure, or 5 seconds", async () => {
+  test("answers temporarily_unavailable with the failure's Retry-After, or 5 seconds", async () => {
     const expected = { status: 503, retryAfter: "5", body: { error: "temporarily_unavailable" } };
     expect(await answer(problem("UNAVAILABLE", context))).toMatchObject(expected);
     const later = problem("AUTH_UNAVAILABLE", { ...context, headers: { "Retry-After": "30" } });

@@ -35,12 +35,13 @@ export function oauthError(
   );
 }
 
-/** Sent if the failure names no other time. */
+/** The Retry-After of a failure that doesn't set one. */
 const retryAfterSeconds = "5";
 
 /**
- * Runs an endpoint for OAuth clients. A failure that is not an OAuth error becomes one, so that the client keeps its code
- * or token and tries again: 503 `temporarily_unavailable` if the database does not answer, 500 `server_error` for a defect.
+ * Runs an endpoint for OAuth clients. A failure that is not an OAuth error is turned into one, so that the client keeps
+ * its code or token and tries again: 503 `temporarily_unavailable` if the database does not answer, 500 `server_error`
+ * for a defect.
  */
 export async function answerClient(
   { requestId }: Pick<AppLoadContext, "requestId">,

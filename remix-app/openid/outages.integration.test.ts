@@ -53,7 +53,7 @@ async function consented(): Promise<{ asked: Asked; code: Record<string, string>
 
 const refreshing = (refresh_token: string) => post("/oauth/token", { grant_type: "refresh_token", refresh_token });
 
-describe("a client keeps what it has", () => {
+describe("an OAuth client loses nothing in an outage:", () => {
   // First in the file: the server keeps the keys once it has read them.
   test("a code that could not be redeemed without a signing key is redeemed by the next request", async () => {
     const { code } = await consented();
@@ -76,7 +76,7 @@ describe("a client keeps what it has", () => {
     expect((await refreshing(tokens.body.refresh_token)).status).toBe(200);
   });
 
-  test("a refresh whose answer is lost gives its successor to the next request", async () => {
+  test("a refresh whose answer is lost can be repeated", async () => {
     const { code } = await consented();
     const tokens = await post("/oauth/token", code);
     await web.trouble({ losesAnswer: "/rpc/refresh_openid_tokens" });

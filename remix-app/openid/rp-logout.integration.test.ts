@@ -53,7 +53,7 @@ describe("RP-initiated logout", () => {
     expect((await browser.get("/settings/profile")).location).toMatch(/^\/login/);
   });
 
-  test("RP-Logout-other-session: asks if the hint belongs to another browser's login, which ends with the answer", async () => {
+  test("RP-Logout-other-session: asks if the hint is from another browser's login, and ends that login once the person agrees", async () => {
     const [first, second] = [await enter(person), await enter(person)];
     const { tokens } = await signInAt(first, client);
     const page = await second.get(logout({ id_token_hint: tokens.id_token ?? "" }));

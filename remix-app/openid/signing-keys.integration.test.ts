@@ -153,7 +153,7 @@ describe("signing keys", () => {
     expect((await readStoredKeys(server(second))).signing.kid).toBe(signing.kid);
   });
 
-  test("replaces a key that no secret opens immediately, and keeps its signatures verifiable for a day", async () => {
+  test("immediately replaces a key that no secret opens, and keeps its signatures verifiable for a day", async () => {
     const said = vi.spyOn(console, "error").mockImplementation(() => {});
     const token = await signJwt(server(first), idToken);
     const lost = decodeProtectedHeader(token).kid;
@@ -163,7 +163,7 @@ describe("signing keys", () => {
     expect(await verifyOwnJwt(server(second), token, { typ: "JWT" })).toEqual(claims);
   });
 
-  test("keeps at most six keys when servers replace each other's", async () => {
+  test("keeps at most six keys when servers replace each other's keys", async () => {
     vi.spyOn(console, "error").mockImplementation(() => {});
     for (let turn = 0; turn < 5; turn += 1) {
       await readStoredKeys(server(first));

@@ -51,7 +51,7 @@ export async function signJwt(context: SigningContext, token: Parameters<Signer>
 }
 
 /**
- * Returns the published keys: the one that signs, the next one, and those whose tokens may still be in use.
+ * Returns the published keys: the key that signs, the next key, and keys whose tokens may still be in use.
  * @throws Response 503 as {@link openSigner}
  */
 export async function publicKeys(context: SigningContext): Promise<PublicKey[]> {

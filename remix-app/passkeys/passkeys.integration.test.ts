@@ -160,7 +160,7 @@ describe("a passkey", () => {
     expect(await passkeys(owner.id)).toHaveLength(1);
   });
 
-  test("unknown to every account gets another response than one that failed verification", async () => {
+  test("that no account knows gets a different answer from one that fails verification", async () => {
     const { authenticator } = await register(owner.browser);
     const [passkey] = await passkeys(owner.id);
     const browser = stranger();

@@ -22,7 +22,7 @@ const rows = z.array(
       /** Encoded as browsers do. */
       credentialId: Buffer.from(credential_id, "hex").toString("base64url"),
       name: passkeyName({ name, aaguid, device }),
-      /** The passkey's provider, such as "1Password", or null if it is not a well-known one. */
+      /** The passkey's provider, such as "1Password", or null if it is not a well-known provider. */
       provider: passkeyProvider(aaguid),
       /** The device that added it, such as "Chrome on macOS", or null if no event recorded one. */
       device,

@@ -9,7 +9,7 @@ export interface RelyingPartyOptions {
 
 /**
  * Returns the relying party of this origin's passkeys: the registrable parent domain, by configuration or by the public
- * suffix list. For a host without one, such as localhost, returns the host itself.
+ * suffix list. For a host without a registrable domain, such as localhost, returns the host itself.
  */
 export function relyingPartyId({ origin, parentDomain }: RelyingPartyOptions): string {
   const { hostname } = new URL(origin);
@@ -20,7 +20,7 @@ export function relyingPartyId({ origin, parentDomain }: RelyingPartyOptions): s
   return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
 }
 
-/** Compares the identity backend's relying party with the one that this site needs. */
+/** Compares the identity backend's relying party with the relying party that this site needs. */
 export interface RelyingPartyCheck extends RelyingPartyOptions {
   /** The relying party in the identity backend's options. */
   reported: string | undefined;

@@ -38,7 +38,7 @@ export async function finishSignIn(
   // An expired challenge is not a guess at a credential.
   await attempt.settle(error?.code?.startsWith("webauthn_challenge_") ? "void" : outcomeOf(error));
   if (!error) return;
-  // If the lookup fails, the passkey counts as existing, because the browser forgets an unknown one.
+  // If the lookup fails, the passkey counts as existing, because the browser would forget an unknown passkey.
   if (error.code === "webauthn_verification_failed" && (await passkeyExists(context.env, credential.id)) === false) {
     throw unknownPasskey(context.requestId);
   }

@@ -79,8 +79,8 @@ const claimed = z.enum(["claimed", "mfa_required", "not_found", ...seen.options]
 const completed = z.enum(["consumed", "rejected", "expired"]);
 
 /**
- * The result of a poll by the requesting session. The poll that consumes the challenge gets the fresh session, all
- * others get a state.
+ * The result of a poll by the requesting session. The poll that consumes the challenge gets the fresh session; all
+ * other polls get a state.
  */
 export type Consumption =
   | { status: "consumed"; session: StoredSession }

@@ -37,7 +37,7 @@ const made: Person[] = [];
 const phoneOf = (who: Person, prove?: { factorId: string; code: string }) =>
   openPhone({ base, ...supabase }, { ...who, ...(prove ? { prove } : {}) });
 
-/** Creates one that a test may alter without affecting the others. */
+/** Creates an account with a browser and a phone that a test may alter without affecting other tests. */
 async function own(): Promise<Own> {
   const person = await createPerson();
   made.push(person);
@@ -45,8 +45,8 @@ async function own(): Promise<Own> {
   return { person, browser, phone };
 }
 
-// Shared by tests that leave it unchanged: a consumed challenge only replaces the browser's session with another one of
-// the same account.
+// Shared by tests that leave it unchanged: a consumed challenge only replaces the browser's session with another
+// session of the same account.
 let { person, browser, phone }: Own = {} as Own;
 const shareOne = () =>
   beforeAll(async () => {
@@ -218,7 +218,7 @@ describe("a QR handoff", () => {
     expect(answers.filter(({ status }) => status === 409)).toHaveLength(atOnce - 1);
   });
 
-  test("inherits the phone's sign-in time, for step-up too", async () => {
+  test("inherits the phone's sign-in time, so that an old sign-in leads to step-up", async () => {
     const begun = await begin();
     const secondsAgo = 1_234;
     const old = await signedInLongAgo(person, { secondsAgo });
@@ -236,7 +236,7 @@ describe("a QR handoff", () => {
     expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
   });
 
-  test("inherits that time in the identity backend too: a new password requires an emailed code", async () => {
+  test("inherits the phone's sign-in time in the identity backend too: a new password requires an emailed code", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     const old = await signedInLongAgo(person, { secondsAgo: 25 * 60 * 60 });
@@ -260,7 +260,7 @@ describe("a QR handoff", () => {
     expect((await phone.get("/api/v1/auth/session")).status).toBe(200);
   });
 
-  test("of an account with an authenticator ends at the challenge, because it is not a second factor", async () => {
+  test("of an account with an authenticator ends at the challenge, because a handoff is not a second factor", async () => {
     const { person } = await own();
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
@@ -284,7 +284,7 @@ describe("creating a challenge", () => {
     expect((await openBrowser(base).postJson(challenges, {})).status).toBe(401);
   });
 
-  test("is refused with a bearer token, which is not a browser", async () => {
+  test("is refused with a bearer token, because only a browser may create a challenge", async () => {
     expect(await phone.post(challenges, {})).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
   });
 
@@ -330,7 +330,7 @@ describe("creating a challenge", () => {
   });
 });
 
-describe("the phone is refused", () => {
+describe("an approval is refused", () => {
   shareOne();
 
   test.each([
@@ -338,7 +338,7 @@ describe("the phone is refused", () => {
     ["that says nothing of its app lock", { name: "Phone", platform: "android", localAuthentication: "passcode" }],
     ["without local authentication", { ...unlockedPhone, localAuthentication: "none" }],
     ["that says nothing of local authentication", { name: "Phone", platform: "ios", appLock: true }],
-  ])("one %s", async (_, device) => {
+  ])("from a phone %s", async (_, device) => {
     const begun = await begin();
     expect(await approve(phone, begun, device)).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
     expect((await poll(browser, begun)).body.status).toBe("created");
@@ -356,7 +356,7 @@ describe("the phone is refused", () => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
   });
 
-  test.each(["%00", "none", "a%0d%0ab"])("for a malformed id (%s) with 404, as is the poll", async (id) => {
+  test.each(["%00", "none", "a%0d%0ab"])("with 404 for a malformed id (%s), and so is a poll", async (id) => {
     const body = { secret: "x", device: unlockedPhone };
     expect((await phone.post(`${challenges}/${id}/approve`, body)).status).toBe(404);
     expect((await browser.get(`${challenges}/${id}?secret=x`)).status).toBe(404);
@@ -395,7 +395,7 @@ describe("the phone is refused", () => {
     expect((await poll(browser, third)).body).toEqual({ status: "expired" });
   });
 
-  test("if it is a browser or has no session", async () => {
+  test("if it comes from a browser or without a session", async () => {
     const begun = await begin();
     const body = { secret: begun.secret, device: unlockedPhone };
     const path = `${challenges}/${begun.id}/approve`;
@@ -410,7 +410,7 @@ describe("the phone is refused", () => {
     expect(own.status).toBe(403);
   });
 
-  test("if its own session has yet to pass a second factor", async () => {
+  test("if the phone's session has yet to pass a second factor", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await requireMfa(person);
@@ -516,7 +516,7 @@ describe("a poll", () => {
       60_000,
     );
 
-    test("that finishes after another tab's switch renews its own account, and leaves the other one active", async () => {
+    test("that finishes after another tab's switch renews its own account, and leaves the other account active", async () => {
       const { person, browser, phone } = await own();
       const other = await createPerson();
       made.push(other);
@@ -543,7 +543,7 @@ describe("a poll", () => {
   });
 
   test.each(["created", "rejected", "expired"])(
-    "of a session without a required second step returns 403 MFA_REQUIRED, and reveals nothing of a challenge that is %s",
+    "of a session whose required second step is missing returns 403 MFA_REQUIRED, and reveals nothing of a challenge that is %s",
     async (state) => {
       const { person, browser, phone } = await own();
       const begun = await begin(browser);
@@ -576,7 +576,7 @@ describe("a poll", () => {
 describe("the page", () => {
   shareOne();
 
-  test("consumes only through its button, never by loading, and continues to the destination", async () => {
+  test("consumes the challenge only through its button, never by loading, and continues to the destination", async () => {
     const page = "/qr?returnUrl=%2Fworkspaces";
     expect((await browser.get(page)).words).toContain("Show QR code");
     expect((await browser.post(page, { intent: "create" })).location).toBe(page);

@@ -1,7 +1,7 @@
 import { createHmac, hkdfSync, randomBytes, randomInt } from "node:crypto";
 import type { Env } from "../config/env.server.ts";
 
-/** What a recovery mail carries is good for this long, once (docs/admin-guide.md). */
+/** How long the link and the code in a recovery email can be used (docs/admin-guide.md). */
 export const credentialMinutes = 15;
 const codeDigits = 6;
 const tokenBytes = 32;

@@ -29,7 +29,7 @@ const proven = z.object({
 /**
  * Continues a sign-in that an override let past limits, and records the identity backend's answer. If the account is
  * banned or its email unconfirmed, verifies the password, lifts the block, and signs in again. The first attempt has
- * spent the bot challenge's token, so the second one uses our own key.
+ * spent the bot challenge's token, so the second attempt uses our own key.
  * @returns the error to show, or null on success; the session is then in the response's cookie
  */
 export async function signInUnderOverride(
@@ -114,7 +114,7 @@ export async function liftBlocks(
   return !error;
 }
 
-/** Creates a confirmed account for an email without one. @returns its id, or null on failure */
+/** Creates a confirmed account for an email without an account. @returns its id, or null on failure */
 export async function createRecoveredAccount(
   context: AppLoadContext,
   about: { email: string; overrideId: string },

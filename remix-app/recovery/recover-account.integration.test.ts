@@ -66,7 +66,7 @@ describe("a recovery link", () => {
     expect((await stranger().get(path)).status).toBe(410);
   });
 
-  test.each(["link", "code"] as const)("by a %s stays unused in a browser with 10 accounts", async (way) => {
+  test.each(["link", "code"] as const)("opened by %s stays unused in a browser with 10 accounts", async (way) => {
     const { token, code } = await help();
     const owner = await createPerson();
     const full = await enter(owner);
@@ -150,7 +150,7 @@ describe("a recovery code", () => {
     expect((await stranger().post(page, { token })).status).toBe(410);
   });
 
-  test("is rejected with the same answer with or without an account or an email sent", async () => {
+  test("is rejected with the same answer if it is wrong, for another email, and for an unknown email", async () => {
     const { code } = await help();
     const other = await createPerson();
     const wrong = code === "000000" ? "000001" : "000000";
@@ -168,7 +168,7 @@ describe("a recovery code", () => {
     expect((await stranger().post(page, { email: person.email, code })).location).toBe(review());
   });
 
-  test("locks after five wrong guesses, from everywhere and for a new email, and leaves the link valid", async () => {
+  test("locks after five wrong guesses from any browser, also for a newly sent code, and leaves the link valid", async () => {
     const overrideId = await helper.override(person.email);
     const first = await helper.send(person.email, overrideId);
     const wrong = first.code === "000000" ? "000001" : "000000";
@@ -276,7 +276,7 @@ describe("a recovery", () => {
     await deletePerson(user);
   });
 
-  test("is AAL1: an authenticator is still asked for, and a required one proven again", async () => {
+  test("is AAL1: the account's authenticator is still asked for, and a required second factor must be proven again", async () => {
     await insertAuthenticators(person, ["Phone"]);
     await requireMfa(person);
     const { token } = await help();

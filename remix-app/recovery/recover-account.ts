@@ -40,8 +40,8 @@ const answer = z.discriminatedUnion("outcome", [consumed, z.object({ outcome: z.
 /**
  * Signs a person in with the credential from a recovery email. Consuming it ends every other session, app session and
  * app token of the account. Lifts blocks or creates the missing account, and stores an AAL1 session in the response's
- * cookie. The marked browser that used the credential can repeat it. Errors do not reveal whether the email, the link
- * or the code was wrong, used or expired.
+ * cookie. If the response is lost, the same browser can use the credential again. Errors do not reveal whether the
+ * email, the link or the code was wrong, used or expired.
  */
 export async function recoverAccount(context: AppLoadContext, proof: Proof): Promise<AccountRecovery> {
   const byLink = "token" in proof;

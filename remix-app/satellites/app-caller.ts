@@ -43,7 +43,7 @@ const anyId = z.uuid();
 const noWorkspace = "00000000-0000-0000-0000-000000000000";
 
 /**
- * Returns the workspace id from the URL, as functions for app sessions take it. A malformed id becomes one that does
+ * Returns the workspace id from the URL, as functions for app sessions take it. A malformed id becomes an id that does
  * not exist, because the session is checked before the URL.
  */
 export function askedWorkspace(id: string | undefined): string {

@@ -110,7 +110,7 @@ export interface AppKeys {
   proof: KeyRing;
   /** Signs app sessions. */
   session: KeyRing;
-  /** Derives the token that replaces another one on refresh. */
+  /** Derives the token that replaces a refreshed token. */
   successor: KeyRing;
 }
 

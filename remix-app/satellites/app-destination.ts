@@ -74,8 +74,8 @@ const timeoutMs = 3_000;
 export type VerifyRoute = "present" | "missing" | "unreachable";
 
 /**
- * Checks that an app has `/verify-token` before a person is sent there, since the handoff would end on an error page.
- * Asks only the registered origin, without credentials, and follows no redirect.
+ * Checks that an app has `/verify-token` before a person is sent there, since without it the handoff would end on an
+ * error page. Asks only the registered origin, without credentials, and follows no redirect.
  */
 export async function findVerifyRoute(origin: string): Promise<VerifyRoute> {
   try {
@@ -98,7 +98,7 @@ function reachable(url: URL): URL {
 
 /** Where a sign-in leads, from the sign-in page's query. */
 export interface SignInTarget {
-  /** One of our paths, or empty if the query has no usable one. */
+  /** One of our paths, or empty if the query has no usable path. */
   returnUrl: string;
   /** The display name of the app that requested the sign-in. */
   appName: string | null;

@@ -75,7 +75,7 @@ describe("introspection", () => {
     expect(await introspect(held.centralSession.token)).toMatchObject({ active: true, aud: base });
   });
 
-  test("returns only that any other token is inactive", async () => {
+  test("returns only active: false for any other token", async () => {
     const other = await createApp({ scopes: ["profile"] });
     expect(await introspect(held.appSession.token, other)).toEqual({ active: false });
     const [header, claims] = held.appSession.token.split(".");
@@ -92,7 +92,7 @@ describe("introspection", () => {
 });
 
 describe("a central session", () => {
-  test("reads and renames as the person", async () => {
+  test("reads and renames a workspace as the person", async () => {
     expect(await central("GET", "/api/v1/workspaces")).toMatchObject({
       status: 200,
       body: { workspaces: [{ id: workspaceId, personal: true, role: "owner" }] },

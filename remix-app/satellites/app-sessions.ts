@@ -41,8 +41,8 @@ const introspected = z.union([
 const secondsOf = (time: string) => Math.floor(Date.parse(time) / 1000);
 
 /**
- * Returns a session's current state to its own app (RFC 7662 §2.2). For another app's session or an ended one, returns
- * only `{ active: false }`.
+ * Returns a session's current state to its own app (RFC 7662 §2.2). For another app's session or an ended session,
+ * returns only `{ active: false }`.
  * @throws Response 401 if the app's credentials are invalid; 503 if the account's policy cannot be read
  */
 export async function introspectAppSession(
@@ -76,7 +76,7 @@ export async function introspectAppSession(
 }
 
 /**
- * Replaces a session's token. The old one expires after 30 s; until then it leads to the same new one.
+ * Replaces a session's token. The old token expires after 30 s; until then it leads to the same new token.
  * @throws Response 401 REAUTH_REQUIRED if the session has ended; 401 UNAUTHENTICATED if the app's credentials are
  * invalid
  */

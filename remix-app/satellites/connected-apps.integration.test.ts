@@ -92,7 +92,7 @@ describe("the list", () => {
     expect(text).not.toContain("<script src");
   });
 
-  test("is empty for a person without connected apps, even if others have some", async () => {
+  test("is empty for a person without connected apps, even if other people have some", async () => {
     const other = await createPerson();
     try {
       const { words } = await (await enter(other)).get(list);
@@ -138,7 +138,7 @@ describe("disconnecting", () => {
     expect((await browser.get(list)).words).toContain("That app was already disconnected.");
   });
 
-  test("through an outdated link leads back to the list, which says that it was done", async () => {
+  test("through an outdated link leads back to the list, which says that the app was already disconnected", async () => {
     await browser.post(pathOf(notes), {});
     await browser.get(list);
     const answer = await browser.get(pathOf(notes));
@@ -160,7 +160,7 @@ describe("disconnecting", () => {
     }
   });
 
-  test("gives the same answer for an unknown app and one that only others have connected", async () => {
+  test("gives the same answer for an unknown app and for an app that only other people connected", async () => {
     const others = await connectGatewayApp(["workspace:session", "ai:use"]);
     const stranger = await createPerson();
     try {
@@ -199,7 +199,7 @@ describe("disconnecting", () => {
     expect(await active()).toBe(true);
   });
 
-  test("requires a full session and refuses an app's own", async () => {
+  test("requires a full session and refuses an app's own session", async () => {
     for (const { token } of [held.appSession, held.centralSession]) {
       for (const path of [list, pathOf(notes)])
         expect((await send(path, { method: "GET", headers: bearer(token) })).status, path).toBe(401);
@@ -214,7 +214,7 @@ describe("disconnecting", () => {
     expect(await active()).toBe(true);
   });
 
-  test("requires a step-up within the last ten minutes, and reading does not", async () => {
+  test("requires a step-up within the last ten minutes, but reading the list does not", async () => {
     const late = await signedInLongAgo(person, { secondsAgo: freshSignInMs / 1_000 + 1 });
     expect((await late.get(list)).words).toContain("Field notes");
     for (const answer of [await late.get(pathOf(notes)), await late.post(pathOf(notes), {})])
@@ -225,7 +225,7 @@ describe("disconnecting", () => {
     expect((await soon.post(pathOf(notes), {})).location).toBe(list);
   });
 
-  test("and reading require the second step that the account requires", async () => {
+  test("requires the second step that the account requires, and so does reading the list", async () => {
     await requireMfa(person);
     for (const answer of [
       await browser.get(list),

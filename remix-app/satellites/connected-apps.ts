@@ -49,7 +49,7 @@ export async function listConnectedApps(context: AppLoadContext, user: User): Pr
 }
 
 /**
- * Returns whether an app that is not connected to a user once was, as far back as the log goes.
+ * Returns whether the user's log shows that an app, which is not connected now, was connected before.
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function wasConnected(

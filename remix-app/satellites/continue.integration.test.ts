@@ -35,7 +35,7 @@ test("the page lists what the app may do before the click", async () => {
   );
 });
 
-test("the named account is handed over", async () => {
+test("a click hands the account that the page names over to the app", async () => {
   const { words, fields } = await openPage();
   expect(words).toContain(`Continue as ${ada.email}`);
   const { status, location } = await browser.post(here, fields);

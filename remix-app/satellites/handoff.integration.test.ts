@@ -111,7 +111,7 @@ describe("validating", () => {
     expect(answers.filter(({ body }) => body !== null)).toHaveLength(1);
   });
 
-  test("returns null for what cannot be redeemed", async () => {
+  test("returns null for a used, foreign, unknown or malformed token", async () => {
     const other = await createApp({ scopes });
     const used = await mint(person, app);
     await asApp(app, paths.validate, { token: used });

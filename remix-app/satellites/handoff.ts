@@ -10,8 +10,8 @@ import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { hashOf, issueSessionToken, newOpaqueToken, sessionSummary, signToken, verifyToken } from "./tokens.ts";
 
 /**
- * Mints a cross-app token for the signed-in user. The database returns what the session has proven; this is signed and
- * stored with the token's hash.
+ * Mints a cross-app token for the signed-in user. The database returns the facts that the session has proven; they are
+ * signed and stored with the token's hash.
  * @param user of this request, by requireUser; the session is the one in its verified claims
  * @throws Response 404 NOT_FOUND for an unknown or disabled target; 401, 403 or 503 if the session is no longer
  * sufficient

@@ -19,7 +19,7 @@ const token = "xat_4bqO2X0y7GZ0m3Z1l0o9Wb8Qv2m7Yd4JkX9tF5sN1cE";
 const sessionToken = "eyJ0eXAiOiJhcHAtc2Vzc2lvbitqd3QiLCJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl";
 const workspaceId = "0b1e7a52-3c1d-4b7a-9d57-2f8f0a6c9e11";
 
-/** The API operations that hand a person over to an app, and those of the app's server. */
+/** The API operations that hand a person over to an app, and the operations of the app's server. */
 export const appOperations: readonly Operation<ProblemCode>[] = [
   {
     id: "mintCrossAppToken",

@@ -74,7 +74,7 @@ test("repeating a session's refresh after a secret change leads to the same next
   expect(again.status).toBe(200);
   const { token } = again.body as Held["appSession"];
   expect(decodeJwt(token).jti).toBe(decodeJwt(next.token).jti);
-  // From here on the new secret applies to both of the responses.
+  // From here on, both tokens are refreshed under the new secret.
   for (const held of [next.token, token]) expect((await refresh(after, held)).status).toBe(200);
   const refused = await refresh(without, appSession.token);
   expect([refused.status, refused.body]).toMatchObject([401, { code: "REAUTH_REQUIRED", requiresReauth: true }]);

@@ -25,8 +25,8 @@ export function successorBytes(token: string, { key, part }: { key: Uint8Array; 
 }
 
 /**
- * Refreshes with the successor derived from the current key, then with those from earlier secrets if the first is
- * rejected. An earlier secret never creates a new successor: the database knows it only if the token was refreshed
+ * Refreshes with the successor derived from the current key, then with the successors from earlier secrets if the first
+ * is rejected. An earlier secret never creates a new successor: the database knows it only if the token was refreshed
  * before the secret was changed, and within that refresh's grace period.
  */
 export async function refreshByAnyKey<Refreshed extends { answer: object }>(
@@ -90,7 +90,7 @@ export async function readSessionToken(token: string, keys: KeyRing): Promise<st
   return claims.success ? claims.data.jti : null;
 }
 
-/** Returns whether a bearer token has the form of an app session, so that it is checked only as one. */
+/** Returns whether a bearer token has the form of an app session, so that it is checked only as an app session. */
 export function isSessionToken(token: string): boolean {
   return typeOf(token) === type;
 }

@@ -4,7 +4,7 @@ import type { ScheduledTask } from "./schedule.ts";
 
 const intervalMs = 60 * 60_000;
 
-/** Rotates the provider's signing keys every 90 days. The next one is published a day before it signs. */
+/** Rotates the provider's signing keys every 90 days. The next key is published a day before it signs. */
 export function rotateSigningKeys(env: Env): ScheduledTask {
   return {
     name: "rotate-signing-keys",

@@ -9,7 +9,7 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import type { ScheduledTask } from "./schedule.ts";
 
 const intervalMs = 5_000;
-/** They are sent concurrently, within the four minutes that a claim lasts. */
+/** A batch's emails are sent concurrently, within the four minutes that a claim lasts. */
 const maxMails = 10;
 
 const claimedMails = z.array(
@@ -36,7 +36,7 @@ const claimedMails = z.array(
 );
 
 /**
- * Sends the emails that are due: those that failed before, and those about changes made without our pages. Each is
+ * Sends the emails that are due: emails that failed before, and emails about changes made without our pages. Each is
  * claimed by one server at a time.
  */
 export function sendDueMails(env: Env): ScheduledTask {

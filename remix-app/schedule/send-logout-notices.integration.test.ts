@@ -135,7 +135,7 @@ describe("an app gets a logout token within 5 seconds", () => {
     await expect.poll(() => sidsOf(person), soon).toEqual([held.sid]);
   });
 
-  test("but none when it signs the person out itself", async () => {
+  test("but none when the app signs the person out itself", async () => {
     const held = await handOver(person, app);
     await asApp(app, paths.revoke, { token: held.appSession.token });
     const other = await handOver(person, app);

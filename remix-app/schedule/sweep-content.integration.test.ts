@@ -6,7 +6,7 @@ import { upkeepTask } from "./upkeep.ts";
 
 const { supabase } = readStack();
 
-test("run content is deleted once its retention ends, also without calls", async () => {
+test("run content is deleted once its retention ends, even if no calls arrive", async () => {
   const { db, close } = openPool(1);
   try {
     const tenant = await createTenant(db, { credits: "1000" });

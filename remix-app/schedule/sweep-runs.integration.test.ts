@@ -8,7 +8,7 @@ const { supabase } = readStack();
 const sweep = (SUPABASE_SECRET_KEY: string) =>
   upkeepTask({ SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY }, "sweep-runs").run(AbortSignal.timeout(5_000));
 
-test("an abandoned run is closed and its reservation released, also without calls", async () => {
+test("an abandoned run is closed and its reservation released, even if no calls arrive", async () => {
   const { db, close } = openPool(1);
   try {
     const tenant = await createTenant(db, { credits: "1000" });

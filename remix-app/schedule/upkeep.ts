@@ -15,14 +15,14 @@ const hour = 60 * minute;
 const timeoutMs = 10 * second;
 
 /**
- * The maximum number of rows of a kind that one call removes. Each call commits, so that others wait for only a few
- * rows.
+ * The maximum number of rows of a kind that one call removes. Each call commits, so that other transactions wait for
+ * only a few rows.
  */
 const batch = 1_000;
 
 /**
- * Keeps the database tidy, as often as pg_cron does if it is installed. Only one runs at a time: if another server or
- * pg_cron is running one, the database immediately answers that there is nothing to do.
+ * Keeps the database tidy, as often as pg_cron does if it is installed. Each function runs only once at a time: while
+ * another server or pg_cron is running it, the database immediately answers that there is nothing to do.
  */
 export const upkeepFunctions = {
   /** Deletes expired attempts and blocks. */
@@ -102,8 +102,8 @@ export function warnOfCredits(env: Env): ScheduledTask {
 }
 
 /**
- * Writes the emails of crossings. The database records each crossing once, and queues its emails in the statement that
- * marks it; the next sweep finds what failed.
+ * Writes the emails about crossed thresholds. The database records each crossing once, and queues its emails in the
+ * statement that marks it as sent; the next sweep finds what failed.
  */
 function warn<Alert>(
   env: Env,

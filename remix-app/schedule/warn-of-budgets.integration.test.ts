@@ -93,7 +93,7 @@ test("a warning waits while the mail server is down, and is sent once afterwards
   await whileOthersWait(admin.email, () => resend(down));
   expect(said.mock.calls.join()).not.toContain(admin.email);
   said.mockRestore();
-  // Neither lost nor recorded again while it waits.
+  // While it waits, the warning is neither lost nor recorded again.
   await warn();
   expect((await kept()).length + (await mailsTo(admin.email)).length).toBe(1);
   await resend();

@@ -162,7 +162,7 @@ describe("the list of what can open an account", () => {
     expect((await browser.post(path, elsewhere)).location).toBe("/");
   });
 
-  test("keeps one way to sign in, with errors at the field and above it", async () => {
+  test("answers 409 if the last way to sign in would be removed, with errors at the field and above it", async () => {
     const browser = await enter(person);
     const { fields, boxes } = await list(browser);
     expect(checkedIn({ fields, boxes })).toEqual([]);

@@ -9,7 +9,7 @@ import { callFunction } from "../supabase/data-api.ts";
 import { getUser, requireFreshUser, type User } from "./user.ts";
 
 const listedWay = z.object({
-  /** Identifies it in a form: its kind, and its id if it has one. */
+  /** Identifies the way in a form: its kind, and its id if it has one. */
   key: z.string(),
   kind: z.enum(["password", "identity", "passkey", "authenticator", "session", "app"]),
   id: z.string().nullable(),
@@ -76,7 +76,7 @@ export async function listAccess(
 const accessState = z.object({ confirmedAt: utcText.nullable(), unconfirmed: z.array(z.uuid()) });
 
 /**
- * Returns when the owner last confirmed the list, and the ids of what was added without confirming their identity.
+ * Returns when the owner last confirmed the list, and the ids of additions that were made without a confirmed identity.
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function readAccessState(
@@ -106,7 +106,7 @@ export function preselected(
     kind === "passkey" ||
     (kind === "identity" && (env.OAUTH_PROVIDERS as readonly (string | null)[]).includes(provider));
   const needed = (way: AccessWay) =>
-    // A password can be changed instead, and one that this session set is the owner's choice.
+    // A password can be changed instead, and a password that this session set is the owner's choice.
     (way.kind === "password" && (way.bySession === user.sessionId || !kept.some(signsIn))) ||
     (way.kind === "authenticator" &&
       user.mfa.policy !== "optional" &&
@@ -141,8 +141,8 @@ export interface AccessDecision {
 }
 
 /**
- * Returns whether a session may decide about authenticators that it cannot prove: all of the account's were added by
- * direct calls, and the session began with a recent password reset or recovery.
+ * Returns whether a session may decide about authenticators that it cannot prove: all of the account's authenticators
+ * were added by direct calls, and the session began with a recent password reset or recovery.
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function mayReviewAuthenticators(

@@ -66,7 +66,7 @@ describe("an account's sessions", () => {
 });
 
 describe("signing out elsewhere", () => {
-  test("ends that session immediately and once, also with concurrent requests", async () => {
+  test("ends the chosen session immediately and once, also with concurrent requests", async () => {
     const [here, there] = [await account.signIn(), await account.signIn()];
     const target = (await list(here)).find(({ current }) => !current)?.id ?? "";
     const answers = await callAtOnce(() => end(here, target));

@@ -52,8 +52,8 @@ export interface AccountSession extends z.output<typeof listed> {
 }
 
 /**
- * The position after the requesting session, which always comes first: all others follow, regardless of when they were
- * seen.
+ * The position after the requesting session, which always comes first: all other sessions follow, regardless of when
+ * they were seen.
  */
 const afterFirst: Position = { createdAt: "9999-12-31T23:59:59Z", id: "ffffffff-ffff-ffff-ffff-ffffffffffff" };
 

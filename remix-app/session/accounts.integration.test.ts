@@ -43,7 +43,7 @@ const switchTo = (browser: Browser, { id: accountId }: Person, where: object = {
 const sessionsOf = async ({ id }: Person) =>
   (await query<{ id: string }>("select id from auth.sessions where user_id = $1", [id])).map((row) => row.id);
 
-/** Creates a browser in which all of them are signed in, the last one active. */
+/** Creates a browser in which all these people are signed in, the last one active. */
 async function browserWith(first: Person, ...others: Person[]): Promise<Browser> {
   const browser = await enter(first);
   for (const person of others) {
@@ -206,7 +206,7 @@ describe("an unreadable row", () => {
     ["of another user", "(select o.sealed from private.account_vault_entries o where o.user_id = $2 limit 1)"],
   ];
 
-  test.each(damage)("%s is dropped: its account asks for a sign-in, the others stay", async (_, value) => {
+  test.each(damage)("%s is dropped: its account asks for a sign-in, the other accounts stay", async (_, value) => {
     const browser = await browserWith(ada, bob);
     const values = value.includes("$2") ? [ada.id, bob.id] : [ada.id];
     await query(`update private.account_vault_entries set sealed = ${value} where user_id = $1`, values);

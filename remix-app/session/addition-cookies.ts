@@ -4,11 +4,11 @@ import type { KeyRing } from "../keys/derived-key.ts";
 import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from "./cookies.ts";
 
 /**
- * The cookies of sign-ins that have yet to join the browser's accounts. Each has its own cookie, so that responses to
- * tabs that add accounts concurrently don't overwrite each other. A value is a device cookie's, with the addition's
- * secret. Once merged, a cookie names the device secret that it led to, and remains until a minute after the browser
- * has sent that secret: a late response may restore an earlier device cookie, and the browser must then find the
- * current one.
+ * The cookies of sign-ins that have yet to join the browser's accounts. Each sign-in has its own cookie, so that
+ * responses to tabs that add accounts concurrently don't overwrite each other. The value has the form of a device
+ * cookie's, with the addition's secret. Once merged, a cookie names the device secret that it led to, and remains until
+ * a minute after the browser has sent that secret: a late response may restore an earlier device cookie, and the
+ * browser must then find the current one.
  */
 
 type Context = CookieContext & { cookie: KeyRing };
@@ -43,7 +43,7 @@ export function writeAddition(context: Context, addition: Device): void {
 }
 
 /**
- * Marks the additions that led to a device's secret, and removes all others from the browser.
+ * Marks the additions that led to a device's secret, and removes all other additions from the browser.
  * @param options.shown the secret in the browser's own device cookie
  */
 export function settleAdditions(

@@ -40,7 +40,7 @@ const sessionsOf = ({ id }: Person) => query("select from auth.sessions where us
 const idsOf = (...people: Person[]) => people.map(({ id }) => id).sort();
 
 describe("two tabs of one browser that add accounts concurrently", () => {
-  test("keep all of them", async () => {
+  test("keep all the accounts", async () => {
     const browser = await enter(ada);
     await Promise.all([add(browser, bob), add(browser, cid)]);
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob, cid));
@@ -49,14 +49,14 @@ describe("two tabs of one browser that add accounts concurrently", () => {
     }
   });
 
-  test("keep one session of the same account", async () => {
+  test("keep one session if both add the same account", async () => {
     const browser = await enter(ada);
     await Promise.all([add(browser, bob), add(browser, bob)]);
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
     expect(await sessionsOf(bob)).toHaveLength(1);
   });
 
-  test("keep all of them in any order of the responses", async () => {
+  test("keep all the accounts in any order of the responses", async () => {
     const browser = await enter(ada);
     await add(browser, bob);
     const [first, early] = [copyOf(browser), copyOf(browser)];
@@ -76,7 +76,7 @@ describe("two tabs of one browser that add accounts concurrently", () => {
     expect((await accountsOf(lost)).sort()).toEqual(idsOf(ada, bob, cid));
   });
 
-  test("keep all of them if one joins while the other form is pending", async () => {
+  test("keep all the accounts if one tab's account has joined while the other tab's form was pending", async () => {
     const browser = await enter(ada);
     const tab = copyOf(browser);
     await add(browser, bob);
@@ -102,7 +102,7 @@ test("concurrent requests with a sign-in's cookies all lead to the same device s
   expect(devices.size).toBe(1);
 });
 
-test("a form that was pending while several accounts joined keeps all of them", async () => {
+test("a form that was pending while several accounts joined loses none of them", async () => {
   const browser = await enter(ada);
   const tab = copyOf(browser);
   const before = cookiesOf(tab, "gh_device=");
@@ -140,7 +140,7 @@ test("two tabs without a device create one each, and the last response wins", as
 });
 
 describe("an account is not revealed", () => {
-  test("to an earlier copy of the cookies, even if it adds an account itself", async () => {
+  test("to an earlier copy of the cookies, even if that copy adds an account itself", async () => {
     const browser = await enter(ada);
     const thief = copyOf(browser);
     await add(browser, bob);

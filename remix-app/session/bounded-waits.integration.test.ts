@@ -39,7 +39,7 @@ async function timed<Answer>(answer: Promise<Answer>): Promise<Answer & { ms: nu
   return { ...answered, ms: performance.now() - startedMs };
 }
 
-test("a page whose data does not arrive reports it within the bound", async () => {
+test("a page whose data does not arrive says so within the time limit", async () => {
   const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
   await web.trouble({ unreachable: "/rest/v1/rpc/list_workspaces" });
   const { status, words, ms } = await timed(browser.get("/workspaces"));
@@ -51,7 +51,7 @@ test.each([
   ["settings", { intent: "rename", name: "Orbit" }, "/rest/v1/rpc/list_workspace_members", 200],
   ["members", { intent: "remove" }, "/rest/v1/workspace_roles", 409],
 ] as const)(
-  "a page that cannot be rendered after its form keeps the form's status (%s)",
+  "if a page cannot be rendered after its form was sent, the response keeps the form's status (%s)",
   async (page, form, unreachable, status) => {
     const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
       person.id,
@@ -66,7 +66,7 @@ test.each([
   },
 );
 
-test("a handoff whose session cannot be refreshed reports it within the bound and leaves no session", async () => {
+test("a handoff whose session cannot be refreshed fails within the time limit and leaves no session", async () => {
   const challenges = "/api/v1/auth/qr-login/challenges";
   const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
   const phone = await openPhone({ base, ...supabase }, person);
@@ -81,7 +81,7 @@ test("a handoff whose session cannot be refreshed reports it within the bound an
   expect(await sessions()).toHaveLength(before.length);
 });
 
-test("an authenticator is removed, although the earlier token stays for a while", async () => {
+test("an authenticator is removed even if the session's token cannot be refreshed", async () => {
   const [app] = await insertAuthenticators(person, ["Phone"]);
   if (!app) throw new Error("no app");
   const signedIn = await enter(person);

@@ -146,7 +146,7 @@ const begunAnswer = z.discriminatedUnion("outcome", [
 ]);
 
 /**
- * Begins a challenge for this request's session. An earlier one of the same kind expires.
+ * Begins a challenge for this request's session. An earlier challenge of the same kind expires.
  * @param options.pairCodeHash hashes the code that a phone has to enter, with the challenge's id
  * @throws Response 429 RATE_LIMITED after 20 of a kind in 15 minutes, 503 UNAVAILABLE if it cannot be stored
  */

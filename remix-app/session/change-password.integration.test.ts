@@ -76,7 +76,7 @@ describe("a changed password", () => {
     expect((await signIn(renewed)).signedIn).toBe(true);
   });
 
-  test("is announced as the first one for an account without a password", async () => {
+  test("is announced as added, not changed, if the account had no password", async () => {
     const { browser } = await signIn();
     await query("update auth.users set encrypted_password = '' where id = $1", [account.id]);
     expect((await browser.get("/settings/security")).words).toContain("Set password");
@@ -86,7 +86,7 @@ describe("a changed password", () => {
     await expect.poll(() => newestMail("A password was added to your Gatehouse account")).toBeDefined();
   });
 
-  test("is announced as the first one too if it is set through an emailed link", async () => {
+  test("is announced as added too if it is set through an emailed link", async () => {
     const { browser } = await signIn();
     await query("update auth.users set encrypted_password = '' where id = $1", [account.id]);
     expect((await browser.post("/reset-password", { password: renewed })).status).toBe(200);

@@ -26,9 +26,9 @@ export interface CompletedSignIn {
     | `oauth:${string}`;
   /** Where to redirect: a path of ours, sanitized by the caller. */
   destination: string;
-  /** The typed password. One that is easy to guess leads to the page that replaces it first. */
+  /** The typed password. A password that is easy to guess leads first to the page that replaces it. */
   password?: string;
-  /** The session of this browser that the new one continues, without another sign-in ({@link keepSignIn}). */
+  /** The session of this browser that the new session continues, without another sign-in ({@link keepSignIn}). */
   inPlaceOf?: string;
 }
 
@@ -72,8 +72,8 @@ interface SignIn {
   /** Claims of the session, which the identity backend has returned in this very request. */
   claims: Claims;
   /**
-   * The session of this browser that it continues without another sign-in. If the browser has signed out of that one,
-   * the sign-in is refused and no new device is created for it.
+   * The session of this browser that the new session continues without another sign-in. If the browser has signed out
+   * of the earlier session, the sign-in is refused and no new device is created for it.
    */
   inPlaceOf?: string | undefined;
 }

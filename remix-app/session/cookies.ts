@@ -150,8 +150,8 @@ export function newSecret(): string {
 }
 
 /**
- * Derives the secret that replaces this one at the next switch. Only our servers can compute it, and all of them get
- * the same one, so a repeated or late request leaves the browser with the valid secret.
+ * Derives the secret that replaces this one at the next switch. Only our servers can compute it, and all of them derive
+ * the same secret, so a repeated or late request leaves the browser with the valid secret.
  */
 export function successorOf({ id, secret }: Device, { successor }: Pick<AccountKeys, "successor">): Device {
   return { id, secret: hmac(successor.current.key, `${id} ${secret}`).toString("base64url") };

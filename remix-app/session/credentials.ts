@@ -56,7 +56,10 @@ export const resetPasswordSchema = z.object({ password: newPasswordSchema });
  * only we can read it, because its presence would otherwise reveal which emails are registered.
  */
 
-/** A confirming link sets both times together. An account confirmed earlier was already in its owner's hands. */
+/**
+ * A confirming link sets the times of the confirmation and of the sign-in together. An account confirmed earlier was
+ * already in its owner's hands.
+ */
 const sameMomentMs = 2_000;
 /** The backend creates an account and its confirmation within one call. */
 const sameCallMs = 500;
@@ -82,8 +85,8 @@ function remembersPassword(context: AppLoadContext, email: string): boolean {
 }
 
 /**
- * Returns after a sign-up whether the password that the backend keeps for the unconfirmed account is the one just
- * typed.
+ * Returns whether the password that the backend keeps for an unconfirmed account is the one that was just typed to sign
+ * up.
  * @param options.created the sign-up's response; for a confirmed account it has no identities, and nothing is checked
  */
 export async function keepsPassword(
@@ -138,7 +141,7 @@ export async function replaceForeignPassword(
   throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
 }
 
-/** For an existing account, an email is sent only minutes after the last one. */
+/** For an existing account, an email is sent only minutes after the previous email. */
 function wasJustCreated({ created_at, confirmation_sent_at }: User): boolean {
   return Date.parse(confirmation_sent_at ?? "") - Date.parse(created_at) < sameCallMs;
 }

@@ -81,7 +81,7 @@ describe("a live session", () => {
 });
 
 describe("an expired session", () => {
-  test("in a late request gets what the vault has, without another refresh", async () => {
+  test("in a late request gets the refreshed session from the vault, without another refresh", async () => {
     const cookie = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
     await withJar(createCookieJar(cookie));
     clockOffsetMs = 31_000;
@@ -106,7 +106,7 @@ describe("an expired session", () => {
     ["a limit", { status: 429, code: "over_request_rate_limit" }],
     ["contention", { status: 409, code: "conflict" }],
     ["a key of ours that the gateway does not know", { status: 401, code: "invalid_api_key" }],
-  ])("survives %s: it is unavailable, and the cookie stays", async (_, refresh) => {
+  ])("survives %s: the session is reported as unavailable, and the cookie stays", async (_, refresh) => {
     backend.refresh = refresh;
     const session = await backend.session({ expiresIn: -10 });
     const { auth, setCookies } = await withCookie(session);

@@ -10,7 +10,7 @@ import { type DeviceView, openVault, tagOf, type Vault, type VaultEntry, VaultUn
 /** How often a request that loses a race for its session checks again before it gives up. */
 const maxVerdicts = 4;
 
-/** The origin of a request. `unavailable`: its session could not be verified; its cookies stay. */
+/** How a request authenticates. `unavailable`: its session could not be verified; its cookies stay. */
 export type RequestAuth =
   | { status: "anonymous" }
   | { status: "authenticated"; via: "cookie" | "bearer"; accessToken: string; claims: Claims }
@@ -29,7 +29,7 @@ export interface Verdict extends Judgement {
   session: StoredSession | null;
   /** The device that the browser's cookie has to be set to; null if the cookie stays. */
   deviceCookie: Device | null;
-  /** The device that the shown additions led to; null if they led to none or could not be judged. */
+  /** The device that the shown additions led to; null if they led to no device or could not be judged. */
   taken: Device | null;
 }
 
@@ -52,7 +52,7 @@ export interface RequestCredentials {
   device: Device | null;
   /** Returns a proof that the browser holds the mobile approval of a session, or null if it does not. */
   approvalProof: (sessionId: string) => string | null;
-  /** The secrets of accounts that were added to the device and have yet to join the others. */
+  /** The secrets of accounts that were added to the device and have yet to join its other accounts. */
   additions: readonly string[];
   /** Headers for calls to the identity backend on behalf of this visitor. */
   identityHeaders: Record<string, string>;
@@ -166,7 +166,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         : { auth: unavailable, device: { device: owner, view: opened } };
     }
 
-    /** Re-encrypts an entry of an earlier key with the current one. */
+    /** Re-encrypts an entry with the current key if an earlier key encrypted it. */
     async function reseal(owner: Device, { entry, session }: { entry: VaultEntry; session: StoredSession }) {
       const { current } = vault.keys.vault;
       if (entry.keyId !== current.id) await vault.keep({ device: owner, entry, session });

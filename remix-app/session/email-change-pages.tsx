@@ -29,7 +29,7 @@ export function ConfirmEmailChange({
   /** The link, as hidden inputs. */
   fields: ReactNode;
   message: string | null;
-  /** The active account of this browser, if it is another one. */
+  /** The active account of this browser, if it isn't the account whose email changes. */
   otherAccount: string | null;
 }) {
   const { email, newEmail, mailbox, agreed } = change;

@@ -189,7 +189,7 @@ describe("a change of email", () => {
   });
 });
 
-test("a link of another kind leads to its replacement", async () => {
+test("a dead link of each type leads to the page that sends a new link", async () => {
   const hash = "a".repeat(56);
   const page = async (type: string) => (await openBrowser(base).post("/auth/confirm", { token_hash: hash, type })).text;
   expect(await page("recovery")).toContain('href="/forgot-password"');

@@ -10,7 +10,7 @@ import { takeMintLease } from "./mint-session.ts";
 import { discardSession } from "./request-session.ts";
 import type { User } from "./user.ts";
 
-/** How long a link waits for others of its account, and the interval between two tries, in milliseconds. */
+/** How long a link waits for other links of its account, and the interval between two tries, in milliseconds. */
 const patienceMs = 5_000;
 const retryMs = 100;
 const pause = () => new Promise((resolve) => setTimeout(resolve, retryMs));
@@ -103,7 +103,7 @@ function tooSoon(seconds: number): string {
 }
 
 /**
- * Has both emails sent again. The links in the earlier ones stop working, and both mailboxes have to confirm again.
+ * Has both emails sent again. The links in the earlier emails stop working, and both mailboxes have to confirm again.
  * @returns null if no change is pending
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
@@ -126,7 +126,7 @@ export async function cancelEmailChange(context: AppLoadContext, { user }: { use
 }
 
 export type ConfirmedEmailChange =
-  /** One mailbox has confirmed; the other has not yet. */
+  /** One mailbox has confirmed; the other mailbox has not yet. */
   | { status: "half"; change: LinkedEmailChange }
   | { status: "changed"; change: LinkedEmailChange }
   | { status: "void" }
@@ -182,7 +182,7 @@ async function redeemAlone<Answer>(context: AppLoadContext, tokenHash: string, r
     const lease = await takeMintLease(context, change.userId);
     if (typeof lease === "string") continue;
     try {
-      // It may have been used before we acquired the lease.
+      // The link may have been used before we acquired the lease.
       return { change: await emailChangeOfLink(context, tokenHash), answer: await redeem() };
     } finally {
       await lease.release();

@@ -29,7 +29,8 @@ beforeEach(async () => {
 });
 
 /**
- * Creates an account that was confirmed long ago, because an email that has just confirmed one replaces its password.
+ * Creates an account that was confirmed long ago, because an email that has just confirmed an account replaces its
+ * password.
  */
 async function createAccount(): Promise<Person> {
   const created = await createPerson();
@@ -147,7 +148,7 @@ describe("a code is refused", () => {
     await expectWrong(await codeOf(person.email));
   });
 
-  test("if another one replaced it", async () => {
+  test("if another code replaced it", async () => {
     const first = await codeOf(person.email);
     await passMailPause(person.email);
     expect((await browser.post("/login/code", { intent: "resend" })).location).toBe("/login/code?resent=");
@@ -190,7 +191,7 @@ describe("a code is refused", () => {
     expect(await sessionsOf(person)).toEqual([]);
   });
 
-  test("for a banned account, with the same message as a wrong one", async () => {
+  test("for a banned account, with the same message as for a wrong code", async () => {
     const code = await codeOf(person.email);
     await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [person.id]);
     await expectWrong(code);
@@ -349,7 +350,7 @@ test("a wrong code gets the same answer in the same time for known, banned and u
   }
 });
 
-test("within 3 minutes of a reset email none is sent, and its link still works", async () => {
+test("no code is sent within 3 minutes of a reset email, whose link still works", async () => {
   const browser = openBrowser(base);
   await browser.post("/forgot-password", { email: person.email });
   const link = await confirmationLink(person.email);
@@ -363,7 +364,7 @@ test("within 3 minutes of a reset email none is sent, and its link still works",
   expect(answer.location).toBe("/reset-password");
 });
 
-test("after a code was used, another one is emailed immediately", async () => {
+test("another code is emailed immediately after one was used", async () => {
   const [browser, other] = [openBrowser(base), openBrowser(base)];
   await askForCode(browser);
   expect((await enter(browser, await codeOf(person.email))).location).toBe("/");

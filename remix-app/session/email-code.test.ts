@@ -53,6 +53,6 @@ test.each([
   ["12345", null],
   ["12345678901", null],
   ["12345a", null],
-])("%j as a code is %j", (typed, code) => {
+])("reads %j as the code %j", (typed, code) => {
   expect(emailCodeSchema.safeParse({ code: typed }).data?.code ?? null).toBe(code);
 });

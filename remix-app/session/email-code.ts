@@ -62,7 +62,7 @@ export async function mailCode(
     attempt.mailWaitSeconds === null
       ? await context.session.mailClient().auth.signInWithOtp({ email, options })
       : await holdMailBack(context, attempt);
-  // Only known emails can reach their own limit, and only unknown ones are rejected.
+  // Only known emails can reach their own limit, and only unknown emails are rejected.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();

@@ -44,8 +44,8 @@ export function startEvenTiming({ now, sleep, random }: Clock = systemClock): ()
 const unknownEmail = "unknown@gatehouse.invalid";
 
 /**
- * Handles an attempt whose email is held back like an attempt for an unknown email: the identity backend checks the bot
- * challenge, applies rate limits, or fails. Otherwise a wrong challenge would reveal which emails are known.
+ * Makes an attempt whose email is held back look like an attempt for an unknown email: the identity backend checks the
+ * bot challenge, applies rate limits, or fails. Otherwise a wrong challenge would reveal which emails are known.
  */
 export async function holdMailBack(
   { session }: Pick<AppLoadContext, "session">,

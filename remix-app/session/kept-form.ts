@@ -41,8 +41,8 @@ export function takeForm(
 ): Record<string, string> {
   const [text = "", signature = ""] = readCookie(context, cookies.keptForm).split(".");
   const expected = signatureOf(context, { text, userId, page: request.url });
-  // It belongs to another page or person, or a sibling host set it, so that a person would submit what they never
-  // typed.
+  // The cookie belongs to another page or person, or a sibling host set it, so that a person would submit what they
+  // never typed.
   if (!isSignature(signature, expected)) return {};
   // HEAD changes nothing.
   if (request.method !== "HEAD") clearCookie(context, cookies.keptForm);

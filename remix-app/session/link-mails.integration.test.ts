@@ -51,7 +51,7 @@ describe("a link that the owner has just received", () => {
     query("update auth.users set email_confirmed_at = null, raw_user_meta_data = '{}' where email = $1", [email]);
 
   test.each(flows)(
-    "by $name still works after a stranger requests another at $again",
+    "by $name still works after a stranger requests another link at $again",
     async ({ first, again, confirmed }) => {
       if (!confirmed) await unconfirm();
       const link = await ask(first);
@@ -65,7 +65,7 @@ describe("a link that the owner has just received", () => {
   );
 
   test.each(flows)(
-    "by $name is replaced by one requested at $again after three minutes",
+    "by $name is replaced by a link requested at $again after three minutes",
     async ({ first, again, confirmed }) => {
       if (!confirmed) await unconfirm();
       const link = await ask(first);
@@ -85,7 +85,7 @@ describe("a link that the owner has just received", () => {
     expect((await open(link)).status).toBe(302);
   });
 
-  test("is the only one for many concurrent requests", async () => {
+  test("is the only one sent for many concurrent requests", async () => {
     await callAtOnce(() => post("/forgot-password"));
     const link = await confirmationLink(email);
     expect(await mailsTo(email)).toHaveLength(1);

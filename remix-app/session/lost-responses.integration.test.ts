@@ -123,7 +123,8 @@ const onceOnly: Record<string, () => Promise<Omit<Operation, "gives">>> = {
 };
 
 /**
- * Operations that change the browser's own session or its active account: a reload shows what the response would have.
+ * Operations that change the browser's own session or its active account: a reload shows what the lost response would
+ * have shown.
  */
 const inPlace: Record<string, () => Promise<Omit<Operation, "gives"> & { done(browser: Browser): Promise<boolean> }>> =
   {
@@ -210,10 +211,10 @@ describe("after a lost response,", () => {
   });
 });
 
-test("a recovery can be repeated only by the browser that lost the response, until it receives one", async () => {
+test("a recovery can be repeated only by the browser that lost the response, until it receives a response", async () => {
   const { browser, send } = await withRecovery("link");
   const [, mark] = /gh_recovery=([^;]+)/.exec(browser.cookie()) ?? [];
-  // It lasts from the latest visit to the page.
+  // The browser's mark lasts from the latest visit to the page.
   expect((await browser.get("/auth/recovery")).headers.getSetCookie().join()).toContain(
     `gh_recovery=${mark}; Max-Age=900`,
   );

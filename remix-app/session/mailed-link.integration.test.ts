@@ -46,7 +46,7 @@ describe.each(["signup", "invite", "recovery"] as const)("the page of a link of 
     expect(dead.text).not.toContain(masked);
   });
 
-  test("names the browser's active account if it is another one", async () => {
+  test("names the browser's active account if it is a different one", async () => {
     const link = await linkOf(type);
     const other = await createPerson();
     const { words } = await (await enter(other)).get(pathOf(link));
@@ -95,7 +95,7 @@ test.each([
   expect(text).toContain(`href="${way}"`);
 });
 
-test("a link of one type does not reveal its account as another type", async () => {
+test("a link of one type does not reveal its account when opened as another type", async () => {
   const { token_hash } = await linkOf("signup");
   for (const type of ["recovery", "email_change"]) {
     expect((await openBrowser(base).get(pathOf({ token_hash, type }))).status).toBe(410);

@@ -30,10 +30,10 @@ test("a minted session belongs to the account, at AAL1, by a one-time code used 
   expect(await kept.session.state()).toMatchObject({ status: "alive" });
 });
 
-test("concurrent requests each get their own session or learn that one is under way", async () => {
+test("concurrent requests each get their own session or learn that another request is minting one", async () => {
   const answers = await callAtOnce(() => mint());
   const statuses = new Set(answers.map(({ status }) => status));
-  // On a busy machine some time out and report it.
+  // On a busy machine, some requests time out and report it.
   expect([...statuses].filter((status) => !["minted", "busy", "unavailable"].includes(status))).toEqual([]);
   expect(statuses).toContain("minted");
   const sessions = answers.flatMap((answer) => (answer.status === "minted" ? [answer.claims.session_id] : []));

@@ -33,7 +33,7 @@ async function generateAndVerify(
   { session }: AppLoadContext,
   { service, userId, email }: { service: SupabaseClient; userId: string; email: string },
 ): Promise<Minted> {
-  // This type, because the backend would create an account for an unknown email with a sign-up link.
+  // A link of this type, because with a sign-up link the backend would create an account for an unknown email.
   const { data: link, error } = await service.auth.admin.generateLink({ type: "recovery", email });
   if (error) return { status: isAnswer(error.status) ? "refused" : "unavailable" };
   // The email has moved to another account in the meantime.

@@ -12,7 +12,7 @@ import { visitorHeaders } from "../testing/visitor.ts";
 
 const { base } = readStack();
 
-/** Pages whose forms name their account themselves, or do not depend on one. */
+/** Pages whose forms name their account themselves, or do not depend on an account. */
 const anybodys = ["/accounts", "/logout", "/theme"];
 
 let ada: Person;
@@ -79,7 +79,7 @@ describe("each form on an account's page", () => {
     expect(await stateOf(bob)).toEqual(before);
   });
 
-  test("does nothing on the security page either", async () => {
+  test("is refused with 409 on the security page after a switch to another account", async () => {
     const forms = (await formsOf("/settings/security")).filter(({ action }) => !anybodys.includes(action));
     await switchTo(bob);
     for (const { action, fields } of forms) {
@@ -107,7 +107,7 @@ describe("each form on an account's page", () => {
     expect(page).toContain('href="/accounts?returnUrl=%2Fsettings%2Fsecurity%3Fat%3Dsessions"');
   });
 
-  test("says so too if the active account cannot open the page", async () => {
+  test("that is refused names the active account too if that account cannot open the page", async () => {
     const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
       ada.id,
     ]);

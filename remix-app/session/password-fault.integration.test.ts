@@ -70,7 +70,7 @@ describe("a session that began with a common password", () => {
     });
     expect([bearer.status, (await bearer.json()).code]).toEqual([403, "FORBIDDEN"]);
 
-    // The same without the query.
+    // The page is the same without the query.
     expect((await browser.get("/reset-password")).words).toContain("Your password is too common");
     expect((await browser.post(page, { password: email })).status).toBe(400);
     expect((await browser.get("/workspaces")).location).toContain(leadsBack);
@@ -98,7 +98,7 @@ describe("a session that began with a common password", () => {
     expect((await browser.get(page)).status).toBe(200);
   });
 
-  test("includes one that used the password for a step-up", async () => {
+  test("is restricted even if it used the password only for a step-up", async () => {
     const { email, password } = await createOwner("12345678");
     const browser = await signedInLongAgo({ email, password }, { secondsAgo: 3_600 });
     expect((await browser.get("/workspaces")).status).toBe(200);

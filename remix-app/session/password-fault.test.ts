@@ -50,7 +50,7 @@ describe("a password that is easy to guess", () => {
     ["0176-5551234@ex.com", "01765551234"],
     ["12345@q.io", "12345@q.io"],
     ["j.smith@ex.com", "smith.j88"],
-  ])("is the email %s as %j", (email, password) => {
+  ])("for the email %s is %j", (email, password) => {
     expect(isEasyToGuess({ email, password }, { product })).toBe(true);
   });
 

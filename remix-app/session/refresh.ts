@@ -5,7 +5,7 @@ import type { StoredSession } from "./cookies.ts";
 export const refreshMarginSeconds = 90;
 /** How long the result of a refresh is reused for the token it replaced. */
 const refreshResultKeptMs = 30_000;
-/** Keeps a request's total wait below 10 s, together with its other timeouts and those of #shared/claims.ts. */
+/** Keeps a request's total wait below 10 s, together with its other timeouts and the timeouts of #shared/claims.ts. */
 const refreshTimeoutMs = 4_000;
 
 /** `refused` is the backend's final answer about a session; `unavailable` says nothing about it. */

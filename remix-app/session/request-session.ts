@@ -40,7 +40,7 @@ export interface RequestSession {
   /** Reads the state of the session that this response leaves in the browser. */
   issuedState(): Promise<SessionState>;
   /**
-   * Returns a fresh proof that the browser holds the session's mobile approval, or null without one and for a bearer
+   * Returns a fresh proof that the browser holds the session's mobile approval. Null if it doesn't, and for a bearer
    * token.
    */
   approvalProof(): string | null;
@@ -289,7 +289,7 @@ export async function discardSession(
     .schema("private")
     .rpc("discard_session", { subject_id: sub, target_id: session_id });
   if (!error) return;
-  // The identity backend can still end it while the Data API is down.
+  // The identity backend can still end the session while the Data API is down.
   const { error: notEnded } = await session.mailClient().auth.admin.signOut(access_token, "local");
   if (notEnded) console.error(`warning request=${requestId} a session was not ended: ${notEnded.code ?? "no answer"}`);
 }

@@ -49,7 +49,7 @@ export type SessionState =
   | { status: "refused" }
   | { status: "unavailable" };
 
-/** A session's state, and that of its browser's device; `undefined` if the latter could not be read. */
+/** A session's state, and the state of its browser's device; `undefined` if the device's state could not be read. */
 export interface DeviceSessionState {
   state: SessionState;
   /** Null if the device is unknown. */

@@ -21,7 +21,7 @@ const sinceOf = (cookie: string, at = page) => demandedSince(contextOf(cookie), 
 
 afterEach(() => void vi.useRealTimers());
 
-test("a demand applies to its page in any spelling of the query, and to no other page", () => {
+test("a demand to sign in again applies to its page in any spelling of the query, and to no other page", () => {
   vi.useFakeTimers({ now: now * 1_000 });
   expect(sinceOf(demand())).toBe(now);
   expect(sinceOf(demand(), "/oauth/authorize?client_id=%61&prompt=login")).toBe(now);
@@ -29,7 +29,7 @@ test("a demand applies to its page in any spelling of the query, and to no other
   expect(sinceOf("")).toBeNull();
 });
 
-test("a demand cannot be moved to an earlier second or forged without our key", () => {
+test("a demand to sign in again cannot be moved to an earlier second or forged without our key", () => {
   vi.useFakeTimers({ now: now * 1_000 });
   const [name = "", value = ""] = demand().split("=");
   const moved = `${name}=${value.replace(String(now), String(now - 60))}`;
@@ -40,13 +40,13 @@ test("a demand cannot be moved to an earlier second or forged without our key", 
 test.each([
   [599, now],
   [600, null],
-])("a demand lasts ten minutes: %i s later it is %j", (seconds, expected) => {
+])("a demand to sign in again lasts ten minutes: %i s later it is %j", (seconds, expected) => {
   const cookie = demand();
   vi.useFakeTimers({ now: (now + seconds) * 1_000 });
   expect(sinceOf(cookie)).toBe(expected);
 });
 
-test("a satisfied demand is removed", () => {
+test("a demand to sign in again is removed once it is satisfied", () => {
   vi.useFakeTimers({ now: now * 1_000 });
   const context = contextOf(demand());
   forgetSignInDemand(context);

@@ -15,7 +15,10 @@ export function demandSignIn(context: DemandContext, { page, since }: { page: st
   writeCookie(context, cookies.signInDemand, { value: `${since}.${signature}` });
 }
 
-/** Returns the second since which a page requires a sign-in, or null if it recorded no demand within ten minutes. */
+/**
+ * Returns the earliest second at which the page accepts a sign-in, or null if no demand was recorded for it in the last
+ * ten minutes.
+ */
 export function demandedSince(context: DemandContext, page: string): number | null {
   const [since = "", signature = ""] = readCookie(context, cookies.signInDemand).split(".");
   const second = Number(since);

@@ -13,7 +13,7 @@ export function isAddAccount(request: Request): boolean {
 }
 
 /**
- * Returns what the page shows to a person who adds an account, or who signs in to one again.
+ * Returns what the page shows to a person who adds an account, or who signs in again to an account.
  * @throws Response a redirect to the accounts if this browser holds the maximum number
  */
 export function openAddAccount(
@@ -22,7 +22,7 @@ export function openAddAccount(
 ): { email: string; again: boolean; stays: string } {
   const { accounts } = context.session;
   const named = accounts.find(({ id }) => id === query.get("account"));
-  // The account in the URL, or the one whose session had ended when a switch was attempted.
+  // The account in the URL, or the account whose session had ended when a switch was attempted.
   const email = named?.email ?? (query.has("ended") ? readCookie(context, cookies.signInHint) : "");
   requireRoomFor(context, email);
   const active = accounts.find((account) => account.active);

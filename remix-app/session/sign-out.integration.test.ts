@@ -38,7 +38,7 @@ describe("signing out", () => {
   });
 
   test.each(["down", "hang"] as const)(
-    "reports it if neither database nor backend (%s) could end the session",
+    "says so if neither database nor backend (%s) could end the session",
     async (outage) => {
       const valid = await backend.cookieOf(await backend.session());
       const expired = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
@@ -54,7 +54,7 @@ describe("signing out", () => {
     },
   );
 
-  test("reports nothing if the session had already ended", async () => {
+  test("does not call the identity backend if there is no session", async () => {
     expect((await post("/logout", {})).headers.get("location")).toBe("/login");
     expect(backend.headers.has(logoutPath)).toBe(false);
   });

@@ -55,7 +55,7 @@ export async function signOutAccount(context: AppLoadContext, accountId: string)
     if (outcome.status === "switched") {
       return { status: "signed_out", activeAccountId: next, redirectTo: outcome.lastRoute ?? "/" };
     }
-    // No account is active then; the person can choose one of the others.
+    // No account is active then; the person can choose one of the other accounts.
     if (outcome.status !== "ended") break;
   }
   const redirectTo = device.view.accounts.length > 1 ? chooser : "/login";
@@ -97,7 +97,7 @@ function unavailable({ requestId }: AppLoadContext) {
 const endedStatuses: readonly (number | undefined)[] = [401, 403, 404];
 
 /**
- * Ends only the request's own session at the identity backend, none of its user's others.
+ * Ends only the request's own session at the identity backend, and none of the user's other sessions.
  * @returns false if it may still be active because the backend did not answer; this is logged
  */
 export async function revokeSession({ session, requestId }: AppLoadContext): Promise<boolean> {

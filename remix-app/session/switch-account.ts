@@ -9,8 +9,8 @@ import { refreshMarginSeconds } from "./refresh.ts";
 import { tagOf, type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts";
 
 /**
- * How long a switch waits for another one in the same browser, including a crashed one's lease of 10 s, and how often
- * it polls.
+ * How long a switch waits for another switch in the same browser, including the 10 s lease of a crashed switch, and how
+ * often it polls.
  */
 const leaseWaitMs = 11_000;
 const leasePollMs = 60;
@@ -62,7 +62,7 @@ interface Target {
 /**
  * Switches this browser to another of its accounts. Acquires the device's lease, saves the outgoing account's live
  * session, refreshes the target's session, then stores the rotated session and activates the account in one transaction
- * (docs/accounts.md, A switch). Each step is atomic, so a crash between two loses no account, and a session that
+ * (docs/accounts.md, A switch). Each step is atomic, so a crash between two steps loses no account, and a session that
  * another tab rotated meanwhile is adopted.
  */
 export async function switchAccount(
@@ -122,7 +122,7 @@ async function giveBack(
   }
 }
 
-/** Saves the outgoing account's live session in its entry, unless another tab has already stored a newer one. */
+/** Saves the outgoing account's live session in its entry, unless another tab has already stored a newer session. */
 async function writeOutgoing({ session }: AppLoadContext, leaving: string | null): Promise<void> {
   const { auth, device, vault, stored: live } = session;
   if (auth.status !== "authenticated" || auth.via !== "cookie" || !device || !live) return;
@@ -153,8 +153,8 @@ async function activate(context: AppLoadContext, { device, lease, begun }: Targe
 }
 
 /**
- * Returns the target's session, refreshed at the identity backend. Uses a session that another tab has just refreshed
- * as is.
+ * Returns the target's session, refreshed at the identity backend. A session that another tab has just refreshed is
+ * returned as it is.
  */
 async function sessionOf(
   { session: { vault, refresh } }: AppLoadContext,

@@ -81,7 +81,7 @@ describe("after many concurrent requests every account still works", () => {
     const tabs = Array.from({ length: atOnce }, () => tabOf(browser));
     const answers = await Promise.all(tabs.map((tab, index) => switchTo(tab, at([ada, bob], index))));
     const statuses = answers.map(({ status }) => status);
-    // A request that waits too long for the others gets a 503; none asks for a sign-in.
+    // A request that waits too long for other requests gets a 503; no request asks for a sign-in.
     expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
     expect(statuses).toContain(200);
     const active = new Set(await Promise.all(tabs.slice(0, 5).map(whoIs)));

@@ -150,7 +150,7 @@ export async function requireFreshUser(
   throw problem("STEP_UP_REQUIRED", { requestId: context.requestId, detail });
 }
 
-/** Returns whether the caller can be redirected to a page: a browser that loads one. */
+/** Returns whether the caller is a browser that loads a page, so that it can be redirected to another page. */
 function takesPages({ surface }: AppLoadContext, request: Request): boolean {
   return surface === "page" && !request.headers.has("authorization");
 }
@@ -181,8 +181,8 @@ export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFact
 }
 
 /**
- * Returns where to send a session that does not yet satisfy its account: to the challenge, or to enrollment without an
- * authenticator. A destination that is already one of these pages stays unchanged.
+ * Returns where to send a session that does not yet satisfy its account: to the challenge, or to enrollment if there is
+ * no authenticator. A destination that is already one of these pages stays unchanged.
  */
 export function secondStepPath({ enrolled, policy }: MfaFacts, destination: string): string {
   if (/^\/mfa(\/enroll|\/recovery|\/app)?(\?|$)/.test(destination)) return destination;

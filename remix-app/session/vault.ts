@@ -9,7 +9,7 @@ import { type Device, type StoredSession, storedSession, successorOf } from "./c
 export interface AccountKeys {
   /** Signs the device cookie. */
   cookie: KeyRing;
-  /** Derives the device secret that replaces another one at a switch. */
+  /** Derives the device secret that replaces the current secret at a switch. */
   successor: KeyRing;
   /** Seals sessions at rest. */
   vault: KeyRing;
@@ -150,7 +150,7 @@ export const vaultEntry = z.object({
   tag: z.string().nullable(),
 });
 
-/** An account's session in the vault. Its tag shows a later write whether another one came first. */
+/** An account's session in the vault. Its tag lets a later write detect that another write came first. */
 export type VaultEntry = z.infer<typeof vaultEntry>;
 
 const openedDevice = deviceView.extend({ vault: vaultEntry.nullable() });
@@ -188,7 +188,7 @@ export interface Vault {
     options: { args: Record<string, unknown>; schema: Schema },
   ): Promise<z.infer<Schema>>;
   /**
-   * Adds the sign-ins whose secrets a browser sent to its accounts.
+   * Adds to a browser's accounts the sign-ins whose secrets it sent.
    * @returns the device with its new secret; null if the sent secrets do not lead to it
    */
   takeAdditions(device: Device, added: readonly string[]): Promise<Device | null>;
@@ -198,7 +198,8 @@ export interface Vault {
   unseal(device: Device, entry: VaultEntry): Promise<StoredSession | null>;
   seal(device: Device, owner: { userId: string; session: StoredSession }): Promise<Sealed>;
   /**
-   * Replaces an entry's session with a rotated one. @returns false and the current session if another call came first
+   * Replaces an entry's session with a rotated session. @returns false and the current session if another call came
+   * first
    */
   keep(options: KeepOptions): Promise<z.infer<typeof keptAnswer>>;
   /**

@@ -24,7 +24,9 @@ export interface AccessFormProps {
   refusal?: AccessRefusal | null;
 }
 
-/** Lists everything that can open the account, when and from where each was added, and one button for all. */
+/**
+ * Lists everything that can open the account, with when and from where it was added, and one button for the whole list.
+ */
 export function AccessForm({ access, selected, currentSessionId, returnUrl, refusal = null }: AccessFormProps) {
   const { ways, listedAt, confirmedAt, otherSessions } = access;
   const unconfirmed = ways.filter((way) => way.unconfirmed).map(({ key }) => key);
@@ -98,7 +100,7 @@ function WayLine({
   way: AccessWay;
   index: number;
   current: boolean;
-  /** Whether this session set it. */
+  /** Whether this session set the password. */
   ownPassword: boolean;
   selected: boolean;
   error: string | null;
@@ -160,7 +162,7 @@ function WayLine({
   );
 }
 
-/** Shows the sessions that the list leaves out in one line. */
+/** Shows, in one line, the sessions that the list leaves out. */
 function OtherSessions({
   others: { key, count, isNew },
   index,

@@ -8,7 +8,7 @@ import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { connectedAppsPath } from "./paths.ts";
 
-/** Links to the page of connected apps. Lists none itself, so that only that page loads them. */
+/** Links to the page of connected apps. Lists no apps itself, so that only that page loads them. */
 export function ConnectedAppsCard() {
   return (
     <Card
@@ -20,7 +20,7 @@ export function ConnectedAppsCard() {
   );
 }
 
-/** The maximum number of workspaces listed per app. Disconnecting ends access to the others too. */
+/** The maximum number of workspaces listed per app. Disconnecting ends access to the other workspaces too. */
 const workspacesShown = 10;
 const originsShown = 3;
 

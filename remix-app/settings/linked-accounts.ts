@@ -10,7 +10,7 @@ import type { SettingsNotice } from "./settings-notice.ts";
 export interface LinkableProvider {
   name: string;
   label: string;
-  /** Whether the provider is enabled. Accounts of a disabled one can still be unlinked. */
+  /** Whether the provider is enabled. Accounts of a disabled provider can still be unlinked. */
   offered: boolean;
   identities: LinkedIdentity[];
 }
@@ -63,7 +63,7 @@ export function linkNotice(provider: string, outcome: OAuthFailure | "linked" | 
   return { card, done: `${provider}.${outcome}` };
 }
 
-/** Returns the text of a notice on this card, or null for another card's. */
+/** Returns the text of a notice on this card, or null for another card's notice. */
 export function linkNoticeText(notice: SettingsNotice | null): LinkNotice | null {
   if (notice?.card !== card) return null;
   const [provider = "", outcome = ""] = notice.done.split(".");

@@ -29,7 +29,7 @@ describe("readRange", () => {
     expect(read(search).previous).toEqual({ from: `${from}T00:00:00.000Z`, to: `${to}T00:00:00.000Z` });
   });
 
-  it("compares the current month with as many days of the previous one", () => {
+  it("compares the current month with as many days of the previous month", () => {
     const { from, to, previous } = read("?range=month", new Date("2026-03-05T00:00:00Z"));
     expect(rangeDays({ from, to })).toEqual({ first: "2026-03-01", last: "2026-03-05" });
     expect(rangeDays(previous)).toEqual({ first: "2026-02-01", last: "2026-02-05" });

@@ -99,7 +99,7 @@ export function rangeDays({ from, to }: { from: string; to: string }): { first: 
   return { first: from.slice(0, 10), last: new Date(Date.parse(to) - dayMs).toISOString().slice(0, 10) };
 }
 
-/** Returns a page's status: 400 for an invalid range, because the page then shows another one. */
+/** Returns a page's status: 400 for an invalid range, because the page then shows the default range. */
 export function rangeStatus(range: Pick<Range, "fault"> | null): { status: number } {
   return { status: range?.fault ? 400 : 200 };
 }
@@ -114,7 +114,7 @@ export function rangeFileName(name: string, range: { from: string; to: string } 
 /** The paging parameters of lists: `cursor`, and `providers` for a second list above it. */
 export const pageParameters: readonly string[] = ["cursor", "providers"];
 
-/** Returns the query with other parameters; an empty value removes one. Lists return to their first page. */
+/** Returns the query with other parameters; an empty value removes a parameter. Lists return to their first page. */
 export function searchWith(search: string, changes: Record<string, string>): string {
   const params = new URLSearchParams(search);
   for (const name of pageParameters) params.delete(name);
@@ -149,7 +149,7 @@ export function readWindowQuery(request: Request, { requestId }: { requestId: st
 }
 
 /**
- * Requires a valid range for a file, because a file would not show that a default replaced a wrong one.
+ * Requires a valid range for a file, because a file would not show that the default replaced a wrong range.
  * @throws Response 400 INVALID_REQUEST if the URL has no valid range
  */
 export function rangeOfFile<Found extends Range | null>(range: Found, { requestId }: { requestId: string }): Found {

@@ -39,7 +39,7 @@ const refusal = z.union([
   z.object({ outcome: z.literal("bad_window"), fault: z.string() }),
 ]);
 
-/** Maps members' functions to those for app sessions. */
+/** Maps members' functions to the functions for app sessions. */
 const functionsForApps: Record<string, string> = {
   list_provider_costs: "list_provider_costs_by_app_session",
   list_provider_invoices: "list_provider_invoices_by_app_session",

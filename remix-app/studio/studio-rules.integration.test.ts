@@ -111,7 +111,7 @@ describe("the budgets page", () => {
     expect(await limits()).toContainEqual({ scope: "key", limit: "0.5" });
   });
 
-  test("shows 50 at a time, changes one without leaving its page, and its file has all that the member may see", async () => {
+  test("shows 50 budgets at a time, changes one without leaving its page, and its file has every budget that the member may see", async () => {
     const crowded = await createTenant(db, { credits: "1" });
     await join(db, { workspaceId: crowded.workspaceId, userId: admin.id, role: "admin" });
     await join(db, { workspaceId: crowded.workspaceId, userId: member.id, role: "member" });
@@ -177,7 +177,7 @@ describe("the budgets page", () => {
     expect((await admin.browser.get(at("budgets"))).words).toContain("No label budgets yet.");
   });
 
-  test("sets a label when a key is created, and rejects a malformed one", async () => {
+  test("sets a label when a key is created, and rejects a malformed label", async () => {
     const fields = { name: "Labelled", entityId: "customer:8" };
     const made = await admin.browser.post(at("keys/new"), fields);
     expect(made.status).toBe(200);
@@ -218,7 +218,7 @@ describe("the policy page", () => {
 
   afterAll(() => db.query("delete from ai.workspace_policies where workspace_id = $1", [tenant.workspaceId]));
 
-  test("offers the plan's models, and saves the chosen ones", async () => {
+  test("offers the plan's models, and saves the chosen models", async () => {
     const { text, readAt } = await read();
     const field = modelField("deny", tenant.model);
     expect(text).toContain(`id="${field}"`);
@@ -269,7 +269,7 @@ describe("the policy page", () => {
     expect(saved).not.toContain('value="9"');
   });
 
-  test("names a model that has left the catalogue and saves the rest, but rejects an unknown new one", async () => {
+  test("names a model that has left the catalogue and saves the rest, but rejects an unknown new model", async () => {
     await db.query("update ai.workspace_policies set denied_models = '{gone}' where workspace_id = $1", [
       tenant.workspaceId,
     ]);

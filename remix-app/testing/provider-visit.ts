@@ -3,7 +3,7 @@ export interface ProviderAnswer {
   email: string;
   /** Whether the provider reports the email as verified. */
   verified?: boolean;
-  /** Cancels instead. */
+  /** Cancels instead of signing in. */
   cancel?: boolean;
 }
 

@@ -38,7 +38,7 @@ globalThis.fetch = async (input, init) => {
   if (meets("dieAfter", pathname)) {
     await response.clone().arrayBuffer();
     process.kill(process.pid, "SIGKILL");
-    // Nothing runs afterwards, whenever the signal arrives.
+    // Waits forever, so that nothing runs before the signal arrives.
     await new Promise(() => {});
   }
   return response;

@@ -17,7 +17,7 @@ export interface AppConsentProps {
   others: readonly ListedAccount[];
   /** The path of this page, to come back to with another account. */
   here: string;
-  /** Whether canceling is reported to the app; otherwise it leads to Home. */
+  /** Where the forms post to. Defaults to the page's own URL. */
   action?: string;
   /** Whether canceling is reported to the app; otherwise it leads to Home. */
   tellsApp?: boolean;

@@ -6,7 +6,7 @@ import { CodeField, type FormField } from "./field.tsx";
 export interface CodeFieldsProps {
   /** The authenticators to choose from; with only one there is no choice. */
   authenticators: readonly { id: string; name: string }[];
-  /** The initially selected one. */
+  /** The initially selected authenticator. */
   chosen: string | undefined;
   code: FormField;
   factorName: string;

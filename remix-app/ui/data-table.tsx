@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 export interface DataColumn<Row> {
   /** The column's heading, and its label next to the value on small screens. */
   label: string;
-  /** Replaces the label on small screens and for assistive technology, if another column has the same one. */
+  /** Replaces the label on small screens and for assistive technology, if another column has the same label. */
   fullLabel?: string;
   cell: (row: Row) => ReactNode;
   /** Right-aligned, with tabular figures. */
@@ -35,7 +35,7 @@ const heads = {
 
 /**
  * Renders a table or, on small screens, a list of cards with the important columns and the rest below. The look is
- * `data-table` in styles.css, because with so many cells, classes on each would be most of a page.
+ * `data-table` in styles.css, because with so many cells, classes on each would make up most of a page.
  */
 export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "sm" }: DataTableProps<Row>) {
   if (rows.length === 0) return <div className="max-w-prose text-muted">{empty}</div>;

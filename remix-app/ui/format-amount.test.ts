@@ -79,7 +79,7 @@ test.each([
   [["0.0000005", "0.00000049"], 6, ["$0.000001", "<$0.000001"]],
   [["0"], 2, ["$0.00"]],
   [[null], 2, []],
-] as const)("amounts of one column %j have %i decimals", (amounts, decimals, texts) => {
+] as const)("the amounts %j of one column have %i decimals", (amounts, decimals, texts) => {
   expect(columnDecimals(amounts)).toBe(decimals);
   expect(amounts.filter((amount) => amount !== null).map((amount) => formatUsd(amount, decimals))).toEqual(texts);
 });

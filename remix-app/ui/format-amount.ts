@@ -55,7 +55,7 @@ export function formatCredits(amount: string, decimals?: number): string {
 }
 
 /**
- * Formats an amount in any currency: dollars like formatUsd, others with their code, such as "10.50 EUR".
+ * Formats an amount in any currency: dollars like formatUsd, other currencies with their code, such as "10.50 EUR".
  * @param props.amount exact decimal string
  */
 export function formatMoney({ amount, currency }: { amount: string; currency: string }): string {
@@ -86,7 +86,8 @@ function fixedAmounts(decimals: number): Intl.NumberFormat {
 }
 
 /**
- * Returns the number of decimals for all amounts in a column: enough for two digits of the smallest one, from 2 to 6.
+ * Returns the number of decimals for all amounts in a column: enough for two digits of the smallest amount, from 2 to
+ * 6.
  * @param amounts exact decimal strings; null if the workspace hides them
  */
 export function columnDecimals(amounts: readonly (string | null)[]): number {

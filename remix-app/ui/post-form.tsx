@@ -12,7 +12,7 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
   const idle = useNavigation().state === "idle";
   const submit = useSubmit();
   const answer = useActionData<unknown>();
-  // A ref, because a second click can arrive before React has rendered the first one's state.
+  // A ref, because a second click can arrive before React has rendered the first click's state.
   const sent = useRef(false);
   const [offline, setOffline] = useState(false);
   const element = useRef<HTMLFormElement>(null);

@@ -32,7 +32,7 @@ export function forgetAnswered(): void {
 
 /**
  * Restores the values of an unanswered form, once.
- * @returns whether this is that form
+ * @returns whether this form is the unanswered one
  */
 export function fillUnanswered(form: HTMLFormElement): boolean {
   if (!sent || !failed) return false;

@@ -83,9 +83,9 @@ export async function listInvitations(
 }
 
 /**
- * Creates an invitation. Replaces an open one for the same email, so that only the newest email works.
- * @returns the token for the email's link, or the failure: 23505 if the open one is too recent to be replaced, PT429
- * after too many by one inviter, with the seconds until the next one in `details`
+ * Creates an invitation. Replaces an open invitation for the same email, so that only the newest email works.
+ * @returns the token for the email's link, or the failure: 23505 if the open invitation is too recent to be replaced,
+ * PT429 after too many by one inviter, with the seconds until the next one in `details`
  */
 export async function createInvitation(
   { data }: User,

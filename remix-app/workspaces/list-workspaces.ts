@@ -48,7 +48,8 @@ function readWorkspaceCursor(cursor: string): string[] | null {
 }
 
 /**
- * Returns a page of a user's workspaces, their personal one first, then by name. Row-level security decides which.
+ * Returns a page of a user's workspaces, their personal one first, then by name. Row-level security decides which
+ * workspaces.
  * @throws Response 400 INVALID_REQUEST for a cursor that is not ours, 503 UNAVAILABLE if the Data API did not answer
  */
 export async function listWorkspaces(

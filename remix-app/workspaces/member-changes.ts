@@ -72,7 +72,7 @@ export async function applyMemberChange(
 
   switch (change.intent) {
     case "invite": {
-      // Counts together with other emails to this address. The database counts those by the inviter.
+      // Counts this email together with other emails to the address. The database counts the inviter's emails.
       const attempt = await guardAttempt(context, { action: "mail", email: change.email });
       if (!attempt.admitted) return failed(attempt.message, attempt.status);
       const created = await createInvitation(user, { workspaceId, email: change.email, roleId: change.roleId });

@@ -100,7 +100,7 @@ type AskedWorkspace = { request: Request; params: { workspaceId?: string | undef
 interface FoundWorkspace {
   user: User;
   workspace: WorkspaceAccess;
-  /** The ids of both, for reads and changes on the user's behalf. */
+  /** The ids of the user and the workspace, for reads and changes on the user's behalf. */
   member: { kind: "member"; userId: string; workspaceId: string };
 }
 
@@ -131,7 +131,7 @@ export async function requireWorkspace(
 
 const othersListed = 8;
 
-/** Returns workspaces to switch to, or none if they could not be read, because the page is about another one. */
+/** Returns workspaces to switch to, or none if they could not be read, because the page does not depend on them. */
 async function readOthers(
   user: User,
   { workspaceId, requestId }: { workspaceId: string; requestId: string },

@@ -31,7 +31,7 @@ export function parseRoleChange(form: FormData) {
   return roleChange.safeParse({ intent: form.get("intent"), ...readRoleForm(form) });
 }
 
-/** Returns why a name is invalid, as text for its field, or null if something else is. */
+/** Returns why a name is invalid, as text for its field, or null if something else is invalid. */
 export function nameFault(error: z.ZodError): string | null {
   return error.issues.find(({ path }) => path[0] === "name")?.message ?? null;
 }

@@ -10,7 +10,7 @@ import { permissionWords, roleLabel } from "./roles.ts";
 
 export interface RoleFormProps {
   intent: "create" | "save";
-  /** The caller's own permissions, which they may grant to others. */
+  /** The caller's own permissions, which they may grant to other members. */
   grantable: readonly WorkspacePermission[];
   name: string;
   permissions: readonly string[];

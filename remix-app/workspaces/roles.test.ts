@@ -18,7 +18,7 @@ test("other members can assign roles with no more permissions than their own", (
   expect(names({ isOwner: false, permissions: ["manage_members"] })).toEqual(["viewer"]);
 });
 
-test("members who manage members define roles within their own permissions, and never the owner's", () => {
+test("members who manage members can define roles within their own permissions, but never the owner role", () => {
   const definable = (access: Parameters<typeof mayDefine>[1]) =>
     roles.filter((role) => mayDefine(role, access)).map(({ name }) => name);
   expect(definable({ isOwner: true, permissions: workspacePermissions })).toEqual(["keys", "viewer"]);

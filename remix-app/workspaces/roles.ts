@@ -4,15 +4,18 @@ import type { WorkspaceAccess, WorkspacePermission } from "./permission.ts";
 type Access = Pick<WorkspaceAccess, "isOwner" | "permissions">;
 
 /**
- * Returns the roles that a member may assign on the members page: none with more permissions than their own, which
- * row-level security enforces too, and not the owner's, which is transferred on the settings page after a fresh
+ * Returns the roles that a member may assign on the members page: roles with no more permissions than their own, which
+ * row-level security enforces too, except the owner's role, which is transferred on the settings page after a fresh
  * sign-in.
  */
 export function assignableRoles(roles: readonly Role[], access: Access): { id: string; name: string }[] {
   return roles.filter((role) => withinReach(role, access)).map(({ id, name }) => ({ id, name }));
 }
 
-/** Returns whether a member may change or delete a role: by the same rule, and only if they manage members. */
+/**
+ * Returns whether a member may change or delete a role: by the rule of {@link assignableRoles}, and only if they manage
+ * members.
+ */
 export function mayDefine(role: Role, access: Access): boolean {
   return access.permissions.includes("manage_members") && withinReach(role, access);
 }

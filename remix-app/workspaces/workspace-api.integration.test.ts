@@ -40,7 +40,7 @@ afterEach(async () => {
 afterAll(close);
 
 const sessionOf = async (who: Person, of = app) => (await handOver(who, of)).centralSession.token;
-/** Returns the statuses for bodies without a name, with an empty one, and with a valid one. */
+/** Returns the statuses for bodies without a name, with an empty name, and with a valid name. */
 const answersTo = async (token: string, address = path) => {
   const bodies = [{}, { name: "" }, { name: "Taken" }];
   const answers = await Promise.all(

@@ -126,7 +126,7 @@ describe("another person's workspace", () => {
     expect(await stateOf(id)).toBe(before);
   });
 
-  test("gives no access to its roles, members or invitations from one's own workspace", async () => {
+  test("can't be changed, nor its roles used, through requests to one's own workspace", async () => {
     const [mine, theirs] = [await found(), await found()];
     const before = await stateOf(theirs.id);
     const invite = { intent: "invite", email: "someone@integration.gatehouse.test", roleId: theirs.roleId("viewer") };
@@ -226,7 +226,7 @@ describe("an irreversible action", () => {
     expect(await stateOf(id)).toBe(before);
   });
 
-  test("asks for confirmation first, and only for people who are members", async () => {
+  test("asks for confirmation first, and only about people who are members", async () => {
     const { path } = await found();
     const asked = (address: string) => owner.browser.get(`${path}${address}`).then(({ words }) => words);
     expect(await asked(`/members?remove=${manager.id}`)).toContain("They lose access immediately");
@@ -363,7 +363,7 @@ describe("invitations", () => {
     }
   });
 
-  test("to a person who was just invited leave the earlier email's link valid, until it is withdrawn", async () => {
+  test("to a person who was just invited leave the earlier email's link valid, until that invitation is withdrawn", async () => {
     const { id, path, roleId } = await found();
     const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
     const invite = (name: string) =>

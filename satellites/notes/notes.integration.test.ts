@@ -69,7 +69,7 @@ describe("the verifier", () => {
     expect((await verify({ token, state: "x" }, { cookie: "platform_sign_in_state=x" })).status).toBe(200);
   });
 
-  test("replaces an existing session, and adopts no unknown one", async () => {
+  test("replaces an existing session, and rejects a session cookie that it did not issue", async () => {
     const before = cookieOf(await verify({ token: await mintForNotes() }));
     const after = await verify({ token: await mintForNotes() }, { cookie: before });
     expect(cookieOf(after)).not.toBe(before);
@@ -87,7 +87,7 @@ describe("the verifier", () => {
   );
 });
 
-describe("the page that a sign-in returns to", () => {
+describe("the page that completes a sign-in", () => {
   test("redeems nothing when opened, and names the account that a foreign link would sign in", async () => {
     const token = await mintForNotes();
     const page = await (await get(`/verify-token?token=${token}&nextUrl=/w/1&state=s`)).text();
@@ -102,7 +102,7 @@ describe("the page that a sign-in returns to", () => {
   });
 
   test.each(["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/.//evil.example"])(
-    "is always one of its own: %s",
+    "redirects to / instead of %s",
     async (nextUrl) => {
       const done = await form("/verify-token", { token: await mintForNotes(), nextUrl });
       expect([done.status, done.headers.get("location")]).toEqual([303, "/"]);

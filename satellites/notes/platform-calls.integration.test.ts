@@ -124,7 +124,8 @@ describe("a satellite's process", () => {
     );
     const texts = await Promise.all(answers.map((answer) => answer.text()));
     expect(texts.filter((text) => !text.includes(person.email))).toEqual([]);
-    // One for each of the two sessions, and one answer for all requests. Later requests needed no refresh.
+    // One refresh for each of the two sessions. All requests got the same cookies, and later requests needed no
+    // refresh.
     expect(passage.asked.filter((line) => line.endsWith("/app-sessions/refresh"))).toHaveLength(2);
     const kept = answers.map((answer) => answer.headers.getSetCookie().map((line) => line.split(";")[0]));
     const next = [...new Set(kept.map((pairs) => pairs.join("; ")))].filter((pairs) => pairs !== "");
@@ -134,20 +135,23 @@ describe("a satellite's process", () => {
     expect(passage.asked.filter((line) => line.endsWith("/app-sessions/refresh"))).toHaveLength(2);
   });
 
-  test.each([502, 503])("reports an outage while the platform answers %i, and keeps its cookies", async (status) => {
-    const browser = await enter();
-    const held = browser.cookie();
-    passage.failing = status;
-    try {
-      const home = await browser.get("/");
-      const verified = await browser.postJson("/api/auth/verify-app-token", { token: "any" });
-      expect([home.status, verified.status, JSON.parse(verified.text).code]).toEqual([503, 503, "AUTH_UNAVAILABLE"]);
-    } finally {
-      passage.failing = null;
-    }
-    expect(browser.cookie()).toBe(held);
-    expect((await browser.get("/")).words).toContain(`Signed in as ${person.email}`);
-  });
+  test.each([502, 503])(
+    "reports an outage while the platform answers with status %i, and keeps its cookies",
+    async (status) => {
+      const browser = await enter();
+      const held = browser.cookie();
+      passage.failing = status;
+      try {
+        const home = await browser.get("/");
+        const verified = await browser.postJson("/api/auth/verify-app-token", { token: "any" });
+        expect([home.status, verified.status, JSON.parse(verified.text).code]).toEqual([503, 503, "AUTH_UNAVAILABLE"]);
+      } finally {
+        passage.failing = null;
+      }
+      expect(browser.cookie()).toBe(held);
+      expect((await browser.get("/")).words).toContain(`Signed in as ${person.email}`);
+    },
+  );
 
   test("does not refresh a session more than an hour before its end", async () => {
     const browser = await enter();

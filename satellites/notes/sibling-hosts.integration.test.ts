@@ -101,7 +101,7 @@ describe("behind https", () => {
     ).toContain("Sign in with your Gatehouse account");
   });
 
-  test("a state planted by another host does not make a sign-in this browser's own", async () => {
+  test("a state planted by another host does not make a sign-in count as this browser's own", async () => {
     const token = await mint(attacker, app);
     const link = `/verify-token?token=${token}&nextUrl=/&state=known`;
     const planted = await (await get(link, { platform_sign_in_state: "known" })).text();

@@ -47,7 +47,7 @@ describe("npm run app", () => {
     expect(stdout).not.toContain(secret);
   });
 
-  test("rotates a secret and keeps the old one valid for the overlap only", async () => {
+  test("rotates a secret and keeps the old one valid only during the overlap", async () => {
     const name = newName();
     const secrets = [secretIn(await app(addition(name)))];
     const rotate = async (overlap: string) => {

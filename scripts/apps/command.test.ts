@@ -17,7 +17,7 @@ test("adds an app with exact origins", () => {
   });
 });
 
-test("does not take a hostname that only begins like a loopback address for this machine", () => {
+test("accepts a hostname that only begins like a loopback address, such as 127.evil.example", () => {
   expect(read(`${add} --origin https://127.evil.example`)).toMatchObject({ origins: ["https://127.evil.example"] });
 });
 

@@ -8,7 +8,7 @@ export type CpuTimes = {
   poolMs: number;
   /** The process's other threads: its own JavaScript, and V8's compilers and collectors. */
   restMs: number;
-  /** Postgres with all its connections. */
+  /** All processes of Postgres, including its connections. */
   postgresMs: number;
 };
 

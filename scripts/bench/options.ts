@@ -58,9 +58,9 @@ export type Plan = {
   /** Runs of one workspace, and the number of days they are spread over. */
   reports: { runs: number; days: number; readings: number };
   pages: { readings: number; warmUp: number };
-  /** Multiples of the smallest database. */
+  /** Sizes to measure, as multiples of the smallest database. */
   growth: readonly number[];
-  /** Calls of one workspace, and how many are timed before and after. */
+  /** The number of calls of one workspace, and how many calls are timed before and after them. */
   calls: { count: number; readings: number };
 };
 

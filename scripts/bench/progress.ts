@@ -10,7 +10,7 @@ export type Progress = {
 
 type Terminal = { isTTY?: boolean | undefined; columns?: number | undefined; write: (text: string) => unknown };
 
-/** Returns a progress that rewrites one line on a terminal, and prints a line per step elsewhere. */
+/** Returns a progress display that rewrites one line on a terminal, and prints a line per step elsewhere. */
 export function createProgress(
   options: { steps: number; signal?: AbortSignal; now?: () => number },
   out: Terminal,

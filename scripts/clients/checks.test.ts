@@ -13,7 +13,7 @@ const shown = (body: unknown, status = 200) =>
     .filter(({ ok }) => ok)
     .map(({ feature }) => feature);
 
-test("reads a program's reports from among its client's output", () => {
+test("finds a program's reports in its client's output", () => {
   const output = [
     '{"level":"info"}',
     '{"check":"chat","feature":"plain","ok":true}',
@@ -47,7 +47,7 @@ describe("requires that a client", () => {
     expect(shown({ input: [{ type: "custom_tool_call_output" }] })).toEqual(["plain", "tools"]);
   });
 
-  test("returned a tool's result, to messages", () => {
+  test("returned a tool's result to the Messages API", () => {
     const content = [{ type: "tool_result", tool_use_id: "t", content: "42" }];
     expect(shown({ messages: [{ role: "user", content }] })).toEqual(["plain", "tools"]);
     expect(shown({ messages: [{ role: "user", content: [{ type: "text", text: "tool_result" }] }] })).toEqual([

@@ -31,7 +31,7 @@ const call = z.looseObject({
 });
 type Call = z.infer<typeof call>;
 
-/** The content of a message of Anthropic's. */
+/** The content blocks of a message in Anthropic's Messages API. */
 const blocks = z.array(z.looseObject({ type: z.string() }));
 const isToolResult = ({ type }: { type: string }) => type === "tool_result";
 
@@ -61,7 +61,7 @@ export function requiredChecks(
     }));
 }
 
-/** Lists the reasons why calls were refused, each once, with the first body refused for it. */
+/** Lists each reason for a refusal only once, with the first request body that was refused for it. */
 export function refusals(exchanges: readonly Exchange[]): string[] {
   const byReason = new Map<string, string>();
   for (const { path, body, status, answer } of exchanges) {

@@ -11,7 +11,7 @@ test.for(clients)("$name is pinned to an exact version", (client) => {
   expect(existsSync(path.join(sourceDir, client.program))).toBe(true);
 });
 
-test("everything installed with the clients is pinned, too", () => {
+test("every package installed alongside the clients is pinned, too", () => {
   const { dependencies, optionalDependencies } = JSON.parse(readSource("js/package.json"));
   for (const version of Object.values({ ...dependencies, ...optionalDependencies }))
     expect(version).toMatch(/^(npm:[^"]+@)?\d+\.\d+\.\d+$/);
@@ -44,7 +44,7 @@ test.for(files.filter((file) => file.endsWith(".txt")))(
   },
 );
 
-test("requests the newest versions in place of exact pins, and keeps an alias's major version", () => {
+test("replaces exact pins with the newest version, and keeps an alias's major version", () => {
   const newest = (name: string) => {
     const client = clients.find((each) => each.name === name);
     return client ? newestManifest(client) : "";

@@ -20,7 +20,7 @@ export type Client = {
   platform?: string;
   /** Marks the block of docs/clients.md that uses the client. */
   snippet?: string;
-  /** In place of the usual models: those that are served where the client calls. */
+  /** The models to use instead of the usual ones, if the endpoint that the client calls serves only certain models. */
   models?: readonly string[];
   /** Features that the client lacks. */
   lacks?: readonly Feature[];
@@ -38,7 +38,7 @@ const python = (name: string, program: string, packageName: string): Client => (
   name,
   runtime: "python",
   program: `python/${program}_client.py`,
-  // One environment for each, since their dependencies conflict.
+  // Each client has its own environment, since the clients' dependencies conflict.
   manifest: `python/${program}_client.in`,
   lock: `python/${program}_client.txt`,
   package: packageName,

@@ -7,7 +7,7 @@ import { pipeline } from "node:stream/promises";
 /** A client's call and how the gateway answered it. */
 export type Exchange = {
   path: string;
-  /** Parsed, or the text if it is not JSON. */
+  /** The request's body: parsed, or its text if it is not JSON. */
   body: unknown;
   status: number;
   /** The body of an error response. */
@@ -15,7 +15,7 @@ export type Exchange = {
 };
 
 export type Recorder = {
-  /** Replaces the gateway's URL. */
+  /** The URL that clients call instead of the gateway's. */
   url: string;
   /** Returns the exchanges since the last call, and clears them. */
   take: () => Exchange[];

@@ -32,7 +32,7 @@ test("a failure that belongs to no single feature fails all features", () => {
   expect(failedFeatures(row("crashes", { checks: failing() }))).toEqual(features);
 });
 
-test("reports as broken only what passed with the locked version", () => {
+test("reports as broken only the features that passed with the locked version", () => {
   const newest = row("client", { version: "2.0.0", checks: [...failing("tools"), ...failing("stream")] });
   expect(whatBroke(newest, row("client", { checks: failing("stream") }))).toEqual(["client 1.0.0 → 2.0.0: tools"]);
   expect(whatBroke(newest, newest)).toEqual([]);

@@ -47,7 +47,8 @@ export async function findUnknownNames(
 }
 
 /**
- * Matches where only a table can follow. `from` is left out since it also follows `extract(epoch` and `is distinct`.
+ * Matches text that only a table's name can follow. `from` is left out, since it also occurs in `extract(epoch from …)`
+ * and `is distinct from`.
  */
 const relationContext = /\b(?:insert\s+into|delete\s+from|update|join)\s+$/i;
 

@@ -129,7 +129,7 @@ $$`,
     ]);
   });
 
-  test("drops and creates what uses a function with a renamed argument, and restores policies, defaults and checks", async () => {
+  test("drops and recreates what uses a function with a renamed argument, and restores policies, defaults and checks", async () => {
     await edit(functions, "label(title text,", "label(words text,");
     await edit(functions, "select prefix || title", "select prefix || words");
     const { statements } = await generate();
@@ -242,7 +242,7 @@ $$`,
     ]);
   });
 
-  test("drops the function of a removed trigger on a table of another owner", async () => {
+  test("recreates the function of a removed trigger on another owner's table, since the trigger itself cannot be dropped", async () => {
     await remove(functions, /create or replace trigger welcome[\s\S]*?;\n/);
     const { statements, changes } = await generate();
     expect(changes).toEqual(["removed  trigger welcome on auth.users"]);
@@ -318,7 +318,7 @@ $$`,
     expect((await generate()).changes).toEqual(["changed  function private.set_title()"]);
   });
 
-  test("orders functions that depend on each other's new form", async () => {
+  test("orders objects by what they use in each other's new definitions", async () => {
     await edit(functions, "select count(*)::integer from public.notes", "select private.z_total(true)::integer");
     await add(
       "zz.sql",
@@ -429,7 +429,7 @@ describe("refuses to generate a migration, writes nothing and says what to do fo
     ],
     ["a column", "(title, author)", "(title, writer)", "line 60: column writer of public.notes does not exist."],
     ["a function", "trim(new.title)", "private.tidy(new.title)", "line 46: private.tidy does not exist."],
-  ] as const)("a PL/pgSQL body that names %s not created by any migration", async ([, from, to, expected]) => {
+  ] as const)("a PL/pgSQL body that names %s which no migration creates", async ([, from, to, expected]) => {
     await edit(functions, from, to);
     expect(await refusal()).toContain(`/schemas/notes/functions.sql, ${expected}\nTables, columns`);
   });
@@ -450,7 +450,7 @@ describe("refuses to generate a migration, writes nothing and says what to do fo
     );
   });
 
-  test("an index's function that would have to be dropped", async () => {
+  test("a function that would have to be dropped although an index uses it", async () => {
     await writeFile(
       path.join(folder, "migrations/20260104000000_index.sql"),
       "create index notes_label_idx on public.notes (private.label(title));",
@@ -492,7 +492,7 @@ describe("refuses to generate a migration, writes nothing and says what to do fo
   });
 });
 
-test("dates a migration now, or a second after the newest if that is later", async () => {
+test("dates a migration with the current time, or a second after the newest migration if that is later", async () => {
   const migrations = path.join(folder, "migrations");
   expect(await nextVersion(migrations, new Date("2026-05-06T07:08:09.999Z"))).toBe("20260506070809");
   await writeFile(path.join(migrations, "20261231235959_last.sql"), "select 1;");

@@ -12,7 +12,7 @@ import { readSchemaFiles, type SchemaFiles } from "./schema-files.ts";
 import { readWanted, type Wanted } from "./wanted.ts";
 
 /**
- * `dbUrl` names a database with Supabase's roles and schema `auth`, in which at most part of the migrations are
+ * `dbUrl` names a database with Supabase's roles and schema `auth`, in which none or only some of the migrations are
  * applied.
  */
 type Layout = { dbUrl: string; migrations: string; schemas: string };

@@ -7,7 +7,7 @@ type GrantKind = "function" | "view" | "table" | "sequence" | "schema" | "type";
 /** One privilege of one role on one object or column. */
 export type Grant = {
   kind: GrantKind;
-  /** Written as after `on` in a grant: `function private.f(integer)`, `table public.notes`. */
+  /** The object as a grant names it after `on`: `function private.f(integer)`, `table public.notes`. */
   target: string;
   column: string | null;
   grantee: string;
@@ -16,7 +16,7 @@ export type Grant = {
 };
 
 /**
- * The privileges on all objects of `$1`: `acl` has the current ones, `initial` those that default privileges give.
+ * The privileges on all objects of `$1`: `acl` has the current ones, `initial` the ones that default privileges give.
  * Partitions are left out, since their names depend on the date: the function that creates one sets its privileges.
  */
 const objectsSql = `

@@ -20,7 +20,8 @@ const notReplaceable = new Set(["42P13", "42P16", "42809", "42710", "42723"]);
 
 /**
  * Plans the statements that bring the migrated database to the wanted state, by running them and then rolling back.
- * Replaces where Postgres allows it; otherwise drops and creates, with everything that depends on it.
+ * Replaces a definition if Postgres allows it; otherwise drops and recreates it along with everything that depends on
+ * it.
  * @throws StackError if a table, policy, default or constraint is in the way
  */
 export async function planStatements(client: pg.Client, planned: Planned): Promise<string[]> {
@@ -69,7 +70,7 @@ function isNotReplaceable(error: unknown): boolean {
 
 type Choice = { keys: Set<string>; fixed: FixedDependant[] };
 
-/** Returns what to drop: what is removed or cannot be replaced, and everything that depends on it. */
+/** Returns the objects to drop: those that are removed or cannot be replaced, and everything that depends on them. */
 async function chooseDrops(
   client: pg.Client,
   { current, wanted, differences, unreplaceable }: Planned & { unreplaceable: ReadonlySet<string> },

@@ -31,7 +31,7 @@ const defaultSchema = "public";
 
 /**
  * Reads `supabase/schemas/`: functions, triggers and views with their comments, and the grants of `grants.sql`.
- * @param version of the next migration, for what must be written by hand
+ * @param version the next migration's version, for the advice about what must be written by hand
  * @throws StackError with file and line if the SQL is invalid or a statement belongs in a migration
  */
 export async function readSchemaFiles(directory: string, { version }: { version: string }): Promise<SchemaFiles> {
@@ -112,7 +112,7 @@ function sourceOf({ text, offset }: Statement, { file, sql }: { file: string; sq
   return { file, line: lineAt(sql, offset + heading), text: text.slice(heading) };
 }
 
-/** Returns the file and line of what is at `offset` in a statement; by default, of the statement itself. */
+/** Returns the file and line of the position `offset` in a statement; by default, of the statement itself. */
 export function placeOf({ file, line, text }: Source, offset = leadingComments(text)): string {
   return `${file}, line ${line + lineAt(text, offset) - 1}`;
 }

@@ -17,17 +17,17 @@ beforeAll(async () => {
 });
 afterAll(() => cluster.stop());
 
-test("the migrations alone build what they and the schema files define", async () => {
+test("the migrations build exactly what the schema files define", async () => {
   const layout = { dbUrl: await cluster.createDatabase(), migrations, schemas };
   expect(await findDifferences(layout)).toEqual([]);
 });
 
-// An operator applies each of these before its feature is enabled. Everything else works without it.
+// An operator must apply each of these migrations before enabling its feature. Everything else works without them.
 test.for([
   "20260906100000_external_provider_costs.sql",
   "20260907110000_external_provider_invoices.sql",
   "20260923130000_required_account_mfa.sql",
-])("functions that exist before %s do not depend on it", { timeout: 60_000 }, async (next) => {
+])("functions of earlier migrations do not depend on %s", { timeout: 60_000 }, async (next) => {
   const directory = await mkdtemp(path.join(tmpdir(), "gatehouse-before-"));
   try {
     await cp(migrations, directory, {
@@ -37,7 +37,7 @@ test.for([
     const dbUrl = await cluster.createDatabase();
     await applyMigrations({ dbUrl, directory });
     await withDatabase(dbUrl, async (client) => {
-      // As they are at that point: later migrations may have replaced them.
+      // The functions as they are before this migration: later migrations may have replaced them.
       const { rows } = await client.query<{ name: string; body: string }>(
         `select p.oid::regprocedure::text as name, p.prosrc as body
          from pg_proc p join pg_namespace n on n.oid = p.pronamespace

@@ -31,7 +31,7 @@ export type ScratchCluster = {
  */
 export async function startScratchCluster(): Promise<ScratchCluster> {
   const folder = await mkdtemp(path.join(tmpdir(), "gatehouse-scratch-"));
-  // When we are root, Postgres runs as another account, which must be able to enter.
+  // When we are root, Postgres runs as another account, which must be able to enter the folder.
   await chmod(folder, 0o755);
   const placement = await placeCluster(path.join(folder, "data"), process.env.POSTGRES_BIN || undefined);
   const { dataDir } = placement;

@@ -1,4 +1,7 @@
-/** What a fenced block may need that is missing when the documents are checked, so that the block is only parsed. */
+/**
+ * Things that a fenced block may need and that are missing when the documents are checked. Such a block is parsed but
+ * not run.
+ */
 const needs = {
   hosted: "a hosted Supabase project",
   production: "a deployed configuration",
@@ -24,7 +27,7 @@ export type Block = { file: string; line: number; language: Language; need?: Nee
 
 export type Fault = { file: string; line: number; message: string };
 
-/** Reports whether a block can be run here: it needs nothing that is missing, and its language does something. */
+/** Reports whether a block can be run here: it needs nothing that is missing, and its language can be executed. */
 export function isRunnable({ language, need }: Block): boolean {
   if (language === "json" || language === "ini") return false;
   return need === undefined || need === "python";

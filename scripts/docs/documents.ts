@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from "node:fs";
 
-/** The guides, whose blocks are checked, and the decisions, of which only the links are checked. */
+/** The guides, whose blocks are checked, and the decisions, in which only the links are checked. */
 export const guides = ["README.md", "CONTRIBUTING.md", ...globSync("docs/*.md").sort()];
 export const decisions = globSync("docs/decisions/*.md").sort();
 

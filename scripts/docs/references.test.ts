@@ -59,7 +59,7 @@ describe("settings of a document", () => {
     ]);
   });
 
-  test("are reported by whole name if the code does not read them", () => {
+  test("are reported with their whole name if the code does not read them", () => {
     const [section] = sections;
     if (!section) throw new Error("no section");
     expect(unknownSettings("s.md", section, "BASE_URL PORT AI_PROVIDER_ + id + _KEY")).toEqual([]);
@@ -69,7 +69,7 @@ describe("settings of a document", () => {
     ]);
   });
 
-  test("are reported if only the code names them", () => {
+  test("are reported if the code reads them but the document does not name them", () => {
     const names = schemaNames(
       "z.object({\n  BASE_URL: origin,\n  PORT: z.coerce.number(),\n  OLD_NAME: z\n    .string(),\n  NEW_NAME: z.string(),\n})",
     );

@@ -2,9 +2,12 @@ import { z } from "zod";
 import { type AuthConfig, notShown } from "./auth-config.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
-/** As in supabase/config.toml: a later email replaces the link of the previous one (docs/abuse.md). */
+/**
+ * The shortest interval between two emails, as in supabase/config.toml: each email invalidates the previous one's link
+ * (docs/abuse.md).
+ */
 const leastSeconds = 180;
-/** Unsafe below this, which is Supabase's own default of 60. */
+/** An interval below Supabase's own default of 60 is unsafe. */
 const unsafeSeconds = 60;
 
 const hooks = [
@@ -56,7 +59,7 @@ function readSettings(config: Exclude<AuthConfig, { from: "local" }>): BackendSe
   if (config.from === "project") {
     return hostedSettings.safeParse(config.values).data ?? `${notShown(config.project).why}.`;
   }
-  // Supabase Auth does not start without this setting.
+  // Supabase Auth does not start without this setting. Without it, the backend's settings were not given to the doctor.
   if (config.values.GOTRUE_JWT_SECRET) return readOwnSettings(config.values);
   return "not shown by the backend: name its settings too (--env), or set SUPABASE_PROJECT_ID and SUPABASE_ACCESS_TOKEN.";
 }

@@ -34,7 +34,7 @@ function configure(settings: Record<string, string>): string {
     SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
     SUPABASE_SECRET_KEY: supabase.secretKey,
     SUPABASE_DB_URL: supabase.dbUrl,
-    // Other tests register OpenID clients, which require it.
+    // Other tests register OpenID clients, which require this secret.
     APP_SESSION_SECRET: `${crypto.randomUUID()}${crypto.randomUUID()}`,
     ...settings,
   });
@@ -168,7 +168,9 @@ test("merges several files into one configuration in which later files take prec
   expect(code).toBe(1);
 });
 
-/** Serves what Supabase's platform itself returns for functions that are missing or that it protects. */
+/**
+ * Serves a response that Supabase's platform itself gives, for functions that are missing or require its token check.
+ */
 async function inPlaceOfFunctions(status: number, body: object) {
   const server = createServer((_, response) =>
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body)),

@@ -23,8 +23,8 @@ import { checkRoutes, groupByProvider, type RoutedModel, readModels } from "./ro
 import { checkAddresses, checkBoot, checkFeatures, checkFunctions, checkSecrets } from "./settings-checks.ts";
 
 /**
- * Examines a configuration, its project and its model providers, and changes nothing. Skips what needs the project if
- * the project does not answer.
+ * Examines a configuration, its project and its model providers, and changes nothing. If the project does not answer,
+ * skips the checks that need it.
  */
 export async function examine({ settings, local }: Configuration): Promise<Finding[]> {
   const { env, findings } = checkBoot(settings);
@@ -54,7 +54,7 @@ const projectChecks = (env: Env, { settings, local }: Pick<Configuration, "setti
   () => checkDatabase(env, settings.SUPABASE_DB_URL || undefined),
   ...(local ? [] : [() => checkCron(settings.SUPABASE_DB_URL || undefined)]),
   () => checkAuthority(env),
-  // A local stack has its own secret, which is not among these settings.
+  // A local stack generates its own app session secret, which is not among these settings.
   ...(local ? [] : [() => checkOpenidClients(env)]),
   () => checkBackend(env),
   async () => {
@@ -83,7 +83,7 @@ function findProviders(settings: Configuration["settings"]): { providers: Provid
     const local = URL.canParse(url) && isLoopback(new URL(url).hostname);
     return { providers: readProviders(settings, { local }), faults: [] };
   } catch (error) {
-    // checkFunctions reports it if the functions' other settings are present too.
+    // checkFunctions reports the error if the functions' other settings are present, too.
     const faults = settings.GATEWAY_DB_URL ? [] : [fail("functions", messageOf(error))];
     return {
       providers: undefined,
@@ -92,7 +92,7 @@ function findProviders(settings: Configuration["settings"]): { providers: Provid
   }
 }
 
-/** @param env of a project that accepts its keys; undefined if there is none */
+/** @param env the environment if its project accepts the keys, otherwise undefined */
 async function checkModels(providers: Providers, env: Env | undefined): Promise<Finding[]> {
   const findings: Finding[] = [];
   let models: RoutedModel[] | undefined;

@@ -28,7 +28,7 @@ export function kindOfKey(key: string): KeyKind | undefined {
   }
 }
 
-/** Checks that the project answers and accepts both keys, which all other checks of it require. */
+/** Checks that the project answers and accepts both keys. All other checks of the project require this. */
 export async function checkKeys(env: Env): Promise<Finding[]> {
   const misplaced = (["SUPABASE_PUBLISHABLE_KEY", "SUPABASE_SECRET_KEY"] as const).flatMap((name) => {
     const kind = kindOfKey(env[name]);

@@ -18,7 +18,8 @@ const list = z.union([
 ]);
 
 /**
- * The contents of a model list. `models` is the shape of Ollama's and Gemini's own lists, and of xAI's with aliases.
+ * The contents of a model list. Ollama's and Gemini's own lists have the shape `models`, as has xAI's list with
+ * aliases.
  */
 export type ModelList = { shape: "array" | "data" | "models"; names: string[]; owners: Set<string> };
 

@@ -75,7 +75,7 @@ test.each([
   ["GOTRUE_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS", "true", "fail", "before they confirm"],
   ["GOTRUE_MAILER_OTP_LENGTH", "", "fail", "GOTRUE_MAILER_OTP_LENGTH"],
   ["GOTRUE_MAILER_OTP_EXP", "", "warn", "GOTRUE_MAILER_OTP_EXP"],
-])("reads a self-hosted backend's %s %j", (name, value, level, says) => {
+])("judges a self-hosted backend's %s %j", (name, value, level, says) => {
   expect(environment({ [name]: value })).toEqual([{ level, about: "passwords", says: expect.stringContaining(says) }]);
 });
 

@@ -74,7 +74,7 @@ test.each([
   { registered: true, secretIsSet: true, levels: ["ok"] },
   { registered: true, secretIsSet: false, levels: ["fail"] },
 ])(
-  "requires APP_SESSION_SECRET only with OpenID clients: $registered, $secretIsSet: $levels",
+  "requires APP_SESSION_SECRET only if OpenID clients are registered ($registered, set: $secretIsSet): $levels",
   ({ levels, ...facts }) => {
     expect(judgeOpenidClients(facts).map(({ level }) => level)).toEqual(levels);
   },

@@ -35,7 +35,7 @@ export async function checkClock(env: Env, now: () => number = Date.now): Promis
   return [judgeSkew((began + now()) / 2 - (theirs + 500))];
 }
 
-/** @param skewMs our clock minus theirs */
+/** @param skewMs our clock minus the project's */
 export function judgeSkew(skewMs: number): Finding {
   const size = Math.abs(skewMs);
   const says = `this machine's clock is ${(size / 1000).toFixed(1)} s ${skewMs < 0 ? "behind" : "ahead of"} the project's`;
@@ -157,7 +157,7 @@ export function judgeKeySet(published: unknown): Finding[] {
   ];
 }
 
-/** @param faults undefined if the backend did not say */
+/** @param faults undefined if the backend does not show its relying party */
 export function judgePasskeys(faults: string[] | undefined): Finding[] {
   if (faults === undefined)
     return [

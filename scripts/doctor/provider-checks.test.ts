@@ -267,7 +267,7 @@ describe("reports a wrong configuration:", () => {
     expect(found).toEqual(named("fail provider x: key: .* It looks like a key of groq"));
   });
 
-  test("a self-hosted server that requires a key when none is set", async () => {
+  test("a self-hosted server that requires a key although none is set", async () => {
     const { origin } = await serve({ "GET /v1/models": { status: 401, body: { error: "Unauthorized" } } });
     const found = await examine({ KIND: "vllm", BASE_URL: `${origin}/v1` }, gpt);
     expect(found).toEqual(named("fail provider x: key: it needs one \\(401\\). Set AI_PROVIDER_X_API_KEY"));
@@ -411,7 +411,7 @@ describe("a healthy provider", () => {
   });
 
   // https://platform.claude.com/docs/en/api/models/list
-  test("of kind anthropic has a model of its list, asked with its own headers", async () => {
+  test("of kind anthropic is queried with Anthropic's own headers, and has a model in its list", async () => {
     const { origin, seen } = await serve({
       "GET /v1/models?limit=1000": { body: { data: [{ type: "model", id: "claude-opus-5" }], has_more: false } },
     });
@@ -424,7 +424,7 @@ describe("a healthy provider", () => {
     ]);
   });
 
-  test("of kind xai has a model's alias", async () => {
+  test("of kind xai has a model that its list names as an alias", async () => {
     const models = [{ id: "grok-3", object: "model", owned_by: "xai", aliases: ["grok-3-latest"] }];
     const { origin } = await serve({
       "GET /v1/models": list("xai", "grok-3"),
@@ -436,7 +436,7 @@ describe("a healthy provider", () => {
     expect(found).toEqual(has("xai"));
   });
 
-  test("of kind openrouter has routing variants and embedding models, and its key is checked", async () => {
+  test("of kind openrouter is recognized to have routing variants and embedding models, and has its key checked", async () => {
     const { origin, seen } = await serve({
       "GET /api/v1/models": { body: { data: [{ id: "openai/gpt-5.2" }, { id: "qwen/qwen3:free" }] } },
       "GET /api/v1/embeddings/models": { body: { data: [{ id: "openai/text-embedding-3-small" }] } },
@@ -452,7 +452,7 @@ describe("a healthy provider", () => {
     ]);
   });
 
-  test("of kind openrouter with a failing second list has no missing models", async () => {
+  test("of kind openrouter is reported to fail if its second list fails, instead of reporting models as missing", async () => {
     const { origin } = await serve({
       "GET /api/v1/models": { body: { data: [{ id: "m" }] } },
       "GET /api/v1/embeddings/models": error(503, {}),
@@ -467,7 +467,7 @@ describe("a healthy provider", () => {
     [0, "warn provider x: credit: the key's limit is used up"],
     [0.01, "ok provider x: it answers as openrouter"],
     [null, "ok provider x: it answers as openrouter"],
-  ])("of kind openrouter has %s dollars left on its key", async (left, says) => {
+  ])("of kind openrouter is judged by the credit left on its key: %s dollars", async (left, says) => {
     const { origin } = await serve({
       "GET /api/v1/models": { body: { data: [{ id: "m" }] } },
       "GET /api/v1/key": { body: { data: { limit: 100, limit_remaining: left } } },
@@ -479,7 +479,7 @@ describe("a healthy provider", () => {
   });
 
   // get_public_endpoints of github.com/ggml-org/llama.cpp, tools/server/server-http.cpp
-  test("of kind llama-cpp is queried without a key check, and may serve a model under another name", async () => {
+  test("of kind llama-cpp has no key check, and a model that it does not list is only a warning", async () => {
     const { origin } = await serve({ "GET /v1/models": list("llamacpp", "/models/qwen.gguf") });
     const found = await examine({ KIND: "llama-cpp", BASE_URL: `${origin}/v1`, API_KEY: key }, [modelOf("x", "qwen")]);
     expect(found).toEqual([
@@ -499,10 +499,10 @@ test.each([
   expect(found[0]).toContain(says);
 });
 
-describe("a provider without a model list gets one call of one token for each model", () => {
+describe("a provider without a model list is checked with one call of one token per model:", () => {
   const answered = { body: { id: "c", object: "chat.completion", choices: [] } };
 
-  test("of azure's v1 API, reporting a missing deployment", async () => {
+  test("azure's v1 API, which reports a missing deployment", async () => {
     const { origin, seen } = await serve({
       "POST /openai/v1/chat/completions": ({ body }) =>
         JSON.parse(body).model === "there" ? answered : error(404, { code: "DeploymentNotFound" }),
@@ -518,7 +518,7 @@ describe("a provider without a model list gets one call of one token for each mo
     expect(seen.map(({ body }) => JSON.parse(body).max_completion_tokens)).toEqual([1, 1]);
   });
 
-  test("of azure's classic API", async () => {
+  test("azure's classic API", async () => {
     const { origin, seen } = await serve({
       "POST /openai/deployments/there/chat/completions?api-version=2024-10-21": answered,
     });
@@ -528,7 +528,7 @@ describe("a provider without a model list gets one call of one token for each mo
   });
 
   // "Could not finish the message because max_tokens or model output limit was reached."
-  test("of a model that exists but refuses a response of one token", async () => {
+  test("a model that refuses a response of one token counts as existing", async () => {
     const { origin } = await serve({
       "POST /openai/v1/chat/completions": error(400, { type: "invalid_request_error" }),
     });
@@ -537,14 +537,14 @@ describe("a provider without a model list gets one call of one token for each mo
   });
 
   // github.com/bhdicaire/visioStencils/issues/3
-  test("of perplexity, reporting a model that it does not know", async () => {
+  test("perplexity, which reports a model that it does not know", async () => {
     const { origin } = await serve({ "POST /chat/completions": error(400, { type: "invalid_model", code: 400 }) });
     const found = await examine({ KIND: "perplexity", BASE_URL: origin, API_KEY: key }, [modelOf("x", "sonar-old")]);
     expect(found).toContainEqual(expect.stringMatching(/^fail models: model: .* x has no model sonar-old/));
   });
 
   // https://docs.aws.amazon.com/bedrock/latest/userguide/models-get-info.html: bedrock-runtime has no list.
-  test.each(["bedrock", "openai-compatible"])("of kind %s when it has no list", async (kind) => {
+  test.each(["bedrock", "openai-compatible"])("kind %s, if it has no list", async (kind) => {
     const { origin, seen } = await serve({
       "GET /openai/v1/models": { status: 404, body: { message: "UnknownOperation" } },
       "POST /openai/v1/chat/completions": answered,
@@ -554,7 +554,7 @@ describe("a provider without a model list gets one call of one token for each mo
     expect(seen.filter(({ method }) => method === "POST")).toHaveLength(1);
   });
 
-  test("reporting the same fault once", async () => {
+  test("a fault that repeats for each model is reported once", async () => {
     const { origin } = await serve({});
     const models = [modelOf("x", "a"), modelOf("x", "b")];
     const found = await examine({ KIND: "azure", BASE_URL: `${origin}/openai/v1`, API_KEY: key }, models);
@@ -563,7 +563,7 @@ describe("a provider without a model list gets one call of one token for each mo
     ]);
   });
 
-  test("and none when no route names a model", async () => {
+  test("no call is made if no route names a model", async () => {
     const { origin, seen } = await serve({});
     const found = await examine({ KIND: "azure", BASE_URL: `${origin}/openai/v1`, API_KEY: key }, []);
     expect(found[0]).toMatch(/^unseen provider x: not asked/);

@@ -68,7 +68,7 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
   const list = readReply(reply);
   if (!list) {
     const fault = judgeReply(named, reply);
-    // If there is no list, a proxy may answer 403.
+    // For a list that does not exist, a proxy may answer 403.
     const isMissing = fault === undefined || (optional && "status" in reply && reply.status === 403);
     if (!isMissing) return [fault];
     const kind = await findKind(provider, question.signal);
@@ -88,7 +88,7 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
   return [...(keyFault ? [keyFault] : []), ...judgeModels(named, names, question.asked)];
 }
 
-/** Sends the key as a call of text does, even where the settings leave that endpoint out. */
+/** Sends the key in the same way as a text call, even if the settings leave out that endpoint. */
 function askFor(provider: Provider, path: string, signal: AbortSignal): Promise<Reply> {
   const { chat, messages } = kinds[provider.kind.name].endpoints;
   const { keyHeader = "authorization" } = chat ?? messages ?? {};
@@ -112,7 +112,8 @@ async function findBase(provider: Provider, signal: AbortSignal): Promise<string
 }
 
 /**
- * Returns the provider kind recognized from a list at the other kinds' path, requested with the key as they send it.
+ * Requests a model list from the path that other kinds use, with the key in their header. @returns the provider kind
+ * that the list shows
  */
 async function findKind(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
   const { path, keyHeader } = { path: "/models", keyHeader: "authorization" } as const;

@@ -26,7 +26,9 @@ export type Reply =
 /** The longest known list, OpenRouter's, is less than a fifth of this. */
 const mostBytes = 8 * 1024 * 1024;
 
-/** Resolves a provider's host as the functions do, so that its key is not sent where they would not send it. */
+/**
+ * Resolves a provider's host as the functions do, so that its key is not sent to an address that the functions refuse.
+ */
 export async function findHost(
   { baseUrl, allowPrivate }: Pick<Provider, "baseUrl" | "allowPrivate">,
   signal: AbortSignal,

@@ -36,13 +36,13 @@ describe("secrets", () => {
   test.each([
     ["WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS", "example-only-not-a-secret-replace-me", "holds the example's value"],
     ["APP_SESSION_PREVIOUS_SECRETS", "abcdefghi".repeat(4), "can be guessed"],
-  ])("that are previous ones, in %s, are checked one by one", (name, value, says) => {
+  ])("are checked one by one in %s, the list of previous secrets", (name, value, says) => {
     const found = failures(checkSecrets({ ...complete, [name]: `${secret("d")}, ${value}` }));
     expect(found).toEqual([expect.stringMatching(`an entry of ${name} ${says}`)]);
     expect(failures(checkSecrets({ ...complete, [name]: `${secret("d")}, ${secret("e")}` }))).toEqual([]);
   });
 
-  test("may include the project's key as a previous secret, since it sealed sessions when no other was set", () => {
+  test("may include the project's key as a previous secret, since it sealed sessions while no other secret was set", () => {
     const given = { ...complete, WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: complete.SUPABASE_SECRET_KEY };
     expect(failures(checkSecrets(given))).toEqual([]);
   });
@@ -57,7 +57,7 @@ describe("secrets", () => {
   });
 });
 
-test("reports each setting that keeps the server from starting on its own line", () => {
+test("reports each setting that keeps the server from starting, one per line", () => {
   const { env, findings } = checkBoot({ ...complete, BASE_URL: "", OAUTH_PROVIDERS: "azure" });
   expect(env).toBeUndefined();
   expect(failures(findings)).toEqual([expect.stringContaining("BASE_URL is missing")]);
@@ -97,7 +97,7 @@ describe("addresses", () => {
     ["one origin of two", { PARENT_DOMAIN: "example.com", WEB_ALLOWED_ORIGINS: "https://app.example.org" }, []],
     ["a public suffix", { BASE_URL: "https://a.co.uk", PARENT_DOMAIN: "co.uk" }, ["strangers register"]],
     ["a host's suffix", { BASE_URL: "https://a.vercel.app", PARENT_DOMAIN: "vercel.app" }, ["strangers register"]],
-  ])("%s", (_, change, expected) => {
+  ])("are judged: %s", (_, change, expected) => {
     const found = failures(checkAddresses(parseEnv({ ...complete, ...change })));
     expect(found).toEqual(expected.map((says) => expect.stringContaining(says)));
   });
@@ -114,7 +114,7 @@ test.each([
   expect(without.filter(({ about }) => about === "bot challenge")).toEqual([]);
 });
 
-describe("functions", () => {
+describe("the functions' settings", () => {
   const functions = {
     ...complete,
     GATEWAY_DB_URL: "postgres://gateway:p@db.project.supabase.co:5432/postgres",
@@ -151,13 +151,13 @@ describe("functions", () => {
     ["with a provider's key alone", { AI_PROVIDER_OPENAI_KIND: "" }, "fail", "AI_PROVIDER_OPENAI_KIND"],
     ["with a misspelt setting", { AI_PROVIDER_OPENAI_BASEURL: "x" }, "fail", "AI_PROVIDER_OPENAI_BASEURL"],
     ["without the provider's key", { AI_PROVIDER_OPENAI_API_KEY: "" }, "fail", "AI_PROVIDER_OPENAI_API_KEY"],
-  ])("%s", (_, change, level, says) => {
+  ])("are judged: %s", (_, change, level, says) => {
     expect(checkFunctions({ ...functions, ...change })).toEqual([
       expect.objectContaining({ level, says: expect.stringContaining(says) }),
     ]);
   });
 
-  test("cause a warning if they reach a provider on their own network without TLS", () => {
+  test("cause a warning if a provider on their own network is reached without TLS", () => {
     const own = { AI_PROVIDER_OWN_BASE_URL: "http://10.0.0.7:8000/v1", AI_PROVIDER_OWN_ALLOW_PRIVATE: "on" };
     expect(checkFunctions({ ...functions, ...own })).toEqual([
       expect.objectContaining({ level: "ok", says: "role gateway; providers openai, own (openai-compatible)" }),
@@ -165,7 +165,7 @@ describe("functions", () => {
     ]);
   });
 
-  test("are skipped if their settings are absent", () => {
+  test("are not checked if they are absent", () => {
     expect(checkFunctions(complete)).toEqual([]);
   });
 });

@@ -39,8 +39,8 @@ const mostTries = 20;
 const slowestShown = 5;
 
 /**
- * Sends every target a request with every credential once, starting with the invalid ones. Then repeats those with
- * valid credentials with new requests until time runs out.
+ * Sends every target a request with every credential once, starting with the invalid ones. Then sends new requests with
+ * the valid credentials until time runs out.
  * @param options.seconds the maximum, except for the first round, which may take {@link longerSeconds} more
  */
 export async function runCampaign({ seed, seconds }: { seed: number; seconds: number }): Promise<Report> {
@@ -139,7 +139,7 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
   }
 }
 
-/** Returns the pid of each service. A restarted service has another. */
+/** Returns the pid of each service. A restarted service has another pid. */
 function processes(): Record<string, number> {
   return Object.fromEntries(readStack().services.map(({ name, pid }) => [name, pid]));
 }
@@ -156,7 +156,7 @@ function shuffled(pairs: readonly Pair[], seed: number): Pair[] {
 /** Paths that end sessions. A credential sent there may not be usable afterwards. */
 const ending = /logout|sign-out|delete-account|sessions|auth\/accounts|^\/accounts|password|email|\/mfa|step-up/;
 
-/** Reports whether a target is meant for a credential, whose requests get furthest there. */
+/** Reports whether a target is meant for a credential. Such requests get furthest. */
 function isFor(target: Target, { name }: Credential): boolean {
   return fitting(target).includes(name);
 }
@@ -169,8 +169,8 @@ function fitting({ surface, path, operation }: Target): readonly string[] {
 }
 
 /**
- * Yields the targets that each valid credential is meant for until it gets a 2xx, and at most a few times if it never
- * does. Skips deletions, since deleting a workspace also deletes its key.
+ * For each valid credential, yields the targets that it is meant for until the credential gets a 2xx, and at most a few
+ * times if it never does. Skips deletions, since deleting a workspace also deletes its key.
  */
 function* untilServed(
   targets: readonly Target[],
@@ -182,7 +182,9 @@ function* untilServed(
   }
 }
 
-/** Yields pairs round after round: in each, first those whose target is meant for the credential, then all. */
+/**
+ * Yields pairs round after round. A round has first the pairs whose target is meant for the credential, then all pairs.
+ */
 function* forEver(
   targets: readonly Target[],
   { members, seed }: { members: readonly Credential[]; seed: number },

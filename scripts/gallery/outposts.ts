@@ -56,7 +56,7 @@ export function openOutposts() {
       };
       return baseOf(startWeb(supabase.url, { env }));
     }),
-    /** Includes the Cookie header of a browser that is signed in there. */
+    /** Includes the Cookie header of a browser that is signed in at this server. */
     misled: once(async () => {
       const backend = await startIdentityBackend();
       started.push(() => backend.close());

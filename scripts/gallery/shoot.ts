@@ -128,7 +128,8 @@ async function leaving(page: Page): Promise<string[]> {
 /** Runs axe once per colour scheme, at the widest and the narrowest width, since it takes longer than a picture. */
 async function violations(page: Page, { width, scheme }: { width: number; scheme: string }): Promise<string[]> {
   if (width !== (scheme === "light" ? widths[2] : widths[0])) return [];
-  // Without legacy mode, each analysis opens a page of its own. No frames here matter.
+  // Without legacy mode, each analysis opens a page of its own. Legacy mode leaves out cross-origin frames, which do
+  // not matter here.
   const { violations: found } = await new AxeBuilder({ page }).setLegacyMode().analyze();
   return found.map(({ id, nodes }) => `axe: ${id}: ${nodes[0]?.html ?? ""}`);
 }

@@ -19,7 +19,7 @@ test("the gallery lists no missing page, and gives no reason for leaving out a p
 test("every email is in the gallery with the file that contains its text", () => {
   const files = globSync(["supabase/templates/*.html", "remix-app/**/*-mail.ts"]);
   const emails = new Set(states.filter(({ area }) => area === "Emails").map(({ route }) => route));
-  // It only sends what other modules write.
+  // This module only sends the emails that other modules write.
   expect([...emails].sort()).toEqual(files.filter((file) => file !== "remix-app/mail/send-mail.ts").sort());
 });
 

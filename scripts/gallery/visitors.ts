@@ -4,12 +4,13 @@ import type { Account, World } from "./world.ts";
 
 /**
  * The account that opens a page. `anonymous` and `guest` (a new account that owns nothing yet) have a new browser for
- * each state, so that one state's effects are not seen in another. The others keep theirs: `user` owns the workspaces,
- * `member` has the longest names and the narrowest role, `admin` has completed the second step, `owing` has not.
+ * each state, so that one state's effects are not seen in another. The other visitors keep their browsers: `user` owns
+ * the workspaces, `member` has the longest names and the narrowest role, `admin` has completed the second step, `owing`
+ * has not.
  */
 export type Visitor = "anonymous" | "guest" | "user" | "member" | "admin" | "owing";
 
-/** How long a session is reused. Pages that require a proof from the last ten minutes must be shown, too. */
+/** How long a session is reused. It must be shorter than ten minutes, since some pages require a proof that recent. */
 const signedInMs = 5 * 60_000;
 
 interface Place {
@@ -19,7 +20,7 @@ interface Place {
   leave(): Promise<void>;
 }
 
-/** Opens browsers for visitors, each signed in as far as its visitor gets. */
+/** Opens browsers for visitors, each signed in up to the step that its visitor has completed. */
 export function createVisitors(browser: Browser, world: World) {
   const kept = new Map<Visitor, { place: Promise<Place>; since: number }>();
   const open = async (person: Account | null, cookie: string): Promise<BrowserContext> => {

@@ -44,7 +44,8 @@ export async function createWorld() {
     const account = { email: `${local}.${id.slice(0, 4)}@northern-lights.example`, password: `correct horse ${id}` };
     const made = await admin.createUser({ ...account, email_confirm: true, user_metadata: { display_name: name } });
     if (made.error) throw made.error;
-    // Must be in the past: the backend takes a link that signs in within the same second as the one that confirmed.
+    // Must be in the past: the backend mistakes a sign-in link used within the same second for the link that confirmed
+    // the email.
     await query("update auth.users set email_confirmed_at = now() - interval '1 hour' where id = $1", [
       made.data.user.id,
     ]);
@@ -121,7 +122,7 @@ export async function createWorld() {
     linkOfMail,
     handOver,
     askOnDevice,
-    /** Creates such a link and uses it. @returns the link @throws if it did not work the first time */
+    /** Creates a handover link and uses it. @returns the link @throws if it did not work the first time */
     useUp: async (account: Account): Promise<string> => {
       const link = await handOver(account);
       const token = new URL(link).searchParams.get("token") ?? "";
@@ -142,7 +143,7 @@ export async function createWorld() {
       const { status } = await asApp(app, paths.exchange, { token, workspaceId });
       if (status !== 200) throw new Error(`The exchange was answered by ${status}.`);
     },
-    /** Lets an OpenID client sign an account in; ends its login again unless it is to stay signed in. */
+    /** Lets an OpenID client sign in an account. Ends the client's login again unless `isSignedIn` is set. */
     connectClient: async (account: Account, { isSignedIn }: { isSignedIn: boolean }): Promise<void> => {
       const client = await createOpenidClient({ scopes: ["profile", "workspaces:read"], displayName: "Field charts" });
       await signInAt(await enter(account), client, { scope: "openid profile email workspaces:read offline_access" });

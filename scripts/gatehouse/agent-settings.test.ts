@@ -32,7 +32,7 @@ describe("the configuration file", () => {
     expect(settingsOf(tool, { environment }).file).toBe(file);
   });
 
-  test("of opencode is the one with comments if only that exists", () => {
+  test("of opencode is opencode.jsonc if only that exists", () => {
     const environment = { XDG_CONFIG_HOME: "/c" };
     const only = (name: string) => settingsOf("opencode", { environment, exists: (file) => file.endsWith(name) }).file;
     expect(only(".jsonc")).toBe("/c/opencode/opencode.jsonc");
@@ -40,7 +40,7 @@ describe("the configuration file", () => {
   });
 });
 
-describe("the settings", () => {
+describe("the agents' settings", () => {
   test("hold no key, and quote the helper for a shell", () => {
     for (const tool of tools) expect(JSON.stringify(settingsOf(tool))).not.toContain("ttr_ai_");
     expect(settingsOf("claude")).toMatchObject({
@@ -52,7 +52,7 @@ describe("the settings", () => {
     });
   });
 
-  test("name the model where one is chosen, and none otherwise", () => {
+  test("name a model only if one was chosen", () => {
     expect(JSON.stringify(settingsOf("claude", { model: "m" }))).toContain('"ANTHROPIC_MODEL"],"value":"m"');
     expect(settingsOf("codex", { model: "m" })).toMatchObject({ edits: { values: { model: '"m"' } } });
     expect(settingsOf("codex")).toMatchObject({ edits: { values: { model_provider: '"gatehouse"' } } });

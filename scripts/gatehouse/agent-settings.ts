@@ -24,7 +24,7 @@ export type AgentSettings = { file: string } & (
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** How old a key may become before an agent asks for it again. Renewed keys leave the old one 15 more minutes. */
+/** How often agents ask for a key again. After a renewal, the old key stays valid for 15 more minutes. */
 const refreshMs = 300_000;
 
 /** Returns what to set for an agent. @param options.exists whether a file is there */
@@ -51,7 +51,7 @@ function claudeSettings({ gatewayUrl, helper, model }: AgentFacts, environment: 
   const variables = {
     ANTHROPIC_BASE_URL: gatewayUrl,
     CLAUDE_CODE_API_KEY_HELPER_TTL_MS: String(refreshMs),
-    // Claude Code also uses a small model; a catalogue need not have its default one.
+    // Claude Code also uses a small model, and the catalogue may lack its default one.
     ...(model !== undefined && { ANTHROPIC_MODEL: model, ANTHROPIC_DEFAULT_HAIKU_MODEL: model }),
   };
   return {

@@ -24,13 +24,13 @@ async function connectWith(keyExpiresAt: number): Promise<void> {
   await store.writeConnection("claude", { url, ...workspace, gatewayUrl: url, keyExpiresAt, configuration: null });
 }
 
-test("without a network the key that is left is printed", async () => {
+test("without a network, the existing key is printed if it is still valid", async () => {
   await connectWith(Date.now() + hour);
   expect(await readToken(store, "claude")).toBe("ttr_ai_x");
   expect(await readToken(store, undefined)).toBe("ttr_ai_x");
 });
 
-test("without a network an expired key is not printed", async () => {
+test("without a network, an expired key is not printed", async () => {
   await connectWith(Date.now() - 1);
   await expect(readToken(store, "claude")).rejects.toThrow("Couldn’t reach 127.0.0.1:9.");
 });

@@ -99,7 +99,8 @@ export function connect(
 }
 
 /**
- * Returns a valid key of an agent, renewed if it expires soon. Without a network, the key that is left.
+ * Returns a valid key of an agent, renewed if it expires soon. Without a network, returns the existing key until it
+ * expires.
  * @throws Failure if the agent is not connected, the connection was revoked, or the sign-in has ended
  */
 export function readToken(store: Store, asked: Tool | undefined): Promise<string> {

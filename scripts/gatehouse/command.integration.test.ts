@@ -35,7 +35,7 @@ afterAll(async () => {
 const fileOf = (name: string) => join(terminal.home, ".config", "gatehouse", name);
 const readHome = (...path: string[]) => readFile(join(terminal.home, ...path), "utf8");
 
-/** Approves as the person does in a browser. */
+/** Approves the sign-in in a browser, as a person would. */
 async function approve(address: string): Promise<void> {
   const userCode = new URL(address).searchParams.get("user_code") ?? "";
   const browser = await enter(person);
@@ -58,7 +58,7 @@ async function revokeKeys(): Promise<void> {
 }
 
 describe("the gatehouse command", () => {
-  test("explains what it cannot do before a sign-in", async () => {
+  test("explains why a command fails before a sign-in", async () => {
     const [connect, nowhere, unknown] = await Promise.all([
       terminal.run(["connect", "claude"]),
       terminal.run(["login", "--url", "http://127.0.0.1:9"]),
@@ -83,7 +83,7 @@ describe("the gatehouse command", () => {
     expect(stdout).not.toContain(refreshToken);
   });
 
-  test("connects three agents, each in its own file, and keeps what is there", async () => {
+  test("connects three agents, each in its own configuration file, and keeps the file's other contents", async () => {
     await mkdir(join(terminal.home, ".claude"));
     await writeFile(join(terminal.home, ".claude", "settings.json"), '{\n  "model": "opus"\n}\n');
     await mkdir(join(terminal.home, ".codex"));
@@ -139,7 +139,7 @@ describe("the gatehouse command", () => {
     expect(apiKeyHelper).not.toContain(key);
   });
 
-  test("renews a key that expires soon, and the sign-in behind it", async () => {
+  test("renews a key and a sign-in that expire soon", async () => {
     const key = await printedKey("claude");
     for (const [name, field] of [
       ["connections.json", "keyExpiresAt"],
@@ -155,7 +155,7 @@ describe("the gatehouse command", () => {
     expect([await describeKey(first), await describeKey(key)]).toEqual([200, 200]);
   });
 
-  test("shows the workspace, what was spent, and how long the key lasts", async () => {
+  test("shows the workspace, this month's cost, the budget left, and the time until the key expires", async () => {
     await query(
       "insert into ai.budgets (scope, subject_id, workspace_id, limit_usd) values ('workspace', $1, $1, 20)",
       [workspaceId],
@@ -193,7 +193,7 @@ describe("the gatehouse command", () => {
     expect(await describeKey(key)).toBe(401);
   });
 
-  test("requests access where the member may not create keys, and connects once it is approved", async () => {
+  test("requests access if the member may not create keys, and connects once it is approved", async () => {
     const owner = await createPerson();
     const [shared] = await query<{ id: string }>(
       "insert into public.workspaces (name, created_by) values ('Shared', $1) returning id",
@@ -215,7 +215,7 @@ describe("the gatehouse command", () => {
     await deletePerson(owner);
   });
 
-  test("signs out, which ends its keys", async () => {
+  test("signs out, which revokes the keys from that sign-in", async () => {
     const key = await printedKey("codex");
     expect((await terminal.run(["logout"])).stdout).toContain("Keys from this sign-in no longer work.");
     expect(await describeKey(key)).toBe(401);

@@ -38,7 +38,7 @@ export async function configure(
   return { file, undo, isChanged };
 }
 
-/** Removes what {@link configure} wrote, and restores what it replaced, except where somebody has changed it since. */
+/** Removes what {@link configure} wrote, and restores what it replaced, unless somebody has changed it since. */
 export async function unconfigure({ file, undo }: Configuration): Promise<void> {
   const source = await readText(file);
   if (source === null) return;

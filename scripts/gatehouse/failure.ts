@@ -1,4 +1,4 @@
-/** Why a call failed, as far as commands act on it. */
+/** The causes of failed calls that commands distinguish. */
 export type FailureKind = "usage" | "signed-out" | "unreachable" | "refused" | "gone" | "configuration";
 
 /** A failure that the person at the terminal can do something about. The message is for them. */
@@ -11,7 +11,7 @@ export class Failure extends Error {
   }
 }
 
-/** The failure of everything that needs a login. */
+/** Creates the failure of a command that requires a sign-in. */
 export function signedOut(message = "You’re not signed in."): Failure {
   return new Failure("signed-out", `${message} Run: gatehouse login`);
 }

@@ -26,7 +26,7 @@ describe("edits of a JSON text", () => {
     ['{\n  "apiKeyHelper": "old",\n  "env": { "ANTHROPIC_BASE_URL": "https://old.example" },\n  "z": "\\u0041,}"\n}\n'],
     ['{\r\n\t"permissions": { "allow": [] }\r\n}\r\n'],
     ['{\n  "z": 1, // last\n}\n'],
-  ])("are undone, and made twice they change nothing: %j", (source) => {
+  ])("can be undone, and change nothing when they are repeated: %j", (source) => {
     const first = applyJsonEdits(source, { edits });
     const value = parseJson(first.text).value as { env: object };
     expect(value).toMatchObject({ apiKeyHelper: "node helper", env: { ANTHROPIC_BASE_URL: "https://ai.example.com" } });
@@ -59,7 +59,7 @@ describe("edits of a JSON text", () => {
     expect(parseJson(undone).value).toEqual({ a: 1, z: 1 });
   });
 
-  test("of a later version replace those of an earlier one", () => {
+  test("that a later version makes replace the edits of an earlier version", () => {
     const source = '{\n  "apiKeyHelper": "mine"\n}\n';
     const first = applyJsonEdits(source, { edits });
     const next = applyJsonEdits(first.text, { edits: [{ path: ["apiKeyHelper"], value: "new" }], earlier: first.undo });
@@ -67,7 +67,7 @@ describe("edits of a JSON text", () => {
     expect(undoJsonEdits(next.text, next.undo)).toBe(source);
   });
 
-  test("are not undone where somebody has changed the value since", () => {
+  test("are not undone if somebody has changed the value since", () => {
     const { text, undo } = applyJsonEdits("{}", { edits });
     const changed = text.replace("node helper", "another helper");
     expect(JSON.parse(undoJsonEdits(changed, undo))).toEqual({ apiKeyHelper: "another helper" });

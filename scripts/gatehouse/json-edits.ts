@@ -8,7 +8,10 @@ export interface JsonEdit {
   value: unknown;
 }
 
-/** How to undo an edit: what was written, how many objects of its path were there, and what it replaced, if anything. */
+/**
+ * How to undo an edit: what was written, how many objects along its path already existed, and what it replaced, if
+ * anything.
+ */
 const undoStep = z.object({
   path: z.array(z.string()),
   value: z.unknown(),
@@ -20,14 +23,14 @@ export type JsonUndo = z.infer<typeof jsonUndo>;
 
 /**
  * Sets values in a JSON text and leaves everything else as it is written, comments included.
- * @param options.earlier how to undo the edits that are in the text from before, so that the result undoes both
- * @throws SyntaxError if the text is not JSON, or a path leads through something else than an object
+ * @param options.earlier how to undo edits that an earlier call made to this text; the result then undoes both calls
+ * @throws SyntaxError if the text is not JSON, or a path leads through something other than an object
  */
 export function applyJsonEdits(
   source: string,
   { edits, earlier = [] }: { edits: readonly JsonEdit[]; earlier?: JsonUndo },
 ): { text: string; undo: JsonUndo } {
-  // Undone first, so that a value of ours never counts as what was there before.
+  // Earlier edits are undone first, so that a value of ours is never recorded as one of the user's.
   let text = undoJsonEdits(source, earlier);
   const undo = edits.map(({ path, value }) => {
     const before = find(text, path);
@@ -39,7 +42,7 @@ export function applyJsonEdits(
   return { text: unchanged && earlier.length === edits.length ? source : text, undo };
 }
 
-/** Undoes edits, except where somebody has changed the value since. @throws SyntaxError as {@link applyJsonEdits} */
+/** Undoes edits, unless somebody has changed the value since. @throws SyntaxError as {@link applyJsonEdits} */
 export function undoJsonEdits(source: string, undo: JsonUndo): string {
   let text = source;
   for (const step of [...undo].reverse()) {
@@ -60,7 +63,7 @@ function find(source: string, path: readonly string[]): JsonNode | undefined {
   return path.reduce<JsonNode | undefined>((node, key) => memberOf(node, key)?.node, rootOf(source));
 }
 
-/** The last of several members of one name counts, as in JSON.parse. */
+/** If several members have the same name, the last one counts, as in JSON.parse. */
 function memberOf(node: JsonNode | undefined, key: string): JsonMember | undefined {
   return node?.members?.findLast((member) => member.key === key);
 }
@@ -111,7 +114,7 @@ function matchAt(pattern: RegExp, { text, at }: { text: string; at: number }): n
   return pattern.exec(text)?.[0].length ?? 0;
 }
 
-/** Removes a member with its comma, and the objects of its path that were not there before and are empty without it. */
+/** Removes a member with its comma, and the objects along its path that the edit created and that are now empty. */
 function removeMember(source: string, { path, existing }: { path: readonly string[]; existing: number }): string {
   const parent = find(source, path.slice(0, -1));
   const members = parent?.members ?? [];
@@ -125,7 +128,7 @@ function removeMember(source: string, { path, existing }: { path: readonly strin
   const comma = commaAfter(source, member.node.end);
   const rest = source.slice(member.node.end, comma ?? undefined) + (comma === undefined ? "" : source.slice(comma + 1));
   const before = source.slice(0, member.start).trimEnd();
-  // Whatever follows must not become part of a line comment.
+  // The text that follows must not become part of a line comment.
   const needsBreak = /\/\/[^\n]*$/.test(before) && !/^[ \t]*\r?\n/.test(rest);
   const kept = needsBreak ? source.slice(0, member.start) + rest.trimStart() : before + rest;
   if (members.length === 1) return isBlankObject(kept, parent.start) ? emptied(source, parent) : kept;

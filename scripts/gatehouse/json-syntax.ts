@@ -3,13 +3,13 @@ export interface JsonNode {
   start: number;
   end: number;
   value: unknown;
-  /** Of an object, in the order of the text. */
+  /** An object's members, in the order of the text; null for other values. */
   members: JsonMember[] | null;
 }
 
 export interface JsonMember {
   key: string;
-  /** Of the key's quotation mark. */
+  /** The position of the key's opening quotation mark. */
   start: number;
   node: JsonNode;
 }
@@ -44,7 +44,7 @@ export function parseJson(source: string): JsonNode {
     return found;
   }
 
-  /** Reads what `item` reads, with commas between, up to the closing bracket. */
+  /** Reads items with commas between them, up to the closing bracket. */
   function list(close: string, item: () => void): void {
     at++;
     for (;;) {

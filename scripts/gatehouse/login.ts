@@ -49,7 +49,7 @@ export async function signIn(
   // An agent that refreshes the earlier login at the same time would delete this one.
   await withLock(store.folder, async () => {
     const earlier = await store.readLogin();
-    // The earlier login would live on for 30 days without anybody to use it.
+    // Otherwise the earlier login would stay valid for 30 days.
     if (earlier) await revoke(earlier).catch(() => {});
     await store.writeLogin(signedIn);
   });

@@ -21,7 +21,7 @@ test("a new file is readable by its owner alone, and an existing one keeps its m
   expect([await readText(shared), await modeOf(shared)]).toEqual(["new", 0o644]);
 });
 
-test("a symbolic link stays one, and its target is written", async () => {
+test("writing to a symbolic link keeps the link and changes its target", async () => {
   const [target, link] = [join(folder, "target"), join(folder, "link")];
   await writeFile(target, "old");
   await symlink(target, link);
@@ -34,7 +34,7 @@ test("a missing file reads as null", async () => {
   expect(await readText(join(folder, "absent"))).toBeNull();
 });
 
-test("concurrent work runs one after another, also after a failure", async () => {
+test("concurrent callers of withLock run one after the other, even after one fails", async () => {
   let running = 0;
   const work = async (fails: boolean) => {
     running++;

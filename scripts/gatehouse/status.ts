@@ -41,7 +41,7 @@ async function factsOf(
   }
 }
 
-/** Says what was spent in this UTC month and what budgets leave. Amounts are null where the workspace hides them. */
+/** Says what was spent in this UTC month and what budgets leave. Amounts are null if the workspace hides them. */
 export function moneyWords({ spent, budgets }: Described): string[] {
   const left = budgets.flatMap(({ scope, limitUsd, remainingUsd }) =>
     limitUsd === null || remainingUsd === null

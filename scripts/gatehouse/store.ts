@@ -17,7 +17,7 @@ const login = z.object({
 export type Login = z.infer<typeof login>;
 
 const connection = z.object({
-  /** Of the login that made the connection. */
+  /** The platform's URL, from the login that made the connection. */
   url: z.string(),
   workspaceId: z.string(),
   workspaceName: z.string(),
@@ -25,7 +25,7 @@ const connection = z.object({
   gatewayUrl: z.string(),
   /** Milliseconds since 1970. */
   keyExpiresAt: z.number(),
-  /** The agent's configuration file, and how to undo the changes there; null before it was written. */
+  /** The agent's configuration file, and how to undo the changes there; null until it was written. */
   configuration: z.object({ file: z.string(), undo: z.unknown() }).nullable(),
 });
 /** An agent that the command has configured. Its key is in a file of its own. */

@@ -49,13 +49,13 @@ args = ["a", "b"]
     ['[model_providers."gatehouse"]\nname = "Mine"\nquery_params = {\n  a = "]"\n}\n'],
     ["a = '''\n[tui]\n'''\nb = [ # ]\n 1,\n]\n"],
     ["\n\n# only comments"],
-  ])("are undone, and made twice they change nothing: %j", (source) => {
+  ])("can be undone, and change nothing when they are repeated: %j", (source) => {
     const first = applyTomlEdits(source, { edits });
     expect(applyTomlEdits(first.text, { edits, earlier: first.undo })).toEqual(first);
     expect(undoTomlEdits(first.text, first.undo).trimEnd()).toBe(source.trimEnd());
   });
 
-  test("are not undone where somebody has changed the lines since", () => {
+  test("are not undone if somebody has changed the lines since", () => {
     const { text, undo } = applyTomlEdits(typical, { edits });
     const changed = text.replace('model_provider = "gatehouse"', 'model_provider = "other"');
     expect(undoTomlEdits(changed, undo)).toBe(`model_provider = "other"\n${typical}`);
@@ -87,7 +87,7 @@ args = ["a", "b"]
     ['model_providers.mine.name = "x"\n', true],
     ['[model_providers.mine]\nname = "x"\n', false],
     ["[tui]\nmodel_providers = 1\n", false],
-  ])("see whether %j defines providers without a table: %j", (source, expected) => {
+  ])("detect whether %j defines providers without a table: %j", (source, expected) => {
     expect(hasInlineTable(source, "model_providers")).toBe(expected);
   });
 });

@@ -6,14 +6,14 @@ export interface TomlEdits {
   tables: Readonly<Record<string, string>>;
 }
 
-/** What was written, and what it replaced: null where nothing was there. Texts are whole lines. */
+/** What was written, and what it replaced: null if nothing was there. Texts are whole lines. */
 const replaced = z.record(z.string(), z.object({ written: z.string(), before: z.string().nullable() }));
 export const tomlUndo = z.object({ values: replaced, tables: replaced });
 export type TomlUndo = z.infer<typeof tomlUndo>;
 
 const noUndo: TomlUndo = { values: {}, tables: {} };
 
-/** The lines of a top-level value or a table, from `start` to before `end`. */
+/** The lines of a top-level value or a table: `start` is the first one, `end` the one after the last. */
 interface Span {
   name: string;
   start: number;
@@ -23,7 +23,7 @@ type Table = Span & { keys: string[] };
 
 /**
  * Sets top-level values and tables, and leaves all other lines as they are.
- * @param options.earlier how to undo the edits that are in the text from before
+ * @param options.earlier how to undo edits that an earlier call made to this text
  */
 export function applyTomlEdits(
   source: string,
@@ -46,7 +46,7 @@ export function applyTomlEdits(
   return { text, undo };
 }
 
-/** Undoes edits, except where somebody has changed the lines since. */
+/** Undoes edits, unless somebody has changed the lines since. */
 export function undoTomlEdits(source: string, { values, tables }: TomlUndo): string {
   let text = source;
   for (const [kind, changes] of [
@@ -123,7 +123,7 @@ function spansOf(text: string): { values: Span[]; tables: Table[] } {
       table = { name: plainName(header[1] ?? ""), start: index, end: index + 1, keys: [] };
       tables.push(table);
     } else if (table) {
-      // Comments and blank lines before the next header belong to that.
+      // Comments and blank lines before the next header belong to that header's table.
       if (isContinued || key) table.end = index + 1;
       if (key) table.keys.push(plainName(key[1] ?? ""));
     } else if (key) {
@@ -143,7 +143,7 @@ function plainName(name: string): string {
   return parts.map((part) => /^["']([A-Za-z0-9_-]+)["']$/.exec(part)?.[1] ?? part).join(".");
 }
 
-/** What is still open after a line: a string of several lines by its quotation marks, or as many brackets. */
+/** Returns what is still open after a line: the quotation marks of a string of several lines, or the open brackets. */
 function stateAfter(line: string, open: string): string {
   let state = open;
   for (let at = 0; at < line.length; ) {

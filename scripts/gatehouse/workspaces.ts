@@ -8,13 +8,13 @@ const page = z.object({
   nextCursor: z.string().nullable(),
 });
 
-/** A workspace of the member. */
+/** A workspace of the signed-in person. */
 export type Workspace = z.infer<typeof page>["workspaces"][number];
 
 /**
  * Chooses the workspace that a member names by id or name; without one, the workspace of the existing connection or the
  * only one there is.
- * @throws Failure if that is not exactly one
+ * @throws Failure if no workspace matches, or several do
  */
 export async function chooseWorkspace(
   login: Login,

@@ -1,4 +1,4 @@
-/** A phrase to reword, where it was found. */
+/** A phrase to reword, and the line on which it was found. */
 export type FoundPhrase = { line: number; phrase: string };
 
 /**
@@ -10,7 +10,7 @@ export function readPhrases(list: string): RegExp {
   return new RegExp(patterns.map((pattern) => `(?:${pattern.replaceAll(" ", "\\s+")})`).join("|"), "gi");
 }
 
-/** What a comment repeats at the start of each line. */
+/** Matches a line break with the comment marker that follows it. */
 const lineStart = /\n[ \t]*(?:\*(?!\/)|\/\/+|--)?/g;
 
 /** Finds phrases in a source file or document, also those that a line break divides. */

@@ -69,7 +69,7 @@ describe("the border of the local stack", () => {
     expect(show(wrong)).toEqual([]);
   });
 
-  test("is crossed only by scripts and tests, and only to modules that are open to them", () => {
+  test("is crossed only by scripts and tests, which import only the modules that are open to them", () => {
     const wrong = crossing.filter(({ from, to }) => {
       const open = isTest(from) ? [...openToScripts, ...openToTests] : from.startsWith("scripts/") ? openToScripts : [];
       return !open.includes(to.slice(folder.length));

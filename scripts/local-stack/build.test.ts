@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { hashSources } from "./build.ts";
 import { serveTemplates } from "./templates.ts";
 
-test("a build is outdated after a change of a source, but not of a test", async () => {
+test("a build is outdated after a source file changes, but not after a test changes", async () => {
   const root = mkdtempSync(path.join(tmpdir(), "gatehouse-build-"));
   mkdirSync(path.join(root, "remix-app/routes"), { recursive: true });
   const write = (file: string, text: string) => writeFileSync(path.join(root, "remix-app", file), text);

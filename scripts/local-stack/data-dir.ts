@@ -3,8 +3,8 @@ import path from "node:path";
 import { codeOf, messageOf, StackError } from "./errors.ts";
 
 /**
- * Creates the data directory and checks that we can write there. A directory of root's must let the account that runs
- * Postgres pass through. Secrets inside have their own file modes.
+ * Creates the data directory and checks that we can write there. If root owns it, the account that runs Postgres must
+ * be able to pass through. Secrets inside have their own file modes.
  * @throws StackError that says why we cannot write, and what to do
  */
 export function prepareDataDir(dataDir: string): void {
@@ -33,7 +33,10 @@ export function prepareDataDir(dataDir: string): void {
   }
 }
 
-/** Works like a recursive mkdir. Node's never returns if a file system refuses with ENOENT, as /proc does. */
+/**
+ * Creates a directory with its parents. Node's recursive mkdir never returns if a file system refuses with ENOENT, as
+ * /proc does.
+ */
 function makeDirectory(directory: string): void {
   if (existsSync(directory) && statSync(directory).isDirectory()) return;
   const parent = path.dirname(directory);

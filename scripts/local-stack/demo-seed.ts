@@ -111,7 +111,7 @@ async function ensureKey(
   if (kept && known.rows[0]?.usable) return kept;
   const approval = await client.query("select from ai.key_approvals where workspace_id = $1", [workspaceId]);
   if (approval.rowCount === 0) return undefined;
-  // Reused, so that a copied key stays valid on another cluster, such as another identity backend's.
+  // An existing key is reused, so that a copy of it stays valid on another cluster, such as another identity backend's.
   const { text, lookup } = kept && known.rowCount === 0 ? kept : await createAiKey();
   const hash = Buffer.from(await hashAiCredential(text));
   const made = await client.query<{ id: string }>("select ai.create_key($1, $2, $3, $4, $5) as id", [

@@ -93,7 +93,7 @@ export function parseEnvironment(source: Record<string, string | undefined>, ori
   return { settings, all };
 }
 
-/** Returns what the functions would refuse, so that it is reported here, where people look. */
+/** Returns why the functions would refuse the settings, so that this is reported where people look. */
 function providerFaults(all: Record<string, string>, supabaseUrl?: string): string[] {
   try {
     readProviders(all, { local: supabaseUrl === undefined || isLoopback(new URL(supabaseUrl).hostname) });

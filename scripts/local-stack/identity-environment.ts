@@ -10,7 +10,7 @@ type ProviderOptions = {
   secrets: Secrets;
   /** Identity backend settings from the environment, which take precedence over the stack's. */
   given: Record<string, string>;
-  /** Whether they are for Supabase Auth's own binary. */
+  /** Whether the settings are for Supabase Auth's own binary. */
   isBinary: boolean;
 };
 
@@ -71,7 +71,7 @@ export function notificationSetting(name: (typeof notificationMails)[number]): s
 
 /**
  * Returns the environment of the identity backend, whether ours or Supabase Auth's own binary. Limits match hosted
- * Supabase if they protect accounts, and are out of the way if they only protect an email provider.
+ * Supabase if they protect accounts, and are too high to matter if they only protect an email provider.
  */
 export function identityEnvironment(
   options: ProviderOptions & {
@@ -124,7 +124,8 @@ export function identityEnvironment(
     ...providerSettings(options),
     GOTRUE_MAILER_AUTOCONFIRM: "false",
     GOTRUE_MAILER_OTP_EXP: "3600",
-    // The links in our emails are derived from this code, too, and direct callers of the backend could guess it.
+    // Ten digits: direct callers of the backend could guess a shorter code, and the links in our emails are derived
+    // from it.
     GOTRUE_MAILER_OTP_LENGTH: "10",
     GOTRUE_MAILER_URLPATHS_CONFIRMATION: "/auth/v1/verify",
     GOTRUE_MAILER_URLPATHS_RECOVERY: "/auth/v1/verify",

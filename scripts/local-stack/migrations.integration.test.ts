@@ -154,7 +154,7 @@ describe("a database of another release", () => {
     expect(applied.flat()).toEqual([second]);
   });
 
-  test("with a table in use waits briefly, lets callers through, and retries", async () => {
+  test("that has a table in use is upgraded with brief waits and retries, so that callers get through", async () => {
     await write(second, "alter table public.notes add column read boolean");
     const longCall = withDatabase(dbUrl, async (client) => {
       await client.query("begin");

@@ -126,7 +126,7 @@ describe("the highest port", () => {
     expect(one.port).toBe(65_535);
   });
 
-  test("is the last: a start that needs another is refused and releases its ports", async () => {
+  test("is the last one: a start that needs a further port is refused and releases its ports", async () => {
     const gateway = await freePair();
     const refused = holdPorts({ ...anyPorts, gateway, provider: 65_535, oidc: 65_535 });
     await expect(refused).rejects.toThrow(StackError);

@@ -104,7 +104,7 @@ async function listenOn(port: number): Promise<void> {
 }
 
 test.each(["postgres", "web"] as const)(
-  "a service that loses its port (%s) before it listens gets another, and all others get the new address",
+  "a service that loses its port (%s) before it listens gets another port, and all other services get the new address",
   async (name) => {
     const plans: HeldPorts[] = [];
     const { start } = await newStack(async (held) => {
@@ -156,7 +156,7 @@ test("a service may lose either of its two ports", async () => {
   expect(await askOnce(`http://127.0.0.1:${chosen[1]}`)).toBe("");
 });
 
-test("steps that run when a port is lost end before the next start begins", async () => {
+test("steps that are running when a port is lost finish before the next attempt begins", async () => {
   const events: string[] = [];
   const { start } = await newStack(async (held) => {
     events.push("plan");
@@ -176,13 +176,13 @@ test("steps that run when a port is lost end before the next start begins", asyn
   expect(events).toEqual(["plan", "task ended", "plan", "task ended"]);
 });
 
-test("a running service that crashes and loses its port gets another, which stack.json names", async () => {
+test("a running service that crashes and loses its port gets another port, which stack.json names", async () => {
   const plans: HeldPorts[] = [];
   const { start } = await newStack(async (held) => {
     plans.push(held);
     const [store, ...others] = steps(held) as Service[];
     if (!store) throw new Error("There is no store.");
-    // Long enough for another process to be first.
+    // The restart takes long enough for another process to take the port first.
     return planOf(held, [{ ...store, env: { ...store.env, DELAY_MS: plans.length > 1 ? "0" : "400" } }, ...others]);
   });
   const before = await start();

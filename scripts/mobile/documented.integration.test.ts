@@ -13,7 +13,7 @@ import { readStack } from "../test/stack.ts";
 const stack = readStack();
 const { base, supabase } = stack;
 const journey = oauthJourney(stack);
-/** Replaces an app's own URL: Supabase Auth allows redirects to loopback addresses of the site's host. */
+/** Used instead of an app's own URL, since Supabase Auth allows redirects to loopback addresses on the site's host. */
 const appOrigin = "http://127.0.0.1:9";
 
 function openApp(): SupabaseClient {
@@ -37,7 +37,7 @@ describe("an authenticator enrolled by an app", () => {
     return () => deletePerson(person);
   });
 
-  test("is unconfirmed and raises the app's session, and a second one is refused", async () => {
+  test("is listed as unconfirmed and raises the app's session to aal2, and a second authenticator is refused", async () => {
     const app = openApp();
     await app.auth.signInWithPassword(person);
     const enrol = () => app.auth.mfa.enroll({ factorType: "totp", friendlyName: crypto.randomUUID() });
@@ -156,7 +156,7 @@ describe("a sign-out", () => {
     { scope: "local", mine: [401, 0], other: [200, 1] },
     { scope: "others", mine: [200, 1], other: [401, 0] },
     { scope: "global", mine: [401, 0], other: [401, 0] },
-  ] as const)("with scope $scope ends those sessions immediately", async ({ scope, mine, other }) => {
+  ] as const)("with scope $scope ends the sessions in that scope immediately", async ({ scope, mine, other }) => {
     const [app, elsewhere] = [openApp(), openApp()];
     const tokens = [];
     for (const { auth } of [app, elsewhere])

@@ -58,7 +58,7 @@ describe("a command-line phone signed in with a password", () => {
     expect([wav.toString("latin1", 0, 4), wav.toString("latin1", 8, 12)]).toEqual(["RIFF", "WAVE"]);
   });
 
-  test("explains the refusal of another's workspace and of an unknown model", async () => {
+  test("explains why another user's workspace and an unknown model are refused", async () => {
     const foreign = await phone.run(["chat", "Hi", "--workspace", crypto.randomUUID()]);
     expect([foreign.code, foreign.err]).toEqual([1, expect.stringMatching(/\(\w+, request /)]);
     const unknown = await phone.run(["chat", "Hi", "--model", "none", "--workspace", workspaceId]);

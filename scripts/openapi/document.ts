@@ -11,9 +11,9 @@ export interface ErrorStyle {
   statusOf: (code: string) => number;
   /** Explains a code to people. */
   meaningOf: (code: string) => string;
-  /** Narrows the component to certain codes. */
+  /** Returns the error schema, narrowed to certain codes. */
   narrow: (codes: readonly string[]) => JsonSchema;
-  /** Returns the codes of every operation. */
+  /** Returns the codes that every operation may return. Some of them may depend on the operation. */
   common: (operation: Operation) => readonly string[];
   /** The code for status 415. */
   unsupported: string;

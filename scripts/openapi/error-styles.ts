@@ -44,7 +44,7 @@ export const gatewayStyle: ErrorStyle = {
   unsupported: "invalid_request",
 };
 
-/** Anthropic's errors of the gateway. */
+/** The gateway's errors in Anthropic's format. */
 export const messagesStyle: ErrorStyle = {
   ...gatewayStyle,
   component: { name: "MessagesError", schema: messagesErrorSchema },

@@ -3,7 +3,7 @@ import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 /** A response that was received over the network. */
 export interface LiveAnswer {
   method: string;
-  /** Without the query. */
+  /** The path without its query. */
   path: string;
   status: number;
   contentType: string | null;
@@ -26,7 +26,9 @@ const formats = {
   email: /@/,
 };
 
-/** A time with an offset, described or not: responses must have times in UTC with Z. */
+/**
+ * Matches a time with an offset, whether or not a field for it is described: responses must have times in UTC with Z.
+ */
 const elsewhere = /"\d{4}-\d\d-\d\dT[\d:.]+[+-]\d\d:\d\d"/;
 
 /**

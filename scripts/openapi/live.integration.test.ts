@@ -282,7 +282,7 @@ describe("live responses match the documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("of coding agents and their keys", async () => {
+  test("for coding agents and their keys", async () => {
     const scopes = ["workspaces:read", "studio:keys"];
     const client = await createDeviceClient({ scopes });
     const call = bearerOf(await signInOnDevice(client, { person, scopes }));
@@ -335,7 +335,7 @@ describe("live responses match the documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("and every operation succeeded at least once", () => {
+  test("for every operation, each of which succeeded at least once", () => {
     expect(succeeded("platform")).toEqual(allOf(platformArea, "platform"));
     expect(succeeded("gateway")).toEqual(allOf(gatewayArea, "gateway"));
   });

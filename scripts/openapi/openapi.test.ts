@@ -47,7 +47,7 @@ describe("the OpenAPI documents", () => {
   });
 
   test("describe exactly the calls of the web server's API", async () => {
-    // Each satellite serves this one at its own origin.
+    // Each satellite serves this call at its own origin.
     const ofSatellites = "POST /api/auth/verify-app-token";
     expect(callsOf(platformArea)).toEqual([ofSatellites, ...(await routedCalls())].sort());
   });

@@ -7,7 +7,7 @@ const kept = z.record(z.string(), z.object({ through: z.iso.date(), charged: z.a
 
 /**
  * Keeps bookmarks in a file, which is rewritten at each step.
- * @param options.scope what they belong to: each workspace has its own
+ * @param options.scope the workspace that the bookmarks belong to
  * @throws Error if the file exists but is invalid
  */
 export function fileBookmarks(path: string, { scope }: { scope: string }): Bookmarks {

@@ -23,7 +23,7 @@ export type ImportOptions = {
   accounts: readonly string[];
   /** The first UTC day. By default some days before the bookmark, since recent costs still change. */
   from?: string | undefined;
-  /** The UTC day after the last. */
+  /** The first UTC day that is not imported. */
   to: string;
   bookmarks: Bookmarks;
   /** Reports progress: days done of all days. */
@@ -41,10 +41,10 @@ const batchSize = 100;
 type Charge = { day: string; amountUsd: string };
 
 /**
- * Imports each account's daily costs as account days. What was imported stays if a later page fails, and the next run
- * continues from there. Days that are read again are corrected: a day that had a cost and is now reported without any
- * costs 0. A day that cannot be imported does not stop the others. The bookmark stays before it, so that each run
- * retries it, unless a run starts after it.
+ * Imports each account's costs as one record per day. If a later page fails, what was imported stays, and the next run
+ * continues from there. Days that are read again are corrected: a day that had a cost, but for which the provider no
+ * longer reports any, is set to 0. A day that cannot be imported does not stop the others. The bookmark stays before
+ * that day, so that each run retries it, unless a run starts after it.
  * @returns the number of days for each outcome, and the day from which an account's provider returned no more days
  * @throws Error with a one-sentence message; for days that could not be imported, after all others are imported
  */

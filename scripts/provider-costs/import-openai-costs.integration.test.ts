@@ -99,7 +99,7 @@ const imported = () =>
 const forget = () =>
   tenant.db.query("delete from ai.external_provider_costs where workspace_id = $1", [tenant.workspaceId]);
 
-test("imports a project's days exactly as account days, page by page, although OpenAI is busy in between", async () => {
+test("imports a project's costs exactly, as one amount a day, page by page, although OpenAI is busy in between", async () => {
   openAi.days = new Map([
     ["2026-01-30", `${result("0.1")},${result("0.2")},${result("9", { project: "proj_other" })}`],
     ["2026-01-31", result("0.13080438340307526")],
@@ -177,7 +177,7 @@ test("continues where it was interrupted, and reads the last days again for Open
   await forget();
 });
 
-test("sets a day to zero that had a cost and is now reported without any", async () => {
+test("sets a day to zero if it had a cost and OpenAI now reports none", async () => {
   openAi.failures = [];
   openAi.days = new Map([
     ["2026-06-01", result("1")],
@@ -226,7 +226,7 @@ test("names a day that the gateway refuses, imports all other days, and retries 
   await forget();
 });
 
-test("asks again for days that OpenAI did not return, and for an earlier one that was refused since", async () => {
+test("asks again for days that OpenAI did not return, and for an earlier day whose new amount is refused", async () => {
   openAi.failures = [];
   openAi.days = new Map(
     Array.from({ length: 20 }, (_, n) => [dayOf(secondOf("2026-07-01") + n * daySeconds), result("1")]),

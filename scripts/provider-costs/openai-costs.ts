@@ -4,7 +4,7 @@ import { type CostReport, dayOfMidnight, sumUsd } from "./read-days.ts";
 import { request } from "./request.ts";
 
 const whole = z.instanceof(JsonNumber).transform(({ text }) => Number(text));
-/** A number, or its text: the API returns both. */
+/** A number or its text, since the API returns both forms. */
 const decimal = z.union([z.instanceof(JsonNumber).transform(({ text }) => text), z.string()]);
 
 /** `GET /organization/costs` (OpenAI, Administration, Usage): a page of daily buckets. */

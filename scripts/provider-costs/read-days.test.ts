@@ -34,12 +34,13 @@ async function read(pages: Scripted[]) {
   }
 }
 
-// OpenAI: has_more and next_page, null on the last page (API reference, Costs). Anthropic: the same two (Get Cost Report).
-describe("a page's end", () => {
+// OpenAI has has_more and next_page, which is null on the last page (API reference, Costs). Anthropic has the same two
+// fields (Get Cost Report).
+describe("a page", () => {
   const first = { days: { 1: "1", 2: "2" }, hasMore: true, next: "page_2" };
   const second = { days: { 3: "3", 4: "4" } };
 
-  test("is the last day if all were returned", async () => {
+  test("advances the import past its last day", async () => {
     expect(await read([first, second])).toEqual({
       through: ["03", "05"],
       days: ["1", "2", "3", "4"],
@@ -52,13 +53,16 @@ describe("a page's end", () => {
     ["missing", undefined],
     ["null", null],
     ["empty", ""],
-  ] as const)("that promises more with a cursor that is %s keeps what was read and reports it", async ([, next]) => {
-    expect(await read([{ ...first, next }])).toMatchObject({
-      through: ["03"],
-      days: ["1", "2"],
-      error: "OpenAI says that there are more days and names no page. Try again later.",
-    });
-  });
+  ] as const)(
+    "that promises more days with a cursor that is %s keeps what was read and reports an error",
+    async ([, next]) => {
+      expect(await read([{ ...first, next }])).toMatchObject({
+        through: ["03"],
+        days: ["1", "2"],
+        error: "OpenAI says that there are more days and names no page. Try again later.",
+      });
+    },
+  );
 
   test("that repeats a cursor, immediately or in a cycle, ends the import", async () => {
     const error = "OpenAI answered the same page twice. Try again later.";
@@ -67,17 +71,17 @@ describe("a page's end", () => {
     expect(await read(cycle)).toMatchObject({ asked: 3, error });
   });
 
-  test("that names a page without promising more is followed while days are missing", async () => {
+  test("that names a next page without promising more days is followed while days are missing", async () => {
     expect(await read([{ ...first, hasMore: false }, second])).toMatchObject({ asked: 2, through: ["03", "05"] });
     expect(await read([{ days: { 1: "1", 2: "2", 3: "3", 4: "4" }, next: "page_2" }])).toMatchObject({ asked: 1 });
   });
 
-  test("of a short page advances no further than its days", async () => {
+  test("with fewer days than requested advances the import no further than its days", async () => {
     expect(await read([{ days: { 1: "1" } }])).toEqual({ through: ["02"], days: ["1"], disputed: [], asked: 1 });
     expect(await read([{}])).toEqual({ through: ["01"], days: [], disputed: [], asked: 1 });
   });
 
-  test("an empty page between others advances nothing and ends nothing", async () => {
+  test("without days, between two others, neither advances nor ends the import", async () => {
     expect(await read([first, { hasMore: true, next: "page_3" }, second])).toMatchObject({
       through: ["03", "03", "05"],
       asked: 3,
@@ -86,7 +90,7 @@ describe("a page's end", () => {
 });
 
 describe("the days of a page", () => {
-  test("advance past a gap only after it is filled", async () => {
+  test("advance the import past a gap only after the gap is filled", async () => {
     const pages = [{ days: { 1: "1", 3: "3", 4: "4" }, hasMore: true, next: "a" }, { days: { 2: undefined } }];
     expect(await read(pages)).toMatchObject({ through: ["02", "05"], days: ["1", "3", "4", "2"] });
   });

@@ -1,7 +1,7 @@
 import { add, type Decimal, formatDecimal, multiply, parseDecimal, roundHalfEven } from "#shared/decimal.ts";
 import { amountLimits, readDecimalText } from "#shared/usd-amount.ts";
 
-/** A UTC day of an account as its provider reports it. Without an amount, the provider reported none. */
+/** A UTC day of an account as its provider reports it. `amountUsd` is undefined if the provider reported no cost. */
 export type CostDay = { day: string; amountUsd: string | undefined };
 
 /** A page of an account's daily costs. `now` is the provider's clock, if it reports one. */
@@ -20,7 +20,7 @@ export type CostReport = {
   readPage: (asked: { account: string; from: string; to: string; cursor: string | undefined }) => Promise<CostPage>;
 };
 
-/** What a page added. `disputed` days were reported with another amount before. */
+/** What a page added. `disputed` has the days that an earlier page reported with another amount. */
 export type DaysRead = {
   days: CostDay[];
   disputed: string[];

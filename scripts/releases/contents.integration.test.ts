@@ -360,7 +360,7 @@ describe("the triggers on Supabase Auth's tables", () => {
     expect(statements.map(([, name, table]) => `trigger ${name} on ${table}`).sort()).toEqual(names.sort());
   });
 
-  test("are listed by table, and others' by the function that they run", async () => {
+  test("are listed by table if they are ours, and by the function that they run otherwise", async () => {
     const found = await list(`
       alter table auth.sessions disable trigger record_sign_outs;
       create schema crm;
@@ -530,7 +530,7 @@ describe("by the URL and through the Data API", () => {
 });
 
 describe("the doctor and the hosted start", () => {
-  test("report differences, and the hosted start then does not start", async () => {
+  test("report differences, and differences stop the hosted start", async () => {
     const { supabase } = readStack();
     const dbUrl = await changed(threeChanges);
     const settings = {

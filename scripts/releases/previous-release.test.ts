@@ -20,6 +20,6 @@ test.each([
   ["another beta", { pg: "1.0.0-beta.1" }, { pg: "1.0.0-beta.2" }, ["pg@1.0.0-beta.1"]],
   ["another Supabase CLI", { supabase: "3.1.0" }, { supabase: "2.117.0" }, []],
   ["a package that is gone", { zod: "4.6.7", hono: "4.13.19" }, { zod: "4.6.7" }, ["hono@4.13.19"]],
-])("a release can run with %s: missing %j", (_, needed, installed, missing) => {
+])("lists what a release lacks to run with %s: %j", (_, needed, installed, missing) => {
   expect(findMissingPackages(lock(needed), lock(installed))).toEqual(missing);
 });

@@ -21,10 +21,10 @@ export interface PreviousRelease {
 }
 
 /**
- * Prepares the release before this checkout: the newest that lacks one of its migrations, or else the newest of all, to
- * which the fixture's migrations are then added.
+ * Prepares the release before this checkout: the newest release that lacks one of this checkout's migrations, or else
+ * the newest of all, to which the fixture's migrations are then added.
  * @param options.commit replaces the commit recorded in the manifest
- * @returns the reason if its code is not available
+ * @returns the reason if the release's code is not available
  */
 export async function checkOutPrevious({
   commit,
@@ -51,7 +51,7 @@ export async function checkOutPrevious({
   await run("git", ["read-tree", found.trim()], { env });
   await run("git", ["checkout-index", "--all", `--prefix=${root}/`], { env });
   await symlink(path.resolve("node_modules"), path.join(root, "node_modules"));
-  // It is rebuilt if its sources differ.
+  // The copied build is replaced if the release's sources differ.
   await cp("build", path.join(root, "build"), { recursive: true }).catch(() => undefined);
   return { version: release.version, root, ...(await gatherMigrations({ folder, root, added })) };
 }
@@ -61,7 +61,7 @@ const unimported = /^node_modules\/(supabase|@supabase\/cli-[\w-]+)$/;
 
 /**
  * Lists the packages of one lock file that the other lacks or has in an older or incompatible version (semver.org, 4
- * and 8). The other may have more.
+ * and 8). The other file may have additional packages.
  * @returns `name@version` from the first lock file
  */
 export function findMissingPackages(needed: string, installed: string): string[] {

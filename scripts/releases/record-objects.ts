@@ -42,7 +42,9 @@ export async function createProjects(cluster: ScratchCluster) {
   const [open, closed] = [await cluster.createDatabase(), await cluster.createDatabase()];
   await withDatabase(closed, (client) => client.query(grantNothingByDefault));
   return {
-    /** Applies migrations to both. @returns their objects, or undefined until a database can describe itself */
+    /**
+     * Applies migrations to both projects. @returns their objects, or undefined until a database can describe itself
+     */
     async migrate(files: readonly string[]): Promise<Objects | undefined> {
       for (const file of files) await copyFile(file, path.join(directory, path.basename(file)));
       // One after the other, since both create the cluster's roles.

@@ -75,7 +75,10 @@ test("the previous release works on the upgraded database, or the test says why 
   expect(runs.length).toBeGreaterThanOrEqual(4);
 });
 
-/** Restarts the web server and the functions, as a rollback does: the runner restarts what has ended. */
+/**
+ * Restarts the web server and the functions, as a rollback does: the runner starts a service again after its process
+ * ends.
+ */
 async function restart(stack: SoakStack): Promise<void> {
   const before = new Map(stack.read().services.map(({ name, pid }) => [name, pid]));
   for (const name of restarted) process.kill(before.get(name) ?? 0, "SIGKILL");

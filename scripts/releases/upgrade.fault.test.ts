@@ -113,7 +113,7 @@ test("upgrades a database in use without a failed call or an unbalanced book", a
     ({ status, left, asked }) => !asked && (status === null ? !left : status >= 500),
   );
   const during = journal.answers.filter(({ startedAt, endedAt }) => startedAt <= until && endedAt >= from);
-  // "Try again", which pages return without a code: an upgrade holds a lock for at most half a second.
+  // Pages may return 503 "Try again" without a code while the upgrade holds a lock, which takes at most half a second.
   const refused = failed.filter((one) => one.status === 503 && (one.code !== null || during.includes(one)));
   const people = [
     ...world.households.flat(),

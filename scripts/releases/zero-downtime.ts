@@ -7,8 +7,8 @@ const longestLockWaitMs = 1_000;
 type Found = { node: Node; text: string };
 
 /**
- * Finds what in a migration would fail or block calls of the previous release while it is applied. Tables that the file
- * itself creates are exempt.
+ * Finds the statements of a migration that would break the previous release's calls, or block them while the migration
+ * is applied.
  */
 export async function findDowntime(sql: string): Promise<string[]> {
   const found = await readStatements(sql);

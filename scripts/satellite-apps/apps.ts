@@ -1,4 +1,4 @@
-/** A fresh app of each framework: its starter, and the lines of the guide. */
+/** A fresh app of one framework: the framework's starter with the lines that the guide adds. */
 export interface SatelliteApp {
   name: string;
   /** True for an OpenID client, which needs no package of ours. */
@@ -7,7 +7,10 @@ export interface SatelliteApp {
   build?: readonly string[];
   /** Arguments of `node` that start the app on `PORT`. */
   start: readonly string[];
-  /** Files that docs/satellites.md, or docs/openid.md of a client, shows in full, in its order. */
+  /**
+   * The files that the guide shows in full, in its order. The guide is docs/openid.md for an OpenID client, otherwise
+   * docs/satellites.md.
+   */
   documented: readonly string[];
 }
 

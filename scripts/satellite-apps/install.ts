@@ -20,7 +20,10 @@ export function packPackage(): string {
   return path.join(destination, filename);
 }
 
-/** Installs an app below `.local/satellite-apps/` as its lock file says, and a satellite the package. @returns its folder */
+/**
+ * Installs an app below `.local/satellite-apps/` as its lock file says. A satellite also gets the package. @returns its
+ * folder
+ */
 export function installApp({ name, build, isOpenidClient }: SatelliteApp, { tarball }: { tarball: string }): string {
   const source = path.join(import.meta.dirname, name);
   const cwd = path.join(root, ".local/satellite-apps", name);

@@ -9,7 +9,7 @@ export type Answered = {
   /** Milliseconds since 1970. */
   startedAt: number;
   endedAt: number;
-  /** Null if no answer arrived, or only part of one. */
+  /** Null if no answer arrived, or only a part of one. */
   status: number | null;
   /** The error's code, if the answer or the network gave one. */
   code: string | null;
@@ -27,7 +27,7 @@ export type Finding = { at: number; actor: string; text: string };
 export interface Journal {
   answers: Answered[];
   findings: Finding[];
-  /** How often each thing was done, for the progress line. */
+  /** How often each action was done, for the progress line. */
   counts: Map<string, number>;
   add(answered: Answered): void;
   find(actor: string, text: string): void;

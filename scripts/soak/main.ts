@@ -25,7 +25,7 @@ try {
   const stopping = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.on(signal, () => {
-      // Ctrl-C may arrive twice, from the terminal and from npm; a further one stops the run.
+      // Ctrl-C may arrive twice, from the terminal and from npm. Only a later one stops the run at once.
       if (stopping.signal.aborted) return;
       console.log(`\n${signal}: the traffic ends; then the audit.`);
       stopping.abort();

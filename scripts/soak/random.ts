@@ -13,7 +13,7 @@ export interface Random {
   shuffled<Item>(items: readonly Item[]): Item[];
   /** Returns 128 bits in hex. */
   id(): string;
-  /** Returns an independent generator for one actor, unaffected by what others draw. */
+  /** Returns an independent generator for one actor, unaffected by what other actors draw. */
   fork(name: string): Random;
 }
 

@@ -22,7 +22,7 @@ export async function runSoak(
   { options, stopping }: { options: SoakOptions; stopping: AbortSignal },
 ): Promise<boolean> {
   const begun = Date.now();
-  // The modules that these import read GATEHOUSE_STACK on load.
+  // The modules below import others that read GATEHOUSE_STACK on load.
   const { createWorld } = await import("./world.ts");
   const { commuterCount, crowd, startTraffic } = await import("./traffic/traffic.ts");
   const { audit } = await import("./audit/audit.ts");
@@ -77,7 +77,7 @@ function untilAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }
 
-/** Waits for work to end, up to a limit once it should have. */
+/** Waits for work to end, but only up to a limit after `over` has aborted. */
 async function orLate(work: Promise<void>, over: AbortSignal): Promise<void> {
   await Promise.race([work, untilAborted(over).then(() => sleep(farewellLimitMs))]);
 }

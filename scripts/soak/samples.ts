@@ -5,7 +5,7 @@ import type { SoakStack } from "./stack.ts";
 
 /** What a service's process used at one moment. */
 export type Sample = { at: number; service: string; pid: number; rssMb: number; files: number };
-/** The process that a service ran as at one moment. */
+/** The process of a service at one moment. */
 export type ProcessId = Pick<Sample, "at" | "service" | "pid">;
 /** Postgres connections at one moment, by login role. */
 export type ConnectionSample = { at: number; role: string; connections: number; idleInTransaction: number };
@@ -41,7 +41,7 @@ export function startSampler(stack: SoakStack): Sampler {
         const files = readdirSync(`/proc/${pid}/fd`).length;
         samples.push({ at, service: name, pid, rssMb: (resident * pageBytes) / 2 ** 20, files });
       } catch {
-        // It is restarting.
+        // The service is restarting.
       }
     }
   }
@@ -61,7 +61,7 @@ export function startSampler(stack: SoakStack): Sampler {
         connections.push({ at, role, connections: count, idleInTransaction: waiting });
       }
     } catch {
-      // It is restarting or stalled.
+      // Postgres is restarting or stalled.
     } finally {
       await client.end().catch(() => undefined);
     }
@@ -74,7 +74,7 @@ export function startSampler(stack: SoakStack): Sampler {
     try {
       takeProcesses();
     } catch {
-      // The description is gone because the stack is ending.
+      // The stack's description is gone because the stack is ending.
     }
     void takeConnections().finally(() => {
       underWay = false;

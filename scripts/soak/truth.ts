@@ -25,7 +25,7 @@ export interface TruthReader {
 /** Collects the provider's own record of every call before the provider forgets it. */
 export function followTruth(provider: string): TruthReader {
   const calls = new Map<number, ProviderCall>();
-  /** All calls up to this one have ended. */
+  /** All calls up to this number have ended. */
   let settled = 0;
 
   async function read(): Promise<void> {

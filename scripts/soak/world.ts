@@ -15,16 +15,16 @@ export interface Tenant {
   owner: Person;
   key: string;
   keyId: string;
-  /** The app that its key is bound to; its calls cost no credits. */
+  /** The app that the workspace's key is bound to. Calls of an app cost no credits. */
   app: TestApp | null;
 }
 
 /** All accounts, workspaces and apps that make traffic. */
 export interface World {
   stack: Stack;
-  /** Pays for its calls. */
+  /** The workspace that pays for its calls. */
   payer: Tenant;
-  /** Calls for a registered app, and imports what providers charge for it. */
+  /** The workspace that calls for a registered app, and imports what providers charge for that app. */
   partner: Tenant;
   /** For each browser, the people who share it. */
   households: Person[][];

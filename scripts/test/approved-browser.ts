@@ -8,7 +8,7 @@ const challenges = "/api/v1/auth/mfa/mobile/challenges";
 
 /** Signs in to an account in a browser, approved on a phone with a code of the account's authenticator. */
 export async function enterApproved(person: Person, app: AuthenticatorApp): Promise<SignedInBrowser> {
-  // The phone's code ends every session at AAL1, so the browser signs in after it.
+  // The phone's code ends every other session at AAL1, so the browser signs in afterwards.
   const prove = { factorId: app.factorId, code: codeOf(app) };
   const phone = await openPhone({ base, ...supabase }, { ...person, prove });
   const browser = await enter(person);

@@ -36,7 +36,7 @@ describe("a user's token used directly at the Data API", () => {
     expect(data).toEqual([{ user_id: id, profiles: { id }, workspace_roles: { name: "owner" } }]);
   });
 
-  test("changes names that the user may change, and nothing else", async () => {
+  test("changes only the names that the user may change", async () => {
     const [first, second] = [await signedIn(), await signedIn()];
     const renamed = await first.client.from("workspaces").update({ name: "Mine" }).neq("name", "").select("name");
     expect(renamed.data).toEqual([{ name: "Mine" }]);

@@ -33,7 +33,7 @@ export async function openCommandLine(): Promise<CommandLine> {
     run: (args, { onLine, environment } = {}) =>
       new Promise((resolve, reject) => {
         const child = spawn(process.execPath, [bin, ...args], {
-          // None of this process's settings, which would lead the command to other folders.
+          // Passes none of this process's settings, which would lead the command to other folders.
           env: { PATH: process.env.PATH, HOME: home, ...environment } as unknown as NodeJS.ProcessEnv,
           stdio: ["ignore", "pipe", "pipe"],
         });

@@ -54,7 +54,7 @@ export function vaultSettings(): Record<string, string> {
   return { WEB_MULTI_ACCOUNT_SESSION_SECRET: readSecrets().accountsSecret };
 }
 
-/** The setting by which a server of a test's own signs and refreshes tokens of apps as the stack's does. */
+/** Returns the settings with which a test's own server signs and refreshes apps' tokens as the stack's server does. */
 export function appSettings(): Record<string, string> {
   return { APP_SESSION_SECRET: appSessionSecret(readSecrets()) };
 }

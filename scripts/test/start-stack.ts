@@ -65,7 +65,7 @@ export async function startStack(
         JSON.parse(output);
         resolve();
       } catch {
-        // The file is incomplete.
+        // The file is still incomplete.
       }
     });
     child.once("exit", (code) => reject(new Error(`The stack ended with code ${code} before it was ready:\n${said}`)));

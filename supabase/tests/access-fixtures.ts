@@ -19,7 +19,7 @@ export interface Way {
   unconfirmed: boolean;
 }
 
-/** Returns the list as the service role reads it. */
+/** Returns the account's access list as the service role reads it. */
 export async function accessOf(db: Database, userId: string, sessionId: string | null = null) {
   const { answer } = await one<{
     answer: { listedAt: string; confirmedAt: string | null; email: string; ways: Way[] } | null;
@@ -28,7 +28,7 @@ export async function accessOf(db: Database, userId: string, sessionId: string |
   return answer;
 }
 
-/** Confirms the list as it is now, with the owner's decision on each entry. */
+/** Confirms the current access list, with the owner's decision on each entry. */
 export async function confirm(
   db: Database,
   {

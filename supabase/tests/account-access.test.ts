@@ -49,7 +49,7 @@ describe("account_access", () => {
     ]);
   });
 
-  test("names the device and address from the event that added each entry, and none without an event", async ({
+  test("names the device and address from the event that added each entry, or neither if there is no event", async ({
     db,
   }) => {
     const { userId, claims } = await createOwner(db);
@@ -73,7 +73,7 @@ describe("account_access", () => {
     expect(of("password")?.lastUsedAt).not.toBeNull();
   });
 
-  test("marks as new what was added since the last confirmation, or else since the account was created", async ({
+  test("marks as new what was added since the last confirmation or, without one, since the account was created", async ({
     db,
   }) => {
     const { userId, claims } = await createOwner(db);
@@ -135,7 +135,7 @@ describe("account_access", () => {
   });
 });
 
-describe("an account with more sessions than the list has", () => {
+describe("an account with more sessions than its access list can hold", () => {
   const listed = async (
     db: Database,
     { userId, sessionId, most }: { userId: string; sessionId: string; most: number },
@@ -151,7 +151,7 @@ describe("an account with more sessions than the list has", () => {
     [3, 3, 0, false],
     [2, 2, 1, true],
     [1, 1, 2, true],
-  ] as const)("lists %d of 3, including the calling one", async ([most, length, count, isNew], { db }) => {
+  ] as const)("lists %d of 3 sessions, including the caller's", async ([most, length, count, isNew], { db }) => {
     const { userId, claims } = await createOwner(db);
     await signIn(db, { userId });
     await signIn(db, { userId });
@@ -161,7 +161,7 @@ describe("an account with more sessions than the list has", () => {
     expect(otherSessions).toEqual({ key: "other_sessions", count, isNew });
   });
 
-  test("ends the unlisted sessions together, but neither listed nor later ones", async ({ db }) => {
+  test("ends the unlisted sessions together, but neither listed nor later sessions", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const kept = await signIn(db, { userId });
     const other = await signIn(db, { userId });
@@ -228,7 +228,7 @@ describe("confirm_access", () => {
     expect(keysOf((await accessOf(db, userId)).ways)).toEqual([`identity:${google}`, `session:${claims.session_id}`]);
   });
 
-  test("leaves an addition that the owner didn't see unconfirmed and new", async ({ db }) => {
+  test("keeps an addition unconfirmed and new if the owner didn't see it", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const { listedAt } = await accessOf(db, userId);
     const unseen = await linkGoogle(db, { userId, createdIn: 1 });
@@ -331,7 +331,7 @@ describe("confirm_access", () => {
     ["a passkey", { password: false, passkey: true, keep: ["passkey"], outcome: "confirmed" }],
     ["nothing", { password: true, passkey: true, keep: [], outcome: "last_method" }],
   ])(
-    "decides about removing all ways to sign in except %s",
+    "removes all ways to sign in except %s, unless none would be left",
     async ([, { password, passkey, keep, outcome }], { db }) => {
       const { userId, claims } = await createOwner(db, { password });
       await linkGoogle(db, { userId });
@@ -351,7 +351,9 @@ describe("confirm_access", () => {
     expect(await confirm(db, { userId, sessionId: claims.session_id })).toMatchObject({ outcome: "confirmed" });
   });
 
-  test("keeps the last authenticator of an account that requires MFA, and removes one of two", async ({ db }) => {
+  test("keeps the last authenticator of an account that requires MFA, and removes one of two authenticators", async ({
+    db,
+  }) => {
     const { userId } = await createOwner(db, { policy: required });
     const [mine, theirs] = [await enrollFactor(db, { userId }), await enrollFactor(db, { userId })];
     const { session_id: sessionId } = await signIn(db, { userId, factorId: mine });
@@ -418,22 +420,25 @@ describe("confirm_access", () => {
     ["eleven minutes after a password reset", { minutes: 11, outcome: "insufficient_aal" }],
     ["if one authenticator is confirmed", { confirmed: true, outcome: "insufficient_aal" }],
     ["if an authenticator is required", { policy: required, outcome: "insufficient_aal" }],
-  ])("decides about unconfirmed authenticators without their codes %s", async ([, given], { db }) => {
-    const { confirmed, method = "password_reset", minutes = 0, policy, outcome } = given;
-    const { userId } = await createOwner(db, policy ? { policy } : {});
-    const theirs = await enrollFactor(db, { userId });
-    await markUnconfirmed(db, { userId, targetId: theirs, kind: "authenticator" });
-    if (confirmed) await enrollFactor(db, { userId });
-    const sessionId = await signInBy(db, { userId, method: "otp", logged: method });
-    await db.query("update auth.sessions set created_at = now() - make_interval(mins => $2) where id = $1", [
-      sessionId,
-      minutes,
-    ]);
-    const answer = await confirm(db, { userId, sessionId, remove: [`authenticator:${theirs}`] });
-    expect(answer.outcome).toBe(outcome);
-    const left = await db.query("select from auth.mfa_factors where id = $1", [theirs]);
-    expect(left).toHaveLength(outcome === "confirmed" ? 0 : 1);
-  });
+  ])(
+    "removes unconfirmed authenticators without their codes only soon after a reset or recovery: %s",
+    async ([, given], { db }) => {
+      const { confirmed, method = "password_reset", minutes = 0, policy, outcome } = given;
+      const { userId } = await createOwner(db, policy ? { policy } : {});
+      const theirs = await enrollFactor(db, { userId });
+      await markUnconfirmed(db, { userId, targetId: theirs, kind: "authenticator" });
+      if (confirmed) await enrollFactor(db, { userId });
+      const sessionId = await signInBy(db, { userId, method: "otp", logged: method });
+      await db.query("update auth.sessions set created_at = now() - make_interval(mins => $2) where id = $1", [
+        sessionId,
+        minutes,
+      ]);
+      const answer = await confirm(db, { userId, sessionId, remove: [`authenticator:${theirs}`] });
+      expect(answer.outcome).toBe(outcome);
+      const left = await db.query("select from auth.mfa_factors where id = $1", [theirs]);
+      expect(left).toHaveLength(outcome === "confirmed" ? 0 : 1);
+    },
+  );
 
   test("leaves one way to sign in when 24 concurrent callers each remove a different one", async () => {
     const { db, close } = openPool(12);

@@ -88,16 +88,18 @@ describe("an added account", () => {
     expect(await accountsOf(db, device)).toBeUndefined();
     for (const shown of [[added], [added, "x"]]) expect(await take(db, device, shown)).toEqual(taken);
     expect(await take(db, device, [])).toMatchObject({ status: "spent" });
-    // A month later too, if nothing happened in between.
+    // The cookies still yield that secret a month later, if nothing happened in between.
     await spentFor(db, { device, age: "29 days" });
     expect(await take(db, device, [added])).toEqual(taken);
-    // And after the joined account was deleted.
+    // They also yield it after the joined account was deleted.
     await db.query("delete from auth.users where id = $1", [second.sub]);
     expect(await take(db, device, [added])).toEqual(taken);
     expect(await take(db, device, [])).toMatchObject({ status: "unknown" });
   });
 
-  test("replaces the same account's session, and ends its sessions that were not presented", async ({ db }) => {
+  test("replaces the earlier session of the same account, and ends the sessions that were not presented", async ({
+    db,
+  }) => {
     const first = await newcomer(db);
     const device = await makeDevice(db, first);
     const [lost, shown] = [await signIn(db, { userId: first.sub }), await signIn(db, { userId: first.sub })];
@@ -120,7 +122,7 @@ describe("an added account", () => {
   test.for([
     { age: "14 minutes 59 seconds", joins: true },
     { age: "15 minutes", joins: false },
-  ])("joins up to 15 minutes later: $age", async ({ age, joins }, { db }) => {
+  ])("joins less than 15 minutes later, and its session ends otherwise: $age", async ({ age, joins }, { db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     const device = await makeDevice(db, first);
     const { added } = await add(db, device, { claims: second });
@@ -145,7 +147,7 @@ describe("an added account", () => {
     await spentFor(db, { device, age });
     const late = await add(db, device, { claims: third });
     expect(late.status).toBe(status);
-    // The previous secret doesn't join it; the browser's current one does.
+    // The late account cannot join with the previous secret, only with the browser's current one.
     expect((await take(db, device, [late.added])).status).not.toBe("current");
     await take(db, { ...device, secret }, [late.added]);
     const [{ count }] = (await db.query(
@@ -184,7 +186,7 @@ describe("an added account", () => {
     expect((await add(db, device, { claims: await newcomer(db) })).status).toBe("full");
   });
 
-  test("ends when the browser signs out of all accounts or of this one, and when the account is deleted", async ({
+  test("ends when the browser signs out of all accounts or of the added account, and when the account is deleted", async ({
     db,
   }) => {
     const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
@@ -203,8 +205,10 @@ describe("an added account", () => {
   });
 });
 
-describe("a session that continues another", () => {
-  test("replaces it without a new secret, and does so again if the response was lost", async ({ db }) => {
+describe("a session that continues an earlier session", () => {
+  test("replaces the earlier session without a new secret, and does so again if the response was lost", async ({
+    db,
+  }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     const device = await makeDevice(db, first);
     const [next, late] = [await signIn(db, { userId: first.sub }), await signIn(db, { userId: first.sub })];
@@ -250,7 +254,7 @@ describe(`${callers} concurrent`, () => {
   const atOnce = <Answer>(work: (nth: number) => Promise<Answer>) =>
     Promise.all(Array.from({ length: callers }, (_, nth) => work(nth)));
 
-  test("additions keep as many accounts as the browser has room for, and all of those join", async () => {
+  test("additions keep as many accounts as the browser has room for, and all of the kept accounts join", async () => {
     const [first, ...others] = (await committed(12)) as [Claims, ...Claims[]];
     const device = await makeDevice(db, first);
     const answers = await atOnce(async (nth) => {
@@ -269,12 +273,12 @@ describe(`${callers} concurrent`, () => {
     const accounts = (await accountsOf(db, { ...device, secret: last.secret ?? "" })) ?? [];
     expect(accounts).toHaveLength(10);
     expect(await atOnce(() => take(db, device, kept))).toEqual(Array(callers).fill(last));
-    // Each has the session that joined and the session it was created with.
+    // Each added account has the session that joined and the session it was created with.
     const sessions = await db.query("select from auth.sessions where user_id = any ($1)", [accounts]);
     expect(sessions).toHaveLength(1 + 9 * 2);
   }, 30_000);
 
-  test("requests, half with a thief's addition and half with the owner's, join only one of the two", async () => {
+  test("requests, half with a thief's addition and half with the owner's, join only one of the two additions", async () => {
     const [first, owners, thiefs] = (await committed(3)) as [Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const [own, stolen] = [await add(db, device, { claims: owners }), await add(db, device, { claims: thiefs })];

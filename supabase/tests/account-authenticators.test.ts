@@ -28,7 +28,7 @@ describe("an account's authenticators", () => {
     ]);
   });
 
-  test("include no other account's", async ({ db }) => {
+  test("are listed without those of other accounts", async ({ db }) => {
     const { id } = await createUser(db);
     const other = await createUser(db);
     await enrollFactor(db, { userId: other.id });

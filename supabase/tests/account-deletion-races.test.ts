@@ -118,7 +118,7 @@ test("deletes two members' accounts, one each way, while one of them invites: ne
      from public.workspace_roles r where r.workspace_id = $1 and r.name = 'member'`,
     [workspaceId, randomBytes(32), inviter.id],
   );
-  // It waits neither for the other two nor for a transaction that is itself waiting.
+  // Waits until the invitation waits for the inviter's deletion, or for 300 ms if it doesn't.
   await Promise.race([
     untilItWaits(owner.db, { work: invited, blocker: backend.pid }),
     new Promise((resolve) => setTimeout(resolve, 300)),
@@ -128,7 +128,7 @@ test("deletes two members' accounts, one each way, while one of them invites: ne
   expect(await remaining(owner.db, [inviter.id, leaver.id])).toEqual([]);
 });
 
-test("an app refreshes its token while the account is deleted: neither aborts the other", async () => {
+test("an app refreshes its token while the account is deleted: neither transaction aborts the other", async () => {
   const { db, service, close } = openPools(1);
   try {
     const setting = await beginExchange(db, { service });
@@ -158,7 +158,7 @@ test("an app refreshes its token while the account is deleted: neither aborts th
   }
 });
 
-test("a phone's session is handed over while the account is deleted: neither aborts the other", async () => {
+test("a phone's session is handed over while the account is deleted: neither transaction aborts the other", async () => {
   const { db, service, close } = openPools(1);
   try {
     const user = await createUser(db);
@@ -201,7 +201,7 @@ describe("a browser's account is deleted", () => {
   const hash = (secret: string) => createHash("sha256").update(secret).digest("hex");
   const newTag = () => randomBytes(16).toString("hex");
 
-  /** Signs an account in to a browser, and returns the arguments of each of its functions. */
+  /** Signs an account in to a browser. @returns what the statements of the steps need */
   async function enter() {
     const user = await createUser(owner.db);
     const claims = await signIn(owner.db, { userId: user.id });
@@ -307,7 +307,7 @@ describe("a browser's account is deleted", () => {
     },
   ];
 
-  test.each(steps)("while it $step: neither aborts the other", async ({ prepare }) => {
+  test.each(steps)("while the browser $step: neither transaction aborts the other", async ({ prepare }) => {
     const entered = await enter();
     const { sql, values } = await prepare(entered);
     // A deletion locks these rows between the sessions and the browsers.

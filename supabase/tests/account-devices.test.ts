@@ -62,7 +62,9 @@ async function alive(db: Database, ...sessions: Claims[]): Promise<boolean[]> {
 
 const byId = (one: { id: string }, other: { id: string }) => (one.id < other.id ? -1 : 1);
 
-test("lists accounts as inactive when none is active: after the active one signs out or is deleted", async ({ db }) => {
+test("lists accounts as inactive when no account is active: after the active one signs out or is deleted", async ({
+  db,
+}) => {
   const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
   const { device } = await signInTo(db, first, {});
   const two = (await signInTo(db, second, { device })).device;
@@ -104,7 +106,7 @@ describe("a browser's secret", () => {
     expect(await stateOf(db, device)).toBeNull();
   });
 
-  test("from before a sign-in is accepted for a minute, for the same sign-in only", async ({ db }) => {
+  test("that a sign-in replaced is accepted for a minute, only to repeat that sign-in", async ({ db }) => {
     const [first, second, stranger] = [await newcomer(db), await newcomer(db), await newcomer(db)];
     const before = (await signInTo(db, first, {})).device;
     await signInTo(db, second, { device: before, next: "next" });
@@ -120,7 +122,9 @@ describe("a browser's secret", () => {
     expect((await signInTo(db, again, { device: before, next: "next" })).answer.status).toBe("unknown");
   });
 
-  test("from before a switch is accepted until the new one has arrived, and for 30 seconds longer", async ({ db }) => {
+  test("that a switch replaced is accepted until the new secret has arrived, and for 30 seconds longer", async ({
+    db,
+  }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     let { device } = await signInTo(db, first, {});
     device = (await signInTo(db, second, { device })).device;
@@ -149,7 +153,8 @@ describe("a browser's secret", () => {
     };
     const rotated = { status: "activated", rotated: true };
     expect(await switchTo(first, { secret: device.secret, next: "after" })).toEqual(rotated);
-    // Requests in flight with the old secret get the same new one; those with the new one don't rotate it again.
+    // Requests in flight with the old secret get the same new secret; requests with the new secret don't rotate it
+    // again.
     expect(await switchTo(second, { secret: device.secret, next: "after" })).toEqual(rotated);
     expect(await switchTo(first, { secret: "after", next: "never" })).toEqual({ status: "activated", rotated: false });
     const after = { ...device, secret: "after" };
@@ -181,7 +186,7 @@ describe("the accounts of a browser", () => {
     expect((await stateOf(db, device))?.accounts).toHaveLength(10);
   });
 
-  test("lose the session that a sign-in of the same account replaces, and no other account's", async ({ db }) => {
+  test("lose only the session that a new sign-in to the same account replaces", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     const elsewhere = await signIn(db, { userId: first.sub });
     let { device } = await signInTo(db, first, {});
@@ -191,7 +196,7 @@ describe("the accounts of a browser", () => {
     expect(await alive(db, first, second, elsewhere, again)).toEqual([false, true, true, true]);
   });
 
-  test("are continued by a new session only in place of one that still exists", async ({ db }) => {
+  test("are continued by a new session only if the session that it replaces still exists", async ({ db }) => {
     const claims = await newcomer(db);
     const { device } = await signInTo(db, claims, {});
     const renewed = async () => signIn(db, { userId: claims.sub });
@@ -215,7 +220,7 @@ describe("the accounts of a browser", () => {
     expect(await stateOf(db, again.device)).toBeNull();
   });
 
-  test("can't have a last route that signs in or out", async ({ db }) => {
+  test("can't have a sign-in or sign-out page as their last route", async ({ db }) => {
     const { device } = await signInTo(db, await newcomer(db), {});
     const sql = "update private.account_vault_entries set last_route = $2 where device_id = $1";
     const rest = (route: string) => () => db.asRole("service_role", () => db.query(sql, [device.id, route]));
@@ -265,7 +270,7 @@ describe("a switch", () => {
     expect(await begin(randomUUID())).toBe("begun");
   });
 
-  test("that began before a sign-in does not activate over it", async ({ db }) => {
+  test("that began before a sign-in does not replace the account that the sign-in activated", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     let { device } = await signInTo(db, first, {});
     device = (await signInTo(db, second, { device })).device;
@@ -292,7 +297,7 @@ describe("a switch", () => {
   });
 });
 
-test("the sweep ends sessions idle for 30 days, and forgets accounts and devices after 90", async ({ db }) => {
+test("the sweep ends sessions idle for 30 days, and forgets accounts and devices after 90 days", async ({ db }) => {
   const idle = async (days: string) => {
     const claims = await newcomer(db);
     const { device } = await signInTo(db, claims, {});
@@ -322,7 +327,7 @@ test("the sweep ends sessions idle for 30 days, and forgets accounts and devices
   expect(await db.query("select from private.account_devices where id = $1", [forgotten.device.id])).toEqual([]);
 });
 
-test("device_session_state describes the browser only if its secret is right, and the session in any case", async ({
+test("device_session_state describes the browser only if its secret is correct, but always describes the session", async ({
   db,
 }) => {
   const claims = await newcomer(db);

@@ -365,7 +365,7 @@ describe("an account's export", () => {
     expect(await exportAccount(db, crypto.randomUUID())).toBeNull();
   });
 
-  test("pages through the runs a person made, without those made with keys", async ({ db }) => {
+  test("pages through the runs a person made, without the runs made with keys", async ({ db }) => {
     const { id: workspaceId, owner } = await createWorkspace(db);
     await db.query(
       `insert into ai.runs (id, created_at, workspace_id, actor_id, credential_source, execution_mode, feature,
@@ -486,7 +486,7 @@ test("every column that identifies a person is in their export, or has a reason 
   expect(rows.map(({ name }) => name).sort()).toEqual([...exported, ...Object.keys(outsideExports)].sort());
 });
 
-test("users can't call any of these functions", async ({ db }) => {
+test("users can't call the functions that delete or export an account", async ({ db }) => {
   const claims = await createActor(db, {});
   for (const call of ["delete_account($1, 'r')", "export_account($1)", "export_account_runs($1)"])
     expect(

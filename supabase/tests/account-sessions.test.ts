@@ -67,12 +67,15 @@ describe("account_sessions", () => {
   test.for([
     ["1 second", 1],
     ["-1 second", 0],
-  ] as const)("ending in %s: %s listed", async ([left, count], { db }) => {
-    const { id: userId } = await createUser(db);
-    const { session_id } = await signIn(db, { userId });
-    await db.query("update auth.sessions set not_after = now() + $2::interval where id = $1", [session_id, left]);
-    expect(await sessionsOf(db, userId)).toHaveLength(count);
-  });
+  ] as const)(
+    "omits a session that has ended: one that ends in %s is listed %s times",
+    async ([left, count], { db }) => {
+      const { id: userId } = await createUser(db);
+      const { session_id } = await signIn(db, { userId });
+      await db.query("update auth.sessions set not_after = now() + $2::interval where id = $1", [session_id, left]);
+      expect(await sessionsOf(db, userId)).toHaveLength(count);
+    },
+  );
 });
 
 /** Signs an account in the given number of times, each session refreshed a minute before the previous one. */
@@ -115,12 +118,15 @@ describe("a page of account_sessions", () => {
     [1000, 1000],
     [1001, 1001],
     [1002, 1001],
-  ] as const)("of %d sessions counts %d", async ([times, counted], { db }) => {
-    const { id: userId } = await createUser(db);
-    await signInOften(db, userId, times);
-    const [row] = await db.query("select private.count_account_sessions($1)::integer as count", [userId]);
-    expect(row).toEqual({ count: counted });
-  });
+  ] as const)(
+    "comes with a count that stops at 1,001: of %d sessions it counts %d",
+    async ([times, counted], { db }) => {
+      const { id: userId } = await createUser(db);
+      await signInOften(db, userId, times);
+      const [row] = await db.query("select private.count_account_sessions($1)::integer as count", [userId]);
+      expect(row).toEqual({ count: counted });
+    },
+  );
 });
 
 describe("end_account_session", () => {

@@ -1,6 +1,6 @@
 import { type Claims, createUser, currentSecond, type Database, enrollFactor, join, signIn } from "./database.ts";
 
-/** What an account requires and what its session has proved, with the expected verdict of the rule. */
+/** What an account requires and what its session has proved, and whether that satisfies the MFA rule. */
 export const mfaStates = [
   { mfa: "no policy and no factor", satisfied: true },
   { mfa: "a factor, at AAL1", satisfied: false },

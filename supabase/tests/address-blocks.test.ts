@@ -38,7 +38,7 @@ describe("an address", () => {
     expect(await blocksOf(db, address)).toEqual([{ level: 1, action: "password", seconds: minutes(15) }]);
   });
 
-  test("that is blocked can't attempt anything, and others can", async ({ db }) => {
+  test("that is blocked can't attempt anything, and other addresses can", async ({ db }) => {
     const address = newAddress();
     await failFrom(db, address, failuresAllowed + 1);
     for (const action of ["password", "code", "mail", "sign_up", "passkey", "credential"]) {
@@ -149,7 +149,7 @@ describe("address_blocks", () => {
     expect((await failureOf(() => insert(", lifted_at", ", now()"))).code).toBe("23514");
   });
 
-  test("outlives the account that lifted it", async ({ db }) => {
+  test("keeps a block after the account that lifted it is deleted", async ({ db }) => {
     const row = await one<{ action: string }>(db, {
       sql: `select confdeltype as action from pg_constraint where conname = 'address_blocks_lifted_by_fkey'`,
     });

@@ -90,7 +90,7 @@ describe("the request of a member without manage_ai_keys", () => {
     expect(await repeat("24 hours 1 second")).toBe(2);
   });
 
-  test("is logged with its answers for the owners", async ({ db }) => {
+  test("has its approval and withdrawal logged for the owners", async ({ db }) => {
     const { scene, answer } = await open(db);
     await answer("approve");
     await answer("withdraw");

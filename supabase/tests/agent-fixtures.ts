@@ -4,7 +4,7 @@ import { type Answer, call, newHash } from "./app-fixtures.ts";
 import { type Claims, createUser, type Database, join, one, signIn } from "./database.ts";
 import { begin, decide, poll, registerClient } from "./device-fixtures.ts";
 
-/** A member's login of the command, by the hash of its access token. */
+/** A member's sign-in with the command, identified by the hash of its access token. */
 export interface AgentLogin {
   userId: string;
   claims: Claims;
@@ -57,7 +57,10 @@ export function listAgents(db: Database, { tenant, login }: AgentScene): Promise
   return call(db, "list_agents", { token_hash: login.accessHash, workspace_id: tenant.workspaceId });
 }
 
-/** Makes the next key of a connection, and returns the answer with the hash by which the gateway finds it. */
+/**
+ * Creates the next key of a connection.
+ * @returns the answer and the hash that the gateway looks the key up by
+ */
 export async function issueKey(
   db: Database,
   { tenant, login }: AgentScene,
@@ -79,7 +82,7 @@ export function disconnect(db: Database, { tenant, login }: AgentScene, connecti
   return call(db, "disconnect_agent", args);
 }
 
-/** Connects an agent and makes its first key. */
+/** Connects an agent and creates its first key. */
 export async function connectWithKey(
   db: Database,
   scene: AgentScene,
@@ -91,7 +94,7 @@ export async function connectWithKey(
   return { connectionId, hash };
 }
 
-/** Returns what the gateway makes of a key: its workspace, a refusal, or null for an unknown one. */
+/** Returns how the gateway resolves a key: to its workspace, to a refusal, or to null for an unknown key. */
 export async function callerOf(
   db: Database,
   hash: string,
@@ -103,7 +106,7 @@ export async function callerOf(
   return row.workspace_id === null ? null : { workspace_id: row.workspace_id, refused: row.refused };
 }
 
-/** Calls a function of a key manager. */
+/** Calls one of the functions for key managers as the service role. */
 export async function manage(
   db: Database,
   name: string,

@@ -12,7 +12,7 @@ import type { Database } from "./database.ts";
 import { openPool } from "./pools.ts";
 import { race } from "./race-fixtures.ts";
 
-/** Runs what fixtures do as other roles as `postgres`, whose statements a pool commits one by one. */
+/** Runs the fixtures as `postgres` instead of switching roles, because a pool commits each statement separately. */
 const asOwner = (db: Database): Database => ({ ...db, asRole: (_, work) => work() });
 
 const withKey = async (db: Database) => {
@@ -38,7 +38,7 @@ const revoke = async (line: Database, { tenant }: AgentScene) => {
 type Connected = AgentScene & { connectionId: string; hash: string };
 
 describe("a renewal", () => {
-  test("at the moment of a revocation finds the connection revoked", () =>
+  test("that waits for a concurrent revocation finds the connection revoked", () =>
     race<Connected>({
       scene: withKey,
       early: revoke,
@@ -49,7 +49,7 @@ describe("a renewal", () => {
       },
     }));
 
-  test("just before a revocation is revoked with it", () =>
+  test("just before a revocation creates a key that is revoked as well", () =>
     race<Connected>({
       scene: withKey,
       early: (line, scene) => issueKey(line, scene, scene.connectionId),
@@ -76,7 +76,7 @@ describe("a renewal", () => {
     }));
 });
 
-test("of two answers to a request the first one counts", async () => {
+test("of two concurrent answers to an access request, the first counts", async () => {
   const requestedAt = async (db: Database, { tenant }: AgentScene) =>
     (await manage(db, "list_agent_access", [tenant.ownerId, tenant.workspaceId])).members?.[0]?.requestedAt;
   await race<AgentScene & { at: unknown }>({

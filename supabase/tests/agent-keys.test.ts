@@ -23,7 +23,7 @@ const keysOf = (db: Database, workspaceId: string) =>
   );
 
 describe("connecting an agent", () => {
-  test("gives a connection to roles with manage_ai_keys, opens a request for use_ai_studio, and refuses others", async ({
+  test("succeeds with manage_ai_keys, opens a request with use_ai_studio alone, and is refused otherwise", async ({
     db,
   }) => {
     for (const { role, permissions } of workspaceRoles) {
@@ -56,7 +56,9 @@ describe("connecting an agent", () => {
     expect(await connect(db, { ...scene, login: unknown })).toEqual({ refused: "unauthenticated" });
   });
 
-  test("continues the connection of the same computer once its login has ended, and no other", async ({ db }) => {
+  test("continues the same computer's connection, and no other connection, once its login has ended", async ({
+    db,
+  }) => {
     const scene = await createAgentScene(db);
     const first = (await connect(db, scene)).connection?.id;
     const next = { ...scene, login: await signInToCommand(db, { userId: scene.login.userId }) };
@@ -79,7 +81,7 @@ describe("the key of an agent", () => {
     expect(await callerOf(db, hash)).toEqual({ workspace_id: scene.tenant.workspaceId, refused: null });
   });
 
-  test("ends with a login that ends sooner", async ({ db }) => {
+  test("expires with its login if the login ends sooner", async ({ db }) => {
     const scene = await createAgentScene(db);
     await db.query("update private.openid_grants set ends_at = now() + interval '2 hours' where app_id = $1", [
       scene.login.clientId,
@@ -101,7 +103,7 @@ describe("the key of an agent", () => {
     }
   });
 
-  test("is replaced by the next one, works for 15 more minutes, and keeps its lineage", async ({ db }) => {
+  test("is replaced by the next key, works for 15 more minutes, and keeps its lineage", async ({ db }) => {
     const scene = await createAgentScene(db);
     const { connectionId, hash } = await connectWithKey(db, scene);
     const next = await issueKey(db, scene, connectionId);
@@ -115,7 +117,9 @@ describe("the key of an agent", () => {
     expect(await callerOf(db, next.hash)).not.toBeNull();
   });
 
-  test("stands for its connection in the studio's list, once, with what renews it", async ({ db }) => {
+  test("appears once in the studio's list, with its tool and host, and as expired once its login was revoked", async ({
+    db,
+  }) => {
     const scene = await createAgentScene(db);
     const { connectionId } = await connectWithKey(db, scene);
     await issueKey(db, scene, connectionId);
@@ -128,7 +132,7 @@ describe("the key of an agent", () => {
     expect(await agents()).toMatchObject([{ state: "expired", agent: { endsAt: null } }]);
   });
 
-  test("is not rotated by hand", async ({ db }) => {
+  test("can't be rotated by a person", async ({ db }) => {
     const scene = await createAgentScene(db);
     await connectWithKey(db, scene);
     const [key] = await keysOf(db, scene.tenant.workspaceId);
@@ -140,7 +144,7 @@ describe("the key of an agent", () => {
   test.for([
     [20, "issued"],
     [21, "too_many"],
-  ] as const)("number %d within 15 minutes is: %s", async ([count, outcome], { db }) => {
+  ] as const)("is issued at most 20 times in 15 minutes: number %d is %s", async ([count, outcome], { db }) => {
     const scene = await createAgentScene(db);
     const { connectionId } = await connectWithKey(db, scene);
     for (let made = 1; made < count - 1; made++) await issueKey(db, scene, connectionId);
@@ -162,14 +166,14 @@ describe("the key of an agent", () => {
     expect(made.outcome).toBe("issued");
   });
 
-  test("needs the platform's standing approval", async ({ db }) => {
+  test("is not issued once the workspace's approval for keys is gone", async ({ db }) => {
     const scene = await createAgentScene(db);
     const connectionId = String((await connect(db, scene)).connection?.id);
     await db.query("delete from ai.key_approvals where workspace_id = $1", [scene.tenant.workspaceId]);
     expect((await issueKey(db, scene, connectionId)).outcome).toBe("not_approved");
   });
 
-  test("is given to the login that made the connection alone", async ({ db }) => {
+  test("is given only to the login that made the connection", async ({ db }) => {
     const scene = await createAgentScene(db);
     const connectionId = String((await connect(db, scene)).connection?.id);
     const other = await signInToCommand(db, { userId: scene.login.userId });
@@ -266,7 +270,7 @@ describe("an agent's keys stop working", () => {
     expect((await issueKey(db, scene, again)).outcome).toBe("issued");
   });
 
-  test("and a deleted account leaves neither its computer's name nor its connection", async ({ db }) => {
+  test("when the account is deleted, which leaves neither its computer's name nor its connection", async ({ db }) => {
     const scene = await createAgentScene(db);
     await connectWithKey(db, scene);
     await db.query("delete from auth.users where id = $1", [scene.login.userId]);
@@ -282,7 +286,7 @@ describe("an agent's keys stop working", () => {
   });
 });
 
-test("agents' tables are written by these functions alone", async ({ db }) => {
+test("only the agents' functions can write the agents' tables", async ({ db }) => {
   for (const sql of ["delete from ai.agent_access", "update ai.agent_connections set revoked_at = null"])
     expect((await failureOf(() => db.asRole("service_role", () => db.query(sql)))).code).toBe("42501");
   const scene = await createAgentScene(db);

@@ -36,7 +36,7 @@ afterEach(async () => {
 
 /**
  * Deletes the maker's account once `work` holds the key's row and waits for what `other` holds.
- * @returns the outcome of both once `other` lets go
+ * @returns the outcome of both once `other` releases its locks
  */
 async function deleteAccountBeside<Answer>(work: Promise<Answer>): Promise<[Answer, { deleted: boolean }]> {
   await untilItWaits(owner.db, { work, blocker: other.pid });
@@ -49,7 +49,7 @@ async function deleteAccountBeside<Answer>(work: Promise<Answer>): Promise<[Answ
   return Promise.all([work, deleted]);
 }
 
-test("a key is rotated while its creator deletes their account: neither aborts the other", async () => {
+test("a key is rotated while its creator deletes their account: neither transaction aborts the other", async () => {
   const lookup = randomBytes(6).toString("hex");
   const { workspaceId: elsewhere } = await createTenant(owner.db);
   await other.client.query("begin");
@@ -71,7 +71,7 @@ test("a key is rotated while its creator deletes their account: neither aborts t
   ]);
 });
 
-test("a call with an idempotency key begins while its key's creator deletes their account: neither aborts the other", async () => {
+test("a call with an idempotency key begins while its key's creator deletes their account: neither transaction aborts the other", async () => {
   await other.client.query("begin");
   await other.db.query("select from ai.credit_accounts a where a.workspace_id = $1 for update", [tenant.workspaceId]);
   const call = {

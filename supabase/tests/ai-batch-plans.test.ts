@@ -2,7 +2,7 @@ import { describe, expect } from "vitest";
 import { admitAll, chatCall, createTenant, outcome, settle } from "./ai-fixtures.ts";
 import { type Database, test } from "./database.ts";
 
-/** Rate windows of other callers: as many as on a platform of some size. */
+/** Rate windows of other callers: as many as on a medium-sized platform. */
 const others = 2_000;
 
 /** Returns how many rows of the rate windows this transaction has read so far. */
@@ -14,7 +14,9 @@ async function minutesRead(db: Database): Promise<number> {
 }
 
 describe("a batch of calls", () => {
-  test("reads only its own callers' rate windows, even with plans made when there were few", async ({ db }) => {
+  test("reads only its own callers' rate windows, even with query plans from when there were few windows", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, {
       credits: "100",
       plan: { requestsPerMinute: 1_000 },

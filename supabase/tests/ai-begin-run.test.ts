@@ -7,7 +7,7 @@ import { createUser, type Database, join, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
 describe("credentials", () => {
-  test("an unknown, a revoked and an expired key get the same answer", async ({ db }) => {
+  test("an unknown, a revoked and an expired key are all refused as invalid_api_key", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall({ ...tenant, keyHash: "00".repeat(32) }))).toEqual({ refused: "invalid_api_key" });
 
@@ -86,7 +86,7 @@ describe("credentials", () => {
     ]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_scope" });
     expect(await checkCredential(db, chatCall(tenant))).toEqual({ refused: "insufficient_scope" });
-    // It may still read.
+    // The key may still read.
     expect(await checkCredential(db, chatCall(tenant, { kind: undefined }))).not.toHaveProperty("refused");
   });
 });
@@ -114,7 +114,7 @@ describe("model access is the intersection of five lists", () => {
     expect(await listModels(db, chatCall(tenant))).toEqual({ refused: "model_not_found" });
   });
 
-  test("a run reports whether its key is in strict mode, and which key that is", async ({ db }) => {
+  test("a run reports its key, and whether the key is in strict mode", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall(tenant))).toMatchObject({ strict: false, key_name: "test" });
     await db.query("update ai.keys set is_strict = true where id = $1", [tenant.keyId]);
@@ -198,7 +198,7 @@ describe("reservation", () => {
     expect(await begin(db, chatCall(tenant, { audio: true }))).toMatchObject({ refused: "unsupported_parameter" });
   });
 
-  test("holds a named service tier at its price, and refuses one without", async ({ db }) => {
+  test("holds a named service tier at its price, and refuses a tier without a price", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
     const named = (service_tier: string) => begin(db, chatCall(tenant, { service_tier }));
     const refusal = { refused: "unsupported_parameter", param: "service_tier" };
@@ -220,7 +220,7 @@ describe("reservation", () => {
     expect((await named("default")).reserved_credits).toBe("3.00000000");
   });
 
-  test("is made at the most expensive route", async ({ db }) => {
+  test("is priced at the most expensive route", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
     await db.query(
       "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'expensive', 'x')",
@@ -303,7 +303,7 @@ describe("idempotency", () => {
     }
   });
 
-  test("refuses a finished call's key as used, and with another body as reused; another tenant may use it", async ({
+  test("refuses a finished call's key as used, and with another body as reused; another tenant may use the same key", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -348,7 +348,7 @@ describe("idempotency", () => {
 });
 
 describe("the gateway's role", () => {
-  test("runs the named functions, reads no table and can't grant itself anything", async () => {
+  test("calls its own functions, but can't read tables, grant itself credits or call internal functions", async () => {
     const owner = openPool(1);
     const gateway = openPool(1, readStack().gatewayDbUrl);
     try {
@@ -372,7 +372,7 @@ describe("the gateway's role", () => {
     }
   });
 
-  test("the API's roles can run none of them", async ({ db }) => {
+  test("has functions that anon and authenticated users can't call", async ({ db }) => {
     for (const role of ["anon", "authenticated"] as const) {
       await expect(db.asRole(role, () => db.query("select ai.begin_run('{}')"))).rejects.toThrow("permission denied");
     }
@@ -404,7 +404,7 @@ async function listModels(db: Database, call: object): Promise<unknown> {
 }
 
 describe("requests with a fee", () => {
-  test("are reserved as often as the call may make them", async ({ db }) => {
+  test("reserve their fee for each request that the call may make", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "10000" });
     await changePrice(db, tenant, "request_fee_usd = 0.01");
     const reserved = async (changes: object) => (await begin(db, chatCall(tenant, changes))).reserved_usd;
@@ -414,7 +414,7 @@ describe("requests with a fee", () => {
     expect(await reserved({ fee_requests: 5 })).toBe("0.050300000000");
   });
 
-  test("are refused where a route has no price for them", async ({ db }) => {
+  test("are refused if a route has no price for them", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall(tenant, { fee_requests: 1 }))).toEqual({
       refused: "unsupported_parameter",
@@ -436,7 +436,7 @@ describe("an agent's session", () => {
     expect(await labelOf(db, tenant, { entity_id: "customer-1" })).toBe("customer-1");
   });
 
-  test("gives way to the label of the key", async ({ db }) => {
+  test("is not used as the label if the key has a label", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { entityId: "customer-2" } });
     expect(await labelOf(db, tenant, {})).toBe("customer-2");
   });

@@ -21,7 +21,7 @@ async function beginAll(calls: readonly object[]): Promise<Begun[]> {
 
 describe("a run's id", () => {
   test.for([1, 2, 3])(
-    "is a UUID version 7 of its time with the suffix the gateway gives, for %i in one batch",
+    "is a UUID version 7 of the run's time with the gateway's suffix, for %i runs in one batch",
     async (count) => {
       const tenant = await createTenant(db, { credits: "100" });
       const tails = Array.from({ length: count }, () => randomUUID().slice(-17));
@@ -237,7 +237,7 @@ describe("ai.begin_runs", () => {
     ];
     const calls = [counted, paying, counted, paying].map((tenant) => chatCall(tenant));
     expect((await admitAll(db, calls)).filter(({ refused }) => refused)).toEqual([]);
-    // The batch may already be in the next minute, so it counts like the current one.
+    // The batch may already run in the next minute, so the window of that minute counts like the current one.
     const holder = db.query(
       `do $$ begin
          update ai.rate_windows set requests = 9, window_start = date_trunc('minute', now()) + interval '1 minute'
@@ -306,7 +306,7 @@ describe("ai.begin_runs", () => {
            perform pg_sleep(${seconds});
          end $$`,
       );
-    // begin_runs waits too briefly for locks to be delayed by them; this stands for a slow disk or a slow machine.
+    // begin_runs gives up on locks too soon to be delayed by them, so the sleep stands for a slow disk or machine.
     if (way === "together") {
       const late = "select ai.begin_runs($1)::json as answer from (select pg_sleep(1.25)) as slow";
       await expect(db.query(late, [JSON.stringify([chatCall(tenant)])])).rejects.toMatchObject({ code: "57014" });
@@ -321,7 +321,7 @@ describe("ai.begin_runs", () => {
     expect(await books(db, tenant)).toMatchObject({ open: 1 });
   });
 
-  test("locks in the same order as single calls and settlements, so 52 concurrent ones on the same rows all succeed", async () => {
+  test("locks in the same order as single calls and settlements, so 52 concurrent calls on the same rows all succeed", async () => {
     const limits = { requestsPerMinute: 100_000, tokensPerMinute: 1_000_000_000, monthlyBudgetUsd: "1000" };
     const tenants = await Promise.all(
       (["workspace", "member", "workspace", "member"] as const).map((payer) =>
@@ -385,7 +385,7 @@ describe("ai.release_orphaned_runs", () => {
     const tails = [alone, together, tailOf()];
     const looks = await Promise.all(Array.from({ length: 50 }, () => giveBack(tails)));
     expect(looks.some((left) => left?.length === 0)).toBe(true);
-    // The third is still running.
+    // The third run has not ended.
     expect(await books(db, tenant)).toMatchObject({ balance: "10.00000000", open: 1 });
     const sql = "select status, http_status, billed_credits from ai.runs where right(id::text, 17) = any ($1)";
     const ended = { status: "failed", http_status: 503, billed_credits: "0.00000000" };
@@ -393,7 +393,7 @@ describe("ai.release_orphaned_runs", () => {
     expect((await begin(db, chatCall(tenant, key))).refused).toBeUndefined();
   });
 
-  test("examines the runs begun since the first was requested, plus 15 seconds", async () => {
+  test("examines only runs that began at most 15 seconds before the first of them was requested", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const tail = tailOf();
     const run = await begin(db, chatCall(tenant, { run_id_suffix: tail }));
@@ -412,7 +412,7 @@ describe("ai.release_orphaned_runs", () => {
     },
   );
 
-  test("reports which are not decided yet", async () => {
+  test("reports the runs that are not decided yet", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const tail = tailOf();
     const holder = db.query(

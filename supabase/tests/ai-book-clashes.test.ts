@@ -41,7 +41,7 @@ describe("records under two spellings of a provider", () => {
     return { provider, add, keep, reconcile, list };
   }
 
-  test("are one invoice when it is imported again", async ({ db }) => {
+  test("are the same invoice: importing it again is unchanged, and other values are a conflict", async ({ db }) => {
     const { provider, add, keep, list } = await clashing(db);
     await add(provider.toUpperCase(), "10", "2026-10-29T00:00:00Z");
     expect(await keep({})).toMatchObject({ outcome: "unchanged" });
@@ -53,7 +53,7 @@ describe("records under two spellings of a provider", () => {
     expect(records.map((record: { provider: string }) => record.provider)).toEqual([provider, provider]);
   });
 
-  test("count as the first recorded invoice, and the clash is reported in its months", async ({ db }) => {
+  test("count as one invoice, the first one recorded, and the clash is reported in its months", async ({ db }) => {
     const { provider, add, reconcile, list } = await clashing(db);
     const upper = provider.toUpperCase();
     await add(provider, "10", "2026-10-30T00:00:00Z");
@@ -67,7 +67,7 @@ describe("records under two spellings of a provider", () => {
     expect((await reconcile("2026-11-01", "2026-12-01")).clashes).toEqual([]);
   });
 
-  test("are also reported as a clash of costs", async ({ db }) => {
+  test("are also reported as a clash if they are costs", async ({ db }) => {
     const provider = newProvider();
     const tenant = await createTenant(db);
     const appId = randomUUID();

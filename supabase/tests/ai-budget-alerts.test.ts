@@ -93,7 +93,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("is found again by the next sweep if the first one died before queuing the email", async ({ db }) => {
+  test("is found again by the next sweep if the first sweep died before queuing the email", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "5");
     const first = await sweep(db, tenant);
     expect(await sweep(db, tenant)).toEqual(first);
@@ -124,12 +124,12 @@ describe("a budget's warning", () => {
   test("is sent again after a raise only for thresholds crossed again", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "10");
     expect(await warn(db, tenant)).toEqual([100]);
-    // Half of it is spent already, and that warning was sent.
+    // The spend is half of the new limit, and a warning for a higher threshold was already sent.
     await setLimit(db, tenant, "20");
     expect(await warn(db, tenant)).toEqual([]);
     await spend(db, tenant, "16");
     expect(await warn(db, tenant)).toEqual([80]);
-    // Crossed again before a sweep has seen the raise.
+    // The threshold is crossed again before a sweep has seen the raise.
     await spend(db, tenant, "20");
     expect(await warn(db, tenant)).toEqual([100]);
     await setLimit(db, tenant, "21");
@@ -148,7 +148,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([80]);
   });
 
-  test("recovers when a sweep recorded the limit from before a raise", async ({ db }) => {
+  test("is still sent at the next threshold if a sweep recorded the limit from before a raise", async ({ db }) => {
     const tenant = await budgetOf(db, "20", "10");
     await db.query(
       `insert into ai.budget_alerts (scope, subject_id, workspace_id, month, limit_usd, spent_usd, threshold, posted_at)
@@ -292,7 +292,7 @@ describe("a budget's warning goes", () => {
     expect(await mailed(db, await budgetOf(db, "10", "8"))).toEqual(["admin", "owner", "policy"]);
   });
 
-  test("to members who manage keys too, if the budget is a key's", async ({ db }) => {
+  test("also to members who manage keys, if the budget is a key's", async ({ db }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "10" } });
     await spend(db, tenant, "8");
     expect(await mailed(db, tenant)).toEqual(["admin", "keys", "owner", "policy"]);

@@ -63,7 +63,7 @@ describe("a budget refusal", () => {
     expect((await refusedAt(db, tenant)).fresh).toBe(true);
   });
 
-  test("is recorded in the budget that refused, not in those with room", async ({ db }) => {
+  test("is recorded in the budget that refused, not in budgets with room", async ({ db }) => {
     const tenant = await tenantWith(db, "1");
     await db.query("select ai.set_budget('workspace', $1, $1, 0.0001)", [tenant.workspaceId]);
     expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
@@ -90,12 +90,15 @@ describe("a budget refusal", () => {
   test.for([
     ["now() - interval '1 minute'", false],
     ["now() - interval '1 minute 1 microsecond'", true],
-  ] as const)("is recorded once a minute: after one at %s, again is %s", async ([last, again], { db }) => {
-    const tenant = await tenantWith(db, "0.0001");
-    await change(db, tenant, `refused_at = ${last}`);
-    expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
-    expect((await refusedAt(db, tenant)).fresh).toBe(again);
-  });
+  ] as const)(
+    "is recorded at most once a minute: with the last one at %s, a new record is %s",
+    async ([last, again], { db }) => {
+      const tenant = await tenantWith(db, "0.0001");
+      await change(db, tenant, `refused_at = ${last}`);
+      expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
+      expect((await refusedAt(db, tenant)).fresh).toBe(again);
+    },
+  );
 
   test("is recorded by one of twenty concurrent calls", async () => {
     const [setup, callers] = [openPool(2), openPool(20)];
@@ -140,7 +143,7 @@ describe("a budget that refuses calls", () => {
     ["spent_usd = 1, reserved_usd = 7", [100]],
     ["spent_usd = 9.999999999999, refused_at = null", [80]],
     ["limit_usd = 0", []],
-  ] as const)("of 10 dollars, with %s, warns at %j", async ([changes, expected], { db }) => {
+  ] as const)("with a limit of 10 dollars and %s warns at %j", async ([changes, expected], { db }) => {
     const tenant = await tenantWith(db, "10");
     await change(db, tenant, "refused_at = now()");
     await change(db, tenant, changes);
@@ -164,7 +167,9 @@ describe("a budget that refuses calls", () => {
     expect((await refusedAt(db, tenant)).fresh).toBe(true);
   });
 
-  test("does not warn about what the previous month holds, until a call of this month was admitted", async ({ db }) => {
+  test("does not warn about the previous month's reservations before a call of this month is admitted", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "10");
     await change(db, tenant, "reserved_usd = 9, refused_at = now(), period_start = period_start - interval '1 month'");
     expect(await thresholds(db, tenant)).toEqual([]);

@@ -63,7 +63,7 @@ async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {
 }
 
 describe("a workspace's budgets", () => {
-  test("list everything that can have one, with its exact spend", async ({ db }) => {
+  test("list everything that can have a budget, with its exact spend", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { monthlyBudgetUsd: "1.5" } });
     const appId = await linkApp(db, tenant);
     await settle(db, [outcome(await begin(db, chatCall(tenant)))]);
@@ -95,7 +95,8 @@ describe("a workspace's budgets", () => {
       const { id } = await addKey(db, tenant, n % 2 ? { monthlyBudgetUsd: "1" } : {});
       keyIds.push(id);
     }
-    // Gives the keys different creation times, which one transaction can't; the last two share one.
+    // Gives the keys different creation times, because all rows of a transaction have the same time. The last two keys
+    // share one.
     for (const [n, id] of keyIds.entries()) {
       await db.query("update ai.keys set created_at = now() + $2 * interval '1 microsecond' where id = $1", [
         id,
@@ -176,7 +177,9 @@ describe("a workspace's budgets", () => {
     expect(await ofMember()).toMatchObject({ live: false, limitUsd: "1" });
   });
 
-  test("are read with use_ai_studio, those of keys by members who manage keys or the policy", async ({ db }) => {
+  test("can be read with use_ai_studio; budgets of keys also need manage_ai_keys or manage_ai_policy", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     for (const { role, permissions } of workspaceRoles) {
       const { sub: ownerId } = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -222,7 +225,9 @@ describe("a workspace's budgets", () => {
     }
   });
 
-  test("begin with this month's cost so far, a key's with that of all keys in its line", async ({ db }) => {
+  test("start with this month's cost so far: of the whole workspace, or of all keys in a key's lineage", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const other = await addKey(db, tenant);
     await settle(db, [
@@ -239,7 +244,7 @@ describe("a workspace's budgets", () => {
     expect((await begin(db, chatCall(tenant))).refused).toBe("budget_exceeded");
   });
 
-  test("are removed with null, logged, and refused if they belong to another workspace or changed meanwhile", async ({
+  test("are removed by setting null, with a log entry, unless they belong to another workspace or changed meanwhile", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -312,7 +317,7 @@ describe("a workspace's budgets", () => {
     expect(budgets.find(({ scope }) => scope === "key")).toMatchObject(hidden);
   });
 
-  test("change once when 50 concurrent callers change one from the same state", async () => {
+  test("change once when 50 concurrent callers change the same budget from the same state", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {
@@ -332,7 +337,7 @@ describe("a workspace's budgets", () => {
   });
 });
 
-test("offer a policy the catalogue, limited by plan and root grants", async ({ db }) => {
+test("the options for a policy are the catalogue's models, limited by plan and root grants", async ({ db }) => {
   const tenant = await createTenant(db, { plan: { requestsPerMinute: 60 } });
   const other = await createTenant(db);
   const off = await createTenant(db);

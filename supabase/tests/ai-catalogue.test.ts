@@ -51,7 +51,7 @@ describe("keys", () => {
 });
 
 describe("partitions of ai.runs", () => {
-  test("exist for this month and the next three, closed like their parent", async ({ db }) => {
+  test("exist for this month and the next three months, with row-level security like their parent", async ({ db }) => {
     const partitions = await db.query<{ name: string }>(
       `select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
        where i.inhparent = 'ai.runs'::regclass and c.relrowsecurity order by 1`,
@@ -94,7 +94,7 @@ test.for([
   { multipliers: '{"priority": "2x"}', code: "23514" },
   { multipliers: '{"flex": -1}', code: "23514" },
   { multipliers: "[2]", code: "23514" },
-])("refuses the tier multipliers $multipliers", async ({ multipliers, code }, { db }) => {
+])("a price with the tier multipliers $multipliers is refused", async ({ multipliers, code }, { db }) => {
   const { model } = await createTenant(db);
   const change = "update ai.model_routes set tier_multipliers = $2 where model_id = $1";
   await db.query(change, [model, '{"flex": 0.5, "free": 0}']);

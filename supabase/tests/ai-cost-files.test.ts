@@ -100,9 +100,11 @@ describe("a cost file", () => {
     expect((await book.list()).totals).toMatchObject({ amountUsd: "10.5", records: 4 });
   });
 
-  test("reports which imported days of its period it lacks, and sets them to 0 on request", async ({ db }) => {
+  test("reports which imported days of its period are missing from it, and sets them to 0 on request", async ({
+    db,
+  }) => {
     const book = await createBook(db);
-    // A bill for all services, of which only acct-1 uses the gateway's, with other files before and after it.
+    // A bill for all services with other files before and after it. Only acct-1 uses services of the gateway.
     await book.importPreviewed(documentOf([usd("2026-10-02", "7", "s3-only")]));
     await book.importPreviewed(
       documentOf([
@@ -258,7 +260,9 @@ describe("a cost file", () => {
     expect(countedOf(await book.list())).toEqual([["openai-costs:acct-1:2026-10-03", "15"]]);
   });
 
-  test("corrects what the provider's API reported, and is corrected by its newer observation", async ({ db }) => {
+  test("corrects what the provider's API reported, and is corrected by a newer observation of the API", async ({
+    db,
+  }) => {
     const book = await createBook(db);
     const fromApi = (amountUsd: string, observedAt: string) =>
       book.store({
@@ -326,7 +330,7 @@ describe("amounts in other currencies", () => {
     expect(records[0]).toMatchObject({ amountUsd: "7", original: null });
   });
 
-  test("with another rate are a correction", async ({ db }) => {
+  test("that are imported again at another rate are a correction", async ({ db }) => {
     const book = await createBook(db);
     await book.importPreviewed(documentOf([mixed], { rates }));
     const document = documentOf([mixed], { rates: { ...rates, EUR: "1.09" } });
@@ -458,7 +462,9 @@ describe("the operator's command", () => {
     ).toEqual({ actor_id: null, action: "costs.import", target: "costs openai", file: "costs.json" });
   });
 
-  test("refuses an app that can't act in the workspace, and an incomplete book", async ({ db }) => {
+  test("refuses an app that is not linked to the workspace, and a workspace or an app without the other", async ({
+    db,
+  }) => {
     const [book, other] = [await createBook(db), await createBook(db)];
     const document = documentOf([usd("2026-10-03", "5")]);
     for (const place of [

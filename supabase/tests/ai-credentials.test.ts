@@ -48,7 +48,7 @@ describe("a person's own session", () => {
     "session over": "invalid_api_key",
     "malformed policy": "AUTH_UNAVAILABLE",
   };
-  test.for(mfaStates)("$mfa", async ({ mfa, satisfied }, { db }) => {
+  test.for(mfaStates)("may call only if MFA is satisfied: $mfa", async ({ mfa, satisfied }, { db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member", mfa });
     const answer = await begin(db, sessionCall(tenant, claims));
@@ -148,7 +148,9 @@ describe("an app's token", () => {
     expect(await begin(db, whole.callOf())).toEqual({ refused: "insufficient_scope" });
   });
 
-  test("ends with its app's link, and with its person's policy and membership", async ({ db }) => {
+  test("is refused while its app is unlinked, and once its person lacks required MFA or left the workspace", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     const { app, claims, callOf } = await appTokenCall(db, tenant);
     await link(db, app, tenant, false);
@@ -245,7 +247,7 @@ describe("a key that is bound to an app", () => {
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
   });
 
-  test("observes its app's budget, and returns what it did not use", async ({ db }) => {
+  test("is limited by its app's budget, and returns the unused part of its reservation", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "0", prices: { input: "1", output: "1" } });
     const app = await bindKey(db, tenant);
     await db.query(

@@ -78,7 +78,7 @@ describe("a balance", () => {
     ["0", ["empty"]],
     ["-0.00000001", ["empty"]],
   ] as const)(
-    "of %s credits, where the plan warns below 100, is warned about as %j",
+    "of %s credits with a plan that warns below 100 is warned about as %j",
     async ([credits, levels], { db }) => {
       const tenant = await tenantWith(db, "1000");
       await setBalance(db, tenant, credits);
@@ -137,7 +137,7 @@ describe("a balance", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("is warned about again below a lowered threshold, and immediately below a raised one", async ({ db }) => {
+  test("is warned about again below a lowered threshold, and immediately below a raised threshold", async ({ db }) => {
     const tenant = await tenantWith(db, "99");
     expect(await warn(db, tenant)).toEqual(["low"]);
     await setThreshold(db, tenant, "50");
@@ -146,7 +146,9 @@ describe("a balance", () => {
     expect(await warn(db, tenant)).toEqual(["low"]);
   });
 
-  test("is not warned about if its workspace's plan charges members, or if it is deleted", async ({ db }) => {
+  test("is not warned about if its workspace's plan charges members, or if the workspace is deleted", async ({
+    db,
+  }) => {
     const [moved, deleted] = [await tenantWith(db, "1"), await tenantWith(db, "1")];
     await db.query("update ai.plans set payer = 'member' where id = $1", [moved.planId]);
     await db.query("update public.workspaces set deleted_at = now() where id = $1", [deleted.workspaceId]);

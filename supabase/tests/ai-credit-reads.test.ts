@@ -26,7 +26,7 @@ async function deduct(db: Database, userId: string, amount: string): Promise<voi
 }
 
 describe("a credit export", () => {
-  test("has the same entries in pages, without totals", async ({ db }) => {
+  test("has the same entries when it is paged, without totals", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     for (const amount of [1, 2, 3]) {
       await db.query("select ai.grant_credits('workspace', $1, $2, 'test')", [tenant.workspaceId, amount]);
@@ -47,7 +47,7 @@ describe("a credit export", () => {
 });
 
 describe("credits of a free workspace", () => {
-  test("are the signed-in member's own balance, this workspace's runs, and deductions without one, each once", async ({
+  test("include the member's own balance, this workspace's runs, and deductions without a run, each once", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1000" });
@@ -58,7 +58,7 @@ describe("credits of a free workspace", () => {
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);
     const { billed_credits: billed } = await runRow(db, run);
-    // The owner's balance also pays in another workspace of theirs.
+    // The owner's balance also pays in another of their workspaces.
     const elsewhere = await begin(db, chatCall(other));
     await db.query(
       `insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id)

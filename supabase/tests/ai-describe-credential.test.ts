@@ -71,8 +71,8 @@ describe("a credential describes itself", () => {
         },
       ],
       budgets: [
-        // The first call holds 100 input tokens at 0.15 and 100 output tokens at 0.6 a million; the other used 13 and
-        // 7.
+        // The first call holds 100 input tokens at 0.15 and 100 output tokens at 0.6 a million; the other call used 13
+        // and 7.
         {
           scope: "key",
           limitUsd: 0.0005,
@@ -228,7 +228,7 @@ describe("a credential describes itself", () => {
     expect(await spent()).toMatchObject(await counted());
   });
 
-  test("or is refused like any call", async ({ db }) => {
+  test("and is refused if any other call with it would be", async ({ db }) => {
     const [tenant, other] = [await createTenant(db), await createTenant(db)];
     const refusals: [object, string][] = [
       [{ credential: { source: "key", hash: "00".repeat(32) } }, "invalid_api_key"],

@@ -62,7 +62,7 @@ describe("deletion of expired rows", () => {
     expect(await one(db, { sql, values: [] })).toEqual({ admitted: false });
   });
 
-  test("admits, for 40 callers with one expired key and one limit, no second call of the key and none beyond the limit", async () => {
+  test("admits exactly one of 40 concurrent callers of the same expired key while expired rows are deleted", async () => {
     const { db, close } = openPool(16);
     try {
       const tenant = await createTenant(db, { credits: "1000", key: { requestsPerMinute: 30 } });
@@ -77,7 +77,7 @@ describe("deletion of expired rows", () => {
       );
       const verdicts = answers.filter((answer) => answer !== null).map(({ refused }) => refused ?? "admitted");
       expect(verdicts.filter((verdict) => verdict === "admitted")).toHaveLength(1);
-      // If a new minute begins meanwhile, both windows have room for all.
+      // If a new minute begins meanwhile, both windows have room for all calls.
       const others = verdicts.filter((verdict) => verdict !== "admitted" && verdict !== "rate_limit_exceeded");
       expect(new Set(others)).toEqual(new Set(["request_in_progress"]));
     } finally {

@@ -136,7 +136,7 @@ describe("the gateway's database", () => {
     }
   });
 
-  test("yields service_unavailable within two seconds if it hangs, and nothing begins afterwards", async () => {
+  test("yields service_unavailable within two seconds if it hangs, and the refused run does not begin later", async () => {
     await database.beginRun(request());
     const holder = owner.db.query(
       `do $$ begin
@@ -174,7 +174,7 @@ describe("the gateway's database", () => {
     expect(await owner.db.query(may)).toEqual([{ may: false }]);
   });
 
-  test("refuses with a code: the refusals of begin_run are the gateway's errors", async () => {
+  test("has a gateway error for each code with which begin_run refuses a call", async () => {
     const stranger = { ...request(), credential: { source: "key" as const, hash: "00".repeat(32) } };
     await expect(database.beginRun(stranger)).rejects.toMatchObject({ code: "invalid_api_key", status: 401 });
     await expect(database.checkCredential(stranger)).rejects.toMatchObject({ code: "invalid_api_key" });
@@ -212,7 +212,7 @@ describe("batches of calls", () => {
     return begun.then((answers) => answers.map(({ status }) => status));
   }
 
-  /** Starts two batches: one that waits for the lock, and one of another tenant behind it. */
+  /** Starts two batches: one that waits for the lock, and behind it a batch of another tenant. */
   async function beginBoth() {
     await holder.hold(tenant);
     const waiting = beginTogether(tenant, 2);
@@ -241,12 +241,12 @@ describe("batches of calls", () => {
     database = createDatabase({ url: line.url, connections: 4 });
     other = await createTenant(owner.db, { credits: "100" });
     holder = await openHolder();
-    // Both connections are open and have prepared their statements.
+    // Opens both connections, which prepare their statements.
     await Promise.all([beginTogether(other, 1), beginTogether(other, 1)]);
   });
   afterEach(() => holder.close());
 
-  test("don't wait for a batch that waits for another tenant's lock, whose calls are then made one by one", async () => {
+  test("don't wait for a batch that waits for another tenant's lock; that batch's calls are then made one by one", async () => {
     const { waiting, behind } = await beginBoth();
     expect(await behind).toEqual(all(4, "fulfilled"));
     expect(await open()).toEqual([0, 6]);
@@ -290,7 +290,7 @@ describe("batches of calls", () => {
       const startedAt = performance.now();
       expect(await waiting).toEqual(all(2, "rejected"));
       expect(performance.now() - startedAt).toBeLessThan(2_000);
-      // By then the first look has found nothing.
+      // By then, the first release of orphaned runs has found nothing.
       await new Promise((resolve) => setTimeout(resolve, 500));
     } finally {
       process.kill(server, "SIGCONT");

@@ -10,7 +10,8 @@ const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", out
 const creditsPerUsd = "12000";
 
 /**
- * Expects the run to have the provider's usage, and run and ledger to have the credits of that usage at these prices.
+ * Expects the run to have the usage that the provider recorded, and run and ledger to have the cost of that usage in
+ * credits at these prices.
  */
 export function expectTruth({ run, charged, truth }: Account): void {
   const used = truth.at(-1)?.usage;

@@ -40,7 +40,7 @@ describe("a grant with a reference", () => {
     },
   );
 
-  test("differs from one with the same reference for another account, and from a reference in other case", async ({
+  test("is distinct from a grant with that reference for another account, and from one whose reference differs in case", async ({
     db,
   }) => {
     const [first, second] = [await createTenant(db), await createTenant(db)];
@@ -51,7 +51,7 @@ describe("a grant with a reference", () => {
     expect((await books(db, second)).balance).toBe("2.00000000");
   });
 
-  test("is the same with other spacing and another Unicode composition", async ({ db }) => {
+  test("is the same grant if its reference differs only in spacing or Unicode composition", async ({ db }) => {
     const tenant = await createTenant(db);
     for (const reference of ["Café 1", " Cafe\u0301 1", "Café\u00a01", "Café\u2009 1 ", "Café\t1"]) {
       expect(await grant(db, tenant, ["10", reference]), JSON.stringify(reference)).toBe("10.00000000");
@@ -66,7 +66,7 @@ describe("a grant with a reference", () => {
     expect(await failureOf(() => grant(db, tenant, ["1", "\u00a0 "]))).toMatchObject({ code: "23514" });
   });
 
-  test("stays used after a withdrawal, and cannot be changed or deleted", async ({ db }) => {
+  test("keeps its reference used after a withdrawal, and cannot be changed or deleted", async ({ db }) => {
     const tenant = await createTenant(db);
     await grant(db, tenant, ["5", "INV-1"]);
     await grant(db, tenant, ["-5", "INV-1 back"]);
@@ -113,7 +113,7 @@ describe("a withdrawal", () => {
     expect(await failureOf(() => grant(db, tenant, [more, "OUT-1"]))).toMatchObject({ code: "23514" });
     await db.query("rollback to savepoint too_much");
     await grant(db, tenant, [`-${available}`, "OUT-1"]);
-    // The call's reservation remains to settle from.
+    // The call's reservation is left, so its run can still be settled.
     await settle(db, [outcome(run)]);
     const { balance, ledger, reserved } = await books(db, tenant);
     expect([balance, reserved]).toEqual([ledger, "0.00000000"]);

@@ -47,7 +47,7 @@ const importCost = (db: Database, { workspaceId, appId }: Place, changes: object
 type Listed = { counted: boolean; replacedBy: string | null; amountUsd: string; externalRunId: string };
 
 describe("lists of imports", () => {
-  test("are filtered by provider and by account or none, and so are their totals", async ({ db }) => {
+  test("can be filtered by provider, by account and by having no account, and so can their totals", async ({ db }) => {
     const place = await createPlace(db);
     const { ownerId, workspaceId } = place;
     const occurredAt = "2026-01-10T00:00:00Z";
@@ -67,7 +67,7 @@ describe("lists of imports", () => {
     expect(await totalOf({ provider: "other", accountId: null })).toBe("0");
   });
 
-  test("of costs are the same page by page, without totals, with each record once", async ({ db }) => {
+  test("of costs have each record once when they are paged, without totals", async ({ db }) => {
     const place = await createPlace(db);
     const { ownerId, workspaceId } = place;
     for (let n = 0; n < 5; n++) await importCost(db, place, { occurredAt: "2026-01-10T00:00:00Z", amountUsd: `${n}` });
@@ -105,7 +105,7 @@ describe("lists of imports", () => {
     ]);
   });
 
-  test("compare metered and imported amounts by provider and page, with totals of all providers or of one", async ({
+  test("compare metered and imported amounts by provider and page, with totals of all providers or of one provider", async ({
     db,
   }) => {
     const place = await createPlace(db);
@@ -242,7 +242,7 @@ describe("lists of imports", () => {
     expect((await reconcile("2026-10-31T00:00:00Z")).records).toMatchObject([{ month: "2025-11", invoicedUsd: "10" }]);
   });
 
-  test("count row by row what their totals count, for any imports, in adjacent ranges and in reconciliation", async ({
+  test("have totals that are the exact sums of their rows, for any imports, in adjacent ranges and in reconciliation", async ({
     db,
   }) => {
     const place = await createPlace(db);

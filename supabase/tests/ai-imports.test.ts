@@ -44,7 +44,7 @@ const checkViolation = "23514";
 const uniqueViolation = "23505";
 
 describe("imported costs", () => {
-  test("are unique per workspace, app, provider, account and run, where no account counts as an account", async ({
+  test("are unique per workspace, app, provider, account and run; a missing account is a value of its own", async ({
     db,
   }) => {
     const add = (changes: object) => insert(db, "external_provider_costs", { ...cost, ...changes });
@@ -68,7 +68,7 @@ describe("imported costs", () => {
     [{ provider: "A-z.0_9:" }, { provider: "a/b" }],
     [{ provider: "x".repeat(128) }, { provider: "x".repeat(129) }],
     ...["account_id", "external_run_id", "service"].flatMap((column) => [
-      // An ARN, a GCP billing account, an Azure scope, a display name: ids are stored as providers write them.
+      // Ids are stored as providers write them: an ARN, a GCP billing account, an Azure scope, or a display name.
       [{ [column]: "arn:aws:bedrock:us-east-1:123456789012:inference-profile/eu.anthropic.claude" }, { [column]: "" }],
       [{ [column]: "/subscriptions/0000/resourceGroups/Größe (EU) & Co" }, { [column]: "a\nb" }],
       [{ [column]: "Vertrieb 東京" }, { [column]: " a" }],

@@ -62,7 +62,7 @@ async function books(db: Database) {
 }
 
 describe("a corrected invoice", () => {
-  test("counts in place of the one it replaces, and both are kept", async ({ db }) => {
+  test("counts instead of the invoice it replaces, and both invoices are kept", async ({ db }) => {
     const { keep, list, invoiced } = await books(db);
     await keep("INV-1");
     expect(await keep("INV-1-R1", { amountUsd: "80", replaces: "INV-1" })).toMatchObject({ outcome: "stored" });
@@ -79,7 +79,7 @@ describe("a corrected invoice", () => {
     );
   });
 
-  test("counts if it is the last of a chain", async ({ db }) => {
+  test("counts if it is the last invoice of a chain", async ({ db }) => {
     const { keep, invoiced } = await books(db);
     await keep("INV-1");
     await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
@@ -87,7 +87,7 @@ describe("a corrected invoice", () => {
     expect(await invoiced()).toEqual([["2026-01", "90"]]);
   });
 
-  test("conflicts, and names the first, if its reference was already replaced", async ({ db }) => {
+  test("conflicts if the invoice it replaces was already replaced, and names the first replacement", async ({ db }) => {
     const { keep, invoiced } = await books(db);
     await keep("INV-1");
     const first = await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
@@ -132,7 +132,9 @@ describe("a corrected invoice", () => {
     expect(await keep("CN-3", { replaces: "CN-1", kind: "credit_note" })).toMatchObject({ outcome: "stored" });
   });
 
-  test("is refused in review if its reference is replaced by another one, but not by itself", async ({ db }) => {
+  test("is refused in review if a different invoice already replaced the original, but can be reviewed again itself", async ({
+    db,
+  }) => {
     const { keep, review } = await books(db);
     await keep("INV-1");
     const { id } = await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
@@ -152,7 +154,7 @@ describe("a corrected invoice", () => {
     expect(comparison).toMatchObject({ otherInvoices: 1, otherInvoicesUsd: "5", importedDifferenceUsd: "85" });
   });
 
-  test("is compared, in review and on its page, with another app's invoice of the replaced reference", async ({
+  test("is compared with another app's invoice of the replaced reference, in review and on its own page", async ({
     db,
   }) => {
     const { keep, keepForAnotherApp, read, review } = await books(db);
@@ -164,7 +166,7 @@ describe("a corrected invoice", () => {
     expect((await read(id)).comparison).toMatchObject(counted);
   });
 
-  test("is compared in place of the replaced one on that one's page", async ({ db }) => {
+  test("is compared instead of the original on the original's page", async ({ db }) => {
     const { keep, read, cost } = await books(db);
     const { id } = await keep("INV-1");
     await cost({ amountUsd: "79" });

@@ -103,7 +103,9 @@ describe("the review of an invoice", () => {
     expect((await review(db, place, { ...year, periodEnd: "2025-01-01" })).comparison).toBeNull();
   });
 
-  test("names the record under its key, and other invoices of its account and period", async ({ db }) => {
+  test("names the invoice already recorded under its reference, and counts other invoices of its account and period", async ({
+    db,
+  }) => {
     const place = await createPlace(db);
     const { id } = await record(db, place);
     expect(await review(db, place)).toMatchObject({ kept: { id, reference: "INV-1" }, differs: [] });

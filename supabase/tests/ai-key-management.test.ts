@@ -165,7 +165,7 @@ describe("rotating a key", () => {
     expect(ordinary?.strict).toBe(false);
   });
 
-  test("revokes the old key immediately without an overlap, and happens once per key", async ({ db }) => {
+  test("revokes the old key immediately if no overlap is given, and happens once per key", async ({ db }) => {
     const tenant = await createTenant(db);
     expect((await rotate(db, tenant, { keyId: tenant.keyId })).outcome).toBe("issued");
     expect((await rotate(db, tenant, { keyId: tenant.keyId })).outcome).toBe("not_active");
@@ -184,7 +184,7 @@ describe("rotating a key", () => {
     expect(ends).toBe(true);
   });
 
-  test("makes the person who rotates pay once its creator has left", async ({ db }) => {
+  test("makes the person who rotates the key its payer once the key's creator has left", async ({ db }) => {
     const tenant = await createTenant(db);
     const leaver = await createUser(db);
     await join(db, { workspaceId: tenant.workspaceId, userId: leaver.id, role: "admin" });

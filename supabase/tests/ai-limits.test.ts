@@ -68,7 +68,7 @@ describe("budgets", () => {
     }
   });
 
-  test("get back what they held when a later limit refuses the call", async ({ db }) => {
+  test("get back what they reserved if a later limit refuses the call", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1", key: { monthlyBudgetUsd: "1" } });
     expect(await begin(db, chatCall(tenant, { output_limit: 32768 }))).toEqual({ refused: "insufficient_credits" });
     expect(await budget(db, "key", tenant.keyId)).toEqual({ spent: "0.000000000000", reserved: "0.000000000000" });

@@ -105,7 +105,7 @@ test("90 concurrent changes of the same rows all succeed, and the books agree", 
   await Promise.all(shuffled(work).map((each) => each()));
 
   await settleAll(left);
-  // The actual outcome of the runs that the sweeper closed.
+  // Reports the actual outcomes of the runs that the sweeper closed.
   await settleAll(swept);
   for (const tenant of tenants) {
     const { balance, ledger, reserved, used, runs, open } = await books(db, tenant);

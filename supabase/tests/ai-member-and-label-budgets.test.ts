@@ -69,7 +69,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     ["0.0002", undefined],
     ["0.000199999999", "budget_exceeded"],
     ["0", "budget_exceeded"],
-  ] as const)("of %s USD answers a call of 0.0002 USD with %s", async ([limit, refused], { db }) => {
+  ] as const)("with a limit of %s USD answers a call of 0.0002 USD with %s", async ([limit, refused], { db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, limit);
     expect((await begin(db, chatCall(tenant))).refused).toBe(refused);
@@ -145,7 +145,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "0.0004");
     const old = await begin(db, chatCall(tenant));
-    // As if the run had begun in the previous month, after others had spent the budget.
+    // As if the run had begun in the previous month, after other runs had spent the budget.
     await db.query(
       `update ai.budgets set spent_usd = 0.0004, period_start = period_start - interval '1 month'
        where workspace_id = $1`,
@@ -184,7 +184,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual(await truth(db, tenant, scope));
   });
 
-  test("does not count the calls of others", async ({ db }) => {
+  test("does not count calls of other keys, members or labels", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "0");
     const { sub: ownerId } = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
@@ -192,7 +192,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect((await begin(db, chatCall({ ...tenant, keyHash: other.hash }))).refused).toBeUndefined();
   });
 
-  test("agrees with the runs after concurrent calls, steps, settlements and changes of it", async () => {
+  test("agrees with the runs after concurrent calls, steps, settlements and changes of the budget", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await tenantFor(db, scope);
@@ -265,7 +265,9 @@ describe("a label", () => {
     expect(refusals).toEqual([]);
   });
 
-  test("of a key is recorded on its runs, and refuses them once other runs used up its budget", async ({ db }) => {
+  test("of a key is recorded on the key's runs, and refuses runs once other runs used up the label's budget", async ({
+    db,
+  }) => {
     const tenant = await tenantFor(db, "label");
     const open = await addKey(db, tenant);
     await setBudget(db, tenant, "label", "0.0004");
@@ -276,7 +278,7 @@ describe("a label", () => {
     expect(await extend(db, run)).toEqual({ refused: "budget_exceeded" });
   });
 
-  test("of a key is recorded on its runs even without a budget", async ({ db }) => {
+  test("of a key is recorded on the key's runs even without a budget", async ({ db }) => {
     const tenant = await tenantFor(db, "label");
     expect(await entityOf(db, await begin(db, chatCall(tenant)))).toBe(label);
     expect(await entityOf(db, await begin(db, chatCall(tenant, { entity_id: label })))).toBe(label);

@@ -74,7 +74,7 @@ test("a registered app sees prices even if the workspace hides them", async ({ d
   expect(await listed(db, tenant)).toMatchObject({ prices: first, routes: [{ provider: "demo" }] });
 });
 
-test("the listing is text in jsonb's key order, for one model and for all", async ({ db }) => {
+test("the listing is text in jsonb's key order, for one model and for all models", async ({ db }) => {
   const tenant = await createTenant(db);
   await addSecondRoute(db, tenant);
   await db.query(

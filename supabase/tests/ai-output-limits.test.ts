@@ -28,7 +28,7 @@ describe("a call that states an output limit", () => {
     });
   });
 
-  test("reports the model's limit before a token limit", async ({ db }) => {
+  test("is refused for the model's limit before a token limit is checked", async ({ db }) => {
     const tenant = await createLimited(db, { key: { tokensPerMinute: 500 } });
     expect(await begin(db, chatCall(tenant, { output_limit: 1_001 }))).toMatchObject({ model_output_limit: 1_000 });
     expect(await begin(db, chatCall(tenant, { output_limit: 1_000 }))).toMatchObject({ token_limit: { limit: 500 } });
@@ -47,11 +47,14 @@ describe("a call that states no output limit", () => {
     [1_001, 1_000, "0.000615000000"],
     [1_000, 1_000, "0.000615000000"],
     [999, 999, "0.000614400000"],
-  ] as const)("reserves a default of %i as %i", async ([output_limit, effective, reserved_usd], { db }) => {
-    const tenant = await createLimited(db);
-    const run = await begin(db, chatCall(tenant, { ...assumed, output_limit }));
-    expect(run).toMatchObject({ output_limit: effective, reserved_usd });
-  });
+  ] as const)(
+    "with a default of %i reserves %i output tokens",
+    async ([output_limit, effective, reserved_usd], { db }) => {
+      const tenant = await createLimited(db);
+      const run = await begin(db, chatCall(tenant, { ...assumed, output_limit }));
+      expect(run).toMatchObject({ output_limit: effective, reserved_usd });
+    },
+  );
 
   test("reserves the model's limit for each choice", async ({ db }) => {
     const tenant = await createLimited(db);
@@ -66,16 +69,19 @@ describe("a call that states no output limit", () => {
     ["the context window has less room", 8_000, 8_099, 7_999],
     ["the context window has room for the default", 8_000, 2_148, 2_048],
     ["the context window has almost no room", 8_000, 2_147, 2_048],
-  ] as const)("is lowered if %s", async ([_, output_limit, context_window, effective], { db }) => {
-    const tenant = await createLimited(db);
-    await db.query("update ai.models set output_limit = $2, context_window = $3 where id = $1", [
-      tenant.model,
-      output_limit,
-      context_window,
-    ]);
-    const run = await begin(db, chatCall(tenant, { ...assumed, output_limit: 32_768 }));
-    expect(run).toMatchObject({ output_limit: effective });
-  });
+  ] as const)(
+    "is limited to what the model and its context window allow, but to at least 2,048 tokens: %s",
+    async ([_, output_limit, context_window, effective], { db }) => {
+      const tenant = await createLimited(db);
+      await db.query("update ai.models set output_limit = $2, context_window = $3 where id = $1", [
+        tenant.model,
+        output_limit,
+        context_window,
+      ]);
+      const run = await begin(db, chatCall(tenant, { ...assumed, output_limit: 32_768 }));
+      expect(run).toMatchObject({ output_limit: effective });
+    },
+  );
 
   test("counts no more than the model's limit in rate windows", async ({ db }) => {
     const tenant = await createLimited(db, { key: { tokensPerMinute: 2_000 } });

@@ -102,7 +102,7 @@ async function read(
 const rollUp = (db: Database) => db.query("select ai.roll_up_usage(1000)");
 
 describe("the overview", () => {
-  test("shows the ledger: what runs were billed and what was deducted without one, each once, by day", async ({
+  test("shows the ledger: what runs were billed and what was deducted without a run, each once, by day", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -184,7 +184,7 @@ describe("the overview", () => {
     },
   );
 
-  test("by model shows the six largest per day, and the others together", async ({ db }) => {
+  test("by model shows the six largest models per day, and the other models together", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     for (const [place, calls] of [8, 7, 6, 5, 4, 3, 2, 1].entries()) {
       for (let call = 0; call < calls; call += 1) await insertRun(db, tenant, { daysAgo: 9, model: `m${place}` });
@@ -231,7 +231,7 @@ describe("the overview", () => {
 });
 
 describe("latency", () => {
-  test("starts a bucket at every quarter of a doubling", async ({ db }) => {
+  test("has four buckets for each doubling", async ({ db }) => {
     const { buckets } = await one<{ buckets: number[] }>(db, {
       sql: `select array_agg(ai.latency_bucket(ms) order by n) as buckets
             from unnest('{0,1,2,4,1023,1024,600000,2147483647,null}'::integer[]) with ordinality as t (ms, n)`,
@@ -239,7 +239,9 @@ describe("latency", () => {
     expect(buckets).toEqual([0, 1, 5, 9, 40, 41, 77, 80, null]);
   });
 
-  test("has quantiles within one bucket of the exact ones, summarized or live, over any days", async ({ db }) => {
+  test("has quantiles within one bucket of the exact quantiles, whether days are summarized or live", async ({
+    db,
+  }) => {
     const run = fc.record({
       daysAgo: fc.integer({ min: 0, max: 12 }),
       latencyMs: fc.oneof(fc.constant(null), fc.integer({ min: 0, max: 5_000 }), fc.integer({ min: 0, max: 600_000 })),

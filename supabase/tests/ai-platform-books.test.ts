@@ -85,7 +85,7 @@ describe("the platform's books", () => {
     expect(total(days)).toBeCloseTo(Number(line.meteredUsd), 11);
   });
 
-  test("count sealed days, days changed since, and today once each", async ({ db }) => {
+  test("count sealed days, days changed since they were sealed, and today once each", async ({ db }) => {
     const provider = newProvider();
     const [today = "", yesterday = "", before = ""] = [0, 1, 2].map((age) =>
       new Date(Date.now() - age * 86_400_000).toISOString().slice(0, 10),
@@ -167,7 +167,9 @@ describe("the platform's books", () => {
     expect(await book.line()).toMatchObject({ meteredUsd: "2000", runs: 2000, importedUsd: "28" });
   });
 
-  test("are not changed by a workspace's records, or a workspace's books by theirs", async ({ db }) => {
+  test("are not changed by a workspace's records, and their own records don't change a workspace's books", async ({
+    db,
+  }) => {
     const provider = newProvider();
     const book = await platformBook(db, { provider, month });
     const tenant = await createTenant(db);

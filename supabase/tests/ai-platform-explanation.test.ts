@@ -32,7 +32,7 @@ async function threeWorkspaces(db: Database) {
 }
 
 describe("the causes of a difference", () => {
-  test("list first the workspace with missing runs, among three covered by one invoice", async ({ db }) => {
+  test("list the workspace with missing runs first, among three that one invoice covers", async ({ db }) => {
     const { north, south, west, run, ownCost, record, explain, line } = await threeWorkspaces(db);
     for (const [workspace, amounts] of [
       [north, ["10", "10"]],
@@ -65,7 +65,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("list it before others if the platform has imports too", async ({ db }) => {
+  test("list a workspace with missing runs first if the platform has imports too", async ({ db }) => {
     const { north, south, west, run, cost, ownCost, causes } = await threeWorkspaces(db);
     await run(north, 1, "10", { usageSource: "estimated_partial" });
     await run(south, 1, "20");
@@ -146,7 +146,7 @@ describe("the causes of a difference", () => {
     expect(days[1]).toEqual({ day: day(2), accountId: "acct-1", meteredUsd: "10", importedUsd: "0" });
   });
 
-  test("list first what has the same sign as the difference", async ({ db }) => {
+  test("list causes with the same sign as the difference first", async ({ db }) => {
     const { north, run, cost, causes } = await threeWorkspaces(db);
     for (const number of [1, 2, 3]) await run(north, number, "10");
     await cost(day(1), "10");
@@ -158,7 +158,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("compare all accounts together if runs name none", async ({ db }) => {
+  test("compare all accounts together if runs name no account", async ({ db }) => {
     const { north, south, run, cost, causes } = await threeWorkspaces(db);
     await run(north, 1, "11", { account: null });
     await run(south, 1, "10");
@@ -169,7 +169,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("compare all accounts together if records name none", async ({ db }) => {
+  test("compare all accounts together if records name no account", async ({ db }) => {
     const { provider, north, run, causes } = await threeWorkspaces(db);
     await run(north, 1, "10");
     await db.query(
@@ -213,7 +213,7 @@ describe("the causes of a difference", () => {
     expect(await causes()).toEqual([{ kind: "invoice_share", amountUsd: "2" }]);
   });
 
-  test("are empty for less than half a cent", async ({ db }) => {
+  test("are empty for a difference of less than half a cent", async ({ db }) => {
     const { north, run, cost, causes } = await threeWorkspaces(db);
     await run(north, 1, "10");
     await cost(day(1), "10.004999999999");
@@ -224,7 +224,7 @@ describe("the causes of a difference", () => {
 });
 
 describe("the lists of causes", () => {
-  test("contain the 20 largest of a kind", async ({ db }) => {
+  test("contain the 20 largest causes of a kind", async ({ db }) => {
     const { run, cost, causes } = await threeWorkspaces(db);
     const addEstimated = () => run({ id: randomUUID() }, 1, "1", { usageSource: "estimated_partial" });
     const estimated = async () =>
@@ -257,7 +257,9 @@ describe("the workspaces behind a figure", () => {
     expect((await explain()).workspaces).toMatchObject([{ workspaceId: gone.id, name: null, meteredUsd: "10" }]);
   });
 
-  test("compare their own imports of an account that no run names with the runs without an account", async ({ db }) => {
+  test("compare, for an account that no run names, their own imports with the runs without an account", async ({
+    db,
+  }) => {
     const { north, south, run, ownCost, explain } = await threeWorkspaces(db);
     await run(north, 1, "10", { account: null });
     await ownCost(north.id, day(1), "12", { account: "acct-9" });
@@ -270,7 +272,7 @@ describe("the workspaces behind a figure", () => {
     ]);
   });
 
-  test("include those with costs of their own and no runs", async ({ db }) => {
+  test("include workspaces with costs of their own and no runs", async ({ db }) => {
     const { west, ownCost, explain } = await threeWorkspaces(db);
     await ownCost(west.id, day(1), "12");
     expect((await explain()).workspaces).toMatchObject([

@@ -77,7 +77,7 @@ describe("an invoice to the platform", () => {
     });
   });
 
-  test("is replaced once, and the last of a chain counts", async ({ db }) => {
+  test("can be replaced only once, and the last invoice of a chain counts", async ({ db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     await book.record({ reference: "A", amountUsd: "100" });
     const second = await book.record({ reference: "B", amountUsd: "80", replaces: "A" });

@@ -47,7 +47,7 @@ describe("a provider's name", () => {
     expect(await rows(db, book)).toEqual([{ provider: "openai", usd: "1", revision: 1 }]);
   });
 
-  test("of an older row is matched: the row is compared and corrected, and no second one is created", async ({
+  test("of an older row is matched: the row is compared and corrected, and no second row is created", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -59,7 +59,7 @@ describe("a provider's name", () => {
     expect(await book.store({ ...record, observedAt: "2026-10-03T12:00:00Z" })).toEqual({ outcome: "stale" });
     expect(await book.store({ ...record, provider: "openAI", amountUsd: "6" })).toEqual({ outcome: "corrected" });
     expect(await rows(db, book)).toEqual([{ provider: "OpenAI", usd: "6", revision: 2 }]);
-    // Another account, or none, makes it a separate record.
+    // A different account, or a missing one, makes it a separate record.
     expect(await book.store({ ...record, accountId: "acct-2" })).toEqual({ outcome: "stored" });
     expect(await book.store({ ...record, accountId: undefined })).toEqual({ outcome: "stored" });
     expect(await clashes(db, book)).toEqual([]);
@@ -76,7 +76,7 @@ describe("a provider's name", () => {
     }
   });
 
-  test("in either case belongs to one account day, which replaces its runs", async ({ db }) => {
+  test("in upper or lower case belongs to the same account day, which replaces its runs", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book);
     await oldRow(db, book, { external_run_id: "run-2", amount_usd: "7", occurred_at: "2026-10-03T23:00:00Z" });
@@ -103,7 +103,7 @@ describe("a provider's name", () => {
 });
 
 describe("two older rows of one record, whose providers differ only in case,", () => {
-  test("are a clash: the last one observed counts, and is the one corrected", async ({ db }) => {
+  test("are a clash: the row observed last counts, and is the one that is corrected", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book, { observed_at: "2026-10-05T00:00:00Z", amount_usd: "8" });
     await oldRow(db, book, { provider: "openai" });
@@ -165,7 +165,7 @@ describe("two older rows of one record, whose providers differ only in case,", (
     ]);
   });
 
-  test("of another app, workspace or account don't clash", async ({ db }) => {
+  test("don't clash if they are of different apps, workspaces or accounts", async ({ db }) => {
     const [book, other] = [await createBook(db), await createBook(db)];
     await oldRow(db, book);
     await oldRow(db, book, { provider: "openai", account_id: null });

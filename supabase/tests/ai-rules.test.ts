@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import { type Database, test } from "./database.ts";
 
-/** Returns the sorted names of the functions of schema `ai` whose body matches. */
+/** Returns the sorted names of the functions of schema `ai` whose body matches the pattern. */
 async function functionsWith(db: Database, pattern: string): Promise<string[]> {
   const rows = await db.query<{ name: string }>(
     `select p.proname as name from pg_catalog.pg_proc p

@@ -84,7 +84,7 @@ describe("the attempts of a run", () => {
     });
   });
 
-  test("are hidden from members, as are tier and prices, if provider cost is; the key's name is not", async ({
+  test("are hidden from members with tier and prices if the workspace hides provider cost; the key's name is shown", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });

@@ -59,7 +59,7 @@ describe("content", () => {
     expect(await contentOf(db, run)).toEqual([{ ...said, tools: "[]" }]);
   });
 
-  test("is deleted at the very end of its last day and not before, and the run never is", async ({ db }) => {
+  test("is deleted at the very end of its last day and not before; the run is kept", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true, 2);
     const [young, old] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];

@@ -110,11 +110,13 @@ describe("runs", () => {
       const second = await scan(db, { tenant, filter, scanLimit: 2, before: first.continueBefore });
       expect(second.runs).toMatchObject([{ id: newestFirst[2] }]);
       expect(second.continueBefore ?? null).toBeNull();
-      // The previous release sends no limit, and takes a short page for the last one.
+      // The previous release sends no limit, and takes a short page for the last page.
       expect((await list(db, tenant, filter)).runs).toMatchObject([{ id: newestFirst[2] }]);
     });
 
-    test("end where the daily sums are zero, and continue at a day with sums or with changes", async ({ db }) => {
+    test("end if the daily sums exclude all earlier days, else continue at the next day with matching sums or with changes", async ({
+      db,
+    }) => {
       const tenant = await createTenant(db, { credits: "1000000" });
       await settledRun(db, tenant, { feature: "one" });
       await settledRun(db, tenant, { feature: "two" });

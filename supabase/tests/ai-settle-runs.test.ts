@@ -38,7 +38,7 @@ describe("settling", () => {
     expect(steps).toEqual([{ step: 1, type: "model", name: "demo", status: "succeeded", latency_ms: 5 }]);
   });
 
-  test("is idempotent, even with other counts", async ({ db }) => {
+  test("is idempotent, even if a repeated report has other counts", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);

@@ -17,7 +17,8 @@ import { openPool } from "./pools.ts";
 const lock = "hashtextextended('ai.sweep_runs', 0)";
 
 /**
- * Sweeps after waiting for other sweeps, by the stack's own server or other tests, during which it would close nothing.
+ * Sweeps after waiting for sweeps of the stack's own server or other tests, because a sweep closes nothing during
+ * another one.
  */
 async function sweep(db: Database): Promise<void> {
   await db.query(`select pg_advisory_xact_lock(${lock})`);
@@ -25,7 +26,9 @@ async function sweep(db: Database): Promise<void> {
 }
 
 describe("the sweeper", () => {
-  test("leaves a run silent for 45 seconds open, and closes one silent for longer", async ({ db }) => {
+  test("leaves a run open that was silent for 45 seconds, and closes a run that was silent for longer", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [young, old] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     await abandon(db, young, 45);
@@ -70,7 +73,7 @@ describe("the sweeper", () => {
     }
   });
 
-  test("touches the other runs of a batch when a cost is larger than any column", async ({ db }) => {
+  test("touches all runs of a batch even if the cost of one of them is too large to store", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const runs = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     for (const run of runs) await abandon(db, run, 60);
@@ -106,7 +109,7 @@ describe("the sweeper", () => {
     });
   });
 
-  test("posts one adjusting entry for a provider's late counts, and none for a late estimate", async ({ db }) => {
+  test("posts one adjusting entry for a provider's late counts, and no entry for a late estimate", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     await abandon(db, run, 60);
@@ -217,7 +220,7 @@ describe("open runs examined by the sweeper", () => {
             from ai.sweep_progress`,
     });
 
-  test("include those open 45 seconds after they began, until they have ended", async ({ db }) => {
+  test("include runs still open 45 seconds after they began, until they end", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [young, long, quick] = [
       await backdate(db, await begin(db, chatCall(tenant)), 44),
@@ -227,7 +230,7 @@ describe("open runs examined by the sweeper", () => {
     await settle(db, [outcome(quick)]);
     await lookedUntil(db, { seen: 90 });
     await sweep(db);
-    // Touched, like a long stream.
+    // The long run was touched, as the run of a long stream is.
     expect(await runRow(db, long)).toMatchObject({ status: "running" });
     expect(await Promise.all([young, long, quick].map((run) => isListed(db, run)))).toEqual([false, true, false]);
 
@@ -236,7 +239,7 @@ describe("open runs examined by the sweeper", () => {
     expect(await isListed(db, long)).toBe(false);
   });
 
-  test("are closed without any report about them", async ({ db }) => {
+  test("are closed if no heartbeat was ever received for them", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await backdate(db, await begin(db, chatCall(tenant)), 60);
     await db.query("update ai.runs set touched_at = created_at where id = $1", [run.run_id]);
@@ -245,7 +248,7 @@ describe("open runs examined by the sweeper", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 
-  test("are read once if no transaction of their time is in progress", async ({ db }) => {
+  test("are read once if no transaction from the time of their begin is in progress", async ({ db }) => {
     await lookedUntil(db, { seen: 60 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
@@ -291,12 +294,12 @@ describe("open runs examined by the sweeper", () => {
     }
   });
 
-  test("are read no more often for a transaction that never ends", async ({ db }) => {
+  test("are not read more often because of a transaction that never ends", async ({ db }) => {
     const other = openPool(1);
     await db.query("select pg_current_xact_id()");
     await other.db.query("select pg_current_xact_id()");
     await other.close();
-    // This transaction is in progress, and a later one has ended.
+    // This transaction is in progress, and a later transaction has ended.
     await lookedUntil(db, { seen: 900, xid: "(pg_current_xact_id()::text::bigint + 1)::text::xid8" });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 900, marked: 15 });
@@ -308,13 +311,13 @@ describe("open runs examined by the sweeper", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("don't wait for a transaction of the cluster that this one was copied from", async ({ db }) => {
+  test("don't wait for a transaction of the cluster that this cluster was copied from", async ({ db }) => {
     await lookedUntil(db, { seen: 60, xid: "'9000000000000000000'" });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("are recorded by minute, for the minutes in which any began", async ({ db }) => {
+  test("are recorded by minute, only for minutes in which a run began", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     // Years ago, when there are no other runs.
     const long = 90_000_000;

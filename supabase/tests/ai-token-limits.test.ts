@@ -84,7 +84,7 @@ describe("a call without an output limit", () => {
 });
 
 describe("a call larger than a whole token limit", () => {
-  test("is refused as invalid and not counted; one that fills the limit is admitted", async ({ db }) => {
+  test("is refused as invalid and not counted; a call that fills the limit exactly is admitted", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "1000",
       key: { tokensPerMinute: 2_000 },
@@ -216,7 +216,9 @@ describe("a settled run", () => {
 describe("a run with further steps", () => {
   const limits = { key: { tokensPerMinute: 700 }, plan: { tokensPerMinute: 20_000 } };
 
-  test("counts what its steps used and what the next one reserves, and finally what all used", async ({ db }) => {
+  test("counts what its steps have used plus what the next one reserves, and once settled, its total usage", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant, assumed));
@@ -228,7 +230,9 @@ describe("a run with further steps", () => {
     expect(await counted(db, tenant)).toEqual({ key: 100, workspace: 100 });
   });
 
-  test("reserves each step in addition to the others if the gateway does not state their usage", async ({ db }) => {
+  test("reserves each step in addition to the other steps if the gateway does not state their usage", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -236,7 +240,7 @@ describe("a run with further steps", () => {
     expect(await counted(db, tenant)).toEqual({ key: 400, workspace: 400 });
   });
 
-  test("counts in a new minute only what it uses then", async ({ db }) => {
+  test("counts in a new minute only what it uses in that minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));

@@ -204,7 +204,7 @@ describe("the usage report", () => {
     );
   });
 
-  test("reads sums where they exist, and runs where they changed since", async ({ db }) => {
+  test("reads daily sums if they exist, and the runs of days that changed since", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const { at, day } = await one<{ at: string; day: string }>(db, {
@@ -274,7 +274,7 @@ describe("the usage report", () => {
     });
   });
 
-  test("returns an older window as long as there is older data, and then none", async ({ db }) => {
+  test("returns an older window as long as there is older data, and then no window", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const spec = { edge: 0, model: "m", feature: "chat", app: true };
@@ -315,7 +315,7 @@ pooled("every report is the sum of the runs it sees, while runs settle and days 
   const tenant = await createTenant(db, { credits: "100000" });
   const calls = Array.from({ length: 60 }, () => begin(db, chatCall(tenant)));
   const begun = await Promise.all(calls);
-  // Half of them began on past days; an open run of another day is another row.
+  // Half of the runs began on past days. In the table, moving an open run to another day makes it another row.
   const moved = await Promise.all(
     begun.slice(0, 30).map(async (run, n) => ({
       ...run,

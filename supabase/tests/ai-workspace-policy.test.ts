@@ -152,7 +152,7 @@ describe("a workspace's AI policy", () => {
     expect(held.reserved).toBe("1");
   });
 
-  test("lets runs continue that reserved from a removed budget, and charges none of them to the next one", async ({
+  test("lets runs continue that reserved from a removed budget, and charges none of them to the next budget", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -180,7 +180,7 @@ describe("a workspace's AI policy", () => {
     expect(policy?.budget).toEqual({ limitUsd: "10", spentUsd: null });
   });
 
-  test("changes for one of 50 concurrent callers who change the same rules, and refuses the others", async () => {
+  test("changes for one of 50 concurrent callers who change the same rules, and refuses the other callers", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {

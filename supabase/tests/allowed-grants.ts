@@ -34,7 +34,7 @@ export const allowedGrants: readonly string[] = [
   "authenticated: execute on public.transfer_workspace_ownership(uuid,uuid)",
   "authenticated: execute on public.workspace_invitation(text)",
 
-  // Run by policies. Clients can't call them, since they have no usage on schema private.
+  // Policies run these functions. Clients can't call them, because clients have no usage on schema private.
   "authenticated: execute on private.account_required_mfa_satisfied()",
   "authenticated: execute on private.my_assignable_role_ids()",
   "authenticated: execute on private.my_coworker_ids()",

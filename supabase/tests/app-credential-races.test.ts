@@ -179,7 +179,7 @@ test.each(["session", "token"])(
     const setting = await beginExchange(db, { service });
     const { sub } = setting.claims;
     try {
-      // So that it has begun, and waits for the token it redeems.
+      // Makes the redemption begin and wait for its token.
       await holding.client.query("begin");
       await holding.client.query("select from private.cross_app_tokens where token_hash = $1 for update", [
         setting.handoff.tokenHash,

@@ -24,7 +24,7 @@ export function newHash(): Buffer {
   return randomBytes(32);
 }
 
-/** Connections for tests of concurrent callers: `db` of role `postgres`, `service` of the service role. */
+/** Opens connections for tests of concurrent callers: `db` of role `postgres`, `service` of the service role. */
 export function openPools(connections: number): { db: Database; service: Database; close: () => Promise<void> } {
   const own = openPool(2);
   const url = new URL(readStack().supabase.dbUrl);

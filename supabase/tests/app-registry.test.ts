@@ -84,7 +84,7 @@ describe("a registration", () => {
     ["internal", "workspaces:write", true],
     ["external", "ai:use", true],
     ["external", "admin", false],
-  ] as const)("%s with scope %s: %s", async ([kind, scope, allowed], { db }) => {
+  ] as const)("of an %s app with scope %s is allowed: %s", async ([kind, scope, allowed], { db }) => {
     const work = () => registerApp(db, { kind, scopes: [scope] });
     if (allowed) await work();
     else expect((await failureOf(work)).code).toBe("23514");
@@ -104,7 +104,7 @@ describe("a registration", () => {
     expect(JSON.stringify(list)).not.toContain(app.secretHash.toString("hex"));
   });
 
-  test("is listed in pages by name, and found by part of either name", async ({ db }) => {
+  test("is listed in pages by name, and found by part of its name or display name", async ({ db }) => {
     const apps = [];
     for (let index = 0; index < 5; index++) apps.push(await registerApp(db));
     const names = apps.map(({ name }) => name);
@@ -228,7 +228,7 @@ describe("a disabled app", () => {
     expect(await call(db, "cross_app_token_proof", again)).toMatchObject({ proof: null });
   });
 
-  test("must exist", async ({ db }) => {
+  test("that doesn't exist can be neither disabled nor given a new secret", async ({ db }) => {
     expect(await setEnabled(db, { id: "", name: "no-such-app", secretHash: newHash() }, false)).toBe(false);
     expect(
       await rotate(db, { app: { id: "", name: "no-such-app", secretHash: newHash() }, hash: newHash(), overlap: 0 }),

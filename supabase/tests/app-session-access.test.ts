@@ -15,7 +15,7 @@ const nameOf = async (db: Database, id: string) =>
 
 describe("a central session", () => {
   test.for(workspaceRoles)(
-    "reads and renames as its person's role allows ($role)",
+    "reads and renames the workspace as its person's role allows ($role)",
     async ({ role, permissions }, { db }) => {
       const { id } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role });

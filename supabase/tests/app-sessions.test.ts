@@ -15,7 +15,7 @@ import {
 } from "./app-fixtures.ts";
 import { createUser, currentSecond, type Database, enrollFactor, one, signIn, test } from "./database.ts";
 
-/** Returns what its own app and the central API answer for the session. */
+/** Returns what the session's own app and the central API receive for it. */
 const worth = async (db: Database, { app, appHash, centralHash }: OpenSession) => ({
   app: await introspect(db, { app, hash: appHash }),
   central: await call<Answer>(db, "list_workspaces_by_app_session", { token_hash: centralHash }),
@@ -166,7 +166,9 @@ describe("an app session", () => {
     expect(await worth(db, session)).toEqual(dead);
   });
 
-  test("is compared with the boundary by when its factor was proved, to the second", async ({ db }) => {
+  test("is accepted only if its factor and its password were proved after the policy's boundaries, to the second", async ({
+    db,
+  }) => {
     const session = await beginAppSession(db, "required, at AAL2");
     const second = await currentSecond(db);
     const boundaryAt = (boundary: number, primaryBoundary: number | null) =>
@@ -174,7 +176,7 @@ describe("an app session", () => {
         userId: session.claims.sub,
         policy: { required: true, boundary, primaryBoundary, generation: 1 },
       });
-    // signIn dates the factor one second ago and the password two.
+    // signIn dates the factor one second ago, and the password two seconds ago.
     await boundaryAt(second - 2, second - 3);
     expect(await worth(db, session)).toMatchObject({ app: { active: true } });
     await boundaryAt(second - 1, null);
@@ -209,7 +211,7 @@ describe("an app session", () => {
     });
   });
 
-  test("is revoked together with its sibling, through either token", async ({ db }) => {
+  test("is revoked together with its central session, through either token", async ({ db }) => {
     for (const which of ["appHash", "centralHash"] as const) {
       const session = await beginAppSession(db);
       expect(await revoke(db, { app: session.app, hash: session[which] })).toBe(true);

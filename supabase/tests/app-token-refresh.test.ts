@@ -21,7 +21,7 @@ describe("an app token is refreshed", () => {
     expect(await refresh(db, { ...setting, from: pair.refresh, to: next })).toEqual({ refused: "token" });
   });
 
-  test("and reuse after the grace period revokes the whole family", async ({ db }) => {
+  test("but reuse of the old refresh token after the grace period revokes the whole family", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const next = newPair();
     await refresh(db, { ...setting, from: pair.refresh, to: next });

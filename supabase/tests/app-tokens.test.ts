@@ -50,7 +50,7 @@ describe("an exchange", () => {
     [["workspace:session", "ai:use", "tts:use"], false],
     [["profile"], false],
     [[], false],
-  ] as const)("for scopes %j when two are registered: %s", async ([scopes, allowed], { db }) => {
+  ] as const)("for scopes %j when two are registered is allowed: %s", async ([scopes, allowed], { db }) => {
     const answer = await exchange(db, { ...(await beginExchange(db)), scopes: [...scopes] });
     if (allowed) expect(answer.scopes).toEqual(scopes);
     else expect(answer).toEqual({ refused: "scope" });
@@ -131,7 +131,9 @@ describe("an app token", () => {
     expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
   });
 
-  test("ends with the app, and with the end of its registration", async ({ db }) => {
+  test("is void once its app was disabled, even if the app is enabled again, or its registration deleted", async ({
+    db,
+  }) => {
     const { setting, pair } = await issueAppToken(db);
     await db.query("update private.apps set enabled = false where id = $1", [setting.app.id]);
     await db.query("update private.apps set enabled = true where id = $1", [setting.app.id]);

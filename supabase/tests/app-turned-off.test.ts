@@ -8,7 +8,9 @@ import { openLine, race, untilItWaits } from "./race-fixtures.ts";
 const turnOff = (line: Database, { id }: App) =>
   line.query("update private.apps set enabled = false where id = $1", [id]);
 
-/** Creates an app linked to three workspaces, with tokens of one person in the last and the first by id. */
+/**
+ * Creates an app linked to three workspaces, with tokens of one person in the last and in the first workspace by id.
+ */
 async function tokensOfTwo(db: Database, service: Database) {
   const workspaces = [await createWorkspace(db), await createWorkspace(db), await createWorkspace(db)];
   const [first, middle, last] = workspaces.map(({ id }) => id).sort() as [string, string, string];
@@ -42,7 +44,7 @@ test("disabling an app while people disconnect and refresh it does not deadlock"
   ];
   const { app, one, ones, others, people } = await tokensOfTwo(db, service);
   try {
-    // Forces each to use a different index, as in large tables: by workspace, and by person.
+    // Forces each transaction to use a different index, as in large tables: by workspace, and by person.
     await off.client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await refreshing.client.query("begin");
     await refresh(refreshing.db, { ...others, to: newPair() });
@@ -80,7 +82,7 @@ test("disabling an app while people revoke all their handoffs does not deadlock"
   const others = await handOver(service, { claims: other, app });
   const first = await handOver(service, { claims: one, app });
   try {
-    // Forces each to read in a different order: as stored, and by time.
+    // Forces each transaction to read in a different order: as stored, and by time.
     for (const { client } of [off, revoking])
       await client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await redeeming.client.query("begin");
@@ -101,7 +103,7 @@ test("disabling an app while people revoke all their handoffs does not deadlock"
   }
 });
 
-test("disabling an app while the sweep deletes expired handoffs does not deadlock, and keeps those retained for longer", async () => {
+test("disabling an app while the sweep deletes its expired handoffs does not deadlock, and the next sweep deletes those that were locked", async () => {
   const { db, service, close } = openPools(2);
   const [holding, off, sweeping] = [
     await openLine("postgres"),
@@ -123,7 +125,7 @@ test("disabling an app while the sweep deletes expired handoffs does not deadloc
   }
   const [, middle] = handoffs;
   try {
-    // Forces each to read in a different order: as stored, and by expiry, which is the reverse.
+    // Forces each transaction to read in a different order: as stored, and by expiry, which is the reverse.
     for (const { client } of [off, sweeping])
       await client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await holding.client.query("begin");

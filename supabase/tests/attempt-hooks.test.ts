@@ -80,7 +80,7 @@ describe(password, () => {
     ["of another account", { email: "someone-else@example.test" }],
     ["for an email", { action: "mail" }],
     ["for a code", { action: "code" }],
-  ] as const)("does not accept an attempt %s as one for the password", async ([, changes], { db }) => {
+  ] as const)("does not accept an attempt %s as the account's password attempt", async ([, changes], { db }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 40; made += 1) await guess(db, id);

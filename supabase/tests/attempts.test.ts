@@ -233,7 +233,7 @@ describe("complete_attempt", () => {
     expect(await begin(db, attempt)).toMatchObject({ allowed: false });
   });
 
-  test("keeps the address's other failures, so that signing in to one's own account doesn't allow more guesses at others", async ({
+  test("keeps the address's other failures, so that signing in to one's own account doesn't allow more guesses at other accounts", async ({
     db,
   }) => {
     const own = anAttempt();
@@ -287,7 +287,7 @@ describe("complete_attempt", () => {
     }
   });
 
-  test("accepts three outcomes", async ({ db }) => {
+  test("rejects an unknown outcome", async ({ db }) => {
     const id = await admitted(db, anAttempt());
     expect((await failureOf(() => settle(db, id, "perhaps"))).code).toBe("22023");
   });

@@ -89,7 +89,7 @@ describe("the roles", () => {
     });
   });
 
-  test("of the API's roles, only service_role bypasses row-level security", async ({ db }) => {
+  test("only service_role, among the API's roles, bypasses row-level security", async ({ db }) => {
     const rows = await db.query(
       "select rolname from pg_roles where rolbypassrls and rolname in ('anon', 'authenticated', 'service_role', 'authenticator')",
     );

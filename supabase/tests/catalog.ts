@@ -3,9 +3,9 @@ export type CatalogRule = {
   name: string;
   /** Returns one row per violation, in column `offence`. */
   sql: string;
-  /** SQL that violates the rule; it is run and rolled back. */
+  /** SQL that violates the rule; the test runs it and rolls it back. */
   offend: string;
-  /** What the rule must report then. */
+  /** The offence that the rule must report for that SQL. */
   expected: string;
 };
 

@@ -101,7 +101,7 @@ describe("requiring MFA", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state: "required", satisfied: false } });
   });
 
-  test("does not count a second factor proved before it", async ({ db }) => {
+  test("does not count a second factor proved before the change", async ({ db }) => {
     const { actor, subject, claims } = await setting(db, "a factor, at AAL2");
     expect(await stateOf(db, claims)).toMatchObject({ policy: { satisfied: true } });
     await change(db, { actor, subject, step: "require", generation: 0 });
@@ -116,7 +116,7 @@ describe("requiring MFA", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state: "optional", satisfied: true } });
   });
 
-  test("moves a boundary only forward, and never a primary one", async ({ db }) => {
+  test("moves a boundary only forward, and never moves a primary boundary", async ({ db }) => {
     const { actor, subject } = await setting(db);
     const ahead = (await currentSecond(db)) + 3_600;
     const policy = { version: 1, required: true, boundary: ahead, primaryBoundary: 7, recovery: "none", generation: 4 };
@@ -125,7 +125,7 @@ describe("requiring MFA", () => {
     expect(answer.policy).toEqual({ ...policy, required: false, generation: 5 });
   });
 
-  test("with an unreadable policy repairs it, and keeps the account closed until it is made optional", async ({
+  test("for an account with an unreadable policy repairs the policy, and keeps the account closed until MFA is made optional", async ({
     db,
   }) => {
     const { actor, subject } = await setting(db, "malformed policy");

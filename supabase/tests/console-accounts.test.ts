@@ -79,7 +79,7 @@ describe("the console's account search", () => {
     for (const term of [email, gone, email.slice(0, 20)]) expect(await search(db, term)).toEqual([]);
   });
 
-  test("finds an account by its full email without reading the others", async ({ db }) => {
+  test("finds an account by its full email without reading the other accounts", async ({ db }) => {
     const email = `${randomUUID()}@x.test`;
     await createPerson(db, { email });
     await db.query(

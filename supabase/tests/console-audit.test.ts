@@ -53,7 +53,7 @@ describe("the audit log", () => {
     },
   );
 
-  test("can't be read by a non-admin, with another's session, or without one", async ({ db }) => {
+  test("can't be read by a non-admin, with another person's session, or without a session", async ({ db }) => {
     const [admin, target] = [await createAdmin(db), await addLine(db)];
     const other = await createActor(db, { mfa: "a factor, at AAL2" });
     for (const reader of [other, { ...admin, session_id: other.session_id }, {}]) {
@@ -61,7 +61,7 @@ describe("the audit log", () => {
     }
   });
 
-  test("can be called by the service role only", async ({ db }) => {
+  test("has a function that only the service role can call", async ({ db }) => {
     const reader = await createAdmin(db);
     const ask = () => read(db, { reader, target: "x" });
     expect(await failureOf(() => db.asUser(reader, ask))).toMatchObject({ code: "42501" });

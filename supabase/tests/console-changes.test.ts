@@ -30,7 +30,7 @@ async function ask(db: Pick<Database, "query">, { name, change }: { name: Call; 
 
 /**
  * Makes the same request 50 times concurrently.
- * @returns how many changes were made, and why the others were refused
+ * @returns how many changes were made, and why the other requests were refused
  */
 async function race(db: Database, call: { name: Call; change: Change }) {
   const answers = await Promise.all(Array.from({ length: callers }, () => ask(db, call)));
@@ -44,7 +44,7 @@ async function race(db: Database, call: { name: Call; change: Change }) {
 
 const onlyOne = (email: string) => ({ made: 1, refusals: ["conflict"], lostTo: [email] });
 
-test("50 concurrent admins make each change once, and the others learn who made it", async () => {
+test("50 concurrent admins make each change once, and the other admins learn who made it", async () => {
   const { db, close } = openPool(callers);
   const [actor, workspace] = [randomUUID(), randomUUID()];
   const email = `${actor}@race.test`;
@@ -124,7 +124,7 @@ describe("a console change", () => {
     }
   });
 
-  test("is refused without a reason, because its audit record is part of it", async ({ db }) => {
+  test("is refused without a reason, because its audit record is part of the change", async ({ db }) => {
     const { sub: actor } = await createActor(db, {});
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
     const { workspaceId } = await createTenant(db);

@@ -266,7 +266,7 @@ describe("a workspace", () => {
     expect(await accountOf(db, "workspace", tenant.workspaceId)).toMatchObject({ plan: null });
   });
 
-  test("that is the admin's own personal one can't be moved by them", async ({ db }) => {
+  test("that is the admin's own personal workspace can't be moved by that admin", async ({ db }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db)];
     const personal = await one<{ id: string; plan_id: string }>(db, {
       sql: "select id, plan_id from public.workspaces where personal_user_id = $1",

@@ -167,7 +167,7 @@ describe("a model", () => {
     expect(await ask("save_model", { ...settings, model, version, displayName: "Second" })).toEqual(conflict);
     expect(await ask("change_model_route", { model, version, place: null, route })).toEqual(conflict);
     expect(await ask("delete_model", { model, version })).toEqual(conflict);
-    // By an operator's SQL, which is not logged.
+    // Changed by an operator's SQL, which is not logged.
     const seen = await read(db, model);
     await db.query("update ai.models set owned_by = 'other' where id = $1", [model]);
     expect(await ask("save_model", { ...settings, model, version: seen.version })).toEqual(conflict);
@@ -263,7 +263,7 @@ describe("routes", () => {
 });
 
 describe("a grant", () => {
-  test("is given once to one existing plan or workspace, and not to the admin's own", async ({ db }) => {
+  test("is given once to one existing plan or workspace, and not to the admin's own workspace", async ({ db }) => {
     const admin = await createAdmin(db);
     const { ask, personalWorkspaceId } = admin;
     const model = await addModel(admin);

@@ -98,7 +98,7 @@ test.for<[string, (latest: string | null) => Price, string]>([
   expect(await lines(db, model)).toEqual([]);
 });
 
-test("does not add a price to a row that has a later one", async ({ db }) => {
+test("does not add a price to a route's tier that has a later price", async ({ db }) => {
   const { sub: actor } = await createActor(db, {});
   const model = await createBook(db, actor);
   const later = new Date(Date.now() + day).toISOString();

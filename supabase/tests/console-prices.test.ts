@@ -25,7 +25,7 @@ async function listed(db: Database, model: string): Promise<Listed[]> {
 }
 
 describe("prices of routes", () => {
-  test("are, for each tier, the current one, or else the next, or else the last", async ({ db }) => {
+  test("show the current price of each tier, or else the next price, or else the last", async ({ db }) => {
     const { model } = await createBook(db);
     const add = (tier: [service: string, from: number], valid: [string | null, string | null], input: string) =>
       db.query(
@@ -91,7 +91,7 @@ test("a price is not added if a price that the admin saw was cancelled", async (
   const seen = await pricesOf(db, book.model);
   const latest = String(Math.max(...seen.map(({ id }) => Number(id))));
   const next = { model: book.model, providerId: "demo", latest, from: inDays(3), inputUsd: "6", outputUsd: "1" };
-  // Not the newest one.
+  // The cancelled price is not the newest one.
   expect(await cancel(book, seen, 2)).toEqual({});
   expect(await book.ask("add_model_price", { ...next, seen: seen.length })).toMatchObject({ refused: "conflict" });
   expect(await book.ask("add_model_price", { ...next, seen: seen.length - 1 })).not.toHaveProperty("refused");
@@ -149,7 +149,7 @@ describe("a future price", () => {
     await addPrice(db, book, { from: inDays(3), input: "6" });
     const [, , second, third] = await pricesOf(db, book.model);
     expect(await cancel(book, [second as Price, { ...(second as Price), until: null }], 1)).toEqual(conflict);
-    // After one of two is cancelled, an admin who saw both must reload.
+    // After one price is cancelled, an admin who saw the earlier list must reload.
     const all = await pricesOf(db, book.model);
     expect(await cancel(book, all, 2)).toEqual({});
     expect(await cancel(book, all, 3)).toEqual(conflict);
@@ -225,7 +225,7 @@ describe("concurrently", () => {
       );
       expect(outcomesOf(answers)).toEqual([...Array(callers - 1).fill("conflict"), "done"]);
       const prices = await pricesOf(db, book.model);
-      // Without a gap, from the first to the last.
+      // The prices have no gap, from the first to the last.
       expect(prices.slice(1).map(({ from }) => from)).toEqual(prices.slice(0, -1).map(({ until }) => until));
       expect([["7"], []]).toContainEqual(prices.map(({ input }) => input).filter((input) => input === "7"));
       expect(prices.at(-1)?.until).toBeNull();

@@ -12,7 +12,7 @@ async function answerOf<Answer>(db: Database, { sql, values = [] }: { sql: strin
 
 type Usage = { provider: string; billingName: string | null; billingAccount: string | null; costUsd: string };
 
-/** Returns the same sums, computed from the runs themselves. */
+/** Returns provider usage, computed from the runs themselves. */
 async function usageOfRuns(db: Database, days: [string, string]): Promise<object[]> {
   const rows = await db.query<{ row: object }>(
     `select jsonb_build_object(

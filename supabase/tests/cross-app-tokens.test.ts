@@ -81,12 +81,12 @@ describe("a cross-app token", () => {
     [-1, false],
     [301, false],
     [1_000_000_000, false],
-  ] as const)("for %i s: %s", async ([seconds, allowed], { db }) => {
+  ] as const)("may last %i s: %s", async ([seconds, allowed], { db }) => {
     if (allowed) await begun(db, seconds);
     else expect((await failureOf(() => begun(db, seconds))).code).toBe("23514");
   });
 
-  test("opens an app session and a central one, each of 8 hours", async ({ db }) => {
+  test("opens an app session and a central session, each of 8 hours", async ({ db }) => {
     const { app, claims, handoff } = await begun(db);
     const answer = await redeem(db, { app, handoff });
     expect(answer).toEqual({
@@ -130,7 +130,7 @@ describe("a cross-app token", () => {
     }
   });
 
-  test("can be redeemed by its own app only, and a failed try by another doesn't use it up", async ({ db }) => {
+  test("can be redeemed by its own app only, and a failed try by another app doesn't use it up", async ({ db }) => {
     const { app, handoff } = await begun(db);
     const other = await registerApp(db);
     expect(await redeem(db, { app: other, handoff })).toEqual({ refused: "token" });

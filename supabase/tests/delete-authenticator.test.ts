@@ -33,7 +33,7 @@ const toldTo = async (db: Database, { userId }: Pick<Deletion, "userId">) => ({
   ),
 });
 
-/** Creates an account with two authenticators and a recovery code, whose session proved the second one. */
+/** Creates an account with two authenticators and a recovery code. Its session proved the second authenticator. */
 async function createOwner(db: Database, { policy }: { policy?: object } = {}) {
   const appMetadata = policy ? { platform_required_mfa: policy } : {};
   const { id: userId } = await createUser(db, { appMetadata });
@@ -60,7 +60,7 @@ const leftOf = async (db: Database, { userId, sessionId }: { userId: string; ses
   });
 
 describe("delete_authenticator", () => {
-  test("removes one of two, and keeps what the session proved with the other", async ({ db }) => {
+  test("removes one of two authenticators, and keeps what the session proved with the other one", async ({ db }) => {
     const { otherId, ...owner } = await createOwner(db, { policy: required });
     const answer = await db.asRole("service_role", () => deleteAuthenticator(db, { ...owner, factorId: otherId }));
     expect(answer).toMatchObject({ outcome: "deleted" });
@@ -88,7 +88,9 @@ describe("delete_authenticator", () => {
     expect(await toldTo(db, owner)).toEqual(told);
   });
 
-  test("revokes from the sessions it raised what it had proven, and nothing else", async ({ db }) => {
+  test("lowers the sessions that it raised to AAL1 and removes its proof from them, and changes nothing else", async ({
+    db,
+  }) => {
     const owner = await createOwner(db);
     expect(await deleteAuthenticator(db, owner)).toMatchObject({ outcome: "deleted" });
     expect(await leftOf(db, owner)).toEqual({ factors: 1, codes: 1, aal: "aal1", proofs: ["password"] });
@@ -111,7 +113,7 @@ describe("delete_authenticator", () => {
     ["is under recovery", { ...required, required: false, recovery: "in_progress" }],
     ["has an unreadable policy", { ...required, version: 2 }],
   ] as const)(
-    "keeps the last one of an account that %s, without counting unverified ones",
+    "keeps the last authenticator of an account that %s, without counting unverified authenticators",
     async ([, policy], { db }) => {
       const { otherId, ...owner } = await createOwner(db, { policy });
       await enrollFactor(db, { userId: owner.userId, status: "unverified" });
@@ -121,7 +123,7 @@ describe("delete_authenticator", () => {
     },
   );
 
-  test("finds only the account's own, and requires a proof by this very session", async ({ db }) => {
+  test("finds only the account's own authenticators, and requires a proof by this very session", async ({ db }) => {
     const [owner, other] = [await createOwner(db), await createOwner(db)];
     expect(await deleteAuthenticator(db, { ...owner, factorId: other.factorId })).toEqual({ outcome: "not_found" });
     const { session_id: unproved } = await signIn(db, { userId: owner.userId });
@@ -131,11 +133,11 @@ describe("delete_authenticator", () => {
     expect(await leftOf(db, other)).toMatchObject({ factors: 2, codes: 1 });
   });
 
-  test("removes one when 50 concurrent calls target both of an account that requires MFA", async () => {
+  test("removes one of two authenticators when 50 concurrent calls target both and the account requires MFA", async () => {
     const { db, close } = openPool(20);
     const owner = await createOwner(db, { policy: required });
     try {
-      // One session per authenticator, so that neither call is refused for a missing proof.
+      // One session per authenticator, so that no call is refused for a missing proof.
       const { session_id: otherSession } = await signIn(db, { userId: owner.userId, factorId: owner.otherId });
       const calls = Array.from({ length: 50 }, (_, n) =>
         n % 2 === 0

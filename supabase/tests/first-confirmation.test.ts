@@ -188,7 +188,7 @@ describe("the backend gives an account another identity's address", () => {
     ["that the provider has verified", [true], true],
     ["that the provider has not verified", [false], false],
     ["that one of two providers has verified", [false, true], true],
-  ] as const)("%s", async ([, verified, allowed], { db }) => {
+  ] as const)("only if a provider has verified it: an address %s", async ([, verified, allowed], { db }) => {
     const user = await createUser(db);
     for (const [index, one] of verified.entries()) {
       const identity = { userId: user.id, email: "victim@example.test", verified: one, provider: `provider${index}` };
@@ -198,7 +198,7 @@ describe("the backend gives an account another identity's address", () => {
     else await expect(promote(db, { ...user, email: "victim@example.test" })).rejects.toThrow(refusal);
   });
 
-  test("that is also the email identity's", async ({ db }) => {
+  test("is allowed if the email identity has the same address", async ({ db }) => {
     const user = await createUser(db);
     await createIdentity(db, { userId: user.id, email: "other@example.test", verified: false });
     await createIdentity(db, { userId: user.id, email: "other@example.test", verified: false, provider: "email" });
@@ -269,27 +269,30 @@ describe("remove_unproven_password", () => {
     ["of another kind", {}, "recovery", false],
     ["to reset the password", { token: "recovery" }, "recovery", true],
     ["of a confirmed account", { token: "recovery", confirmed: true }, "recovery", false],
-  ] as const)("by a link %s", async ([, link, type, removed], { db }) => {
-    const {
-      age = "0",
-      token = "confirmation",
-      confirmed = false,
-    }: { age?: string; token?: string; confirmed?: boolean } = link;
-    const user = await createUser(db);
-    const hash = randomUUID();
-    await db.query(
-      `update auth.users set encrypted_password = 'known', ${token}_sent_at = now() - $2::interval,
+  ] as const)(
+    "needs a link of its own kind, sent in the last hour, to an unconfirmed account: a link %s",
+    async ([, link, type, removed], { db }) => {
+      const {
+        age = "0",
+        token = "confirmation",
+        confirmed = false,
+      }: { age?: string; token?: string; confirmed?: boolean } = link;
+      const user = await createUser(db);
+      const hash = randomUUID();
+      await db.query(
+        `update auth.users set encrypted_password = 'known', ${token}_sent_at = now() - $2::interval,
          email_confirmed_at = case when $3 then now() end
        where id = $1`,
-      [user.id, age, confirmed],
-    );
-    await db.query(
-      `insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to)
+        [user.id, age, confirmed],
+      );
+      await db.query(
+        `insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to)
        values ($1, $2, $3, $4, $5)`,
-      [randomUUID(), user.id, `${token}_token`, hash, user.email],
-    );
-    await db.asRole("service_role", () => db.query("select private.remove_unproven_password($1, $2)", [hash, type]));
-    const row = await one(db, { sql: "select encrypted_password from auth.users where id = $1", values: [user.id] });
-    expect(row).toEqual({ encrypted_password: removed ? "" : "known" });
-  });
+        [randomUUID(), user.id, `${token}_token`, hash, user.email],
+      );
+      await db.asRole("service_role", () => db.query("select private.remove_unproven_password($1, $2)", [hash, type]));
+      const row = await one(db, { sql: "select encrypted_password from auth.users where id = $1", values: [user.id] });
+      expect(row).toEqual({ encrypted_password: removed ? "" : "known" });
+    },
+  );
 });

@@ -22,7 +22,7 @@ export type InProcessGateway = {
  * Assembles what a function's isolate does, in this process.
  * @param settings environment variables in addition to the stack's
  * @param write receives its log
- * @param limits replace the default ones
+ * @param limits replace the default limits
  */
 export async function openGateway(
   settings: Record<string, string> = {},

@@ -28,7 +28,7 @@ const filled = [
  */
 const slackOf = (what: string) => (what.startsWith("runs: ") ? tenfold.runs / 4 : 100);
 
-/** Returns by which factor the rows read may grow when the data grows tenfold. */
+/** Returns the factor by which the rows read may grow when the data grows tenfold. */
 const mostOf = (bound: Bound) => (bound === "constant" ? 1.5 : bound === "logarithmic" ? 2 : 12);
 
 test("lists and searches read no more rows when the data grows tenfold, after six executions", async () => {
@@ -45,7 +45,7 @@ test("lists and searches read no more rows when the data grows tenfold, after si
       await client.query("set local enable_seqscan = off; set local random_page_cost = 1.1");
       const read: { what: string; bound: Bound; rows: number }[] = [];
       for (const operation of operations(tenant)) {
-        // Or in page order, until every row has been compared.
+        // For searches, the planner might otherwise read rows in page order until it has compared every row.
         await client.query(`set local enable_indexscan = ${operation.bound === "logarithmic" ? "off" : "on"}`);
         read.push({ what: operation.what, bound: operation.bound, rows: await countRowsRead(client, operation) });
       }

@@ -111,18 +111,21 @@ describe("a request for approval", () => {
   test.for([
     { hours: 23, emails: 1 },
     { hours: 24, emails: 2 },
-  ])("repeated $hours hours after the first email has sent $emails", async ({ hours, emails }, { db }) => {
-    const admin = await createAdmin(db);
-    const { workspaceId, owner } = await createWorkspace(db);
-    await request(db, owner.id, workspaceId);
-    await db.query(
-      `update ai.key_approval_requests set state = 'withdrawn', admins_emailed_at = now() - $2 * interval '1 hour'
+  ])(
+    "repeated $hours hours after the first email has sent $emails email(s) in total",
+    async ({ hours, emails }, { db }) => {
+      const admin = await createAdmin(db);
+      const { workspaceId, owner } = await createWorkspace(db);
+      await request(db, owner.id, workspaceId);
+      await db.query(
+        `update ai.key_approval_requests set state = 'withdrawn', admins_emailed_at = now() - $2 * interval '1 hour'
        where workspace_id = $1`,
-      [workspaceId, hours],
-    );
-    await request(db, owner.id, workspaceId);
-    expect(await emailsTo(db, { people: [admin], subject: asked.subject })).toEqual([emails]);
-  });
+        [workspaceId, hours],
+      );
+      await request(db, owner.id, workspaceId);
+      expect(await emailsTo(db, { people: [admin], subject: asked.subject })).toEqual([emails]);
+    },
+  );
 
   test("of one member is emailed five times a day, and queued every time", async ({ db }) => {
     const admin = await createAdmin(db);

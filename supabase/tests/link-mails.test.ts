@@ -35,7 +35,7 @@ async function sentAgo(db: Database, { column, seconds }: { column: string; seco
 
 describe("an email with a link", () => {
   test.for(kinds)(
-    "of kind $mail is not sent while the last one is younger than three minutes",
+    "of kind $mail is not sent while the last email of that kind is younger than three minutes",
     async ({ mail, action, column }, { db }) => {
       const young = await sentAgo(db, { column, seconds: 179 });
       const old = await sentAgo(db, { column, seconds: 180 });
@@ -58,7 +58,7 @@ describe("an email with a link", () => {
     expect(await waitOf(db, { action: "mail", mail: "recovery_mail", email })).toBe(180);
   });
 
-  test("is sent one at a time, whether or not the account exists", async ({ db }) => {
+  test("is sent at most every 30 seconds, whether or not the account exists", async ({ db }) => {
     const { email: known } = await createUser(db);
     for (const email of [known, `${randomUUID()}@example.test`]) {
       const next = () => waitOf(db, { action: "mail", mail: "recovery_mail", email });
@@ -71,7 +71,7 @@ describe("an email with a link", () => {
     }
   });
 
-  test("that was not sent delays no other", async ({ db }) => {
+  test("that was not sent delays no other email", async ({ db }) => {
     const attempt = anAttempt({ action: "mail", mail: "recovery_mail" });
     const begun = await begin(db, attempt);
     if (begun.allowed) await settle(db, begun.attemptId, "void");
@@ -79,13 +79,13 @@ describe("an email with a link", () => {
     expect(await begin(db, attempt)).toMatchObject({ allowed: true, mailWaitSeconds: 30 });
   });
 
-  test("that has to wait is counted like any other", async ({ db }) => {
+  test("counts as an attempt even if it has to wait", async ({ db }) => {
     const attempt = anAttempt({ action: "mail", mail: "recovery_mail" });
     for (let made = 0; made < 5; made += 1) expect(await begin(db, attempt)).toMatchObject({ allowed: true });
     expect(await begin(db, attempt)).toMatchObject({ allowed: false, reason: "limited" });
   });
 
-  test("is named by its kind", async ({ db }) => {
+  test("may omit its kind, but can't have an unknown kind", async ({ db }) => {
     expect(await waitOf(db, { action: "mail" })).toBeNull();
     expect((await failureOf(() => begin(db, anAttempt({ action: "mail", mail: "failure" })))).code).toBe("22023");
   });

@@ -321,7 +321,7 @@ describe("claiming logout notices", () => {
     expect((await claim(db)).map(({ is_last }) => is_last)).toEqual([false, false]);
   });
 
-  test("returns one of two notices about a login, and drops the other", async ({ db }) => {
+  test("returns one of two notices about a login, and drops the other notice", async ({ db }) => {
     const all = await ended(db);
     await db.query(
       "insert into private.logout_notices (app_id, user_id, sid) select app_id, user_id, sid from private.logout_notices where user_id = $1",
@@ -338,7 +338,7 @@ describe("claiming logout notices", () => {
     expect(await queuedLogouts(db, userId)).toEqual([satelliteLogin]);
   });
 
-  test("alternates between apps, so that many notices to one don't delay another's", async ({ db }) => {
+  test("alternates between apps, so that many notices to one app don't delay another app's notices", async ({ db }) => {
     const { userId, client, satellite } = await ended(db);
     await db.query(
       `insert into private.logout_notices (app_id, user_id, sid, next_attempt_at)

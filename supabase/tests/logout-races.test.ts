@@ -38,7 +38,7 @@ async function withLogins(work: (scene: Scene) => Promise<void>): Promise<void> 
       sql: "select factor_id as id from auth.sessions where id = $1",
       values: [claims.session_id],
     });
-    // So that the stack's own server sends none of them.
+    // Keeps the stack's own server from sending the notices.
     await db.query(
       "update private.apps set backchannel_logout_uri = 'https://127.0.0.1:1/' where backchannel_logout_uri = 'https://app.example/logout'",
     );
@@ -74,7 +74,7 @@ test("a sign-out and a concurrent removal of the factor end the same logins with
     expect(await distinct(scene)).toEqual(scene.logins);
   }));
 
-test("a sign-out at the backend and a concurrent one from everywhere don't deadlock", () =>
+test("a sign-out at the backend and a concurrent sign-out everywhere don't deadlock", () =>
   withLogins(async (scene) => {
     const { claims, service, first, db } = scene;
     await first.client.query("begin");
@@ -89,7 +89,7 @@ test("a sign-out at the backend and a concurrent one from everywhere don't deadl
 test.each([
   ["everywhere", (actor: string) => ({ name: "sign_out_everywhere", actor })],
   ["of other sessions", () => ({ name: "end_other_sessions", actor: randomUUID() })],
-])("a sign-out at the backend records its event while one %s waits for another session", (_, called) =>
+])("a sign-out at the backend records its event while a sign-out %s waits for another session", (_, called) =>
   withLogins(async (scene) => {
     const { claims, service, first, second, db } = scene;
     // Sessions end in the order of their ids.
@@ -103,7 +103,7 @@ test.each([
     const { name, actor } = called(claims.session_id);
     const everywhere = call(service, name, { subject_id: claims.sub, actor_session_id: actor });
     await untilItWaits(db, { work: everywhere, blocker: first.pid });
-    // It has its session, and then its event refers to the account, which the other one holds.
+    // This sign-out deletes its session, and then its event refers to the account, which the other sign-out has locked.
     await second.client.query("set lock_timeout = '2s'");
     await second.db.query("delete from auth.sessions where id = $1", [claims.session_id]);
     await first.client.query("commit");
@@ -135,7 +135,7 @@ test("a policy change and a concurrent sign-out don't wait for each other", () =
     expect(await distinct(scene)).toEqual(scene.logins);
   }));
 
-test("many concurrent changes queue each login, and one caller claims it", () =>
+test("many concurrent changes queue a notice for each login, and one caller claims each notice", () =>
   withLogins(async (scene) => {
     const { db, service, claims, factorId } = scene;
     const changes = [
@@ -153,7 +153,7 @@ test("many concurrent changes queue each login, and one caller claims it", () =>
       ),
     );
     const sids = claimed.flat().flatMap(({ sid, user_id }) => (user_id === claims.sub ? [sid] : []));
-    // The stack's own server may have claimed some of them.
+    // The stack's own server may have claimed some of the notices.
     expect(sids).toEqual([...new Set(sids)]);
   }));
 

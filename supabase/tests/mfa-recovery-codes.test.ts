@@ -95,7 +95,7 @@ describe("recovery codes", () => {
     expect((await stateOf(db, other)).left).toBe(10);
   });
 
-  test("that are unused leave no use to resume", async ({ db }) => {
+  test("that were never used leave nothing to resume", async ({ db }) => {
     const { userId, session } = await withCodes(db);
     expect(await begin(db, { userId, session })).toBeNull();
   });
@@ -236,7 +236,7 @@ describe("the required policy", () => {
     });
   });
 
-  test("of an account without one is optional before and after, with the recovery's boundary", async ({ db }) => {
+  test("of an account without a policy is still optional after a recovery", async ({ db }) => {
     const { sub } = await createActor(db, {});
     const hash = newHash();
     await replace(db, { userId: sub, hashes: [hash] });
@@ -246,7 +246,9 @@ describe("the required policy", () => {
     });
   });
 
-  test("stays closed if a completion comes after a newer marker", async ({ db }) => {
+  test("keeps the account closed if an older use of a code is completed after a newer recovery began", async ({
+    db,
+  }) => {
     const { sub } = await createActor(db, { mfa: "required, no factor" });
     const [hash, session] = [newHash(), randomUUID()];
     await replace(db, { userId: sub, hashes: [hash] });
@@ -269,7 +271,7 @@ describe("the required policy", () => {
   });
 });
 
-test("only the service role can call any of these functions", async ({ db }) => {
+test("only the service role can call the functions for recovery codes", async ({ db }) => {
   const claims = await createActor(db, {});
   const [userId, session] = [claims.sub, claims.session_id];
   const calls: (() => Promise<unknown>)[] = [

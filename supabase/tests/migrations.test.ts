@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 
 const files = readdirSync(new URL("../migrations/", import.meta.url)).sort();
 
-/** Returns each function of the schema files up to its body, with the preceding line. */
+/** The declaration of each function in the schema files, up to its body, with the preceding line. */
 const functions = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   [
     ...readFileSync(file, "utf8").matchAll(
@@ -21,7 +21,7 @@ describe("migrations", () => {
     expect(new Set(times).size).toBe(files.length);
   });
 
-  test("include the three that operators are instructed to apply", () => {
+  test("include the three migrations that operators are instructed to apply", () => {
     expect(files).toEqual(
       expect.arrayContaining([
         "20260906100000_external_provider_costs.sql",
@@ -32,7 +32,8 @@ describe("migrations", () => {
   });
 });
 
-// Only the source shows these: the catalogue does not distinguish a default from a choice, and has no file comments.
+// Only the source shows these properties: the catalogue does not distinguish a default from a choice, and has no file
+// comments.
 describe("schema files", () => {
   test("contain functions", () => {
     expect(functions.length).toBeGreaterThan(0);

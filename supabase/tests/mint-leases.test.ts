@@ -33,7 +33,7 @@ describe("minting a session for an account", () => {
     expect(await take(db, other.id)).toMatchObject({ outcome: "taken" });
   });
 
-  test("is free again 20 seconds after a server died", async ({ db }) => {
+  test("is possible again 20 seconds after a server died with the lease", async ({ db }) => {
     const { id } = await createUser(db);
     const { leaseId } = await take(db, id);
     const age = (seconds: number) =>

@@ -132,7 +132,9 @@ describe("a request for approval on the phone", () => {
     expect(rows).toEqual([]);
   });
 
-  test("is compared with the boundary by when the phone proved its factor, not by the approval", async ({ db }) => {
+  test("counts only if the phone proved its factor after the policy's boundary, regardless of when it approved", async ({
+    db,
+  }) => {
     const { user, browser, phone, begun } = await setUp(db);
     const second = await currentSecond(db);
     await setBoundary(db, { userId: user.id, boundary: second - 2 });
@@ -163,7 +165,7 @@ describe("a request for approval on the phone", () => {
     expect(await decideMobile(db, { begun, claims: phone })).toEqual({ outcome: "approved" });
   });
 
-  test("is locked by the fifth wrong code, even for the right one and for a rejection", async ({ db }) => {
+  test("is locked by the fifth wrong code, even for the right code and for a rejection", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     for (const _ of [1, 2, 3, 4]) await decideMobile(db, { begun, claims: phone, pairCode: "000000" });
     expect(await decideMobile(db, { begun, claims: phone, pairCode: "000000" })).toEqual({
@@ -304,7 +306,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun, claims: browser })).toBe("not_found");
   });
 
-  test("can be called by our server only", async ({ db }) => {
+  test("has functions that only our server can call", async ({ db }) => {
     const { browser } = await setUp(db);
     for (const name of [
       "session_second_factor",

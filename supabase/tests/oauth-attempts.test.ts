@@ -68,7 +68,7 @@ describe("an attempt", () => {
     });
   });
 
-  test("returns its result, and changes nothing by that", async ({ db }) => {
+  test("returns its result without changing anything", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     for (const _ of [1, 2])
@@ -83,7 +83,9 @@ describe("an attempt", () => {
       });
   });
 
-  test("returns the identity of its own flow, even if the account has others of the provider", async ({ db }) => {
+  test("returns the identity of its own flow, even if the account has other identities of the provider", async ({
+    db,
+  }) => {
     const { id } = await createMember(db);
     await createIdentity(db, { userId: id, email: "first@example.test" });
     const second = await createIdentity(db, { userId: id, email: "second@example.test" });
@@ -259,7 +261,7 @@ describe("a linked identity", () => {
     expect(await inspect(db, again)).toMatchObject({ flow: { identity: { confirmed: true } } });
   });
 
-  test("is confirmed by its own flow only, not by another of the same account", async ({ db }) => {
+  test("is confirmed by its own flow only, not by another flow of the same account", async ({ db }) => {
     const { id } = await createMember(db);
     // Another person was lured into the first flow. The account's owner returns from the second, whose identity is
     // gone.
@@ -305,7 +307,7 @@ describe("a linked identity", () => {
     expect(await providersOf(db, id)).toEqual({ providers: [] });
   });
 
-  test("and expired attempts are deleted", async ({ db }) => {
+  test("has its attempt deleted once the attempt has expired, and not before", async ({ db }) => {
     const { id } = await createMember(db);
     const [old, young] = [await link(db, { id }), await link(db, { id })];
     await db.query(
@@ -339,13 +341,18 @@ describe("an identity that joins an account", () => {
     { its: "own verified address", email: "own", verified: true, waits: false },
     { its: "own address, unverified", email: "own", verified: false, waits: true },
     { its: "another address, verified", email: "other@example.test", verified: true, waits: true },
-  ])("by $its: waits to be confirmed, $waits", async ({ email, verified, waits }, { db }) => {
-    const user = await createMember(db);
-    const address = email === "own" ? user.email : email;
-    expect(await unconfirmed(db, await createIdentity(db, { userId: user.id, email: address, verified }))).toBe(waits);
-  });
+  ])(
+    "waits to be confirmed unless it has the account's own verified address: $its, $waits",
+    async ({ email, verified, waits }, { db }) => {
+      const user = await createMember(db);
+      const address = email === "own" ? user.email : email;
+      expect(await unconfirmed(db, await createIdentity(db, { userId: user.id, email: address, verified }))).toBe(
+        waits,
+      );
+    },
+  );
 
-  test("by an address that another of its identities has proven is linked as the backend links", async ({ db }) => {
+  test("with the address of a confirmed identity of the account needs no confirmation", async ({ db }) => {
     const { id } = await createMember(db);
     const first = await createIdentity(db, { userId: id, email: "shared@example.test" });
     await db.query("delete from private.unconfirmed_additions where target_id = $1", [first]);
@@ -353,20 +360,20 @@ describe("an identity that joins an account", () => {
     expect(await unconfirmed(db, second)).toBe(false);
   });
 
-  test("by the address of an unconfirmed identity stays unconfirmed too", async ({ db }) => {
+  test("with the address of an unconfirmed identity stays unconfirmed too", async ({ db }) => {
     const { id } = await createMember(db);
     await createIdentity(db, { userId: id, email: "shared@example.test" });
     const second = await createIdentity(db, { userId: id, email: "shared@example.test", provider: "github" });
     expect(await unconfirmed(db, second)).toBe(true);
   });
 
-  test("by an address that the account itself has not confirmed stays unconfirmed", async ({ db }) => {
+  test("with an address that the account itself has not confirmed stays unconfirmed", async ({ db }) => {
     const user = await createMember(db);
     await db.query("update auth.users set email_confirmed_at = null where id = $1", [user.id]);
     expect(await unconfirmed(db, await createIdentity(db, { userId: user.id, email: user.email }))).toBe(true);
   });
 
-  test.for(["email", "phone", "sso:123"])("of the provider %s is left to the backend", async (provider, { db }) => {
+  test.for(["email", "phone", "sso:123"])("is left to the backend if its provider is %s", async (provider, { db }) => {
     const { id } = await createMember(db);
     expect(await unconfirmed(db, await createIdentity(db, { userId: id, email: "x@example.test", provider }))).toBe(
       false,

@@ -79,7 +79,7 @@ describe("a code", () => {
     [0, undefined],
     [1, "login_required"],
   ] as const)(
-    "is refused unless the sign-in is recent enough: required %i s after it, answers %s",
+    "is refused if it requires a later sign-in than the session's: %i s later gives %s",
     async ([later, refused], { db }) => {
       const claims = await createActor(db, {});
       const authenticated = (claims.amr[0]?.timestamp ?? 0) + later;

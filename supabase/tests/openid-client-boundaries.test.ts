@@ -158,7 +158,7 @@ describe("the registration of an OpenID client", () => {
     expect(await read(db, satellite)).toBeNull();
   });
 
-  test("is listed in pages by client id, and found by part of either name", async ({ db }) => {
+  test("is listed in pages by client id, and found by part of its client id or display name", async ({ db }) => {
     const clients = [];
     for (let index = 0; index < 5; index++) clients.push(await registerClient(db));
     const names = clients.map(({ name }) => name);

@@ -52,7 +52,7 @@ describe("a device's request", () => {
     });
   });
 
-  test("gets the next user code if the first is in use, and none if all are", async ({ db }) => {
+  test("gets the next user code if the first is in use, and no code if all are in use", async ({ db }) => {
     const client = await registerClient(db);
     const [taken, free] = [newUserCode(), newUserCode()];
     expect(await begin(db, { client, userCodes: [taken] })).toMatchObject({ userCode: taken });
@@ -136,12 +136,15 @@ describe("a poll", () => {
   test.for([
     ["9 minutes 59.999999 seconds", "authorization_pending", "approved"],
     ["10 minutes", "expired_token", "expired"],
-  ] as const)("at an age of %s answers %s, and a decision %s", async ([age, refused, decision], { db }) => {
-    const request = await beginRequest(db);
-    await ageRequest(db, request, age);
-    expect(await poll(db, request)).toEqual({ refused });
-    expect(await decide(db, { ...request, claims: await createActor(db, {}) })).toBe(decision);
-  });
+  ] as const)(
+    "for a request that is %s old answers %s, and a decision then answers %s",
+    async ([age, refused, decision], { db }) => {
+      const request = await beginRequest(db);
+      await ageRequest(db, request, age);
+      expect(await poll(db, request)).toEqual({ refused });
+      expect(await decide(db, { ...request, claims: await createActor(db, {}) })).toBe(decision);
+    },
+  );
 
   test("after the 10 minutes gets no tokens even if the request was approved in time", async ({ db }) => {
     const request = await beginRequest(db);
@@ -228,7 +231,7 @@ describe("an approval", () => {
     expect(await db.query("select from private.outgoing_mails where event_id = $1", [event?.id])).toHaveLength(1);
   });
 
-  test("counts once, and is not visible to others", async ({ db }) => {
+  test("counts once, and is not visible to other people", async ({ db }) => {
     const request = await beginRequest(db);
     const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
     expect(await decide(db, { ...request, claims })).toBe("approved");

@@ -83,7 +83,7 @@ describe("claim_due_mails", () => {
     expect(await claimedIds(db, 1)).toHaveLength(1);
   });
 
-  test("does not delay others because of many emails to one recipient", async ({ db }) => {
+  test("does not delay other recipients because of many emails to one recipient", async ({ db }) => {
     await db.query("delete from private.outgoing_mails");
     const many: string[] = [];
     for (let index = 0; index < 5; index += 1) many.push(await keep(db, { due: `${60 - index} seconds` }));

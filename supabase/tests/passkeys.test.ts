@@ -29,7 +29,7 @@ const exists = (db: Database, credentialId: string) =>
 describe("list_passkeys", () => {
   const listed = { aaguid: null, device: null, created_at: expect.any(Date), last_used_at: null };
 
-  test("lists an account's passkeys, oldest first, and no other account's", async ({ db }) => {
+  test("lists only the account's own passkeys, oldest first", async ({ db }) => {
     const [user, other] = [await createUser(db), await createUser(db)];
     const young = await addPasskey(db, { userId: user.id, name: "Phone", minutesAgo: 1 });
     const old = await addPasskey(db, { userId: user.id, name: "Laptop", minutesAgo: 9 });
@@ -61,7 +61,7 @@ describe("list_passkeys", () => {
     ]);
   });
 
-  test("is empty for an account without any, and without an account", async ({ db }) => {
+  test("is empty for an account without passkeys, and without an account", async ({ db }) => {
     expect(await passkeysOf(db, (await createUser(db)).id)).toEqual([]);
     expect(await passkeysOf(db, randomUUID())).toEqual([]);
   });
@@ -171,7 +171,7 @@ describe("delete_passkey", () => {
     expect(await deletePasskey(db, { ...owner, sessionId })).toBe("deleted");
   });
 
-  test("leaves one when many are deleted concurrently", async () => {
+  test("leaves one passkey when many are deleted concurrently", async () => {
     const { db, close } = openPool(10);
     const owner = await createOwner(db);
     try {

@@ -7,7 +7,7 @@ export type AddedRun = {
   /** YYYY-MM-DD */
   day: string;
   costUsd: string;
-  /** The provider's billing name; null for none, as for runs that the sweep closed. */
+  /** The provider's billing name; null if there is none, as for runs that the sweep closed. */
   billedBy: string | null;
   account?: string | null;
   /** The provider's id, as in routes. */

@@ -98,10 +98,13 @@ describe("login challenges", () => {
     { kind: "mfa_mobile", seconds: 301, pairCode: true, allowed: false },
     { kind: "mfa_mobile", seconds: 60, pairCode: false, allowed: false },
     { kind: "other", seconds: 60, pairCode: false, allowed: false },
-  ])("of kind $kind for $seconds s, pair code $pairCode: $allowed", async ({ allowed, ...row }, { db }) => {
-    if (allowed) await challenge(db, row);
-    else expect((await failureOf(() => challenge(db, row))).code).toBe("23514");
-  });
+  ])(
+    "are allowed as kind $kind for $seconds s with pair code $pairCode: $allowed",
+    async ({ allowed, ...row }, { db }) => {
+      if (allowed) await challenge(db, row);
+      else expect((await failureOf(() => challenge(db, row))).code).toBe("23514");
+    },
+  );
 
   test.for([
     "bound_session_id = gen_random_uuid()",

@@ -5,18 +5,21 @@ import { test } from "./database.ts";
 const permissionDenied = "42501";
 
 describe("profiles", () => {
-  test.for(mfaStates)("show a person their own ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
+  test.for(mfaStates)("show a person their own profile ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
     const claims = await createActor(db, { mfa });
     const rows = await db.asUser(claims, () => db.query("select id from public.profiles"));
     expect(rows).toEqual(satisfied ? [{ id: claims.sub }] : []);
   });
 
-  test.for(matrix)("show the owner of a workspace to its $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
-    const { id, owner } = await createWorkspace(db);
-    const claims = await createActor(db, { workspaceId: id, role, mfa });
-    const rows = await db.asUser(claims, () => db.query("select id from public.profiles where id = $1", [owner.sub]));
-    expect(rows.length).toBe(satisfied && role !== "outsider" ? 1 : 0);
-  });
+  test.for(matrix)(
+    "show the owner of a workspace only to members who satisfy MFA: $role ($mfa)",
+    async ({ role, mfa, satisfied }, { db }) => {
+      const { id, owner } = await createWorkspace(db);
+      const claims = await createActor(db, { workspaceId: id, role, mfa });
+      const rows = await db.asUser(claims, () => db.query("select id from public.profiles where id = $1", [owner.sub]));
+      expect(rows.length).toBe(satisfied && role !== "outsider" ? 1 : 0);
+    },
+  );
 
   test.for(mfaStates)("let a person change their own name ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
     const claims = await createActor(db, { mfa });

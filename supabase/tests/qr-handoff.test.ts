@@ -134,7 +134,7 @@ describe("a QR challenge", () => {
   });
 
   test.for(["approver signed out", "creator signed out", "boundary moved", "banned"] as const)(
-    "can't be consumed once: %s",
+    "can't be consumed if meanwhile: %s",
     async (event, { db }) => {
       const { user, browser, phone, begun } = await setUp(db);
       await decideQr(db, { begun, claims: phone });
@@ -149,7 +149,7 @@ describe("a QR challenge", () => {
   );
 
   test.for(["approver signed out", "boundary moved", "another account's session", "the lease has expired"] as const)(
-    "can't be completed if, since the claim: %s",
+    "can't be completed if, after the claim: %s",
     async (event, { db }) => {
       const { user, browser, phone, begun } = await setUp(db);
       await decideQr(db, { begun, claims: phone });
@@ -179,7 +179,7 @@ describe("a QR challenge", () => {
     expect(await claim(db, { begun, claims: browser })).toBe("claimed");
   });
 
-  test("expires when its browser begins another one", async ({ db }) => {
+  test("expires when its browser begins another challenge", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await db.query(
       `update private.login_challenges
@@ -241,7 +241,9 @@ async function requireNow(db: Database, userId: string): Promise<void> {
   ]);
 }
 
-test("challenges are deleted an hour after they end, bound ones once they are no longer valid", async ({ db }) => {
+test("challenges are deleted an hour after they end, bound challenges once they are no longer valid", async ({
+  db,
+}) => {
   const { browser, begun } = await setUp(db);
   const age = (interval: string) =>
     db.query(

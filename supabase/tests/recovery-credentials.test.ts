@@ -89,7 +89,7 @@ describe("a recovery credential", () => {
       ).email;
     await allow();
     expect(await use(own)).toMatchObject({ outcome: "consumed" });
-    // It is refused while its session is being created.
+    // The credential is refused while its session is being created.
     expect(await use(own)).toEqual(rejected);
     await allow();
     for (const browserHash of [other, null]) expect(await use(browserHash)).toEqual(rejected);
@@ -150,7 +150,7 @@ describe("a recovery credential", () => {
     expect(await byCode(db, { email, codeHash })).toEqual(rejected);
   });
 
-  test("ends when the next one is sent, and when its email was not sent", async ({ db }) => {
+  test("ends when the next credential is sent, and when its own email was not sent", async ({ db }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
     await agePastPause(db, overrideId);
     const second = await issue(db, { actor, overrideId });
@@ -162,7 +162,9 @@ describe("a recovery credential", () => {
     expect(await byLink(db, second)).toEqual(rejected);
   });
 
-  test("can't be followed by another in its first three minutes, unless it was used or never sent", async ({ db }) => {
+  test("can't be followed by another credential in its first three minutes, unless it was used or never sent", async ({
+    db,
+  }) => {
     const { actor, email, overrideId, credentialId, ...first } = await setting(db);
     const hashes = { tokenHash: wrongHash, codeHash: wrongHash, codeSalt: wrongHash.slice(32) };
     const next = () => ask(db, "issue_recovery_credential", { actor, overrideId, reason: "asked", ...hashes });
@@ -200,7 +202,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, { tokenHash })).toEqual(rejected);
   });
 
-  test("released after a newer one was sent stays ended", async ({ db }) => {
+  test("released after a newer credential was sent stays ended", async ({ db }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
     await byLink(db, first);
     const second = await issue(db, { actor, overrideId });
@@ -218,7 +220,7 @@ describe("a recovery credential", () => {
     expect((await eventsOf(db, email)).slice(-2)).toEqual(["reject oneself", "reject oneself"]);
   });
 
-  test("for an email without an account returns none, so that one is created", async ({ db }) => {
+  test("for an email without an account returns no account, so that one is created", async ({ db }) => {
     const { actor } = await needHelp(db);
     const email = `new-${actor}@example.test`;
     const { tokenHash } = await issue(db, { actor, overrideId: await override(db, { actor, email }) });
@@ -284,7 +286,9 @@ describe("the policy during a recovery", () => {
     expect(await policyOf(db, claims.sub)).toMatchObject({ required: false });
   });
 
-  test("stays closed while authenticators are being removed, or if it can't be read", async ({ db }) => {
+  test("keeps the account closed while authenticators are being removed, or if the policy can't be read", async ({
+    db,
+  }) => {
     const policy = { version: 1, required: false, boundary: 5, recovery: "in_progress", generation: 3 };
     const closed = await setting(db, { appMetadata: { platform_required_mfa: policy } });
     await byLink(db, closed);
@@ -298,7 +302,7 @@ describe("the policy during a recovery", () => {
 describe("wrong codes", () => {
   const guess = (db: Database, email: string) => byCode(db, { email, codeHash: wrongHash });
 
-  test("after the fifth block all codes of that email for 24 hours, even reissued ones, but not the link", async ({
+  test("block all codes of that email for 24 hours after the fifth wrong code, even reissued codes, but not the link", async ({
     db,
   }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
@@ -332,7 +336,7 @@ describe("wrong codes", () => {
     expect(await byLink(db, first)).toEqual(rejected);
   });
 
-  test("up to four allow the fifth to be right", async ({ db }) => {
+  test("up to four leave a fifth attempt, which succeeds with the right code", async ({ db }) => {
     const { email, codeHash } = await setting(db);
     for (let wrong = 0; wrong < 4; wrong += 1) await guess(db, email);
     expect(await byCode(db, { email, codeHash })).toMatchObject({ outcome: "consumed" });
@@ -352,7 +356,7 @@ describe("wrong codes", () => {
     expect(await lastEvent(db, mine.email)).toBe("reject wrong_code");
   });
 
-  test("use a salt per email address, with or without a code, that changes with each email sent", async ({ db }) => {
+  test("have a salt per email address, known or unknown, and a new salt with each email sent", async ({ db }) => {
     const { actor, email, overrideId } = await setting(db);
     const salt = async (of: string) =>
       (await one<{ salt: string }>(db, { sql: "select private.recovery_code_salt($1) as salt", values: [of] })).salt;
@@ -384,7 +388,7 @@ describe(`with ${callers} concurrent callers`, () => {
     }
   });
 
-  test("one retry by the same browser succeeds, and none by others", async () => {
+  test("one retry by the same browser succeeds, and none by other browsers", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {

@@ -74,7 +74,7 @@ export async function agePastPause(db: Query, overrideId: string): Promise<void>
 /** Returns the recorded outcomes and their reasons, which are visible nowhere else. */
 export async function eventsOf(db: Query, email: string): Promise<string[]> {
   const rows = await db.query<{ event: string }>(
-    // Within one transaction all have the same timestamp.
+    // All events of one transaction have the same timestamp.
     "select kind || ' ' || outcome as event from private.recovery_events where email = $1 order by ctid",
     [email],
   );

@@ -38,13 +38,13 @@ describe("a password under an override", () => {
     for (const { row } of rows) expect(row).not.toContain(password);
   });
 
-  test("is not checked without an override, or with one for recovery emails only", async ({ db }) => {
+  test("is not checked without an override, or with an override for recovery emails only", async ({ db }) => {
     const { email } = await setting(db, { normalLogin: false });
     expect(await prove(db, { email, password })).toEqual({ outcome: "none" });
     expect(await prove(db, { email: "unknown@example.test", password })).toEqual({ outcome: "none" });
   });
 
-  test("does not prove an unconfirmed email of an account as old as the override or younger", async ({ db }) => {
+  test("does not prove an unconfirmed email if the account is not older than the override", async ({ db }) => {
     const { email, userId } = await setting(db);
     const born = (secondsBefore: number) =>
       db.query(

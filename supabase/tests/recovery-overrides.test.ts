@@ -16,7 +16,7 @@ const loginOverride = async (db: Database, email: string) =>
   (await one<{ id: string | null }>(db, { sql: "select private.active_login_override($1) as id", values: [email] })).id;
 
 describe("an override", () => {
-  test("lasts seven days by default, is logged, and applies to its email in any case", async ({ db }) => {
+  test("lasts seven days by default, is logged, and applies to its email in upper or lower case", async ({ db }) => {
     const { actor, userId, email } = await needHelp(db);
     const { overrideId } = await create(db, { actor, email: ` ${email.toUpperCase()} ` });
     expect(await loginOverride(db, email.toUpperCase())).toBe(overrideId);
@@ -159,7 +159,7 @@ describe("an override", () => {
   });
 });
 
-test("only the service role can call any of these functions", async ({ db }) => {
+test("only the service role can call the recovery functions", async ({ db }) => {
   const claims = await createActor(db, {});
   const calls: (() => Promise<unknown>)[] = [
     ...["create_recovery_override", "revoke_recovery_override", "issue_recovery_credential"].map(

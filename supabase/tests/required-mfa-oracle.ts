@@ -1,6 +1,6 @@
 /**
- * The required-MFA rule (docs/admin-guide.md) written a second time, from its text. It grants no access; the
- * deciding one (supabase/schemas/mfa/rule.sql) must agree with it. required-mfa-vectors.json drives both.
+ * The required-MFA rule (docs/admin-guide.md) written a second time, from its text. It grants no access; the rule in
+ * supabase/schemas/mfa/rule.sql decides and must agree with it. required-mfa-vectors.json drives both.
  */
 
 /** A well-formed `platform_required_mfa`. */
@@ -9,7 +9,7 @@ export interface RequiredMfaPolicy {
   required: boolean;
   /** Whole seconds since 1970; proofs count from the following second. */
   boundary: number;
-  /** The same for the sign-in itself; null if any sign-in counts. */
+  /** Like `boundary`, but for the sign-in itself; null if any sign-in counts. */
   primaryBoundary: number | null;
   recovery: "none" | "in_progress";
   /** Increases with every change; a change names the generation it was based on, 0 before the first. */

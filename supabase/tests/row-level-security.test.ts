@@ -38,7 +38,7 @@ interface Rule {
   may: Record<Command, Who>;
 }
 
-/** The rule for each table of the Data API. A table without one fails. */
+/** The rule for each table of the Data API. A table without a rule fails the test. */
 const rules: Record<string, Rule> = {
   profiles: {
     where: "id = $2 and $1::uuid is not null",
@@ -100,7 +100,7 @@ const permissionsOf = (db: Database) =>
   db.query<{ permission: string }>("select unnest(enum_range(null::public.workspace_permission))::text as permission");
 
 async function createWorld(db: Database): Promise<World> {
-  // So that concurrent commits of others don't count.
+  // Keeps concurrent commits of other transactions from counting.
   await db.query("set transaction isolation level repeatable read");
   const { id: workspaceId } = await createWorkspace(db);
   await db.query("insert into public.workspace_roles (workspace_id, name) values ($1, 'unused')", [workspaceId]);

@@ -7,7 +7,7 @@ const stateOf = (db: Database, claims: Claims) =>
   db.asUser(claims, async () => (await one(db, { sql: "select public.session_state() as state" })).state);
 
 describe("session_state", () => {
-  test("returns what must be current about the caller's own session", async ({ db }) => {
+  test("returns the facts about the caller's own session that must be current", async ({ db }) => {
     const user = await createUser(db, {
       userMetadata: { display_name: "Ada", avatar_url: "https://x.test/a.png", aal: "aal2" },
     });
@@ -33,7 +33,7 @@ describe("session_state", () => {
   });
 
   test.for(mfaStates.filter(({ mfa }) => mfa !== "session over"))(
-    "reports whether the policy is satisfied, even if it is not ($mfa: $satisfied)",
+    "reports whether the policy is satisfied, also to sessions that don't satisfy it ($mfa: $satisfied)",
     async ({ mfa, satisfied }, { db }) => {
       const claims = await createActor(db, { mfa });
       const state = await stateOf(db, claims);

@@ -18,24 +18,27 @@ export type StrictUpstream = {
   turnMembers: readonly string[];
   /** Members that the model adds to a tool turn and requires back. */
   turn?: Members;
-  /** Members that it adds to each tool call and requires back. */
+  /** Members that the model adds to each tool call and requires back. */
   toolCall?: Members;
-  /** What it reports for 20 input and 3 output tokens; nothing if absent. */
+  /** The usage that it reports for 20 input and 3 output tokens; if absent, it reports none. */
   usage?: Members;
-  /** Where streams report it: in a chunk of its own, if requested, or in the last one that has choices. */
+  /** Where streams report the usage: in a chunk of its own, if requested, or in the last chunk that has choices. */
   usageIn?: "own chunk" | "last chunk";
-  /** Its answer, which ignores the limit. */
+  /** The text of its answer, which ignores the limit. */
   text: string;
 };
 
 const call = { id: "call00001", type: "function", function: { name: "calculator", arguments: '{"expression":"6*7"}' } };
 
-/** Starts an upstream on loopback that answers a question with tools by a call, and a tool's result by its text. */
+/**
+ * Starts an upstream on loopback. It answers a question that has tools with a tool call, and a tool's result with its
+ * text.
+ */
 export async function openStrictUpstream(upstream: StrictUpstream): Promise<{
   origin: string;
   /** Every accepted request body. */
   taken: ChatBody[];
-  /** The reasons for which it refused others. */
+  /** The reason for each refused request. */
   refused: string[];
   close: () => void;
 }> {

@@ -2,7 +2,9 @@ import { expect } from "vitest";
 import { one, test } from "./database.ts";
 import { ask, issue, needHelp, override, wrongHash } from "./recovery-fixtures.ts";
 
-test("a sweep keeps what may still count, and the record", async ({ db }) => {
+test("a sweep deletes old credentials and guesses and expired leases, and keeps overrides and events", async ({
+  db,
+}) => {
   const people = await needHelp(db);
   const overrideId = await override(db, people);
   const { credentialId } = await issue(db, { ...people, overrideId });

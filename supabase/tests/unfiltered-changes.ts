@@ -26,7 +26,7 @@ export async function findUnfilteredChanges(db: Database): Promise<string[]> {
   const names = rowTypes.map(({ pattern }) => pattern).join("|");
   const rowType = new RegExp(`(?<![\\w.])(?:${names})(?![\\w.[])`, "gi");
   const lines = functions.flatMap(({ name, language, definition, body }) => {
-    // The definition holds the statements of BEGIN ATOMIC. Any other body is a string in it.
+    // The definition holds the statements of BEGIN ATOMIC. Any other body is a string in the definition.
     const found = language === "plpgsql" ? readPlpgsql(withKnownTypes(definition, rowType)) : readSql(definition);
     if (language === "sql" && body !== "") found.push(...readSql(body));
     if (language !== "sql" && language !== "plpgsql") throw new Error(`${name} is in ${language}, which is not read`);

@@ -64,7 +64,7 @@ describe("creating a workspace", () => {
       expect((await failureOf(() => found(db, claims, name))).code).toBe("23514");
   });
 
-  test("is limited to twenty per founder, not counting deleted ones", async ({ db }) => {
+  test("is limited to twenty per founder, not counting deleted workspaces", async ({ db }) => {
     const claims = await createActor(db, {});
     await db.query("update public.workspaces set created_by = null where personal_user_id = $1", [claims.sub]);
     for (let count = 0; count < 20; count += 1) await found(db, claims);
@@ -224,7 +224,7 @@ describe("ownership", () => {
     { mfa: "a factor, at AAL2", seconds: 590, given: true },
     { mfa: "a factor, at AAL2", seconds: 610, given: false },
   ] as const)(
-    "requires a proof from the last ten minutes ($mfa, $seconds s)",
+    "is transferred only with a proof of identity from the last ten minutes ($mfa, $seconds s old)",
     async ({ mfa, seconds, given }, { db }) => {
       const { id } = await createWorkspace(db);
       const actor = await createActor(db, { workspaceId: id, role: "owner", mfa });
@@ -238,7 +238,7 @@ describe("ownership", () => {
     },
   );
 
-  test("can't be given, taken or offered by writing rows without such a proof", async ({ db }) => {
+  test("can't be given, taken or offered by writing rows without a recent proof", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const other = await createActor(db, { workspaceId: id, role: "owner" });
     const member = await createActor(db, { workspaceId: id, role: "viewer" });
@@ -277,7 +277,7 @@ describe("deleting a workspace", () => {
   const remove = (db: Database, claims: Claims, workspaceId: string) =>
     db.asUser(claims, () => db.query("select public.delete_workspace($1)", [workspaceId]));
 
-  test.for(matrix)("as $role ($mfa)", async (actor, { db }) => {
+  test.for(matrix)("requires manage_workspace_settings and satisfied MFA: $role ($mfa)", async (actor, { db }) => {
     const { id, owner } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role: actor.role, mfa: actor.mfa });
     const allowed = actor.satisfied && actor.permissions.includes("manage_workspace_settings");
@@ -361,16 +361,19 @@ describe("deleting a workspace", () => {
 });
 
 describe("a workspace's log", () => {
-  test.for(matrix)("can be read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
-    const { id } = await createWorkspace(db);
-    const claims = await createActor(db, { workspaceId: id, role, mfa });
-    const rows = await db.asUser(claims, () =>
-      db.query("select from public.workspace_audit_log where workspace_id = $1", [id]),
-    );
-    expect(rows.length > 0).toBe(satisfied && role === "owner");
-  });
+  test.for(matrix)(
+    "can be read only by an owner who satisfies MFA: $role ($mfa)",
+    async ({ role, mfa, satisfied }, { db }) => {
+      const { id } = await createWorkspace(db);
+      const claims = await createActor(db, { workspaceId: id, role, mfa });
+      const rows = await db.asUser(claims, () =>
+        db.query("select from public.workspace_audit_log where workspace_id = $1", [id]),
+      );
+      expect(rows.length > 0).toBe(satisfied && role === "owner");
+    },
+  );
 
-  test("names who renamed it, and its previous name", async ({ db }) => {
+  test("names who renamed the workspace, and its previous name", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await db.asUser(owner, () => db.query("update public.workspaces set name = 'Renamed' where id = $1", [id]));
     const row = await one(db, {

@@ -22,17 +22,20 @@ const asManager = async (db: Database, claims: Claims, invitation: Invitation) =
   db.asUser(claims, () => invite(db, invitation));
 
 describe("workspace invitations", () => {
-  test.for(matrix)("can be sent by a $role ($mfa)", async ({ role, permissions, mfa, satisfied }, { db }) => {
-    const { id } = await createWorkspace(db);
-    const claims = await createActor(db, { workspaceId: id, role, mfa });
-    const allowed = satisfied && permissions.includes("manage_members");
-    if (allowed) await asManager(db, claims, { workspaceId: id });
-    else expect((await failureOf(() => asManager(db, claims, { workspaceId: id }))).code).toMatch(/^(42501|23502)$/);
-    expect(await count(db, id)).toBe(allowed ? 1 : 0);
-  });
+  test.for(matrix)(
+    "can be sent only with manage_members and satisfied MFA: $role ($mfa)",
+    async ({ role, permissions, mfa, satisfied }, { db }) => {
+      const { id } = await createWorkspace(db);
+      const claims = await createActor(db, { workspaceId: id, role, mfa });
+      const allowed = satisfied && permissions.includes("manage_members");
+      if (allowed) await asManager(db, claims, { workspaceId: id });
+      else expect((await failureOf(() => asManager(db, claims, { workspaceId: id }))).code).toMatch(/^(42501|23502)$/);
+      expect(await count(db, id)).toBe(allowed ? 1 : 0);
+    },
+  );
 
   test.for(matrix)(
-    "can be read and withdrawn by a $role ($mfa)",
+    "can be read and withdrawn only with manage_members and satisfied MFA: $role ($mfa)",
     async ({ role, permissions, mfa, satisfied }, { db }) => {
       const { id, owner } = await createWorkspace(db);
       await asManager(db, owner, { workspaceId: id });
@@ -47,7 +50,7 @@ describe("workspace invitations", () => {
     },
   );
 
-  test("are limited to 500 pending ones per workspace", async ({ db }) => {
+  test("are limited to 500 pending invitations per workspace", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     // Without an inviter, so that no inviter's own limit applies.
     await db.query(
@@ -97,7 +100,7 @@ describe("workspace invitations", () => {
     expect(await count(db, id)).toBe(2);
   });
 
-  test("replace a pending one for the same address that is at least three minutes old", async ({ db }) => {
+  test("replace a pending invitation for the same address that is at least three minutes old", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const hashes = () => db.query("select token_hash from public.workspace_invitations where workspace_id = $1", [id]);
     const madeAgo = (seconds: number) =>
@@ -116,7 +119,7 @@ describe("workspace invitations", () => {
     expect(await hashes()).not.toEqual(first);
   });
 
-  test("can't replace one for a role higher than the inviter's own", async ({ db }) => {
+  test("can't replace an invitation for a role higher than the inviter's own", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const admin = await createActor(db, { workspaceId: id, role: "admin" });
     await asManager(db, owner, { workspaceId: id, role: "owner" });
@@ -177,7 +180,7 @@ describe("an inviter", () => {
     expect(await failureOf(invite)).toMatchObject({ code: "PT429", detail: "60" });
   });
 
-  test("can send fifty in a row, and then fifty a day", async ({ db }) => {
+  test("also has a limit of fifty invitations in a row, and then fifty a day", async ({ db }) => {
     const { invite } = await spread(db);
     const fillTheOther = () => db.query(`delete from private.rate_limits where scope = 'account' and ${ownRows}`);
     for (let sent = 0; sent < 50; sent += 1) {
@@ -191,7 +194,7 @@ describe("an inviter", () => {
     await invite();
   });
 
-  test("is charged for withdrawn invitations, and not for refused ones", async ({ db }) => {
+  test("is charged for withdrawn invitations, and not for refused invitations", async ({ db }) => {
     const { ids, owner, invite } = await spread(db);
     for (let refused = 0; refused < 10; refused += 1)
       await failureOf(() => asManager(db, owner, { workspaceId: ids[0] ?? "", email: "No@example.test" }));

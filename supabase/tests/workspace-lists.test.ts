@@ -81,7 +81,7 @@ describe("list_workspace_members", () => {
     expect(await namesOf({ roleId: role?.id ?? "" })).toHaveLength(3);
   });
 
-  test("shows emails to those who manage members, and everyone their own", async ({ db }) => {
+  test("shows emails to those who manage members, and to everyone their own email", async ({ db }) => {
     const { id: workspaceId, owner } = await createWorkspace(db);
     const { id, email } = await createUser(db);
     await join(db, { workspaceId, userId: id, role: "member" });
@@ -142,7 +142,7 @@ test("count_role_members counts each role's members, including zero", async ({ d
   ]);
 });
 
-test("list_workspaces lists the personal one first, then by name, page by page", async ({ db }) => {
+test("list_workspaces lists the personal workspace first, then by name, page by page", async ({ db }) => {
   const reader = await createActor(db, {});
   for (const name of ["B", "a", "C"]) {
     await db.query("insert into public.workspaces (name, plan_id, created_by) values ($1, 'free', $2)", [

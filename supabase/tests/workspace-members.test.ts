@@ -37,28 +37,34 @@ const processOf = async (client: Client): Promise<number> =>
   (await client.query("select pg_backend_pid() as id")).rows[0].id;
 
 describe("workspace members", () => {
-  test.for(matrix)("can be read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
-    const { id, owner } = await createWorkspace(db);
-    const claims = await createActor(db, { workspaceId: id, role, mfa });
-    const rows = await db.asUser(claims, () =>
-      db.query("select user_id from public.workspace_members where workspace_id = $1 and user_id = $2", [
-        id,
-        owner.sub,
-      ]),
-    );
-    expect(rows.length).toBe(satisfied && role !== "outsider" ? 1 : 0);
-  });
+  test.for(matrix)(
+    "can be read only by members who satisfy MFA: $role ($mfa)",
+    async ({ role, mfa, satisfied }, { db }) => {
+      const { id, owner } = await createWorkspace(db);
+      const claims = await createActor(db, { workspaceId: id, role, mfa });
+      const rows = await db.asUser(claims, () =>
+        db.query("select user_id from public.workspace_members where workspace_id = $1 and user_id = $2", [
+          id,
+          owner.sub,
+        ]),
+      );
+      expect(rows.length).toBe(satisfied && role !== "outsider" ? 1 : 0);
+    },
+  );
 
-  test.for(matrix)("can be removed by a $role ($mfa)", async ({ role, permissions, mfa, satisfied }, { db }) => {
-    const { id } = await createWorkspace(db);
-    const target = await createActor(db, { workspaceId: id, role: "viewer" });
-    const actor = await createActor(db, { workspaceId: id, role, mfa });
-    await remove(db, actor, { target, workspaceId: id });
-    const allowed = satisfied && permissions.includes("manage_members");
-    expect(await roleOf(db, target, id)).toHaveLength(allowed ? 0 : 1);
-  });
+  test.for(matrix)(
+    "can be removed only with manage_members and satisfied MFA: $role ($mfa)",
+    async ({ role, permissions, mfa, satisfied }, { db }) => {
+      const { id } = await createWorkspace(db);
+      const target = await createActor(db, { workspaceId: id, role: "viewer" });
+      const actor = await createActor(db, { workspaceId: id, role, mfa });
+      await remove(db, actor, { target, workspaceId: id });
+      const allowed = satisfied && permissions.includes("manage_members");
+      expect(await roleOf(db, target, id)).toHaveLength(allowed ? 0 : 1);
+    },
+  );
 
-  test.for(matrix)("can leave as $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
+  test.for(matrix)("can leave only if they satisfy MFA: $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
     const { id } = await createWorkspace(db);
     const actor = await createActor(db, { workspaceId: id, role, mfa });
     await remove(db, actor, { target: actor, workspaceId: id });
@@ -146,14 +152,14 @@ describe("workspace members", () => {
     expect(await roleOf(db, owner, id)).toEqual([{ name: "owner" }]);
   });
 
-  test("an owner can leave if another stays", async ({ db }) => {
+  test("an owner can leave if another owner stays", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await createActor(db, { workspaceId: id, role: "owner" });
     await remove(db, owner, { target: owner, workspaceId: id });
     expect(await roleOf(db, owner, id)).toEqual([]);
   });
 
-  test("of two owners leaving concurrently, one is refused", async ({ db: _ }) => {
+  test("one of two owners who leave concurrently is refused", async ({ db: _ }) => {
     const connectionString = readStack().supabase.dbUrl;
     const clients = [new Client({ connectionString }), new Client({ connectionString })] as const;
     await Promise.all(clients.map((client) => client.connect()));
@@ -184,7 +190,7 @@ describe("workspace members", () => {
         ]);
       await clients[0].query("begin");
       await leave(clients[0], first);
-      // Sees the first owner still there unless it waits for that transaction.
+      // The second transaction would still see the first owner if it did not wait.
       const later = failureOf(() => leave(clients[1], second));
       await vi.waitFor(async () => {
         const waits = await clients[0].query("select cardinality(pg_blocking_pids($1)) = 1 as yes", [secondProcess]);

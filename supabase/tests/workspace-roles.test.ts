@@ -3,14 +3,17 @@ import { createActor, createWorkspace, failureOf, matrix } from "./actors.ts";
 import { type Claims, type Database, test } from "./database.ts";
 
 describe("workspace roles", () => {
-  test.for(matrix)("can be read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
-    const { id } = await createWorkspace(db);
-    const claims = await createActor(db, { workspaceId: id, role, mfa });
-    const rows = await db.asUser(claims, () =>
-      db.query("select from public.workspace_roles where workspace_id = $1", [id]),
-    );
-    expect(rows.length).toBe(satisfied && role !== "outsider" ? 4 : 0);
-  });
+  test.for(matrix)(
+    "can be read only by members who satisfy MFA: $role ($mfa)",
+    async ({ role, mfa, satisfied }, { db }) => {
+      const { id } = await createWorkspace(db);
+      const claims = await createActor(db, { workspaceId: id, role, mfa });
+      const rows = await db.asUser(claims, () =>
+        db.query("select from public.workspace_roles where workspace_id = $1", [id]),
+      );
+      expect(rows.length).toBe(satisfied && role !== "outsider" ? 4 : 0);
+    },
+  );
 
   test.for([
     "update public.workspace_roles set is_owner = true",
@@ -35,23 +38,27 @@ describe("workspace roles", () => {
       [workspaceId, name],
     );
 
-  test.for(matrix)("can be created, changed and removed by a $role ($mfa)", async (actor, { db }) => {
-    const { id } = await createWorkspace(db);
-    const claims = await createActor(db, { workspaceId: id, role: actor.role, mfa: actor.mfa });
-    const allowed = actor.satisfied && actor.permissions.includes("manage_members");
-    if (allowed) await define(db, claims, { workspaceId: id, permissions: "{use_ai_studio}" });
-    else expect((await failureOf(() => define(db, claims, { workspaceId: id, permissions: "{}" }))).code).toBe("42501");
-    expect(await rolesNamed(db, id, "Billing")).toHaveLength(allowed ? 1 : 0);
+  test.for(matrix)(
+    "can be created, changed and removed only with manage_members and satisfied MFA: $role ($mfa)",
+    async (actor, { db }) => {
+      const { id } = await createWorkspace(db);
+      const claims = await createActor(db, { workspaceId: id, role: actor.role, mfa: actor.mfa });
+      const allowed = actor.satisfied && actor.permissions.includes("manage_members");
+      if (allowed) await define(db, claims, { workspaceId: id, permissions: "{use_ai_studio}" });
+      else
+        expect((await failureOf(() => define(db, claims, { workspaceId: id, permissions: "{}" }))).code).toBe("42501");
+      expect(await rolesNamed(db, id, "Billing")).toHaveLength(allowed ? 1 : 0);
 
-    await db.asUser(claims, () =>
-      db.query("update public.workspace_roles set name = 'Reader' where workspace_id = $1 and name = 'viewer'", [id]),
-    );
-    expect(await rolesNamed(db, id, "Reader")).toHaveLength(allowed ? 1 : 0);
-    await db.asUser(claims, () =>
-      db.query("delete from public.workspace_roles where workspace_id = $1 and name = 'member'", [id]),
-    );
-    expect(await rolesNamed(db, id, "member")).toHaveLength(allowed ? 0 : 1);
-  });
+      await db.asUser(claims, () =>
+        db.query("update public.workspace_roles set name = 'Reader' where workspace_id = $1 and name = 'viewer'", [id]),
+      );
+      expect(await rolesNamed(db, id, "Reader")).toHaveLength(allowed ? 1 : 0);
+      await db.asUser(claims, () =>
+        db.query("delete from public.workspace_roles where workspace_id = $1 and name = 'member'", [id]),
+      );
+      expect(await rolesNamed(db, id, "member")).toHaveLength(allowed ? 0 : 1);
+    },
+  );
 
   test("can't allow more than the person who edits them may do, or lose permissions that person lacks", async ({
     db,
@@ -117,7 +124,7 @@ describe("workspace roles", () => {
   });
 
   test.for(["Owner", "OWNER", "Viewer"])(
-    "can't have names that could be mistaken for another's: %s",
+    "can't have names that could be mistaken for another role's name: %s",
     async (name, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const error = await failureOf(() =>

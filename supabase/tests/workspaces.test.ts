@@ -6,21 +6,27 @@ import { openLine, untilItWaits } from "./race-fixtures.ts";
 const permissionDenied = "42501";
 
 describe("workspaces", () => {
-  test.for(matrix)("can be read by a $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
-    const { id } = await createWorkspace(db);
-    const claims = await createActor(db, { workspaceId: id, role, mfa });
-    const rows = await db.asUser(claims, () => db.query("select id from public.workspaces where id = $1", [id]));
-    expect(rows.length).toBe(satisfied && role !== "outsider" ? 1 : 0);
-  });
+  test.for(matrix)(
+    "can be read only by members who satisfy MFA: $role ($mfa)",
+    async ({ role, mfa, satisfied }, { db }) => {
+      const { id } = await createWorkspace(db);
+      const claims = await createActor(db, { workspaceId: id, role, mfa });
+      const rows = await db.asUser(claims, () => db.query("select id from public.workspaces where id = $1", [id]));
+      expect(rows.length).toBe(satisfied && role !== "outsider" ? 1 : 0);
+    },
+  );
 
-  test.for(matrix)("can be renamed by a $role ($mfa)", async ({ role, permissions, mfa, satisfied }, { db }) => {
-    const { id } = await createWorkspace(db);
-    const claims = await createActor(db, { workspaceId: id, role, mfa });
-    await db.asUser(claims, () => db.query("update public.workspaces set name = 'Renamed' where id = $1", [id]));
-    const row = await one(db, { sql: "select name from public.workspaces where id = $1", values: [id] });
-    const allowed = satisfied && permissions.includes("manage_workspace_settings");
-    expect(row).toEqual({ name: allowed ? "Renamed" : "Shared" });
-  });
+  test.for(matrix)(
+    "can be renamed only with manage_workspace_settings and satisfied MFA: $role ($mfa)",
+    async ({ role, permissions, mfa, satisfied }, { db }) => {
+      const { id } = await createWorkspace(db);
+      const claims = await createActor(db, { workspaceId: id, role, mfa });
+      await db.asUser(claims, () => db.query("update public.workspaces set name = 'Renamed' where id = $1", [id]));
+      const row = await one(db, { sql: "select name from public.workspaces where id = $1", values: [id] });
+      const allowed = satisfied && permissions.includes("manage_workspace_settings");
+      expect(row).toEqual({ name: allowed ? "Renamed" : "Shared" });
+    },
+  );
 
   test.for([
     "update public.workspaces set plan_id = 'enterprise'",
@@ -125,7 +131,7 @@ describe("workspaces", () => {
     }
   });
 
-  test("survive a deleted owner if others remain", async ({ db }) => {
+  test("survive a deleted owner if other members remain", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role: "admin" });
     await db.query("delete from auth.users where id = $1", [owner.sub]);

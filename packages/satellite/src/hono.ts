@@ -57,7 +57,7 @@ export function createSatellite(options?: SatelliteOptions): HonoSatellite {
       try {
         c.set("user", await core.requireUser(c.req.raw));
       } catch (error) {
-        // Hono logs errors that leave a handler.
+        // Handled here, because Hono logs errors that leave a handler.
         const response = core.errorResponse(error, c.req.raw);
         if (response) return response;
         throw error;

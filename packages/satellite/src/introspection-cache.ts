@@ -59,7 +59,8 @@ export function createIntrospectionCache(
     drop: (token) => void entries.delete(token),
     dropLogin({ sid, sub }) {
       for (const [token, { known }] of entries) {
-        // A pending answer may predate the logout, so it is not kept either. Without a `sid`, `sub` must decide.
+        // An answer that is still pending may predate the logout, so it is dropped too. If the logout or the session
+        // has no `sid`, `sub` decides.
         const isOfLogin = !known?.active || (sid && known.sid ? known.sid === sid : !sub || known.sub === sub);
         if (isOfLogin) entries.delete(token);
       }

@@ -7,7 +7,7 @@ const clockToleranceSeconds = 60;
 const keysTimeoutMs = 5_000;
 const maxRememberedIds = 10_000;
 
-/** The login that a logout token ends. At least one of the two is set. */
+/** The login that a logout token ends. At least one of `sid` and `sub` is set. */
 export interface EndedLogin {
   sid?: string | undefined;
   sub?: string | undefined;
@@ -20,7 +20,8 @@ export class LogoutTokenError extends Error {
 
 /**
  * Creates the verifier of logout tokens (OpenID Connect Back-Channel Logout 1.0 §2.6).
- * @returns a function that throws LogoutTokenError for an invalid token, and PlatformUnavailableError without keys
+ * @returns a function that throws LogoutTokenError for an invalid token, and PlatformUnavailableError if the keys
+ * cannot be loaded
  */
 export function createLogoutTokenVerifier({ appName, platformUrl, platformApiUrl }: Settings) {
   const keys = createRemoteJWKSet(new URL("/.well-known/jwks.json", platformApiUrl), {

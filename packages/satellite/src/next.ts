@@ -4,7 +4,7 @@ import type { SatelliteOptions } from "./options.ts";
 import { createSatellite as createCore, type Satellite } from "./satellite.ts";
 import type { SatelliteUser } from "./sessions.ts";
 
-/** These headers pass a page its own path and method, which Next does not. */
+/** Headers that pass a page its own path and method, because Next does not. */
 const pathHeader = "x-gatehouse-path";
 const methodHeader = "x-gatehouse-method";
 const shared = Symbol.for("@gatehouse/satellite/next");

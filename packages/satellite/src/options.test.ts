@@ -29,7 +29,7 @@ describe("the settings of a satellite", () => {
     });
   });
 
-  test("come from options before the environment", () => {
+  test("are taken from options first, then from the environment", () => {
     const options = { origin: "http://localhost:4000", platformApiUrl: "http://10.0.0.5:3000" };
     expect(readSettings({ env, ...options })).toMatchObject(options);
   });

@@ -12,7 +12,7 @@ export interface SatelliteOptions {
   platformUrl?: string | undefined;
   /** The platform's origin, as this server reaches it (`CENTRAL_API_URL`). Defaults to `platformUrl`. */
   platformApiUrl?: string | undefined;
-  /** How long an introspection answers for a session, 0 to 60 seconds. Defaults to 60. */
+  /** How long an introspection result is cached, 0 to 60 seconds. Defaults to 60. */
   introspectionCacheSeconds?: number | undefined;
   /** Receives one line for each failure. Defaults to `console.error`. */
   log?: ((line: string) => void) | undefined;
@@ -35,7 +35,7 @@ const appNamePattern = /^[a-z][a-z0-9-]{1,39}$/;
 const minSecretLength = 32;
 const maxCacheSeconds = 60;
 const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\]|[a-z0-9.-]+\.localhost)$/;
-/** Keys that open the platform's data. */
+/** Names of the platform's own settings, some of which are keys to its data. A satellite must not have them. */
 const backendKey = /^(SUPABASE_|GOTRUE_|GATEWAY_DB_URL$|APP_SESSION_|WEB_MULTI_ACCOUNT_)/;
 
 /**

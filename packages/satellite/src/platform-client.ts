@@ -2,7 +2,10 @@ import { AppRejectedError, PlatformUnavailableError } from "./errors.ts";
 import type { Settings } from "./options.ts";
 
 const callTimeoutMs = 5_000;
-/** How long a refresh answers for the token that it replaced: the platform's grace for the old token. */
+/**
+ * How long a refresh result is reused for the token that it replaced. Equals the platform's grace period for that
+ * token.
+ */
 const refreshKeptMs = 30_000;
 
 /** A session token and when it expires, as an RFC 3339 time. */
@@ -43,7 +46,7 @@ export interface PlatformClient {
   /** Returns who a token would sign in, without redeeming it. */
   preview(token: string): Promise<SignInPreview | null>;
   introspect(token: string): Promise<Introspection>;
-  /** Returns a new token for a session, by one call for concurrent callers; null if the session has ended. */
+  /** Returns a new token for a session, or null if the session has ended. Concurrent callers share one call. */
   refresh(token: string): Promise<IssuedSession | null>;
   revoke(token: string): Promise<void>;
   /** Calls the central API with a central session. */

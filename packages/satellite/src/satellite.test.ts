@@ -73,7 +73,7 @@ describe("a request's user", () => {
   test.each([
     [3_599, 1],
     [3_660, 0],
-  ])("with %i seconds left is refreshed %i times by 10 concurrent requests", async (left, refreshes) => {
+  ])("whose session has %i seconds left causes %i refreshes in 10 concurrent requests", async (left, refreshes) => {
     const satellite = openSatellite();
     platform.exp = Math.floor(Date.now() / 1000) + left;
     const requests = Array.from({ length: 10 }, () => ask("/"));
@@ -108,7 +108,7 @@ describe("a request's user", () => {
     expect(platform.asked).toEqual([]);
   });
 
-  test("must sign in on the platform and returns if required", async () => {
+  test("if required but not signed in, is sent to the platform's sign-in, which leads back to the requested page", async () => {
     const request = ask("/w/1?x=2", { cookie: "" });
     const error = await openSatellite()
       .requireUser(request)
@@ -156,7 +156,7 @@ describe("the endpoints", () => {
   test.each([
     [64 * 1024, 400],
     [64 * 1024 + 1, 413],
-  ])("answer a body of %i bytes with %i", async (length, status) => {
+  ])("answer a body of %i bytes with status %i", async (length, status) => {
     const request = ask("/api/auth/verify-app-token", {
       method: "POST",
       headers: { origin, "content-type": "application/json" },
@@ -210,7 +210,7 @@ describe("back-channel logout", () => {
       }),
     );
 
-  test("ends the cached session of its sid immediately, and no other", async () => {
+  test("immediately ends the cached session with the token's sid, and no other session", async () => {
     const satellite = openSatellite();
     const other = () => ask("/", { cookie: "platform_app_session=b" });
     await satellite.getUser(ask("/"));

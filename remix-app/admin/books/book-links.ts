@@ -11,7 +11,7 @@ export function providerPage({ month, provider }: { month: string; provider: str
 
 /**
  * Returns the links of a line in the platform's reconciliation: to its records, and to the next step for its status.
- * @param only the account that all of a provider's line belongs to, if it is a single one
+ * @param only the line's account if it has a single one, otherwise null
  */
 export function bookLinks(cell: ReconciledCell, only: string | null): CellLink[] {
   return recordLinks(cell, { base, only, importTo: `${base}/import`, ofCosts: { month: cell.month } });

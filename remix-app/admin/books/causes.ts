@@ -110,7 +110,7 @@ function moreOrLess(amount: string): string {
   return amount.startsWith("-") ? "less" : "more";
 }
 
-/** Returns the workspace most likely to be missing runs: the one without any on days that were charged. */
+/** Names the workspace most likely to be missing runs: one without runs on days that the provider charged. */
 function suspectOf({ amountUsd: amount, workspaces: users }: Extract<Cause, { kind: "account_differs" }>) {
   const [first] = users;
   if (!first || amount.startsWith("-") || first.daysWithoutRuns.length === 0) return null;

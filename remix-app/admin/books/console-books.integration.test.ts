@@ -306,7 +306,7 @@ describe("a provider's month whose invoice is above what was metered", () => {
     expect(words).not.toContain("$130.00");
   });
 
-  test("names the workspace without runs on the charged days if none imports its own costs", async () => {
+  test("names the workspace that has no runs on the day charged above metering, if no workspace imports its own costs", async () => {
     const provider = `quiet-${mark}`;
     await meter(provider, "proj_8", [
       [0, 3, "40"],
@@ -330,7 +330,7 @@ describe("a provider's month whose invoice is above what was metered", () => {
 describe("a change of the books", () => {
   const provider = `guard-${mark}`;
 
-  test("needs a reason and the name of what it changes, typed again", async () => {
+  test("is refused without a reason or without the name of what it changes, typed again", async () => {
     const { confirmed, done } = await importFile(openAiCosts([[3, "1", "proj_1"]]), {
       provider,
     });
@@ -356,7 +356,7 @@ describe("a change of the books", () => {
     expect(kept).toEqual([{ reference: "G-1" }]);
   });
 
-  test("does nothing if the books changed after the preview", async () => {
+  test("changes nothing and answers 409 if the books changed after the preview", async () => {
     const page = "/admin/books/import";
     const upload = new FormData();
     upload.set("upload", new File([openAiCosts([[4, "1", "proj_1"]]).text], "a.json"));
@@ -382,7 +382,7 @@ describe("a change of the books", () => {
     const { text } = await admin.browser.post(page, { ...fields, provider, step: "preview" });
     const confirmed = { ...formOf(text, page).fields, reason, confirmation: provider, step: "import" };
     const answers = await callAtOnce(() => admin.browser.post(page, confirmed), { times: 6 });
-    // The others see that the books changed, or that nothing is left to import.
+    // The other requests find that the books changed, or that nothing is left to import.
     expect(answers.filter(({ status }) => status === 303)).toHaveLength(1);
     expect(answers.every(({ status }) => [200, 303, 409].includes(status))).toBe(true);
     const rows = await query(
@@ -430,7 +430,7 @@ test("opens the books to infrastructure admins only", async () => {
   }
 });
 
-test("answers a URL without a valid month or record with 404 or with what is wrong", async () => {
+test("answers 404 for a path without a valid month or record, and 400 for an invalid month in the query", async () => {
   for (const page of ["/2026-13/openai", `/${month}/unknown-${mark}`, "/invoices/none", `/imports/${randomUUID()}`]) {
     expect([page, (await admin.browser.get(`/admin/books${page}`)).status]).toEqual([page, 404]);
   }

@@ -7,7 +7,7 @@ import { callFunction } from "../../supabase/data-api.ts";
 const page = listedCosts.pick({ totals: true, records: true });
 
 /**
- * Returns a page of the costs in the platform's books for a month, the newest first, with totals of all that match.
+ * Returns a page of the costs in the platform's books for a month, the newest first, with totals of all matching costs.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
 export async function listPlatformCosts(

@@ -16,7 +16,7 @@ import type { InfrastructureAdmin } from "../require-admin.ts";
 
 type ListOptions = { limit: number; cursor: string | null | undefined };
 
-/** Returns a page of the platform's invoices, the latest issued first, with the total of all that match. */
+/** Returns a page of the platform's invoices, the latest issued first, with the total of all matching invoices. */
 export async function listPlatformInvoices(
   context: AppLoadContext,
   { filter, ...options }: ListOptions & { filter: ImportFilter & { month?: string } },

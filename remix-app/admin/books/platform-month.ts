@@ -27,7 +27,7 @@ const workspaceFigures = z.object({
   workspaceId: z.uuid(),
   /** Null if the workspace was deleted. */
   name: z.string().nullable(),
-  /** The provider account of its runs; null if they name none. */
+  /** The provider account of its runs; null if they name no account. */
   accountId: z.string().nullable(),
   meteredUsd: amountText,
   runs: count,
@@ -76,7 +76,7 @@ export async function explainPlatformMonth(
   return { record, ...explanation };
 }
 
-/** Reads a provider's month from a path. @throws Response 404 if the path names none */
+/** Reads a provider's month from a path. @throws Response 404 if the path has no valid month and provider */
 export function readBookMonth(
   { month, provider }: { month?: string | undefined; provider?: string | undefined },
   { requestId }: { requestId: string },

@@ -36,9 +36,12 @@ const chargedAs: Readonly<Record<string, PriceClass>> = {
   input_cost_per_video_token: "inputUsd",
 };
 
-/** Service tiers of the providers that answer with one (OpenAI, Gemini, Groq). */
+/** Service tiers of the providers whose answers name a tier (OpenAI, Gemini, Groq). */
 const serviceTiers = ["priority", "flex", "ultrafast", "balanced"];
-/** A field, its context tier and its service tier, in either order: `…_above_200k_tokens_priority`. */
+/**
+ * Matches a field with the suffixes of its context tier and its service tier, in either order:
+ * `…_above_200k_tokens_priority`.
+ */
 const suffixes = new RegExp(
   `^(.+?)(?:_(${serviceTiers.join("|")}))?(?:_above_(\\d+)(k?)_tokens)?(?:_(${serviceTiers.join("|")}))?$`,
 );
@@ -87,7 +90,7 @@ function readRecord(data: Record<string, unknown>): Pick<SourceModel, "tiers" | 
     }
     const as = Object.hasOwn(chargedAs, field) ? chargedAs[field] : undefined;
     const amount = value instanceof JsonNumber ? (exactOffer(value, 6).usd ?? value.text) : "";
-    // A free charge without a class is ignored.
+    // A charge without a price class is ignored if it is free.
     if (!as && amount === "0") continue;
     rest.push({ name, amount, ...(as && { like: { aboveTokens, serviceTier, as } }) });
   }

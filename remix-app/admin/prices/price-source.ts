@@ -46,7 +46,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 
 /** Matches what the service tier column accepts. */
 export const serviceTierName = /^[a-z][a-z0-9_-]{0,31}$/;
-/** One more token must still fit the column. */
+/** Our tier begins at the next token, which must still fit the column. */
 export const isTierSize = (tokens: number) => Number.isInteger(tokens) && tokens > 0 && tokens < 2_147_483_647;
 
 /** A price file that cannot be read. The message is for the admin. */
@@ -59,7 +59,8 @@ const mostWholeDigits = 12;
 const longestNumber = 100;
 
 /**
- * Multiplies an amount in USD by a power of ten, exactly. An amount with too many decimals is marked, never rounded.
+ * Multiplies an amount in USD by a power of ten, exactly. An amount with too many decimals gets a note instead of being
+ * rounded.
  */
 export function exactOffer({ text }: JsonNumber, powerOfTen = 0): Offer {
   const decimal = text.length <= longestNumber ? readDecimalText(text) : null;

@@ -47,7 +47,7 @@ describe("the LiteLLM reader", () => {
     ["1e-400", "1e-400 isn’t a price"],
     [`0.${"0".repeat(98)}`, null],
     [`0.${"0".repeat(99)}`, `0.${"0".repeat(38)} isn’t a price`],
-  ])("marks %s instead of rounding it", (text, note) => {
+  ])("never rounds %s, but says in a note why it is not used", (text, note) => {
     const offer = note === null ? { usd: "0" } : { usd: null, note };
     expect(entry(`"input_cost_per_token": ${text}`)?.tiers[0]?.offers.inputUsd).toEqual(offer);
   });
@@ -74,7 +74,7 @@ describe("the LiteLLM reader", () => {
     expect(model?.unpriced).toEqual([]);
   });
 
-  test("reads service tiers and sizes with their suffixes in either order", () => {
+  test("reads service tiers and token thresholds from suffixes in either order", () => {
     const model = entry(`"input_cost_per_token": 1.25e-06, "input_cost_per_token_above_200k_tokens": 2.5e-06,
       "input_cost_per_token_flex": 6e-07, "input_cost_per_token_above_200k_tokens_priority": 4.5e-06,
       "output_cost_per_token_priority_above_200k_tokens": 2.7e-05, "input_cost_per_token_above_512_tokens": 9e-06`);
@@ -102,7 +102,7 @@ describe("the LiteLLM reader", () => {
     expect(model?.tiers[2]?.offers).toMatchObject({ inputUsd: { usd: "2" }, outputUsd: { usd: "4", note } });
   });
 
-  test("marks fees that differ by size or follow a free allowance", () => {
+  test("states no price for fees that differ by size or follow a free allowance, and says why in a note", () => {
     const fee = (high: string, more = "") =>
       entry(`"search_context_cost_per_query": {"search_context_size_low": 0.005, "search_context_size_high": ${high}}${more},
         "input_cost_per_token": 1e-06`)?.tiers[0]?.offers.requestFeeUsd;
@@ -114,7 +114,7 @@ describe("the LiteLLM reader", () => {
     });
   });
 
-  test("lists charges that no class expresses", () => {
+  test("lists charges that no price class covers", () => {
     const model =
       entry(`"input_cost_per_character": 1.5e-05, "output_cost_per_second": 0.00025, "input_cost_per_pixel": 0.0,
       "output_cost_per_token": 4e-06, "output_cost_per_reasoning_token": 8e-06, "cache_read_input_token_cost": 1e-07,
@@ -175,12 +175,12 @@ describe("the models.dev reader", () => {
     ["0.0000015", { usd: null, note: "Can’t be used: more than 6 decimals" }],
     // Converted prices have all the digits of a double.
     ["0.49299999999999994", { usd: null, note: "Can’t be used: more than 6 decimals" }],
-  ])("takes %s exactly, or marks it", (text, offer) => {
+  ])("takes %s exactly, or says in a note why it can't", (text, offer) => {
     expect(entry(`{"input": ${text}, "output": 1}`)?.tiers[0]?.offers.inputUsd).toEqual(offer);
   });
 
   // generate.ts: context_over_200k is a legacy copy of the only tier, which may start at any size from 200k.
-  test("takes the size of a tier from tiers, and 200k without them", () => {
+  test("takes a tier's threshold from the tiers list, or 200k if there is no list", () => {
     const tier = `"input": 10, "output": 45`;
     const base = `"input": 5, "output": 30`;
     const sizes = (cost: string) =>
@@ -222,7 +222,7 @@ describe("the models.dev reader", () => {
     });
   });
 
-  test("accepts the catalog together with its models", () => {
+  test("accepts a catalog file, which has models next to providers", () => {
     const catalog = `{"models": {"google/gemini-x": {"id": "google/gemini-x"}}, "providers": ${file(`{"input": 1, "output": 2}`)}}`;
     expect(read(catalog, "gemini-x")).toMatchObject({ name: "models.dev", models: [{ provider: "google" }] });
   });

@@ -120,7 +120,7 @@ describe("a tier above a number of tokens", () => {
     expect(sizeOf([])).toEqual([[200_001, undefined]]);
   });
 
-  test("matches our price that begins there or one token earlier", () => {
+  test("matches our price that begins at the tier's number of tokens or at the next token", () => {
     expect(sizeOf([price({ minInputTokens: 200_000 })])).toEqual([[200_000, "1.000000"]]);
     expect(sizeOf([price({ minInputTokens: 200_001, inputUsd: "4" }), price({ minInputTokens: 200_000 })])).toEqual([
       [200_001, "4"],
@@ -129,7 +129,7 @@ describe("a tier above a number of tokens", () => {
   });
 
   // litellm_core_utils/llm_cost_calc/utils.py, _INCLUSIVE_THRESHOLD_PROVIDERS.
-  test("begins at its size for xAI", () => {
+  test("begins at exactly its number of tokens for xAI", () => {
     expect(sizeOf([], { providerId: "xai" }, "xai")).toEqual([[200_000, undefined]]);
   });
 });
@@ -150,7 +150,7 @@ describe("matching of routes", () => {
     ["openai", { openai: "azure" }, "openai", false],
     ["own", { own: "fireworks-ai" }, "fireworks-ai", true],
     ["own", {}, "fireworks-ai", false],
-  ])("by provider %s, named %j and %s", (providerId, names, provider, expected) => {
+  ])("compares provider %s, with the names %j, with a source's %s", (providerId, names, provider, expected) => {
     expect(found(providerId, names, { provider })).toBe(expected);
   });
 

@@ -35,7 +35,7 @@ export const routePricesSchema = z.array(
         serviceTier: z.string(),
         minInputTokens: tokens,
         latest,
-        /** False for the next price, or for the last past one. */
+        /** False for a scheduled price, and for the last price once it has ended. */
         current: z.boolean(),
         from: z.string().nullable(),
         until: z.string().nullable(),
@@ -52,11 +52,11 @@ export const proposedPriceSchema = z.object({
   providerId: z.string(),
   serviceTier: z.string().regex(serviceTierName),
   minInputTokens: tokens,
-  /** The newest price of this size that was seen; null if there was none. */
+  /** Identifies the newest price of this size when the page was shown; null if there was none. */
   latest,
   /** The price now; null if there is none. */
   current: amounts.nullable(),
-  /** A later price of this row is scheduled, so none can be chosen. */
+  /** A later price of this row is scheduled, so no price can be chosen. */
   scheduled: z.boolean(),
   offered: z.array(offers).max(2),
 });
@@ -153,7 +153,8 @@ function isScheduled({ current, from, until }: RoutePrices["prices"][number]): b
 }
 
 /**
- * Finds our price of a tier. A price that begins at the tier's number of tokens counts like one that begins above it.
+ * Finds our price of a tier. A price that begins at the tier's number of tokens counts like a price that begins above
+ * it.
  */
 function knownPrice(prices: RoutePrices["prices"], { serviceTier, aboveTokens }: Tier) {
   const sizes = aboveTokens === 0 ? [0] : [aboveTokens + 1, aboveTokens];
@@ -162,7 +163,7 @@ function knownPrice(prices: RoutePrices["prices"], { serviceTier, aboveTokens }:
     .find((price) => price !== undefined);
 }
 
-/** Merges the entries of one source. If their prices differ, none is used. */
+/** Merges the entries of one source. If their prices differ, no price is used. */
 function mergeOffers(
   entries: readonly SourceModel[],
   { serviceTier, aboveTokens }: Tier,
@@ -201,7 +202,7 @@ export function currentUsd(current: ProposedPrice["current"], name: PriceClass):
   return own === null && name === "requestFeeUsd" ? "0" : own;
 }
 
-/** Compares what a class costs now with the sources' prices; null if no source has one. */
+/** Compares what a class costs now with the sources' prices; null if no source has a price. */
 export function compare(
   { current, offered }: Pick<ProposedPrice, "current" | "offered">,
   name: PriceClass,

@@ -68,7 +68,7 @@ function ambiguous(model: SourceModel): SourceModel {
 }
 
 /**
- * Reads one or two price files. Two must come from different projects, so that they can be compared.
+ * Reads one or two price files. Two files must come from different projects, so that they can be compared.
  * @param routes the routes whose models are read
  * @throws UnreadablePrices
  */

@@ -74,7 +74,7 @@ test("makes a new price from the chosen amounts", () => {
   });
 });
 
-test("reads back what the page showed, and nothing else", () => {
+test("reads back a review that the page showed, and rejects any other text", () => {
   const shown: Shown = { sources: ["LiteLLM"], prices: [price()] };
   expect(readShown(JSON.stringify(shown))).toEqual(shown);
   const many = (count: number) => JSON.stringify({ ...shown, prices: Array(count).fill(price()) });

@@ -14,7 +14,7 @@ import {
   routePricesSchema,
 } from "./proposal.ts";
 
-/** Maximum number of price rows on one page; the rest follow once these are applied. */
+/** Maximum number of price rows on one page; the other rows follow once these are applied. */
 export const mostReviewed = 200;
 /** What an admin types to confirm. */
 export const confirmation = "apply prices";

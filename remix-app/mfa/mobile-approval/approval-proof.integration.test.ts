@@ -190,7 +190,7 @@ test("a proof expires with the phone's authenticator", async () => {
   expect(await call(accessTokenOf(browser), proof)).toBe("refused");
 });
 
-test("an approval that a server of 0.1.0 bound, without a key, opens pages with its cookie alone", async () => {
+test("an approval bound without a key, by a server of release 0.1.0, opens pages with its cookie alone", async () => {
   const { browser, sessionId } = await approvedMember();
   await query("update private.login_challenges set proof_key = null where bound_session_id = $1", [sessionId]);
   const path = "/api/v1/workspaces";

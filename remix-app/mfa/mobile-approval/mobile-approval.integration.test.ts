@@ -28,7 +28,7 @@ interface Asked {
   expiresAt: string;
 }
 
-/** An account, its authenticator app, and a phone that is signed in with a code of it. */
+/** An account, its authenticator app, and a phone that is signed in with a code from that app. */
 interface Own {
   person: Person;
   app: AuthenticatorApp;
@@ -142,7 +142,7 @@ describe("a sign-in approved on the phone", () => {
     expect(response.headers.get("cache-control")).toBe("private, no-store");
   });
 
-  test("is returned again to the same session if the answer got lost, and to no other", async () => {
+  test("sets its cookie again if the answer got lost, but only for the same session", async () => {
     const browser = await signInAgain();
     const asked = await ask(browser);
     await answer(phone, asked);
@@ -184,7 +184,7 @@ describe("a sign-in approved on the phone", () => {
     }
   });
 
-  test("opens no other session of the account: the redirect remains and the cookie is cleared", async () => {
+  test("opens no other session of the account, which still leads to the challenge and loses the cookie", async () => {
     const first = await approved(await signInAgain());
     const cookie =
       first
@@ -197,7 +197,7 @@ describe("a sign-in approved on the phone", () => {
     expect(both.cookie()).not.toContain(cookieName);
   });
 
-  test("ends with a sign-out, whose answer expires the cookie", async () => {
+  test("ends with a sign-out, whose response expires the cookie", async () => {
     const browser = await approved(await signInAgain());
     const cookie = browser.cookie();
     const response = await fetch(new URL("/logout", base), {
@@ -214,7 +214,7 @@ describe("a sign-in approved on the phone", () => {
     expect(again.cookie()).not.toContain(cookieName);
   });
 
-  test("ends once the boundary moves", async () => {
+  test("ends once the account's session boundary moves", async () => {
     const { person, phone } = await own();
     const browser = await approved(await enter(person), phone);
     await query(
@@ -228,7 +228,7 @@ describe("a sign-in approved on the phone", () => {
     await expectChallenged(browser);
   });
 
-  test("ends once the phone's authenticator is removed, even if there is another one", async () => {
+  test("ends once the phone's authenticator is removed, even if the account has another authenticator", async () => {
     const { person, phone, app } = await own();
     const browser = await approved(await enter(person), phone);
     await query(
@@ -251,7 +251,7 @@ describe("a sign-in approved on the phone", () => {
 describe("an approval request", () => {
   shareOne();
 
-  test("needs a second factor that exists and is due: 409 otherwise, 401 without a session", async () => {
+  test("is answered with 409 unless the account has a second factor that is still due, and with 401 without a session", async () => {
     const bound = await approved(await signInAgain());
     expect((await bound.postJson(challenges, {})).status).toBe(409);
     const plain = await createPerson();
@@ -348,7 +348,7 @@ describe("an approval request", () => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
   });
 
-  test("can't be approved without app lock, if unknown (404) or if too old (410)", async () => {
+  test("can't be approved by a phone without app lock (403), nor if it is unknown (404) or expired (410)", async () => {
     const asked = await ask();
     const open = { ...unlockedPhone, appLock: false };
     const body = { decision: "approve", pairCode: asked.pairCode, device: open };

@@ -12,7 +12,7 @@ export interface ApprovalRequest extends BegunChallenge {
 }
 
 /**
- * Six digits are quickly tried, so they are stored as an HMAC under a key that the database does not have, in the
+ * A six-digit code is quickly guessed, so it is stored as an HMAC under a key that the database does not have, in the
  * format that the Data API takes for a bytea.
  */
 export function pairCodeHash(

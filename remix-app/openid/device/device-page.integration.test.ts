@@ -229,7 +229,7 @@ describe("device-code phishing", () => {
     }
   });
 
-  test("a request that one person approved isn't shown to another", async () => {
+  test("a request that one person approved isn't shown to another person", async () => {
     const [other, { userCode }] = await Promise.all([createPerson(), askFromDevice(client)]);
     try {
       await answer(await enter(person), userCode, "approve");
@@ -257,7 +257,7 @@ describe("guessing codes", () => {
       expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(60);
       await answer(browser, userCode, "approve", guesser.id);
       expect(await stateOf(userCode)).toBe("pending");
-      // From another address, it is still the same account.
+      // The limit belongs to the account, so another address does not help.
       const elsewhere = openBrowser(base, { cookie: browser.cookie(), address: newAddress() });
       expect((await elsewhere.get(pageOf(userCode))).status).toBe(429);
     } finally {

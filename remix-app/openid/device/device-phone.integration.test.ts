@@ -140,7 +140,7 @@ describe("a phone", () => {
 
   test("approves only once in many concurrent calls", async () => {
     const { userCode } = await askFromDevice(client);
-    // An account may try 10 codes, and each open attempt counts; the tests above entered wrong ones.
+    // An account may try 10 codes, and each open attempt counts; the tests above entered wrong codes.
     const answers = await callAtOnce(() => approve(phone, userCode), { times: 4 });
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409, 409]);
   });

@@ -1,7 +1,7 @@
 /** The sign-in page's bot challenge, as ui/bot-challenge.tsx describes it. */
 export interface BotToken {
   ready(): boolean;
-  /** Takes the token, which is valid for one call; the widget then issues another. */
+  /** Takes the token, which is valid for one call; the widget then issues another token. */
   take(): string;
   /** Calls back whenever a token arrives or expires. */
   onChange(listener: () => void): void;

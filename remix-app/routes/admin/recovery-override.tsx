@@ -23,7 +23,7 @@ const steps = { send: "Send recovery email", revoke: "Revoke override" } as cons
 
 export const meta = pageTitle<typeof loader>((data) => `${data ? steps[data.step] : "Override"} · Console`);
 
-/** Returns the override that the URL names, for the email that it names. @throws Response 404 if there is none */
+/** Returns the override in the URL if it belongs to the email in the URL. @throws Response 404 if it doesn't */
 async function requireOverride({
   request,
   params,

@@ -8,7 +8,10 @@ import { tagOf, VaultUnavailable } from "../../session/vault.ts";
 
 export const handle: RouteHandle = { methods: ["PATCH"] };
 
-/** `PATCH /api/v1/auth/accounts/current`: saves where the active account is, so that a later switch returns there. */
+/**
+ * `PATCH /api/v1/auth/accounts/current`: saves which page the active account is on, so that a later switch returns
+ * there.
+ */
 export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId, session } = context;
   const { auth, device, vault, stored: live } = session;

@@ -1,7 +1,10 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { issueAgentKey, requireAgentLogin } from "../../studio/agents/agents.ts";
 
-/** `POST /api/v1/workspaces/{wsId}/ai/agents/{id}/keys`: the agent's next key, shown this once. */
+/**
+ * `POST /api/v1/workspaces/{wsId}/ai/agents/{id}/keys`: creates the agent's next key. Only this response ever contains
+ * it.
+ */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const asked = requireAgentLogin(context, { request, params });
   const made = await issueAgentKey(context, { ...asked, connectionId: params.connectionId });

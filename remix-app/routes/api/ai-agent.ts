@@ -4,7 +4,7 @@ import { disconnectAgent, requireAgentLogin } from "../../studio/agents/agents.t
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 
-/** `DELETE /api/v1/workspaces/{wsId}/ai/agents/{id}`: revokes a connection of the login. */
+/** `DELETE /api/v1/workspaces/{wsId}/ai/agents/{id}`: revokes a coding agent's connection. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const asked = requireAgentLogin(context, { request, params });
   await disconnectAgent(context, { ...asked, connectionId: params.connectionId });

@@ -3,12 +3,12 @@ import { readJson } from "../../http/json-body.ts";
 import { newConnection } from "../../studio/agents/agent-schema.ts";
 import { connectAgent, listAgents, requireAgentLogin } from "../../studio/agents/agents.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/agents`: the coding agents of the login. */
+/** `GET /api/v1/workspaces/{wsId}/ai/agents`: lists the coding agents that this login connected. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   return Response.json(await listAgents(context, requireAgentLogin(context, { request, params })));
 }
 
-/** `POST` of the same: connects one, or requests it. */
+/** `POST` on the same URL: connects a coding agent, or requests approval if the member may not connect one. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const asked = requireAgentLogin(context, { request, params });
   const wanted = await readJson(request, { schema: newConnection, requestId: context.requestId });

@@ -4,7 +4,9 @@ import { requestApproval } from "../../mfa/mobile-approval/request-approval.ts";
 import type { ApprovalBegun } from "../../session/challenge-operations.ts";
 import { getUser, requireBrowser } from "../../session/user.ts";
 
-/** `POST /api/v1/auth/mfa/mobile/challenges`: a browser with a pending second factor requests it from a phone. */
+/**
+ * `POST /api/v1/auth/mfa/mobile/challenges`: a browser whose second factor is pending requests approval from a phone.
+ */
 export async function action({ context }: ActionFunctionArgs) {
   requireBrowser(context);
   const user = await getUser(context);

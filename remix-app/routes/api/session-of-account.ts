@@ -6,7 +6,9 @@ import { requireFreshUser, requireUser } from "../../session/user.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 
-/** `DELETE /api/v1/users/me/sessions/{id}`: ends a session. Any other than the current one requires a step-up. */
+/**
+ * `DELETE /api/v1/users/me/sessions/{id}`: ends a session. Ending any session but the current one requires a step-up.
+ */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const sessionId = params.sessionId ?? "";
   let user = await requireUser(context, request);

@@ -18,7 +18,7 @@ import { RecoveryCodes } from "../../ui/recovery-codes.tsx";
 
 export const meta = pageTitle("Recovery codes");
 
-/** Requires an authenticator: recovery codes replace authenticators, so without one they have no use. */
+/** Requires an authenticator, because recovery codes replace authenticators and have no other use. */
 async function requireEnrolledUser(context: AppLoadContext, request: Request) {
   const user = await requireFreshUser(context, request);
   if (!user.mfa.enrolled) throw redirect(securityPath);

@@ -11,7 +11,7 @@ export function loader() {
   return redirect(card);
 }
 
-/** Ends one other session, or all others. */
+/** Ends one other session, or all other sessions. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const session = (await readForm(request, context)).get("session");

@@ -45,7 +45,7 @@ const actionSchema = z.object({
   currentRoute: z.string().optional(),
 });
 
-/** Switches to an account or signs out of one. Without an id, signs out of the active one. */
+/** Switches to an account or signs out of it. Without an id, signs out of the active account. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = actionSchema.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!form.success) throw problem("INVALID_REQUEST", context);

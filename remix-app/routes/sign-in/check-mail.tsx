@@ -53,7 +53,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
           options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
         })
       : await holdMailBack(context, attempt);
-  // A recent email to this address must stay private, so the response and the counting of the attempt stay the same.
+  // Whether this address was sent an email recently must stay private, so the response and the counting of the attempt
+  // stay the same.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();

@@ -69,7 +69,7 @@ interface View {
   account: string | null;
   /** For a link that confirms a change of email. */
   change: ShownEmailChange | null;
-  /** The active account of this browser, if it is another one. */
+  /** The active account of this browser, if it isn't the link's account. */
   otherAccount: string | null;
   /** Why it failed for now, although a retry may succeed. */
   message: string | null;

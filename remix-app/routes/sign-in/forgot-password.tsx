@@ -40,7 +40,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
           ...attempt.challenge,
         })
       : await holdMailBack(context, attempt);
-  // Only registered emails can reach their own limit, so the response and the counting of the attempt stay the same.
+  // The limit of an email would reveal that it is registered, so the response and the counting of the attempt stay the
+  // same.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();

@@ -65,7 +65,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
         })
       : { data: { user: null, session: null }, ...(await holdMailBack(context, attempt)) };
   const own = await keepsPassword(context, { created: created.user, email, password });
-  // An email that is rate-limited still counts as an attempt, as it does for an address that gets none.
+  // A rate-limited email still counts as an attempt, as does a request for an address that gets no email.
   const known = error !== null && saysWhetherAccountExists(error.code);
   await attempt.settle(error && !known ? "void" : "succeeded");
   await whenDue();

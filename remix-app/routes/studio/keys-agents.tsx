@@ -22,7 +22,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   return { workspace, members: await listAgentAccess(context, member), now: new Date().toISOString() };
 }
 
-/** Answers a member's request: it lets them make keys, so it needs a recent sign-in as making a key does. */
+/**
+ * Answers a member's request. An approval lets them create keys, so it requires a recent sign-in, like creating a key.
+ */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   await requireFreshUser(context, request);
   const { workspace, member } = await requirePermission(context, { request, params, permission });

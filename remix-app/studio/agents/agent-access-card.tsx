@@ -6,7 +6,7 @@ import { PostForm } from "../../ui/post-form.tsx";
 import type { AgentAccess, AgentAnswer } from "./agent-access.ts";
 import { agentNames } from "./agent-schema.ts";
 
-/** What answering leads to, by the search parameter of the page that follows. */
+/** The message after each answer, by the search parameter of the page that follows. */
 export const agentAnswers: Readonly<Record<string, string>> = {
   approve: "Approved. Their coding agents get keys once they connect again.",
   decline: "Declined. They can request access again.",

@@ -6,7 +6,7 @@ import { isReadable } from "../../http/readable.ts";
 export const agentTool = z.enum(["claude", "codex", "opencode"]);
 export type AgentTool = z.infer<typeof agentTool>;
 
-/** Their names for people; the database names keys by the same. */
+/** The agents' names for people. The database uses the same names for keys. */
 export const agentNames: Readonly<Record<AgentTool, string>> = {
   claude: "Claude Code",
   codex: "Codex",

@@ -17,7 +17,7 @@ import {
   type NewConnection,
 } from "./agent-schema.ts";
 
-/** A login of the `gatehouse` command, and the workspace and connection that the address names. */
+/** A login of the `gatehouse` command, and the workspace and connection in the URL. */
 export interface AgentRequest {
   caller: AppCaller;
   workspaceId: string;
@@ -46,7 +46,8 @@ const issued = z.union([
 ]);
 
 /**
- * Reads which login calls. Sessions and app sessions are refused: keys made here end with a login.
+ * Returns the login that a request comes from. Sessions and app sessions are refused, because keys made here end with a
+ * login.
  * @throws Response 401 UNAUTHENTICATED without an access token of an OpenID client
  */
 export function requireAgentLogin(
@@ -66,7 +67,9 @@ export function listAgents(context: AppLoadContext, { caller, workspaceId }: Age
   return callAsApp(context, { caller, name: "list_agents", args: { workspace_id: workspaceId }, schema: agentList });
 }
 
-/** Connects an agent, or requests it where the member may not. Idempotent. @throws Response as callAsApp */
+/**
+ * Connects an agent, or requests approval if the member may not connect one. Idempotent. @throws Response as callAsApp
+ */
 export function connectAgent(
   context: AppLoadContext,
   { caller, workspaceId, tool, host }: AgentRequest & NewConnection,
@@ -77,8 +80,9 @@ export function connectAgent(
 }
 
 /**
- * Makes the next key of a connection. The previous one works for 15 more minutes.
- * @throws Response 410 GONE once revoked, 403 FORBIDDEN without permission or approval, 409 CONFLICT; as callAsApp
+ * Creates the next key of a connection. The previous key works for 15 more minutes.
+ * @throws Response 410 GONE once the connection is revoked, 403 FORBIDDEN without permission or approval, 409 CONFLICT;
+ * as callAsApp
  */
 export async function issueAgentKey(
   context: AppLoadContext,

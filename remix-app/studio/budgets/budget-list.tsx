@@ -66,8 +66,8 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
 /**
  * Lists budgets by subject, each with its form if it is open.
  * @param props.whole whether these are all budgets; a part cannot say which kinds are missing
- * @param props.last whether this is the last page, which has the labels and the form to add one
- * @param props.cursor of their page, to return to after a change; empty for the first page
+ * @param props.last whether this is the last page, which has the labels and the form to add a label's budget
+ * @param props.cursor the cursor of the budgets' page, to return to after a change; empty for the first page
  */
 export function BudgetList({
   budgets,

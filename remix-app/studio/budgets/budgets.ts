@@ -28,7 +28,7 @@ const budget = z.object({
   name: z.string().nullable(),
   /** Whether its subject can still make requests. */
   live: z.boolean(),
-  /** Whether calls can be refused for it. A label's budget only warns unless a live key carries the label. */
+  /** Whether calls can be refused because of it. A label's budget only warns unless a live key carries the label. */
   enforced: z.boolean(),
   /** Null without a budget. */
   limitUsd: amount,
@@ -76,9 +76,9 @@ const changed = z.union([
 const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 3 });
 
 /**
- * Returns a page of a workspace's budgets with their usage in this UTC month. Ordered by scope, then labels by text and
- * the others by creation of their subject, so that pages are stable. Budgets of keys need manage_ai_keys or
- * manage_ai_policy.
+ * Returns a page of a workspace's budgets with their usage in this UTC month. They are ordered by scope; within a
+ * scope, labels by text and other budgets by creation of their subject, so that pages are stable. Budgets of keys need
+ * manage_ai_keys or manage_ai_policy.
  * @throws Response 400 INVALID_REQUEST for a cursor that is not ours, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function readBudgets(

@@ -2,7 +2,7 @@ import { Card } from "../../ui/card.tsx";
 import type { Clash } from "./provider-import-schema.ts";
 
 /**
- * Shows records that differ only in the spelling of the provider's name, which one counts and what to do. Renders
+ * Shows records that differ only in the spelling of the provider's name, which record counts and what to do. Renders
  * nothing if there are none.
  */
 export function ClashCard({ clashes }: { clashes: readonly Clash[] }) {

@@ -48,7 +48,7 @@ export async function compareCosts(
   };
 }
 
-/** Adds the exact difference to amounts. Hidden amounts have none. */
+/** Adds the exact difference to amounts. Hidden amounts have no difference. */
 export function withDifference({ meteredUsd, importedUsd }: Amounts): ComparedCosts {
   if (meteredUsd === null) return { meteredUsd, importedUsd, differenceUsd: null, differencePercent: null };
   const differenceUsd = subtractAmounts(importedUsd, meteredUsd);

@@ -19,7 +19,7 @@ export function percentOf(difference: string, base: string): string | null {
   return formatDecimal(divide({ units: part.units * 100n, scale: part.scale }, whole));
 }
 
-/** Formats a signed percentage for display: one decimal, and two significant digits below one. */
+/** Formats a signed percentage for display: one decimal, or two significant digits below one percent. */
 export function formatPercent(percent: string): string {
   const value = Number(percent);
   if (value === 0) return "0%";

@@ -112,9 +112,9 @@ function focusColumns(month: string): CsvColumn<FocusCharge>[] {
 
 /**
  * Writes the costs and invoices that count in a month as a FOCUS file. BilledCost adds up to the invoiced amount and
- * EffectiveCost to the imported one, as on the reconciliation page.
- * @param options.costs of the month, page by page
- * @param options.invoices that have days in the month, page by page
+ * EffectiveCost to the imported amount, as on the reconciliation page.
+ * @param options.costs the month's costs, page by page
+ * @param options.invoices the invoices that have days in the month, page by page
  */
 export function focusFile({
   month,

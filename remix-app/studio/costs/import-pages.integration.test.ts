@@ -232,7 +232,7 @@ test("costs compare 50 providers per page, next to a page of records, and add up
   expect(compared(older.words).match(/p\d\d/g)).toEqual(["p50"]);
   expect(linkOf(older.text, "Older records")).toBe("");
   expect((await member.get(`${base}/costs${february}&providers=odd`)).status).toBe(400);
-  // The complete comparison's file lists all of them; a single provider's lists what the page shows.
+  // The file of the complete comparison lists all providers; the file of a single provider lists what the page shows.
   const linked = linkOf(second.text, "Download CSV<span[^>]*> of the comparison");
   const lines = (await member.get(linked)).text.trim().split("\r\n");
   expect(lines[0]).toBe("provider,metered_usd,imported_usd,imported_less_metered_usd,imported_less_metered_percent");

@@ -6,7 +6,7 @@ import { Link } from "../../ui/link.tsx";
 import { pageParameters, searchWith } from "../range.ts";
 import { type AskedMonth, shiftMonth } from "./month.ts";
 
-/** The number of past months in the list. Earlier ones are reached month by month. */
+/** The number of past months in the list. Earlier months are reached month by month. */
 const monthsListed = 36;
 
 /** Lets a person choose the page's month. The month is in the URL; other parameters stay. */

@@ -22,7 +22,8 @@ export function readMonth(url: URL, { now }: { now: Date }): AskedMonth {
 
 /**
  * Reads the month in a file's URL.
- * @throws Response 400 INVALID_REQUEST for an invalid month, because a file would not show that another replaced it
+ * @throws Response 400 INVALID_REQUEST for an invalid month. A page falls back to another month and says so; a file
+ * could not.
  */
 export function readFileMonth(request: Request, { requestId }: { requestId: string }): AskedMonth {
   const asked = readMonth(new URL(request.url), { now: new Date() });

@@ -31,7 +31,7 @@ const costRecord = z.object({
   occurredAt: z.string(),
   observedAt: z.string(),
   recordedAt: z.string(),
-  /** The number of observations written into it. */
+  /** The number of observations written into this record. */
   revision: count,
   /**
    * Whether it counts in totals. A run does not count if its account's day is known, nor does a service if the day has
@@ -56,7 +56,7 @@ export const listedCosts = z.object({
   records: z.array(costRecord),
 });
 
-/** The same without totals, for CSV files. */
+/** Cost records without totals, for CSV files. */
 export const listedCostRecords = listedCosts.pick({ outcome: true, records: true });
 
 export const invoiceRecord = z.object({
@@ -68,7 +68,10 @@ export const invoiceRecord = z.object({
   reference: z.string(),
   /** A credit note's amount is positive and is subtracted. */
   kind: z.enum(["invoice", "credit_note"]),
-  /** The reference that this one corrects, and the one that corrects this one. A replaced invoice does not count. */
+  /**
+   * The reference of the invoice that this one corrects, and of the invoice that corrects this one. A replaced invoice
+   * does not count.
+   */
   replaces: z.string().nullable(),
   replacedBy: z.string().nullable(),
   amountUsd: amountText,
@@ -81,7 +84,7 @@ export const invoiceRecord = z.object({
 
 export type InvoiceRecord = z.output<typeof invoiceRecord>;
 
-/** The share of a month, if the list is for one; negative for a credit note. */
+/** The share of a month, if the list is for a month; negative for a credit note. */
 const invoiceShare = invoiceRecord.extend({
   inMonth: z.object({ amountUsd: amountText, firstDay: z.string(), lastDay: z.string() }),
 });
@@ -90,7 +93,7 @@ export type InvoiceShare = z.output<typeof invoiceShare>;
 export const listedInvoices = z.object({
   outcome: z.literal("listed"),
   totals: z.object({
-    /** Only of those that count. For a month, the shares of its days. */
+    /** The total of the invoices that count. For a month, the total of their shares. */
     amountUsd: amountText,
     records: count,
     replacedRecords: count,
@@ -111,7 +114,7 @@ export const reconciledMonth = z.object({
   importedDifferenceUsd: amountText.nullable(),
   invoicedDifferenceUsd: amountText,
   runs: count,
-  /** Only of those that count. */
+  /** Only records that count are included. */
   importedRecords: count,
   invoices: count,
   accounts: z.array(
@@ -161,7 +164,7 @@ export const listedComparison = z.object({
 
 const nextCursor = z.string().nullable();
 
-/** The same as returned by the API, page by page. */
+/** The same lists as pages of the API, with the next page's cursor. */
 export const costPage = listedCosts.omit({ outcome: true }).extend({ nextCursor });
 export const invoicePage = listedInvoices.omit({ outcome: true }).extend({ nextCursor });
 export const reconciliationPage = listedReconciliation.omit({ outcome: true }).extend({ nextCursor });

@@ -8,8 +8,8 @@ const wantsInvoice: readonly CellState[] = ["nothing_reported", "invoice_missing
 
 /**
  * Returns the links of a workspace's reconciliation line: to its records, and to the action that its status requires.
- * @param options.base of the studio's pages
- * @param options.only the account that a provider's whole line belongs to, if there is one
+ * @param options.base the path of the studio's pages
+ * @param options.only the line's account if it has a single one, otherwise null
  */
 export function studioLinks(cell: ReconciledCell, { base, only }: { base: string; only: string | null }): CellLink[] {
   const { first, last } = daysOfMonth(cell.month);

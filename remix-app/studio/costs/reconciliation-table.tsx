@@ -22,7 +22,7 @@ export function ReconciliationTable({
   empty,
 }: {
   cells: readonly ReconciledCell[];
-  /** @param only the account that a provider's whole line belongs to, if there is one */
+  /** @param only the line's account if it has a single one, otherwise null */
   linksOf: (cell: ReconciledCell, only: string | null) => readonly CellLink[];
   /** The page about a provider's month, if there is one. */
   providerTo?: (cell: ReconciledCell) => string;

@@ -30,7 +30,7 @@ describe("the state of a month", () => {
     }
   });
 
-  test("reports what is missing by existing records, not by their amounts", () => {
+  test("decides what is missing by whether records exist, not by their amounts", () => {
     expect(stateOf({ invoices: 0, invoicedUsd: "0", invoicedDifferenceUsd: "-10" })).toBe("invoice_missing");
     expect(stateOf({ importedRecords: 0, importedUsd: "0", invoicedDifferenceUsd: "10" })).toBe("costs_missing");
     expect(stateOf({ importedRecords: 0, invoices: 0 })).toBe("nothing_reported");
@@ -56,7 +56,7 @@ describe("the state of a month", () => {
     expect(stateOf({ invoices: 0 }, "2026-02-01")).toBe("invoice_missing");
   });
 
-  test("is shown for each account too, with unknown metering if runs name none", () => {
+  test("is shown for each account too, with unknown metering if runs name no account", () => {
     const unknown = { meteredUsd: null, importedDifferenceUsd: null, runs: null };
     const amounts = { ...unknown, invoicedUsd: "4", invoicedDifferenceUsd: "-1", importedRecords: 1, invoices: 1 };
     const cells = cellsOf(
@@ -106,7 +106,7 @@ describe("the state of a month", () => {
         { today: "2026-03-01" },
       ).map(({ state }) => state);
     const together = ["billed_together", "billed_together", "billed_together"];
-    // An invoice without an account covers all of them; one with an account may be the payer's.
+    // An invoice without an account covers all accounts; an invoice with one may be the payer's.
     const short = { invoicedDifferenceUsd: "-2" };
     expect(statesOf(null)).toEqual(["agrees", ...together]);
     expect(statesOf("payer")).toEqual(["agrees", ...together]);
@@ -129,7 +129,7 @@ describe("the state of a month", () => {
   });
 });
 
-test("a provider's only account is on the provider's line, unless its state differs", () => {
+test("a provider's only account is shown on the provider's own line, unless its state differs", () => {
   const amounts = { ...month, runs: null, meteredUsd: null, importedDifferenceUsd: null };
   const linesWith = (...accounts: Partial<ReconciledMonth["accounts"][number]>[]) =>
     linesOf(

@@ -79,7 +79,7 @@ export const stateWords: Record<CellState, { name: string; tone: "good" | "warn"
   agrees: { name: "Agrees", tone: "good", next: "Nothing to do." },
 };
 
-/** Returns what to do about a cell; if nothing was metered, what agrees. */
+/** Returns what to do about a cell or, if nothing was metered, which amounts agree. */
 export function nextWords({ state, meteredUsd, invoicedUsd }: ReconciledCell): string {
   const unmetered = state === "agrees" && meteredUsd !== null && isZero(meteredUsd) && !isZero(invoicedUsd);
   return unmetered ? "The invoice matches imported costs; nothing was metered here." : stateWords[state].next;
@@ -114,7 +114,7 @@ function isBilledTogether(
   if (state !== "costs_missing" && state !== "invoice_missing") return false;
   if (whole === "agrees" || whole === "rounding") return true;
   const isUnnamed = account.of === "one" && account.id === null;
-  // An invoice without an account covers all accounts that have none of their own.
+  // An invoice without an account covers all accounts that have no invoice of their own.
   return isUnnamed
     ? state === "costs_missing" && accounts.some(({ importedRecords }) => importedRecords > 0)
     : state === "invoice_missing" && accounts.some(({ accountId, invoices }) => accountId === null && invoices > 0);
@@ -165,7 +165,10 @@ export interface ReconciledLine {
   only: string | null;
 }
 
-/** Returns the lines of a page. A provider's only account is merged into the provider's line if it only repeats it. */
+/**
+ * Returns the lines of a page. A provider's only account is merged into the provider's line if it only repeats that
+ * line.
+ */
 export function linesOf(cells: readonly ReconciledCell[]): ReconciledLine[] {
   const accountsOf = (provider: string) =>
     cells.filter((cell) => cell.provider === provider && cell.account.of === "one");

@@ -9,7 +9,7 @@ export interface CreditAlert {
   accountId: string;
   /** A member pays for their own requests in all workspaces with a plan that says so. */
   payer: "workspace" | "member";
-  /** The workspace that pays, or one where the member pays. */
+  /** The workspace that pays, or a workspace where the member pays. */
   workspaceId: string;
   workspace: string;
   level: "low" | "empty";

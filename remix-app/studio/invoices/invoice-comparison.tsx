@@ -44,7 +44,7 @@ export function InvoiceComparison({ comparison }: { comparison: Comparison | nul
   );
 }
 
-/** Warns that an invoice may correct one that counts. A credit note reduces an invoice, so both count. */
+/** Warns that an invoice may correct another invoice that counts. A credit note reduces an invoice, so both count. */
 export function OtherInvoicesNotice({
   kind,
   comparison,

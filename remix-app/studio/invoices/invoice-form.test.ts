@@ -22,7 +22,7 @@ const draftOf = (changes: Record<string, string> = {}) => {
   return "draft" in answer ? answer.draft : answer.errors;
 };
 
-test("an invoice is read with what was left empty left out, and its amount exact", () => {
+test("an invoice is read without the fields that were left empty, and with its exact amount", () => {
   const { accountId: _, periodStart: __, periodEnd: ___, ...kept } = filled;
   expect(draftOf()).toEqual({ ...kept, amountUsd: "12.5" });
   expect(draftOf({ accountId: " acct-1 ", periodStart: "2026-01-01", periodEnd: "2026-01-31" })).toEqual({

@@ -58,7 +58,7 @@ export function momentInWords(at: string): string {
   return at && exactTimeText(at);
 }
 
-/** If the start or end is missing, the other one's month is used. */
+/** If the start or end is missing, the month of the other date is used. */
 export function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "periodStart" | "periodEnd">): string {
   if (periodStart && periodEnd) return `${dayText(periodStart)} to ${dayText(periodEnd)}`;
   if (periodStart) return `${dayText(periodStart)} to the end of that month`;

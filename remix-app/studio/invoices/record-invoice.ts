@@ -18,7 +18,7 @@ export const recordedInvoice = z.union([
     /** The stored invoice, and the fields that differ. */
     id: z.uuid(),
     differs: z.array(z.enum(["kind", "replaces", "amountUsd", "issuedOn", "periodStart", "periodEnd", "reviewedAt"])),
-    /** Set if another invoice already replaces the same one. */
+    /** Set if another invoice already replaces the same invoice. */
     message: z.string().optional(),
   }),
   z.object({

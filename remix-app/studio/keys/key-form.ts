@@ -44,7 +44,7 @@ export type KeyFormResult = { key: NewKey } | { errors: Record<string, string> }
 
 /**
  * Reads the form of a new key.
- * @param choices of the form's model picker
+ * @param choices the choices of the form's model picker
  * @returns the requested key, or one message per field, by name
  */
 export function readKeyForm(fields: FormData, choices: ModelChoices): KeyFormResult {

@@ -117,7 +117,10 @@ function KeyName({ data: key, mayRotate, path, page, now }: Omit<KeyListProps, "
   );
 }
 
-/** When a key stops working; for a coding agent, when its sign-in does, since it renews its key until then. */
+/**
+ * Shows when a key stops working. A coding agent renews its key until its login ends, so for its key this is the end of
+ * the login.
+ */
 function Expiry({ data: { agent, expiresAt }, now }: { data: KeySummary; now: string }) {
   const at = agent?.endsAt ?? expiresAt;
   return at ? <Moment at={at} now={now} /> : "never";

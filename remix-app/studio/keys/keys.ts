@@ -88,9 +88,9 @@ export async function createKey(
 }
 
 /**
- * Replaces a key with a new one that has the same limits, bindings and spend.
- * @param options.overlapSeconds how long the old one remains valid, 0–86,400
- * @throws Response like {@link createKey}; 404 for another workspace's key, 409 for a revoked or expired one
+ * Replaces a key with a new key that has the same limits, bindings and spend.
+ * @param options.overlapSeconds how long the old key remains valid, 0–86,400
+ * @throws Response like {@link createKey}; 404 for another workspace's key, 409 for a revoked or expired key
  */
 export async function rotateKey(
   context: AppLoadContext,

@@ -27,7 +27,7 @@ function sent(view: ReturnType<typeof pickerView>, changes: Record<string, strin
   return readModelChoices(form);
 }
 
-test("lists the catalogue's models and selected ones that have left it, usable models first", () => {
+test("lists the catalogue's models and the selected models that have left it, usable models first", () => {
   const rows = modelRows(options, ["gone", "c", "gone"]);
   expect(rows.map(({ id, kind }) => [id, kind])).toEqual([
     ["a/chat-1.5", "chat"],
@@ -90,7 +90,7 @@ test.each([
   expect(sent(pickerView(modelRows(options, []), choicesOf({ allowed: null })), changes).shows).toBe(shows);
 });
 
-test("a page beyond the list shows the first one", () => {
+test("a page beyond the list shows the first page", () => {
   const rows = modelRows(options, []);
   expect(pickerView(rows, { ...choicesOf({ allowed: null }), page: 7 })).toMatchObject({ page: 0, count: 3 });
 });

@@ -51,8 +51,8 @@ export interface ModelRow {
 }
 
 /**
- * Returns the catalogue's models, and models of a list that have left it. Models that the plan grants or the list names
- * come first.
+ * Returns the catalogue's models, and the models of a list that have left the catalogue. Models that the plan grants or
+ * the list names come first.
  */
 export function modelRows({ models }: Pick<ModelOptions, "models">, named: readonly string[]): ModelRow[] {
   const known = new Set(models.map(({ id }) => id));

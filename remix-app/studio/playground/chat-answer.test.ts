@@ -75,7 +75,7 @@ describe("an answer", () => {
     expect(() => readWholeAnswer("{}")).toThrow();
   });
 
-  test("has its facts also in headers and as a run", () => {
+  test("takes its facts from response headers or from its run too", () => {
     const headers = { "x-platform-run-id": "r", "x-platform-input-tokens": "7", "x-platform-billed-credits": "0.5" };
     expect(factsOfHeaders(new Headers(headers))).toMatchObject({ runId: "r", inputTokens: 7, billedCredits: "0.5" });
     expect(factsOfRun({ id: "r", status: "running" })).toBeNull();

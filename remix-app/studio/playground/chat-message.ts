@@ -18,7 +18,7 @@ export type AssistantMessage = {
   tool_calls?: ToolCall[];
 };
 
-/** A message so far, in OpenAI's format. The system prompt is a setting and is kept separately. */
+/** A message of the conversation, in OpenAI's format. The system prompt is a setting and is kept separately. */
 export type ChatMessage =
   | { role: "user"; content: string }
   | AssistantMessage

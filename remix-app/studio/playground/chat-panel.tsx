@@ -26,7 +26,7 @@ export interface PanelProps<Answered> {
 
 /**
  * Renders a conversation with a model. Without JavaScript the form is posted and the page contains the whole answer.
- * With it, answers are streamed.
+ * With JavaScript, answers are streamed.
  */
 export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<ChatAnswered>) {
   const chat = useChat(workspaceId, { entries: answered?.entries ?? [], failure: answered?.failure ?? null });

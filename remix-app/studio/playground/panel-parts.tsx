@@ -9,7 +9,7 @@ import type { Failure } from "./failure.ts";
 import type { PlaygroundModel } from "./list-models.ts";
 import type { CodeSample } from "./request-code.ts";
 
-/** Selects one of a panel's models. The chosen one stays selectable even if a search excludes it. */
+/** Selects one of a panel's models. The chosen model stays selectable even if a search excludes it. */
 export function ModelSelect({ models, chosen }: { models: readonly PlaygroundModel[]; chosen: string | undefined }) {
   return (
     <Select name="model" label="Model" defaultValue={chosen}>

@@ -86,7 +86,7 @@ const codeOf = async (response: Response) => {
 };
 
 describe("the playground's gateway route", () => {
-  test("acts as the member: a metered and billed run of the workspace, marked by its feature", async () => {
+  test("acts as the member: the call is a metered and billed run of the workspace, marked with its feature", async () => {
     const requestId = randomUUID();
     const other = await createGatewayTenant();
     const headers = {

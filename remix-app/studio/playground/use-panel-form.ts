@@ -24,7 +24,7 @@ export function usePanelForm(options: {
     typed,
     setTyped,
     errors,
-    /** Counts attempts, so that each one moves the focus to the errors again. */
+    /** Counts attempts, so that each attempt moves the focus to the errors again. */
     attempts,
     tell(found: FieldErrors) {
       setErrors(found);

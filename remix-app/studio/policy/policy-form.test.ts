@@ -27,7 +27,7 @@ test("submitting the policy's form unchanged requests the same policy, and an un
   expect(read({ contentCapture: "on" }).rules).toMatchObject({ contentCapture: true, providerCostVisible: false });
 });
 
-test("the marks form the lists, and an empty limit removes it", () => {
+test("the selected models form the lists, and an empty limit is removed", () => {
   expect(
     read({
       models: "selected",

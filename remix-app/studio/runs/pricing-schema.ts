@@ -99,7 +99,7 @@ export const pricingLine = z.object({
   item: z.enum([...priceItems, "stated_cost", "not_itemised", "rounding"]),
   /** Tokens, or requests with a fee; null for amounts that have no count. */
   count: count.nullable(),
-  /** The item whose price applies, if this one has no price of its own. */
+  /** The item whose price applies, if this item has no price of its own. */
   pricedAs: z.enum(priceItems).nullable(),
   /** Per million tokens, or per request with a fee. */
   unitPriceUsd: amount.nullable(),

@@ -47,7 +47,7 @@ test.each([
   ).toEqual([`No credits were charged, ${reason} “Credits not billed” shows what it would have cost.`]);
 });
 
-test("a running run has no formula, and neither does one with a hidden provider cost", () => {
+test("a running run has no formula, and neither does a run whose provider cost is hidden", () => {
   expect(creditsFormula({ ...pricing, notes: ["running"] })).toBeNull();
   expect(creditsFormula({ ...pricing, costUsd: null, markup: null })).toBeNull();
 });

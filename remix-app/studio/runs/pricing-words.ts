@@ -17,7 +17,7 @@ export const itemWords = {
   rounding: "Rounding to 12 decimals",
 } as const satisfies Record<PricingLine["item"], string>;
 
-/** Formats a unit price: "$2.50 per million", and the item whose price applies if this one has none. */
+/** Formats a unit price: "$2.50 per million", and the item whose price applies if this item has none. */
 export function unitPriceWords({ item, unitPriceUsd, pricedAs }: PricingLine): string {
   if (unitPriceUsd === null) return "–";
   const per = `${exactUsd(unitPriceUsd)} ${item === "request_fee" ? "each" : "per million"}`;

@@ -167,7 +167,7 @@ describe("the lines of a run", () => {
   });
 });
 
-test("if provider cost is hidden, there are only counts and credits", () => {
+test("are only counts and credits if provider cost is hidden", () => {
   const run = pricedRun({ routes: [demo], calls: [{ route: 1, usage: { input_tokens: 1_000, output_tokens: 5 } }] });
   const { markup: _, creditsPerUsd: __, ...priced } = run.priced;
   const hidden = {

@@ -15,7 +15,7 @@ const fields: readonly string[] = ["status", "keyId", "appId", "memberId", "prov
 
 type Choice = { value: string; label: string };
 
-/** Filters the list of runs by query parameters, and keeps the others. */
+/** Filters the list of runs by query parameters, and keeps the other parameters. */
 export function RunFilterForm({
   asked,
   search,

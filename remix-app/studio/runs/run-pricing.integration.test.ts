@@ -82,13 +82,13 @@ test("page, API, list, CSV and ledger show exactly the same price", async () => 
   }
 });
 
-describe("runs are filtered", () => {
+describe("filtering runs", () => {
   const found = async (search: string) => {
     const { text, status } = await browser.get(`/api/v1${pages}?${search}`);
     return status === 200 ? (JSON.parse(text) as { runs: ApiRun[] }).runs.map(({ id }) => id) : status;
   };
 
-  test("by key, provider and entity label in the API, on the page and in the file, and the filters can be cleared", async () => {
+  test("by key, provider and entity label works in the API, on the page and in the file, and can be cleared", async () => {
     for (const search of [`keyId=${tenant.keyId}`, "provider=demo", "entityId=order-7"]) {
       expect(await found(search), search).toEqual([run.id]);
       const page = await browser.get(`${pages}?${search}`);

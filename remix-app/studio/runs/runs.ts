@@ -87,7 +87,7 @@ const scanLimit = 10_000;
 
 /**
  * Returns a page of a workspace's runs, newest first. With a filter that few runs match, a page may be short or empty
- * and still have a next one, because it scanned {@link scanLimit} runs.
+ * and still have a next page, because it scanned {@link scanLimit} runs.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor or an unknown filter value, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function listRuns(
@@ -187,8 +187,8 @@ const opened = z.object({
 export type OpenedContent = { deletedFrom: string } & Record<keyof KeptContent, Said[]>;
 
 /**
- * Returns whether a run's content is stored and until when, but none of it. For members who may choose to store
- * content.
+ * Returns whether a run's content is stored and until when, but not the content itself. For members who may choose to
+ * store content.
  * @returns null if nothing is stored, or not any more
  * @throws Response 403, 503 like readStudio
  */

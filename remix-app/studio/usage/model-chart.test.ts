@@ -14,7 +14,7 @@ const used = (day: number, model: string | null, amountUsd: string): UsageOfMode
 const rows = ["large", "small", "unused"].map((key) => ({ key }) as OverviewRow);
 const range = { from: "2026-03-01T00:00:00.000Z", to: "2026-03-09T00:00:00.000Z" };
 
-test("has each day of the range, the largest model first, all others last", () => {
+test("has each day of the range, the largest model first, all other models last", () => {
   const series = [used(0, "large", "2.000000000001"), used(0, null, "0.5"), used(7, "small", "1")];
   const { names, days } = modelDays({ series, rows, daysEach: 1 }, { range, metric: "spend" });
   expect(names).toEqual(["large", "small", "Other models"]);

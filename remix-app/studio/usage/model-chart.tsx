@@ -35,7 +35,7 @@ export function ModelChart({
   overview: Overview & { series: UsageOfModel[] };
   range: { from: string; to: string };
   metric: AdditiveMetric;
-  /** False if the page links to one with the figures. */
+  /** False if the page links to another page with the figures. */
   table?: boolean;
 }) {
   const { label, mark, whole } = metricViews[metric];

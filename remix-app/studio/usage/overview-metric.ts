@@ -79,7 +79,7 @@ export function metricsShown({ costVisible }: { costVisible: boolean }): Metric[
   return metrics.filter((metric) => costVisible || metric !== "spend");
 }
 
-/** Reads the metric from query parameters. Defaults to the first one available. */
+/** Reads the metric from query parameters. Defaults to the first available metric. */
 export function readMetric(parameters: URLSearchParams, { costVisible }: { costVisible: boolean }): Metric {
   const shown = metricsShown({ costVisible });
   const asked = metricSchema.safeParse(parameters.get("show"));

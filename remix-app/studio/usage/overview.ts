@@ -35,7 +35,7 @@ const listed = z.object({
     z.object({ key: z.string(), name: z.string().nullable(), now: sums.nullable(), before: sums.nullable() }),
   ),
   leftOut: count,
-  /** By model, for each day or few days: the six largest, and all others together (null). */
+  /** By model, for each day or group of days: the six largest models, and all other models together (null). */
   series: z
     .array(
       z.object({
@@ -70,7 +70,10 @@ export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deduct
   daysEach: number;
 };
 
-/** Returns the maximum number of rows of a page, which fit in 100 KB of HTML. Days have as many as their range. */
+/**
+ * Returns the maximum number of rows of a page, which fit in 100 KB of HTML. A page of days has as many rows as its
+ * range.
+ */
 export function shownRows(by: OverviewDimension): number {
   return by === "day" ? 100 : 50;
 }

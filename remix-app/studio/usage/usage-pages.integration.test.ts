@@ -46,7 +46,7 @@ async function addRun({ model, feature, provider, label }: typeof longest & { la
   await settle(db, [outcome(begun)]);
 }
 
-test("usage is paginated with every returned cursor, including the longest", async () => {
+test("every returned cursor of usage leads to the next page, including the longest", async () => {
   await addRun(longest);
   await addRun({ ...longest, model: `${longest.model.slice(1)}z` });
   const usage = async (cursor?: string) => {

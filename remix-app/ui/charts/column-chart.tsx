@@ -92,7 +92,7 @@ export interface StackedColumn {
   parts: readonly { value: number; text: string }[];
 }
 
-/** Distinguishes series by hue and lightness. The last is for all others. */
+/** Distinguishes series by hue and lightness. The last is for all other series. */
 const looks = [
   "fill-series-1",
   "fill-series-2",
@@ -202,14 +202,17 @@ function ChartFrame({
   );
 }
 
-/** Returns how far below the top a value is drawn, to the hundredth of a unit, which is less than that of a pixel. */
+/**
+ * Returns how far below the top a value is drawn, to the hundredth of a unit, which is less than a hundredth of a
+ * pixel.
+ */
 function depthBelow(top: number): (value: number) => number {
   return (value) => Math.round((1 - Math.max(0, value) / top) * heightUnits * 100) / 100;
 }
 
 const insetOf = (columns: number) => (columns > 120 ? 1 : 2);
 
-/** Returns the outline of a column, or of a part of one, down to its base. */
+/** Returns the outline of a column, or of a part of a column, down to its base. */
 function bar({
   left,
   width,

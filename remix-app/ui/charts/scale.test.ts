@@ -18,7 +18,7 @@ describe("axisMarks", () => {
     expect(axisMarks(10, { whole: true }).every(Number.isInteger)).toBe(true);
   });
 
-  it("covers the largest value, and not much more than twice of it", () => {
+  it("covers the largest value, but not much more than twice that value", () => {
     fc.assert(
       fc.property(fc.double({ min: 1e-12, max: 1e15, noNaN: true }), (largest) => {
         const last = axisMarks(largest).at(-1) ?? 0;
@@ -30,7 +30,7 @@ describe("axisMarks", () => {
 });
 
 describe("labelledIndexes", () => {
-  it("returns the first, the last, and some between", () => {
+  it("returns the first index, the last one, and some in between", () => {
     expect(labelledIndexes(30)).toEqual([0, 7, 15, 22, 29]);
     expect(labelledIndexes(3)).toEqual([0, 1, 2]);
     expect(labelledIndexes(0)).toEqual([]);

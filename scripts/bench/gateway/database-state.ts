@@ -6,18 +6,18 @@ const logFiles = 64;
 const vacuumLimitMs = 10_000;
 const pollMs = 100;
 
-/** What the bench does to the database apart from its load; printed with the results. */
+/** What the bench changes in the database, apart from its load; printed with the results. */
 export const databasePreparation: string =
   "The bench prepares the database: 1 GB of write-ahead log is written before the rounds, and a checkpoint runs before " +
   "each latency and stream measurement.";
 
 /**
  * Fills the write-ahead log of a new database with reusable files, as in a database that has been in use.
- * @param superuser may switch to the next file
+ * @param superuser a connection that may switch to the next file
  */
 export async function makeLogFiles(superuser: pg.Client): Promise<void> {
   for (let file = 0; file < logFiles; file += 1) {
-    // Postgres does not switch from an empty file.
+    // Postgres does not switch to a new file while the current file is empty.
     await superuser.query("select pg_logical_emit_message(false, 'bench', 'x')");
     await superuser.query("select pg_switch_wal()");
   }
@@ -26,7 +26,7 @@ export async function makeLogFiles(superuser: pg.Client): Promise<void> {
 
 /**
  * Waits for running vacuums and writes all dirty pages, so that a measurement doesn't pay for the previous load.
- * @param superuser may request a checkpoint, and sees autovacuum workers
+ * @param superuser a connection that may request a checkpoint and sees autovacuum workers
  */
 export async function clearBacklog(superuser: pg.Client): Promise<void> {
   const deadline = performance.now() + vacuumLimitMs;

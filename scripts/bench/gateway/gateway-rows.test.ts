@@ -51,12 +51,12 @@ test("compares targets within the same round", () => {
   expect(rowOf("p99-64").verdict).toBe("missed");
 });
 
-test("leaves out a load that does not count, with its round", () => {
+test("excludes a round in which a load does not count, from that load's figures only", () => {
   expect(rowOf("rate-64")).toEqual({ goal: "≥ 1.40 ×", figure: "1.40 ×", verdict: "met" });
   expect(rowOf("cpu-64").figure).toBe("1.00 ×");
 });
 
-test("compares added time after subtracting the upstream's own", () => {
+test("compares added time after subtracting the upstream's own time", () => {
   expect(rowOf("added-p50")).toEqual({ goal: "≤ 3 ×", figure: "3.00 (2.00–3.50) ×", verdict: "met" });
   expect(rowOf("first-token")).toEqual({ goal: "≤ 0.33 ×", figure: "0.33 ×", verdict: "met" });
 });
@@ -78,7 +78,7 @@ test("misses the goal if a stream differs or a workspace is unbalanced", () => {
   expect(rowOf("wrong-counts")).toMatchObject({ figure: "0", verdict: "met" });
 });
 
-test("has a column in the table of targets for each target that ran", () => {
+test("the table of targets has a column for each target that ran", () => {
   const [head, , rate] = targetTable(measured, { perSecond: 200 }).split("\n");
   expect(
     head

@@ -11,7 +11,7 @@ const loads = [
 ] as const;
 const asRatio = { unit: "×", digits: 2 };
 
-/** One figure of a target, by round; NaN for a round that does not count. */
+/** Returns one figure of a target for each round; NaN for a round that does not count. */
 type Figure = (target: TargetName) => number[];
 
 /** Returns the gateway's figures with their goals: ratios between targets of the same round. */

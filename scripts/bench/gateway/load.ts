@@ -15,10 +15,10 @@ const closedLoop = z.object({
       .nullable()
       .transform((ms) => ms ?? Number.POSITIVE_INFINITY),
   ),
-  /** Within the measured time, as is `failed`. */
+  /** Requests answered within the measured time; `failed` covers the same time. */
   answered: z.number(),
   failed: z.number(),
-  /** Includes the warm-up and answers after the end: everything that CPU time was spent on. */
+  /** All answers, including those in the warm-up and after the end: everything that CPU time was spent on. */
   answeredInAll: z.number(),
 });
 const openLoop = z.object({

@@ -21,10 +21,10 @@ export type ByTarget<T> = Partial<Record<TargetName, T[]>>;
 /** All samples, one per round. */
 export type GatewayMeasurements = {
   latency: ByTarget<LatencySample>;
-  /** Keyed by the number of connections. */
+  /** Samples by the number of connections. */
   throughput: Record<number, ByTarget<ThroughputSample>>;
   streams: ByTarget<StreamSample>;
-  /** Checked after the last round. */
+  /** The books, checked after the last round. */
   books?: Books;
 };
 

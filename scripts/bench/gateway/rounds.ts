@@ -28,7 +28,7 @@ export type RoundContext = {
   complain: (text: string) => void;
 };
 
-/** A closed loop with a higher share of failures does not count. */
+/** A closed loop in which a higher share of requests failed does not count. */
 const mostFailedShare = 0.01;
 
 /** Returns the targets that can keep up with a fixed rate. Two LiteLLM workers do not reach 200 requests per second. */
@@ -118,7 +118,7 @@ async function measureThroughput(
   const { warmUpMs, closedLoop } = plan;
   const durationMs = name === "bare" ? closedLoop.upstreamMs : closedLoop.durationMs;
   const load = await runClosedLoop({ call, connections, warmUpMs, durationMs }, signal);
-  // Settlements after the last answer still belong to these calls.
+  // Settlements that follow the last answer still belong to these calls.
   await untilSettled(client);
   const after = read();
   const { perSecond, quantilesMs, failed, answered, answeredInAll } = load;

@@ -3,7 +3,7 @@ export type Schedule = {
   count: number;
   /** Milliseconds after the start. */
   dueMs: (index: number) => number;
-  /** Returns the requests that are due by then and haven't been taken yet, each once, in order. */
+  /** Returns the requests that are due by `elapsedMs` and haven't been taken yet, each once, in order. */
   takeDue: (elapsedMs: number) => number[];
 };
 

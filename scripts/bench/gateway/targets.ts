@@ -3,7 +3,7 @@ import { litellmKey, litellmLabel } from "../peers/litellm.ts";
 import { portkeyLabel } from "../peers/portkey.ts";
 import type { Call } from "./call.ts";
 
-/** In the order of the tables. */
+/** The targets, in the order of the tables. */
 export const targetNames = ["gatehouse", "floor", "portkey", "litellm", "bare"] as const;
 export type TargetName = (typeof targetNames)[number];
 export const targetLabels: Record<TargetName, string> = {
@@ -18,7 +18,8 @@ export const targetLabels: Record<TargetName, string> = {
 export type Target = { name: TargetName; pid: number; call: Call };
 
 /**
- * Returns our functions, called directly: the relay that hosted Supabase puts in front of them isn't ours to measure.
+ * Returns our functions as a target, called directly: the relay that hosted Supabase puts in front of them isn't ours
+ * to measure.
  */
 export function ourTarget(stack: Stack, keys: readonly string[]): Target {
   const functions = stack.services.find(({ name }) => name === "functions");

@@ -7,7 +7,7 @@ import { timeOperation } from "./measure.ts";
 import { type Bound, operations } from "./operations.ts";
 import type { PageTimes } from "./pages.ts";
 
-/** The size that 1 × stands for; the other sizes are multiples of it. */
+/** The smallest size, called 1 ×; the other sizes are multiples of it. */
 const smallest: Size = { runs: 20_000, accounts: 2_000 };
 const expiredRows = 100;
 
@@ -18,7 +18,7 @@ export type GrowthMeasurements = { factors: readonly number[]; rows: GrowthRow[]
 type Given = {
   client: pg.Client;
   factors: readonly number[];
-  /** What an earlier run has already measured on the same database. */
+  /** What an earlier run measured on the same database. */
   measured: GrowthMeasurements;
   save: (measured: GrowthMeasurements) => Promise<void>;
   progress: Progress;

@@ -5,7 +5,7 @@ import type { Operation } from "./operations.ts";
 /** After five executions, PL/pgSQL may switch to one plan for all arguments. */
 const executionsBefore = 6;
 const readings = 15;
-/** Enough time to get a median for slow operations. */
+/** How long a slow operation is repeated to get a median. */
 const patienceMs = 2_000;
 
 /** Returns the median time of an operation in ms, on a connection that has already executed it six times. */

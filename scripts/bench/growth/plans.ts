@@ -39,7 +39,7 @@ type StatementPlans = { what: string; ms: number; plans: z.infer<typeof explaine
 
 /**
  * Returns a table of what the ten most frequent statements read, and writes their plans to a file.
- * @param superuser may load auto_explain, which shows the plans of statements in functions
+ * @param superuser a connection that may load auto_explain, which shows the plans of statements in functions
  */
 export async function explainFrequentStatements(superuser: pg.Client): Promise<string> {
   await superuser.query("load 'auto_explain'");

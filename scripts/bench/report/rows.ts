@@ -5,7 +5,7 @@ export type Row = {
   /** Stable across runs. */
   id: string;
   what: string;
-  /** Absent if the figure only explains another. */
+  /** Absent if the figure only explains another figure. */
   goal?: { atMost: number } | { atLeast: number };
   unit: string;
   digits: number;

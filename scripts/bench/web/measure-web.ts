@@ -12,7 +12,7 @@ import { startTracedWeb, type TracedWeb } from "./traced-web.ts";
 
 type Given = { stack: Stack; stackFile: string; plan: Plan; progress: Progress; signal: AbortSignal };
 
-/** The test helpers that keep a browser session. */
+/** Test helpers that keep a browser session. */
 type Sessions = typeof import("../../test/keep-session.ts");
 
 /** Measures pages on the bench's own web server. */

@@ -22,7 +22,7 @@ export type PageMeasurements = {
 const password = "correct horse battery staple";
 const expiredRequests = 20;
 const switches = 6;
-/** The runs and days that the studio's overview shows. */
+/** How many runs the studio's overview shows, and over how many days. */
 const shown = { runs: 2_000, days: 30 };
 const withoutStorage = { auth: { persistSession: false, autoRefreshToken: false } };
 

@@ -9,7 +9,7 @@ const server = path.resolve(import.meta.dirname, "../../../remix-app/server.ts")
 
 const calls = z.array(z.object({ method: z.string(), path: z.string(), beganMs: z.number(), endedMs: z.number() }));
 
-/** A call to the backend, in milliseconds of the web server's own clock. */
+/** A call to the backend, with times in milliseconds of the web server's own clock. */
 export type BackendCall = z.infer<typeof calls>[number];
 
 /** A web server for the bench on the stack's project, in production mode, that reports its backend calls. */
@@ -20,7 +20,7 @@ export type TracedWeb = Pick<ServiceProcess, "url" | "pid" | "stop"> & {
 
 /**
  * Starts a web server that reports its backend calls.
- * @param vault variables with the keys to what the stack's own server stores about browsers
+ * @param vault environment variables with the keys to what the stack's own web server stores about browsers
  */
 export async function startTracedWeb({ supabase }: Stack, vault: Record<string, string>): Promise<TracedWeb> {
   const web = await startServer({

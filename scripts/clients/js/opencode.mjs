@@ -19,7 +19,10 @@ writeFileSync(
 );
 writeFileSync(path.join(project, "secret.txt"), "The secret word is heron.\n");
 
-/** Runs the command-line client in its own project. As an argument, the client would quote the prompt. */
+/**
+ * Runs the command-line client in its own project. The prompt is passed on standard input, since the client would quote
+ * an argument.
+ */
 function opencode(prompt, ...args) {
   const { status, stdout, stderr } = spawnSync(
     path.resolve("node_modules/opencode-linux-x64-baseline/bin/opencode"),

@@ -15,8 +15,8 @@ async function setUp({ page }: Scene): Promise<string> {
 }
 
 /**
- * Signs in with the second step done, and with the other named authenticator apps added.
- * @returns the id of the other app, or of the only one
+ * Signs in and completes the second step, in an account with the named authenticator apps in addition to its phone.
+ * @returns the id of the first additional app, or of the phone if it is the only one
  */
 async function enterWithApps(scene: Scene, ...names: string[]): Promise<string> {
   const { page, world } = scene;

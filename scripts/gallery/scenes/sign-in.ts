@@ -11,9 +11,7 @@ async function signInWrongly(scene: Scene): Promise<void> {
   await refuse(scene.page, "Sign in");
 }
 
-/**
- * Uses up the attempts of an address. Ten wrong passwords are one too few for the page to refuse the next immediately.
- */
+/** Uses up the sign-in attempts for an email with ten wrong passwords, and sends one more, which the page refuses. */
 async function useUpAttempts(scene: Scene): Promise<void> {
   const { page, world } = scene;
   const email = `somebody.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`;
@@ -48,7 +46,7 @@ async function askForCode({ page, world }: Scene): Promise<void> {
   await arrive(page, "Check your email");
 }
 
-/** Creates another account's reset link, as the backend stores it for an email. */
+/** Creates a reset link for another account, as the backend stores it for an email. */
 async function linkOfAnother({ world }: Scene): Promise<string> {
   const { id, email } = await world.createAccount("Nadia Lind", "nadia.lind");
   const hash = crypto.randomUUID();

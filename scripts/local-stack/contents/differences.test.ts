@@ -25,7 +25,7 @@ test.each([170_000, 179_999])("compares definitions with server_version_num %d",
   ]);
 });
 
-test("compares only names with a newer major version, which can print definitions differently", () => {
+test("compares only names if Postgres has a newer major version, which can print definitions differently", () => {
   expect(found(180_000, { "view public.v": "changed", "table public.t": "cc" })).toEqual([
     ["warn", "Postgres 18 is above 17"],
     ["fail", "dropped: function private.f()"],

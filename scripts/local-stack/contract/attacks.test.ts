@@ -128,7 +128,7 @@ describe("a repeated OAuth callback", () => {
     const person = newPerson();
     const codes = await Promise.all(Array.from({ length: 10 }, () => admit(person)));
     const ends = await Promise.all(codes.map((code) => finish(state, { code })));
-    // A callback finds the state already used if another has completed.
+    // A callback finds the state already used if another callback has completed.
     for (const { answer, query } of ends) {
       expect([302, "bad_oauth_state"]).toContain(answer.status === 303 ? query.error_code : answer.status);
     }
@@ -185,7 +185,7 @@ describe("a flow's auth code", () => {
     }
   });
 
-  test("creates one session when 50 concurrent callers use it and one has the verifier", async () => {
+  test("creates one session for 50 concurrent callers if only one of them has the verifier", async () => {
     const { id, code, verifier } = await recovering();
     const callers = Array.from({ length: 50 }, (_none, index) => (index === 25 ? verifier : newVerifier()));
     const answers = await Promise.all(callers.map((own) => exchange(code, own)));
@@ -199,7 +199,7 @@ describe("a flow's auth code", () => {
 });
 
 describe("tokens sent along with a sign-in", () => {
-  test("are ignored: the user gets a new session, and the stranger's stays unchanged", async () => {
+  test("are ignored: the user gets a new session, and the other user's session stays unchanged", async () => {
     const [stranger, victim] = [await newSession(), await newAccount()];
     const handed = {
       access_token: stranger.accessToken,
@@ -236,7 +236,7 @@ describe("tokens sent along with a sign-in", () => {
     expect(await sessionsOf(stranger.account.id)).toEqual([stranger.id]);
   });
 
-  test("do not matter for a refresh: a refresh token renews its own session despite another user's access token", async () => {
+  test("are ignored by a refresh: the refresh token renews its own session even with another user's access token", async () => {
     const [one, two] = [await newSession(), await newSession()];
     const body = { refresh_token: one.refreshToken };
     const answer = await call("POST /token?grant_type=refresh_token", { body, bearer: two.accessToken });
@@ -262,7 +262,7 @@ describe("tokens sent along with a sign-in", () => {
 });
 
 describe("second factors across users and sessions", () => {
-  test("another user's cannot be challenged, verified or deleted, nor used with one's own challenge", async () => {
+  test("another user's factor cannot be challenged, verified or deleted, and its challenge does not verify one's own factor", async () => {
     const [owner, stranger] = [await newRaisedSession(), await newRaisedSession()];
     const { factorId, secret } = owner.factor;
     const challengeId = await challenge(owner.accessToken, factorId);
@@ -277,7 +277,7 @@ describe("second factors across users and sessions", () => {
     expectOk(await verifyCode(owner.accessToken, { factorId, challengeId, code }));
   });
 
-  test("a challenge of one's own factor is valid in any of one's sessions", async () => {
+  test("a challenge of a user's own factor is valid in any of the user's sessions", async () => {
     const { account, accessToken, factor } = await newRaisedSession();
     const challengeId = await challenge(accessToken, factor.factorId);
     const other = await signIn(account);
@@ -289,7 +289,7 @@ describe("second factors across users and sessions", () => {
     expect(sessionOf(expectOk(raised))).toMatchObject({ id: other.id, claims: { aal: "aal2" } });
   });
 
-  test("another user's code does not raise a session, and the secret is never shown", async () => {
+  test("another user's code does not raise a session, and the factor's secret is never shown", async () => {
     const [owner, stranger] = [await newSession(), await newSession()];
     const [theirs, own] = [await enroll(owner.accessToken), await enroll(stranger.accessToken)];
     const challengeId = await challenge(stranger.accessToken, own.factorId);

@@ -156,7 +156,7 @@ describe("an administrator's bearer token", () => {
     expectRefusal(await call("POST /admin/generate_link", { bearer, body: {} }), 403, "not_admin");
   });
 
-  test("that names a session requires it to exist: 403 session_not_found", async () => {
+  test("is refused with 403 session_not_found if it names a session that does not exist", async () => {
     const { account, id, accessToken } = await newSession();
     const claims = { sub: account.id, role: "service_role", session_id: id, exp: inAnHour() };
     const bearer = await forgeToken(claims);

@@ -84,7 +84,7 @@ describe("request bodies", () => {
     expectRefusal(await call("POST /recover", { body: { email: null } }), 400, "validation_failed");
   });
 
-  test("are read up to one MiB and refused beyond", async () => {
+  test("are read up to one MiB, and refused with 413 request_entity_too_large beyond that", async () => {
     const body = (bytes: number) => {
       const bare = JSON.stringify({ email: newEmail(), password: "wrong", pad: "" });
       return bare.replace('"pad":""', `"pad":"${"x".repeat(bytes - bare.length)}"`);

@@ -8,7 +8,7 @@ import { describeVariant } from "./support/variant.ts";
 
 const schema = `hooks_${randomUUID().slice(0, 8)}`;
 
-/** Records its events, and returns the response stored in the user's metadata. */
+/** Defines a hook that records its events, and returns the response stored in the user's metadata. */
 const hook = (name: string) => `
   create function ${schema}.${name}(event jsonb) returns jsonb language plpgsql security definer set search_path = '' as $$
   begin
@@ -93,7 +93,7 @@ describeVariant("hooks on attempts", settings, (url) => {
     }
   });
 
-  test("a rejection ends the user's sessions only if it says so", async () => {
+  test("a rejection ends the user's sessions only if the hook requests it", async () => {
     const sign = async (answer: object) => {
       const session = await newSession({ app_metadata: { answer } });
       expectRefusal(await grant(session.account.email, password), 400, "invalid_credentials");

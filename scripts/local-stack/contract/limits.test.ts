@@ -56,7 +56,7 @@ describeVariant("limits by address", addressLimits, (url) => {
   });
 
   // Sent one after the other: concurrent challenges of one factor can deadlock in Supabase Auth itself.
-  test("challenging a factor is allowed 30 times", async () => {
+  test("a factor can be challenged 30 times", async () => {
     const { accessToken: bearer } = await newSession();
     const { factorId } = await enroll(bearer);
     const headers = { "X-Forwarded-For": newAddress() };
@@ -69,7 +69,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     expectThirty(statuses.length - 1);
   });
 
-  test("verifying a factor is allowed 30 times", async () => {
+  test("a factor can be verified 30 times", async () => {
     const { accessToken } = await newSession();
     const { factorId } = await enroll(accessToken);
     const challenge_id = await challenge(accessToken, factorId);
@@ -88,7 +88,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     expectOk(await call("POST /recover", { url: url(), body, headers: { "X-Forwarded-For": address } }));
   });
 
-  test("the first of several addresses counts", async () => {
+  test("the first of several addresses in the header is the one that counts", async () => {
     const address = newAddress();
     const options = { body: { type: "signup", token_hash: "x" } };
     await burst("POST /verify", options, `${address}, 10.0.0.1`);
@@ -125,7 +125,7 @@ describeVariant("addresses from Sb-Forwarded-For", addressLimits, (url) => {
     for (const answer of answers) expectRefusal(answer, 403, "otp_expired");
   });
 
-  test("are recorded by the session", async () => {
+  test("are recorded in the session", async () => {
     const { id, refreshToken } = await newSession();
     const headers = { "Sb-Forwarded-For": "203.0.113.77", "X-Forwarded-For": newAddress() };
     const body = { refresh_token: refreshToken };

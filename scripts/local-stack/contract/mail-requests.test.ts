@@ -33,7 +33,7 @@ describe("POST /recover", () => {
     expect(decodeURIComponent((await nextMail(email)).html)).toContain(target);
   });
 
-  test("returns 429 within the pause, while the first email stays valid", async () => {
+  test("returns 429 within the pause between two emails, while the first email stays valid", async () => {
     const { email } = await newAccount();
     expectOk(await recover(email));
     const { tokenHash } = await nextMail(email);
@@ -207,7 +207,7 @@ describeVariant("no mails at all", currentPassword, (url) => {
 });
 
 describeVariant("two mails an hour", { GOTRUE_RATE_LIMIT_EMAIL_SENT: "2" }, (url) => {
-  test("the third gets 429, even to another recipient", async () => {
+  test("the third email of an hour gets 429, even if it has another recipient", async () => {
     for (const status of [200, 200, 429]) {
       const { email } = await newAccount();
       expect((await call("POST /recover", { body: { email }, url: url() })).status).toBe(status);

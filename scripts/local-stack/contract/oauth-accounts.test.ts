@@ -50,7 +50,7 @@ describe("sign-in with providers", () => {
   });
 
   describe("several emails and providers", () => {
-    test("verified emails of two accounts get server_error and change neither", async () => {
+    test("an identity whose verified emails belong to two accounts gets server_error and changes neither account", async () => {
       const [one, other] = [await newAccount(), await newAccount()];
       const { query } = await signInAs(newPerson({ email: one.email, others: [other.email] }), { provider: "github" });
       expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });

@@ -60,7 +60,7 @@ describe("/authorize with an invitation", () => {
     expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });
   });
 
-  test("leaves no password behind that someone else has set", async () => {
+  test("removes a password that someone else has set on the invited account", async () => {
     const { email, invite_token } = await invite();
     await call("POST /signup", { body: { email, password } });
     const token = (await nextMail(email, 1).catch(() => undefined))?.tokenHash ?? invite_token;

@@ -145,7 +145,7 @@ describe("POST /passkeys/registration/verify", () => {
     expect(owners).toEqual([{ user_id: account.id }]);
   });
 
-  test("allows ten passkeys: 422 too_many_passkeys", async () => {
+  test("refuses an eleventh passkey with 422 too_many_passkeys", async () => {
     const { account, accessToken } = await newPasskey();
     await sql(
       `insert into auth.webauthn_credentials (user_id, credential_id, public_key)

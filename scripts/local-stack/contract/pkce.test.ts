@@ -96,25 +96,25 @@ describe("POST /token?grant_type=pkce", () => {
   });
 });
 
-describe("the amr method of a session from a code exchange", () => {
+describe("a code exchange", () => {
   const methodOf = async ({ code, verifier }: { code: string; verifier: string }) =>
     sessionOf(expectOk(await exchange(code, verifier))).claims.amr[0].method;
 
-  test("recovery", async () => {
+  test("of a recovery link creates a session with the amr method recovery", async () => {
     expect(await methodOf(await recovering())).toBe("recovery");
   });
 
-  test("magiclink", async () => {
+  test("of a magic link creates a session with the amr method magiclink", async () => {
     const { email } = await newAccount();
     expect(await methodOf(await askedFor("POST /otp", "magiclink", { email }))).toBe("magiclink");
   });
 
-  test("email/signup", async () => {
+  test("of a sign-up creates a session with the amr method email/signup", async () => {
     const asked = await askedFor("POST /signup", "signup", { email: newEmail(), password });
     expect(await methodOf(asked)).toBe("email/signup");
   });
 
-  test("email_change", async () => {
+  test("of an email change creates a session with the amr method email_change", async () => {
     const { account, accessToken } = await newSession();
     const email = newEmail();
     const verifier = newVerifier();
@@ -127,7 +127,7 @@ describe("the amr method of a session from a code exchange", () => {
     expect(await methodOf({ code, verifier })).toBe("email_change");
   });
 
-  test("a link created without a challenge carries no code", async () => {
+  test("is not possible for a link created without a challenge, which carries no code", async () => {
     const { email } = await newAccount();
     const { hashed_token } = expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email } }));
     expect(await codeFrom(hashed_token, "recovery")).toBe("");

@@ -15,7 +15,7 @@ async function refusedTarget(redirect_to: string, description = "No"): Promise<s
 
 const query = "error=denied&error_description=No";
 
-describe("redirect_to, as it is rewritten", () => {
+describe("redirect_to", () => {
   test.each([
     ["a space in the path", `${app}/a b`, `${app}/a%20b?${query}`],
     ["a space in the query", `${site}/?a b`, `${site}/?a+b=&${query}`],
@@ -28,7 +28,7 @@ describe("redirect_to, as it is rewritten", () => {
     ["a parameter with half an escape, which is left out", `${site}/?q=%zz&r=1`, `${site}/?${query}&r=1`],
     ["a parameter with a semicolon, likewise", `${site}/?a=b&c=d;e`, `${site}/?a=b&${query}`],
     ["a parameter of the outcome, which is replaced", `${site}/?error=none`, `${site}/?${query}`],
-  ])("%s", async (_, asked, expected) => {
+  ])("is escaped where necessary: %s", async (_, asked, expected) => {
     const [target, fragment] = (await refusedTarget(asked)).split("#");
     expect(target).toBe(expected);
     expect(fragment).toBe(`${query}&sb=`);
@@ -50,7 +50,7 @@ describe("redirect_to, as it is rewritten", () => {
     `${app}/\u0001`,
     "http:/localhost:3000/",
     "HTTP://LOCALHOST:3000/",
-  ])("ignores %j", async (asked) => {
+  ])("is replaced by the site URL if it is %j", async (asked) => {
     expect((await refusedTarget(asked)).split("?")[0]).toBe(site);
   });
 });

@@ -11,7 +11,7 @@ async function targetOf(redirect_to: string): Promise<string> {
   return link.redirect_to;
 }
 
-describe("an allowed redirect_to", () => {
+describe("uses an allowed redirect_to:", () => {
   test.each([
     `${site}/anything?a=b#c`,
     "http://localhost:4000/another-port",
@@ -28,7 +28,7 @@ describe("an allowed redirect_to", () => {
   });
 });
 
-describe("a redirect_to that is replaced by the site URL", () => {
+describe("uses the site URL instead of the disallowed redirect_to", () => {
   test.each([
     "",
     "https://evil.test/",
@@ -70,7 +70,7 @@ describe("the redirect target comes from", () => {
     expect(await landing(query, { redirect_to: app })).toBe(app);
   });
 
-  test("the Referer, if neither of these is present and allowed", async () => {
+  test("the Referer, if neither the query nor the header is present and allowed", async () => {
     expect(await landing("", { Referer: app })).toBe(app);
     expect(await landing("&redirect_to=https://evil.test", { Referer: app })).toBe(app);
   });

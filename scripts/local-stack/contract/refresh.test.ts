@@ -36,7 +36,7 @@ describe("POST /token?grant_type=refresh_token", () => {
 });
 
 describe("a reused refresh token", () => {
-  test("returns the live token at any time if it is its parent", async () => {
+  test("returns the live token at any time if it is the live token's parent", async () => {
     const { id, refreshToken } = await newSession();
     const child = await tokenOf(refreshToken);
     await age(id, 86_400);
@@ -45,7 +45,7 @@ describe("a reused refresh token", () => {
     expect(await tokenOf(child)).not.toBe(child);
   });
 
-  test("returns another working token within the reuse interval if it is older", async () => {
+  test("returns another working token within the reuse interval if it is older than the parent", async () => {
     const { refreshToken } = await newSession();
     const child = await tokenOf(refreshToken);
     const grandchild = await tokenOf(child);
@@ -64,7 +64,7 @@ describe("a reused refresh token", () => {
     await tokenOf(grandchild);
   });
 
-  test("gets 400 refresh_token_already_used after the interval if it is older, and revokes all tokens of the session", async () => {
+  test("gets 400 refresh_token_already_used after the interval if it is older than the parent, and revokes all tokens of the session", async () => {
     const { id, refreshToken, accessToken } = await newSession();
     const child = await tokenOf(refreshToken);
     const grandchild = await tokenOf(child);
@@ -98,9 +98,9 @@ describe("a reused refresh token", () => {
   });
 });
 
-describe("a refused refresh token", () => {
+describe("a refresh token is refused if it", () => {
   test.each(["", "short", "UPPERCASE123", "thirteenchars", "with space 12", "x".repeat(4_000)])(
-    "is malformed: %s answers 400 validation_failed",
+    "is malformed, like %s: 400 validation_failed",
     async (token) => {
       expectRefusal(await refresh(token), 400, "validation_failed");
     },
@@ -135,7 +135,7 @@ describe("a refused refresh token", () => {
 });
 
 describe("concurrent refreshes", () => {
-  test("20 with one token return the same live token, or 409 to retry", async () => {
+  test("return the same live token to 20 callers with one token, or 409 to retry", async () => {
     const { id, refreshToken } = await newSession();
     const answers = await Promise.all(Array.from({ length: 20 }, () => refresh(refreshToken)));
     const given = answers.filter((answer) => answer.status === 200);
@@ -147,7 +147,7 @@ describe("concurrent refreshes", () => {
 });
 
 describeVariant("no reuse interval", autoconfirm, (url) => {
-  test("the live token's parent still returns it, and an older token is refused immediately", async () => {
+  test("the live token's parent still returns the live token, and an older token is refused immediately", async () => {
     const { refreshToken } = await newSession();
     const child = await tokenOf(refreshToken, url());
     expect(await tokenOf(refreshToken, url())).toBe(child);

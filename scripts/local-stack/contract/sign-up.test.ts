@@ -209,7 +209,7 @@ describeVariant("POST /signup under autoconfirm", autoconfirm, (url) => {
 });
 
 describeVariant("POST /signup with sign-ups off", featuresOff, (url) => {
-  test("is refused with 422 signup_disabled, while administrators may still add users", async () => {
+  test("is refused with 422 signup_disabled, but administrators may still add users", async () => {
     expectRefusal(await signUp({ email: newEmail(), password }, url()), 422, "signup_disabled");
     expectOk(await admin("POST /admin/users", { body: { email: newEmail(), password }, url: url() }));
   });
@@ -220,7 +220,7 @@ describeVariant("POST /signup without email", shortSessions, (url) => {
     expectRefusal(await signUp({ email: newEmail(), password }, url()), 400, "email_provider_disabled");
   });
 
-  test("is not available for password sign-in either: 422 email_provider_disabled", async () => {
+  test("password sign-in is refused as well, with 422 email_provider_disabled", async () => {
     const { email } = await newAccount();
     const answer = await call("POST /token?grant_type=password", { body: { email, password }, url: url() });
     expectRefusal(answer, 422, "email_provider_disabled");

@@ -62,7 +62,7 @@ describe("POST /factors", () => {
     expectRefusal(answer, 422, "mfa_factor_name_conflict");
   });
 
-  test("allows ten factors: 422 too_many_enrolled_mfa_factors", async () => {
+  test("refuses an eleventh factor with 422 too_many_enrolled_mfa_factors", async () => {
     const { accessToken } = await newSession();
     for (let count = 0; count < 10; count++) await enroll(accessToken, `phone ${count}`);
     const answer = await call("POST /factors", { bearer: accessToken, body: enrollBody({ friendly_name: "more" }) });

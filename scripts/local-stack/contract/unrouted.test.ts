@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { newAccount, newSession } from "./support/accounts.ts";
 import { admin, call, expectRefusal } from "./support/http.ts";
 
-/** Paths that only a token's user or an administrator may probe, with a method or path that does not exist. */
+/** Unknown methods and paths, below paths that require a user's token. */
 const ofUsers = [
   "POST /reauthenticate",
   "DELETE /user",

@@ -216,7 +216,7 @@ describe("secure email change", () => {
 });
 
 describeVariant("change of email by one mailbox", reauthentication, (url) => {
-  test("the new mailbox suffices", async () => {
+  test("the new mailbox alone is enough to confirm the change", async () => {
     const { account, accessToken } = await newSession();
     const email = newEmail();
     expectOk(await update(accessToken, { email }, url()));

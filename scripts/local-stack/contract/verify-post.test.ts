@@ -152,7 +152,7 @@ describe("POST /verify with an invalid token", () => {
 });
 
 describe("concurrent redemptions", () => {
-  test("20 with one token create at least one session, and the others get only otp_expired", async () => {
+  test("20 redemptions of one token create at least one session, and the rest get 403 otp_expired", async () => {
     const { id, tokenHash } = await recovering();
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => verify({ type: "recovery", token_hash: tokenHash })),

@@ -139,7 +139,7 @@ describe("when the runner is killed", () => {
   });
 });
 
-describe("when it is asked to stop", () => {
+describe("when the runner is asked to stop", () => {
   test("it ends everything on SIGTERM with code 0 and leaves only data", async () => {
     const pids = stack.services.map(({ pid }) => pid);
     runner.child.kill("SIGTERM");

@@ -69,7 +69,7 @@ test("prints only the JSON on standard output, and makes stack.json readable onl
   expect(statSync(path.join(place.dataDir, "secrets.json")).mode & 0o777).toBe(0o600);
 });
 
-test("a second start on the same data names the first, and reset waits until it has ended", async () => {
+test("a second start or a reset on the same data is refused and names the first start; once that has ended, reset works", async () => {
   const first = start({ args: [...auto, ...onlyMail] });
   const { base } = await first.ready();
   const second = start({ args: [...auto, ...onlyMail] });

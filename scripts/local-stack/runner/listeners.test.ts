@@ -39,7 +39,7 @@ test("a port's owner is the process that listens on it", async () => {
   expectOwner(await listen());
 });
 
-test("a port's owner may be a process with a connection from it", async () => {
+test("a port's owner may be a process that uses it as the local port of a connection", async () => {
   const socket = connect({ host: "127.0.0.1", port: await listen() });
   await once(socket, "connect");
   expectOwner(socket.localPort ?? 0);

@@ -89,7 +89,7 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
 /**
  * Ends orphaned process groups: each gets its own stop signal, and SIGKILL after `limitMs`. Ignores a pid that now
  * belongs to another process.
- * @returns those it had to end
+ * @returns the groups that it had to end
  */
 export async function endGroups(owned: readonly OwnedProcess[], limitMs: number): Promise<OwnedProcess[]> {
   const found = owned.filter(groupIsAlive);

@@ -32,7 +32,7 @@ export type Service = {
   hint?: string;
 };
 
-/** Adds a child process (spawned detached) to the run, which it never outlives. */
+/** Adds a child process (spawned detached) to the run. The child never outlives the run. */
 export type Adopt = (name: string, child: ChildProcess) => void;
 
 /** A one-time step between the services' starts. */

@@ -4,11 +4,11 @@ import { type Verdict, verdict } from "./verdict.ts";
 export type AccountFact = {
   actor: string;
   accountId: string;
-  /** Whether the browser now acts as this account. */
+  /** Whether the browser now acts as the account. */
   opened: boolean;
-  /** The answer to the switch. */
+  /** The server's answer to the account switch. */
   answered: string;
-  /** Whether its session still exists; helps to investigate a failure. */
+  /** Whether the account's session still exists; helps to investigate a failure. */
   sessionLives: boolean;
 };
 

@@ -1,6 +1,6 @@
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** A kind of fact, how many of it there are, and the minimum in the shortest run. */
+/** A kind of fact: how many were collected, and the minimum for the shortest run. */
 export type Amount = { what: string; count: number; least: number; grows: boolean };
 
 /** The traffic duration that `least` refers to, for facts that grow with time. */

@@ -20,16 +20,16 @@ const span: Span = { kind: "postgres SIGKILL", part: "postgres", from: 9_000, un
 const judged = (change: Partial<Answered>, spans: Span[] = []) => judgeAnswers([{ ...answer, ...change }], spans).ok;
 
 describe("a failed call", () => {
-  test("is found if it was answered with 500, even within a fault", () => {
+  test("is reported if it was answered with 500, even during a fault", () => {
     expect(judged({ status: 500 }, [span])).toBe(false);
   });
 
-  test.each([502, 503, 504])("answered with %i is found outside any fault", (status) => {
+  test.each([502, 503, 504])("answered with %i is reported unless a fault was active", (status) => {
     expect(judged({ status })).toBe(false);
     expect(judged({ status }, [span])).toBe(true);
   });
 
-  test("without an answer is found, unless the caller disconnected", () => {
+  test("without an answer is reported, unless the caller disconnected", () => {
     expect(judged({ status: null })).toBe(false);
     expect(judged({ status: null, left: true })).toBe(true);
   });
@@ -58,7 +58,7 @@ describe("a failed call", () => {
     expect(judged({ target: "web", status: 502 }, [provider])).toBe(false);
   });
 
-  test("that was requested on purpose may fail, but not with 500", () => {
+  test("that the caller provoked on purpose is excused, unless it was answered with 500", () => {
     expect(judged({ target: "ai", status: 502, asked: true })).toBe(true);
     expect(judged({ target: "ai", status: 500, asked: true })).toBe(false);
   });
@@ -68,14 +68,14 @@ test("does not count answers below 500 as failures", () => {
   for (const status of [200, 303, 401, 409, 429]) expect(judged({ status })).toBe(true);
 });
 
-test("fails on a finding and on a fault that never ended", () => {
+test("the audit fails on a finding and on a fault that never ended", () => {
   expect(judgeFindings([]).ok).toBe(true);
   expect(judgeFindings([{ at: 0, actor: "browser 1", text: "odd" }]).ok).toBe(false);
   expect(judgeFaults([span], []).ok).toBe(true);
   expect(judgeFaults([{ ...span, until: null }], []).ok).toBe(false);
 });
 
-test("fails if a planned fault did not happen", () => {
+test("the audit fails if a planned fault did not happen", () => {
   const planned: PlannedFault[] = [
     { kind: "postgres SIGKILL", atMs: 1_000, forMs: 0 },
     { kind: "slow disk", atMs: 2_000, forMs: 1_000 },

@@ -56,7 +56,7 @@ export function judgeFaults(spans: readonly Span[], planned: readonly PlannedFau
     ...spans
       .filter(({ until }) => until === null)
       .map(({ kind, from }) => `${kind} of ${new Date(from).toISOString()} was not over`),
-    // They happen one after another, in the order of the plan.
+    // Faults happen one after another, in the order of the plan.
     ...planned.slice(spans.length).map(({ kind, atMs }) => `${kind}, planned at ${atMs / 1_000} s, was not reached`),
   ];
   const kinds = Map.groupBy(spans, ({ kind }) => kind);

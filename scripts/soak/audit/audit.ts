@@ -32,7 +32,7 @@ export type Audited = {
   spans: Span[];
   truth: TruthReader;
   sampler: Sampler;
-  /** Faults that should have happened. */
+  /** The faults that should have happened. */
   planned: readonly PlannedFault[];
   trafficMs: number;
 };
@@ -46,7 +46,7 @@ export async function audit(audited: Audited): Promise<Verdict[]> {
   const { stack, world, traffic, journal, spans, truth, sampler, planned, trafficMs } = audited;
   const verdicts: Verdict[] = [];
   const amounts: Amount[] = [];
-  /** The minimum is for 50 s. */
+  /** `least` is the minimum for 50 s of traffic. */
   const grows = (what: string, count: number, least: number) => amounts.push({ what, count, least, grows: true });
   const stays = (what: string, count: number, least: number) => amounts.push({ what, count, least, grows: false });
   async function check(name: string, judge: () => Promise<Verdict | Verdict[]>): Promise<void> {

@@ -75,8 +75,8 @@ test("passes if usage is charged once and reported as charged", () => {
   expect(failing({})).toEqual([]);
 });
 
-describe("a lost charge is found if", () => {
-  test("a provider call is in no run", () => {
+describe("a lost charge is reported if", () => {
+  test("a provider call belongs to no run", () => {
     expect(failing({ runs: [], asks: [] })).toEqual(["no lost charge"]);
   });
   test("a call that was answered in full cost nothing", () => {
@@ -90,21 +90,21 @@ describe("a lost charge is found if", () => {
     } as const;
     expect(failing({ runs: [free], asks: [] })).toEqual(["no lost charge"]);
   });
-  test("a run was swept and the functions had not been killed", () => {
+  test("a run was swept although the functions had not been killed", () => {
     expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer] })).toEqual(["no lost charge"]);
   });
   test("a swept run began after the functions were killed", () => {
     const later = { ...run, ...swept, createdAt: 1_600 };
     expect(failing({ runs: [later], asks: [lostAnswer], spans: [kill] })).toEqual(["no lost charge"]);
   });
-  test("the functions were asked to stop, not killed", () => {
+  test("a run was swept although the functions were only asked to stop", () => {
     const told = { ...kill, killed: false };
     expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer], spans: [told] })).toEqual(["no lost charge"]);
   });
   test("the run has fewer tokens than the provider", () => {
     expect(failing({ runs: [{ ...run, outputTokens: 49 }] })).toEqual(["charges are the provider's truth"]);
   });
-  test("the last digit is off", () => {
+  test("the run's cost is off in the last digit", () => {
     const off = { ...run, costUsd: "0.000045000001" };
     expect(failing({ runs: [off], asks: [] })).toEqual(["charges are the provider's truth"]);
   });
@@ -117,7 +117,7 @@ describe("a run left open without a provider call", () => {
   const orphan = { ...run, ...swept, id: "run-2", requestId: "request-2", idempotencyKey: null };
   const ended: Span = { ...kill, kind: "postgres SIGKILL", part: "postgres" };
 
-  test("is found unless the functions were killed during it", () => {
+  test("is reported unless the functions were killed while opening it", () => {
     expect(failing({ runs: [run, orphan] })).toEqual(["no lost charge"]);
     expect(failing({ runs: [run, orphan], spans: [kill] })).toEqual([]);
     // Requested before the functions ended, and opened before they answer again.
@@ -125,7 +125,7 @@ describe("a run left open without a provider call", () => {
     expect(failing({ runs: [run, { ...orphan, createdAt: 1_801 }], spans: [kill] })).toEqual(["no lost charge"]);
   });
 
-  test("is excused if Postgres ended as it opened, and not otherwise", () => {
+  test("is excused only if Postgres ended while opening it", () => {
     expect(failing({ runs: [run, orphan], spans: [ended] })).toEqual([]);
     expect(failing({ runs: [run, { ...orphan, createdAt: 3_301 }], spans: [ended] })).toEqual(["no lost charge"]);
     expect(failing({ runs: [run, orphan], spans: [{ ...ended, kind: "slow disk" }] })).toEqual(["no lost charge"]);
@@ -145,7 +145,7 @@ test("allows an estimated charge only if the client disconnected", () => {
   expect(failing({ runs: [{ ...guessed, reservedUsd: "0.000044" }], asks: [lostAnswer] })).toEqual(["ledger is runs"]);
 });
 
-describe("a double charge is found if", () => {
+describe("a double charge is reported if", () => {
   const second = { ...run, id: "run-2", requestId: "request-2" };
   const again = { ...attempt, requestId: "request-2", told: null };
   const twice = { ...ask, attempts: [attempt, again] };
@@ -167,7 +167,7 @@ describe("a double charge is found if", () => {
   });
 });
 
-test("finds answers that report another charge or a run that doesn't exist", () => {
+test("finds answers that report a wrong charge or a run that doesn't exist", () => {
   const telling = (told: Attempt["told"]) => failing({ asks: [{ ...ask, attempts: [{ ...attempt, told }] }] });
   const said = { runId: "run-1", billedCredits: "0.54", costUsd: "0.000045", usageSource: "provider" };
   expect(telling({ ...said, billedCredits: "0.55" })).toEqual(["answers tell what was charged"]);

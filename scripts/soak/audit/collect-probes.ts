@@ -4,7 +4,7 @@ import { createPerson } from "../../test/people.ts";
 import type { World } from "../world.ts";
 import type { Probe } from "./probes.ts";
 
-/** Does each thing once more, as a new user. */
+/** Checks as a new user that signing in, cross-app tokens, satellites, chats and streams work. */
 export async function probeAll(world: World): Promise<Probe[]> {
   const { base, ai, satellites } = world.stack;
   const person = await createPerson();

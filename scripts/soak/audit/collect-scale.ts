@@ -9,10 +9,10 @@ import { serversOf, type World } from "../world.ts";
 import { query } from "./collect.ts";
 import type { LimitFact, SweeperFact } from "./scale.ts";
 
-/** Concurrent calls for each one that the limit allows. */
+/** How many concurrent calls are sent for each call that the limit allows. */
 const calls = 3;
 const requestsPerMinute = 10;
-/** Seconds that must be left of the minute, so that all calls fall into one rate-limit window. */
+/** Minimum number of seconds left in the current minute, so that all calls fall into one rate-limit window. */
 const safeSeconds = 20;
 const secondSweepLimit = "2s";
 

@@ -10,9 +10,9 @@ const defects =
   /\b(TypeError|ReferenceError|RangeError|SyntaxError|AssertionError|uncaught\w*|unhandled\w*|panicked|PANIC|deadlock detected|heap out of memory)\b/i;
 /** Node's message for a failed connection. */
 const noAnswer = /TypeError: fetch failed/g;
-/** An unhandled error with any message. */
+/** Matches an unhandled error with any message. */
 const unthoughtOf = /\b(uncaught|unhandled)/i;
-/** Allowed only during an outage: a failed fetch, a stack trace, or an error. */
+/** Matches what is allowed only during an outage: a failed fetch, a stack trace, or an error. */
 const alarms = /^\s+at \S+|"level":"error"|\bFATAL\b|fetch failed/;
 /** What Postgres logs about clients that connect while it starts or stops, and about those it disconnects. */
 const ownEnd =

@@ -17,7 +17,7 @@ describe("memory", () => {
     expect(judgeMemory(process((minute) => 120 + 20 * Math.sin(minute * 40))).ok).toBe(true);
   });
 
-  test("that grows steadily is found, even far below the limit", () => {
+  test("that grows steadily is reported, even far below the limit", () => {
     // Two thirds of the ten minutes are watched.
     const growing = (mb: number) => judgeMemory(process((minute) => 80 + (minute * mb * 3) / 20)).ok;
     expect(growing(mostGrowthMb - 1)).toBe(true);
@@ -25,25 +25,25 @@ describe("memory", () => {
     expect(growing(-50)).toBe(true);
   });
 
-  test("that is rarely collected isn't growth, wherever the sawtooth begins and ends", () => {
+  test("that is rarely collected does not count as growth, wherever the sawtooth begins and ends", () => {
     for (const phase of [0, 0.25, 0.5, 0.75]) {
       expect(judgeMemory(process((minute) => 100 + 80 * ((minute / 7 + phase) % 1))).ok).toBe(true);
     }
-    // The same sawtooth on a rising floor.
+    // The same sawtooth, but its lowest points rise.
     expect(judgeMemory(process((minute) => 60 + 80 * ((minute / 2.5) % 1) + minute * 6)).ok).toBe(false);
   });
 
-  test("that is allocated once, in the first third, isn't growth", () => {
+  test("that is allocated once, in the first third, does not count as growth", () => {
     expect(judgeMemory(process((minute) => (minute < 3 ? 60 : 150))).ok).toBe(true);
   });
 
-  test("above the limit is found even if brief", () => {
+  test("above the limit is reported even if brief", () => {
     const limit = mostRssMb.functions ?? 0;
     expect(judgeMemory(process((minute) => (minute === 5 ? limit : 100))).ok).toBe(true);
     expect(judgeMemory(process((minute) => (minute === 5 ? limit + 1 : 100))).ok).toBe(false);
   });
 
-  test("is judged per process, and not at all for a short one", () => {
+  test("is judged per process, and not for a process that ran only briefly", () => {
     expect(judgeMemory([...process(() => 80), ...process(() => 150, { pid: 2 })]).ok).toBe(true);
     expect(growthOf(process((minute) => 80 + minute).slice(0, 170))).toBeUndefined();
   });
@@ -54,16 +54,16 @@ describe("connections", () => {
   const judged = (peak: number, { atRest = rest, samples = [] as Sample[] } = {}) =>
     judgeConnections({ connections: [{ ...rest, connections: peak }], samples, atRest: [atRest] }).ok;
 
-  test("beyond what a role's pools allow are found", () => {
+  test("beyond what a role's pools allow are reported", () => {
     expect(judged(mostConnections.gateway ?? 0)).toBe(true);
     expect(judged((mostConnections.gateway ?? 0) + 1)).toBe(false);
   });
 
-  test("left in a transaction are found", () => {
+  test("left in a transaction are reported", () => {
     expect(judged(8, { atRest: { ...rest, idleInTransaction: 1 } })).toBe(false);
   });
 
-  test("are checked along with files that a process opens and never closes", () => {
+  test("pass only if no process opens more and more files without closing them", () => {
     expect(judged(8, { samples: process(() => 80, { files: (n) => 20 + (n % 40) }) })).toBe(true);
     expect(judged(8, { samples: process(() => 80, { files: (n) => 20 + n }) })).toBe(false);
   });

@@ -2,12 +2,12 @@ import { partOf } from "../faults/spans.ts";
 import type { ConnectionSample, Sample } from "../samples.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** Megabytes (docs/capacity.md). The platform kills functions at 256; of the others, what a small server has. */
-export const mostRssMb: Record<string, number> = { functions: 200, web: 512, identity: 512, gateway: 512, notes: 512 };
 /**
- * The share of a process's lifetime that counts as warm-up: a heap grows before it is collected, until it fits the
- * work.
+ * Maximum memory in megabytes (docs/capacity.md). The platform kills functions at 256; the other services must fit a
+ * small server.
  */
+export const mostRssMb: Record<string, number> = { functions: 200, web: 512, identity: 512, gateway: 512, notes: 512 };
+/** The share of a process's lifetime that counts as warm-up: until its heap fits the work, a process grows. */
 const warmUpPart = 1 / 3;
 /** Growth can't be judged over a shorter time. */
 const shortestMs = 4 * 60_000;
@@ -70,7 +70,7 @@ export function judgeConnections({
 }: {
   connections: readonly ConnectionSample[];
   samples: readonly Sample[];
-  /** After traffic has ended. */
+  /** Samples taken after traffic has ended. */
   atRest: readonly ConnectionSample[];
 }): Verdict {
   const failures: string[] = [];

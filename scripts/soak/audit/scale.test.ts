@@ -6,14 +6,14 @@ const race = { actor: "commuter 1", at: 0, renewedBy: 2, outcome: "kept", detail
 const move = { actor: "commuter 1", at: 0, outcome: "arrived", detail: "" } as const;
 
 describe("several servers", () => {
-  test("a refresh that loses the session fails, an unanswered one does not", () => {
+  test("a refresh that loses the session fails; an unanswered refresh does not", () => {
     expect(judgeRaces([race, { ...race, outcome: "doubtful" }]).ok).toBe(true);
     expect(judgeRaces([race, { ...race, outcome: "lost", detail: "no session" }]).failures).toEqual([
       expect.stringContaining("no session"),
     ]);
   });
 
-  test("a switch that leads elsewhere fails, an unanswered one does not", () => {
+  test("a switch that leads to another account fails; an unanswered switch does not", () => {
     expect(judgeMoves([move, { ...move, outcome: "doubtful" }]).ok).toBe(true);
     expect(judgeMoves([move, { ...move, outcome: "lost" }]).ok).toBe(false);
   });

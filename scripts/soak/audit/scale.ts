@@ -4,7 +4,7 @@ import { type Verdict, verdict } from "./verdict.ts";
 
 /** The outcome of more concurrent calls than a limit allows, spread over the processes. */
 export type LimitFact = { what: string; limit: number; admitted: number; refused: number; failed: number };
-/** The outcome of a sweep while another one was running. */
+/** The outcome of a sweep while another sweep was running. */
 export type SweeperFact = { name: string; isGuarded: boolean; secondError: string | null };
 
 /** The traffic duration that is enough to kill each process. */

@@ -8,7 +8,7 @@ import { judgeProbes } from "./probes.ts";
 describe("accounts", () => {
   const fact = { actor: "browser 1", accountId: "a", opened: true, answered: "200", sessionLives: true };
 
-  test("count as lost if they can't be opened, whether their session lives or not", () => {
+  test("count as lost if they can't be opened, whether or not their session still exists", () => {
     expect(judgeAccounts([fact]).ok).toBe(true);
     expect(judgeAccounts([fact, { ...fact, opened: false, answered: "401" }]).ok).toBe(false);
     expect(judgeAccounts([{ ...fact, opened: false, answered: "401", sessionLives: false }]).failures[0]).toContain(
@@ -38,7 +38,7 @@ describe("imports", () => {
   };
   const judged = (change: object) => judgeImports({ ...reported, ...kept, ...change }).ok;
 
-  test("are stored once, in the newest state", () => {
+  test("pass only if each is stored once, in its newest state", () => {
     expect(judged({})).toBe(true);
     expect(judged({ keptCosts: [{ id: "c", amountUsd: "1.5" }] })).toBe(false);
     expect(judged({ keptCosts: [] })).toBe(false);

@@ -11,7 +11,7 @@ test("returns the same plan for the same seed", () => {
   expect(plan(7)).not.toEqual(plan(8));
 });
 
-test("half an hour has every kind of fault, one at a time, and no restarts of watched services in the middle", () => {
+test("a 30-minute plan has every kind of fault, one at a time, and no restarts of watched services in the middle", () => {
   for (const seed of [1, 2, 3]) {
     const faults = plan(seed);
     expect(new Set(faults.map(({ kind }) => kind)).size).toBe(15);
@@ -50,7 +50,7 @@ test.each([false, true])(
   },
 );
 
-test("each actor's random numbers depend only on the seed and its name", () => {
+test("each actor's random numbers depend only on the seed and the actor's name", () => {
   const draw = (name: string) =>
     Array.from(
       { length: 5 },

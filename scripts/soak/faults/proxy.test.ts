@@ -37,7 +37,7 @@ test("holds connections until a target is set, and keeps the order of delayed by
   client.destroy();
 });
 
-test("closes one side when the other hangs up", async () => {
+test("closes each side of a connection when the other side hangs up", async () => {
   const port = await listen((socket) => socket.on("data", () => socket.resetAndDestroy()));
   proxy = await createDelayingProxy();
   proxy.passTo(port);

@@ -8,9 +8,9 @@ export type Span = {
   kind: string;
   part: Part;
   from: number;
-  /** When its health check answered again; null until then. */
+  /** When the part's health check answered again; null until then. */
   until: number | null;
-  /** Whether its process was killed without a chance to finish. */
+  /** Whether the part's process was killed without a chance to finish. */
   killed: boolean;
 };
 

@@ -3,7 +3,7 @@ import type { Journal } from "../journal.ts";
 import type { Random } from "../random.ts";
 import type { World } from "../world.ts";
 
-/** What every actor that makes traffic is given. */
+/** What each actor receives. */
 export interface Stage {
   world: World;
   journal: Journal;

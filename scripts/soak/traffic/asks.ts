@@ -4,7 +4,7 @@ export type Attempt = {
   startedAt: number;
   endedAt: number;
   status: number | null;
-  /** What a complete answer said about the run; null without one. */
+  /** What a complete answer said about the run; null if no complete answer arrived. */
   told: { runId: string; billedCredits: string; costUsd: string | null; usageSource: string } | null;
   left: boolean;
 };

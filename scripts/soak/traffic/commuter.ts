@@ -16,7 +16,7 @@ export type RefreshRace = {
   outcome: "kept" | "lost" | "doubtful";
   detail: string;
 };
-/** One switch that was begun on one server and finished on another. */
+/** One switch that was begun on one server and finished on another server. */
 export type MovedSwitch = { actor: string; at: number; outcome: "arrived" | "lost" | "doubtful"; detail: string };
 
 export interface Commuter extends Actor {
@@ -53,7 +53,7 @@ export function createCommuter(
   /** Null until both people are signed in. */
   let active: Held | null = null;
   let quietUntil = 0;
-  /** Until then, a server may still be working on an abandoned switch, so the active account is unknown. */
+  /** Until this time, a server may still be working on an abandoned switch, so the active account is unknown. */
   let unsureUntil = 0;
 
   const openOn = (base: string, held = cookie) =>
@@ -97,7 +97,7 @@ export function createCommuter(
     const browsers = bases.map((base) => openOn(base));
     const seen = await Promise.all(browsers.map(sessionOf));
     const renewed = browsers.filter((browser) => hasToken(browser) && accessTokenOf(browser) !== token);
-    // As in a browser, the last answer sets the cookies; it may be either one.
+    // As in a browser, the answer that arrives last sets the cookies; either one may be last.
     const [kept = browsers[0], other = browsers[1]] = random.shuffled(browsers);
     const [, elsewhere] = random.shuffled(bases);
     const note = (outcome: RefreshRace["outcome"], detail: string) =>

@@ -50,7 +50,7 @@ export function createHousehold(
   const standings = new Map<string, Standing>(people.map(({ id }) => [id, "out"]));
   const sessionIds = new Map<string, string>();
   const ended: EndedSession[] = [];
-  /** Undefined if it is uncertain. */
+  /** Undefined if the active account is uncertain. */
   let active: string | null | undefined = null;
 
   const inStanding = (standing: Standing) => people.filter(({ id }) => standings.get(id) === standing);
@@ -140,7 +140,7 @@ export function createHousehold(
   async function switchTo(person: Person): Promise<void> {
     try {
       const { status, text } = await browser.postJson(`${accounts}/switch`, { accountId: person.id });
-      // It may have happened anyway.
+      // The switch may have happened despite the error.
       if (status >= 500) active = undefined;
       else if (status === 200) active = person.id;
       else journal.find(name, `a switch to ${person.id} was answered ${status}: ${text.slice(0, 200)}`);

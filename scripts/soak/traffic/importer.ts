@@ -60,7 +60,7 @@ export function createImporter(stage: Stage, { name, random }: { name: string; r
       } catch (error) {
         if (!(error instanceof NoAnswer)) throw error;
       }
-      // An answer is needed: what is pending when traffic ends is still delivered.
+      // Keeps trying: what is pending when traffic ends must still be delivered.
       if (stage.ended.aborted) await new Promise((resolve) => setTimeout(resolve, retryMs));
       else await pause(retryMs, stage);
     }

@@ -10,7 +10,7 @@ const challenges = "/api/v1/auth/qr-login/challenges";
 const polls = 8;
 const pollMs = 400;
 
-/** A person's browser and phone, and whether they are signed in as far as is known. */
+/** A person's browser and phone, and which of the two are signed in, as far as is known. */
 type Pair = { person: Person; phone: CommandLinePhone; browser: WatchedBrowser | null; phoneIsIn: boolean };
 
 /**
@@ -48,7 +48,7 @@ export function createPhoneUsers(
 
   async function handOff(pair: Pair, browser: WatchedBrowser): Promise<void> {
     const begun = await browser.postJson(challenges, {});
-    // Its session has ended, for example because an answer did not arrive: sign in again.
+    // The browser's session has ended, for example because an answer did not arrive, so the person signs in again.
     if (begun.status === 401) pair.browser = null;
     if (begun.status !== 201) return;
     const { id, secret, payload } = JSON.parse(begun.text) as { id: string; secret: string; payload: string };
@@ -67,7 +67,7 @@ export function createPhoneUsers(
           if (userId !== pair.person.id) journal.find(name, `the handoff gave a session of ${userId}`);
           return journal.count("QR handoffs");
         }
-        // The answer with the session did not arrive.
+        // The answer with the session was lost.
         if (answer.status === "consumed") pair.browser = null;
         if (answer.status !== "created" && answer.status !== "approved") return;
       } else if (status < 500) {

@@ -23,7 +23,7 @@ export interface Traffic {
   done: Promise<void>;
 }
 
-/** How many of each make traffic for two cores, about 20 calls a second. */
+/** The number of each kind of actor. Together they make traffic for two cores, about 20 calls a second. */
 export const crowd = { browsers: 5, people: 3, visitors: 8, phones: 8, payers: 5, partners: 2 } as const;
 /** How many browsers alternate between two web servers. Only `--scale` has two. */
 export const commuterCount = 4;

@@ -82,8 +82,8 @@ export function createVisitor(
   }
 
   /**
-   * Does what an app's server does with a session: redeem, query, refresh, revoke. @returns a live token to end
-   * otherwise
+   * Does what an app's server does with a session: redeem, query, refresh, revoke. @returns a token that is still live,
+   * to be ended in another way
    */
   async function spendAppSession(web: ReturnType<typeof openWeb>): Promise<string | null> {
     const handed = await mint(web, world.satellite.name);

@@ -7,7 +7,7 @@ export type PageAnswer = Awaited<ReturnType<Browser["get"]>>;
 /** A browser that records every call. @throws NoAnswer from each call */
 export type WatchedBrowser = Browser;
 
-/** Opens a watched browser with its own address. `cookie` is what it already holds. */
+/** Opens a watched browser with its own address. `cookie` is the cookie that it already holds. */
 export function openWatchedBrowser(
   journal: Journal,
   {

@@ -87,29 +87,32 @@ const server = isSupabaseAuth
   : "the local identity server (a Supabase Auth where IDENTITY_BIN names one)";
 
 describe(`a direct call to ${server}`, () => {
-  test.for(allCalls)("$route, $title", async ({ prepare, notImplemented, ...expected }) => {
-    const { person, act } = await prepare();
-    const before = await recordOf(person);
-    const answer = await act();
-    const after = await recordOf(person);
-    const known = new Set(before.events.map(({ id }) => id));
-    const added = after.events.filter(({ id }) => !known.has(id));
-    const isRefused = answer.status >= 400 || /[?&#]error=/.test(answer.location);
+  test.for(allCalls)(
+    "is recorded and emailed as expected: $route, $title",
+    async ({ prepare, notImplemented, ...expected }) => {
+      const { person, act } = await prepare();
+      const before = await recordOf(person);
+      const answer = await act();
+      const after = await recordOf(person);
+      const known = new Set(before.events.map(({ id }) => id));
+      const added = after.events.filter(({ id }) => !known.has(id));
+      const isRefused = answer.status >= 400 || /[?&#]error=/.test(answer.location);
 
-    const isMissing = notImplemented && !isSupabaseAuth;
-    const { events = [], mails = {}, unconfirmed = [], refused = false } = isMissing ? { refused: true } : expected;
-    expect(
-      {
-        refused: isRefused,
-        events: added.map(({ kind }) => kind).sort(),
-        mails: Object.fromEntries(added.filter((event) => event.mails > 0).map((event) => [event.kind, event.mails])),
-        unconfirmed: after.additions.slice(before.additions.length),
-      },
-      `${answer.status} ${answer.body?.code ?? ""} ${answer.body?.message ?? ""} ${answer.location.slice(0, 200)}`,
-    ).toEqual({ refused, events, mails, unconfirmed });
-    const id = await idOf(person);
-    if (id) await deletePerson({ id });
-  });
+      const isMissing = notImplemented && !isSupabaseAuth;
+      const { events = [], mails = {}, unconfirmed = [], refused = false } = isMissing ? { refused: true } : expected;
+      expect(
+        {
+          refused: isRefused,
+          events: added.map(({ kind }) => kind).sort(),
+          mails: Object.fromEntries(added.filter((event) => event.mails > 0).map((event) => [event.kind, event.mails])),
+          unconfirmed: after.additions.slice(before.additions.length),
+        },
+        `${answer.status} ${answer.body?.code ?? ""} ${answer.body?.message ?? ""} ${answer.location.slice(0, 200)}`,
+      ).toEqual({ refused, events, mails, unconfirmed });
+      const id = await idOf(person);
+      if (id) await deletePerson({ id });
+    },
+  );
 });
 
 describe("a user's token and the publishable key", () => {

@@ -184,7 +184,7 @@ export const identityCalls: DirectCall[] = [
     route: "GET /callback",
     title: "a direct link, without PKCE",
     events: ["identity_linked", "sign_in"],
-    // The session belongs to the browser, which has not signed in before.
+    // The event's session belongs to the browser, which has not signed in before.
     mails: { identity_linked: 1, sign_in: 1 },
     unconfirmed: ["identity"],
     async prepare() {

@@ -78,7 +78,7 @@ async function openResetMail() {
   return { browser, location };
 }
 
-test("an owner who resets the password and confirms the list locks out an attacker who linked an account directly", async () => {
+test("an owner who resets the password and confirms the access page locks out an attacker who linked an account directly", async () => {
   const attacker = await linkDirectly();
   expect(await opensAccount()).toBe(owner.id);
   await expect.poll(subjects).toContain(subjectOf("identity_linked"));
@@ -128,7 +128,7 @@ test("a confirmation by someone who knew the password does not count for an owne
   expect(await opensAccount()).not.toBe(owner.id);
 });
 
-test("an owner regains access and locks out an attacker who enrolled a passkey and an authenticator, too", async () => {
+test("an owner regains access and locks out an attacker who enrolled a passkey and an authenticator", async () => {
   const { accessToken: bearer } = await linkDirectly();
   const passkey = new Authenticator();
   await done(call("POST /passkeys/registration/verify", { bearer, body: await beginPasskey(bearer, passkey) }));

@@ -68,7 +68,7 @@ const prices = z.array(
     audio_input_usd_per_million: price,
     audio_output_usd_per_million: price,
     image_input_usd_per_million: price,
-    /** Per request with a fee that the provider counts, such as a web search. */
+    /** The fee per request that the provider counts separately, such as a web search. */
     request_fee_usd: price,
   }),
 );
@@ -101,7 +101,7 @@ export const model = z.object({
       )
       .optional(),
     voices: z.array(z.string()).optional(),
-    /** Used if a call of its kind names no model. */
+    /** True if calls of its kind that name no model use this model; otherwise absent. */
     default: z.literal(true).optional(),
   }),
 });
@@ -114,7 +114,7 @@ export const anthropicModel = z.object({
   display_name: z.string(),
   created_at: moment,
 });
-/** All of them, in one page. */
+/** All of Anthropic's model entries, on one page. */
 export const anthropicModelList = z.object({
   data: z.array(anthropicModel),
   first_id: z.string().nullable(),
@@ -138,7 +138,7 @@ export const credential = z.object({
       allowedModels: z.array(z.string()).nullable(),
       allowedAddresses: z.array(z.string()).nullable(),
       strict: z.boolean(),
-      /** The entity label of all its runs; null if each call sets its own. */
+      /** The entity label of all the key's runs; null if each call sets its own. */
       entityId: z.string().nullable(),
     })
     .nullable(),

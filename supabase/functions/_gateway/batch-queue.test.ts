@@ -51,7 +51,7 @@ function open(fails: (calls: readonly number[]) => Error | undefined = () => und
   /** Sends calls within one turn of the event loop. */
   async function askTogether(calls: readonly number[]): Promise<Promise<number>[]> {
     const answers = calls.map(queue.ask);
-    // Rejections are checked later.
+    // Prevents unhandled rejections; the tests check the rejections later.
     for (const answer of answers) answer.catch(() => {});
     await turn();
     return answers;
@@ -70,7 +70,7 @@ const statuses = async (answers: Promise<number>[]) =>
 const numbers = (count: number) => Array.from({ length: count }, (_, place) => 10 + place);
 
 describe("a batch", () => {
-  test("takes the calls of one event loop turn and answers each with its own answer", async () => {
+  test("contains the calls of one event loop turn and returns each call its own answer", async () => {
     const { askTogether, asked, go } = open();
     const answers = await askTogether([3, 1, 2]);
     expect(asked).toEqual([[3, 1, 2]]);
@@ -78,7 +78,7 @@ describe("a batch", () => {
     expect(await Promise.all(answers)).toEqual([6, 2, 4]);
   });
 
-  test("takes the calls that arrived during another batch, in order", async () => {
+  test("contains the calls that arrived while another batch was running, in order", async () => {
     const { askTogether, asked, go } = open();
     const answers = [...(await askTogether([1])), ...(await askTogether([3])), ...(await askTogether([5, 4]))];
     expect(asked).toEqual([[1]]);
@@ -88,7 +88,7 @@ describe("a batch", () => {
     expect(await Promise.all(answers)).toEqual([2, 6, 10, 8]);
   });
 
-  test("starts while another one is late, but never as a third", async () => {
+  test("starts while another batch is late, but a third batch waits", async () => {
     const { askTogether, occupy, asked, go } = open();
     const answers = await occupy();
     answers.push(...(await askTogether([3])));
@@ -167,7 +167,7 @@ describe("a batch", () => {
 });
 
 describe("a single call", () => {
-  test("is sent at once, with no more than four running", async () => {
+  test("is sent immediately, with at most four running", async () => {
     const { askTogether, asked, go } = open();
     const answers = await askTogether([-1, -2, -3, -4, -5, 6]);
     expect(asked).toEqual([[-1], [-2], [-3], [-4], [6]]);
@@ -194,7 +194,7 @@ describe("waiting calls", () => {
   test.for([
     [500, 0],
     [501, 1],
-  ] as const)("are limited to 500: of %i, %i is rejected", async ([count, rejected]) => {
+  ] as const)("are limited to 500: of %i calls, %i are rejected", async ([count, rejected]) => {
     const { askTogether, occupy, go } = open();
     await occupy();
     const answers = await askTogether(numbers(count));
@@ -206,7 +206,7 @@ describe("waiting calls", () => {
     [504, 0],
     [505, 1],
   ] as const)(
-    "are limited to 500 single calls in addition to four running: of %i, %i is rejected",
+    "are limited to 500 single calls in addition to four running: of %i, %i are rejected",
     async ([count, rejected]) => {
       const { askTogether, go } = open();
       const answers = await askTogether(numbers(count).map((call) => -call));
@@ -220,7 +220,7 @@ describe("waiting calls", () => {
     [3, 1_501, false],
     [-3, 1_500, true],
     [-3, 1_501, false],
-  ] as const)("wait before being sent: call %i after %i ms: %s", async ([call, waitedMs, isAsked]) => {
+  ] as const)("wait a limited time before being sent: call %i after %i ms: %s", async ([call, waitedMs, isAsked]) => {
     const { askTogether, occupy, asked, go, clock } = open();
     await occupy();
     await askTogether([-1, -1, -1, -1]);
@@ -233,7 +233,7 @@ describe("waiting calls", () => {
   });
 });
 
-test("flush sends the calls being gathered", async () => {
+test("a flush sends the calls being gathered", async () => {
   const asked: (readonly number[])[] = [];
   const queue = createBatchQueue<number, number>({
     askMany: async (calls) => {

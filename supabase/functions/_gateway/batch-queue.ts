@@ -4,7 +4,7 @@ import { startTimeLimit } from "./time-limit.ts";
 
 /**
  * One running batch at a time makes the largest batches. If a batch takes longer than this, because of a lock or the
- * disk, another may start.
+ * disk, a second batch may start.
  */
 const lateMs = 10;
 const maxBatchesUnderWay = 2;

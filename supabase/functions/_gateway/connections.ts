@@ -2,12 +2,12 @@ import pg from "pg";
 import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
-/** Statements that may wait for a connection before more are refused. */
+/** Number of statements that may wait for a connection; further ones are refused. */
 const maxWaiting = 500;
 const connectTimeoutMs = 1_000;
 /** A new Postgres backend plans each statement again, so connections are kept for a while. */
 const idleConnectionMs = 60_000;
-/** Longer than the role's own limits let a statement run. */
+/** Longer than the time for which the role's limits let a statement run. */
 const answerTimeoutMs = 12_000;
 /** invalid_sql_statement_name and duplicate_prepared_statement: nothing was executed (PostgreSQL, Appendix A). */
 const preparedNameErrors: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
@@ -74,7 +74,8 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
       release(false);
       return answer;
     } catch (error) {
-      // Not FATAL or PANIC. If a server translates severities, its connections are replaced.
+      // Keeps the connection after an ERROR, but not after FATAL or PANIC. A server that translates severities has its
+      // connections replaced.
       release(!(error instanceof pg.DatabaseError && error.severity === "ERROR"));
       throw error;
     } finally {

@@ -14,7 +14,7 @@ export type RunRoute = Tariff & {
   provider: string;
   model: string;
   trusts_stated_cost?: boolean;
-  /** Its own time limits, in seconds. */
+  /** The route's own time limits, in seconds. */
   time_limits?: { first_byte?: number; idle?: number; total?: number };
 };
 
@@ -104,7 +104,7 @@ export type RunRequest = Caller & {
   request_id: string;
   feature: string;
   entity_id?: string;
-  /** The label of a call that has none, of its own or of its key. */
+  /** The label to use if neither the call nor its key has one. */
   session_label?: string;
   /** The last 17 characters of the run's id, if it begins. Chosen at random by the gateway. */
   run_id_suffix?: string;
@@ -117,7 +117,7 @@ export type RunRequest = Caller & {
   providers: string[];
   input_bytes: number;
   images?: number;
-  /** Requests with a fee of their own, at most; refused where a route has no price for them. */
+  /** Maximum number of requests with a fee of their own; refused if a route has no price for them. */
   fee_requests?: number;
   audio?: boolean;
   /** Length of the audio in the input, rounded up; `input_bytes` includes neither audio nor images. */
@@ -128,7 +128,7 @@ export type RunRequest = Caller & {
   /** Whether the client stated no output limit. */
   output_limit_assumed?: boolean;
   choices?: number;
-  /** For the message of a refusal; the database doesn't read it. */
+  /** For the message of a refusal; not read by the database. */
   size_fields?: SizeFields;
 };
 
@@ -205,7 +205,7 @@ export type GatewayDatabase = {
 const beginTimeoutMs = 1_500;
 const maxBeginBatch = 32;
 const maxWaitingBegins = 500;
-/** Characters. */
+/** Maximum length of a refusal, in characters. */
 const longestRefusal = 4_096;
 
 /**
@@ -218,7 +218,7 @@ export function createDatabase(options: { url: string; connections?: number }): 
   const begins = createBatchQueue<RunRequest, unknown>({
     askMany: async (requests) => JSON.parse(await call("ai.begin_runs", requests, beginTimeoutMs)),
     askOne: async (request) => JSON.parse(await call("ai.begin_run", request, beginTimeoutMs)),
-    // It waits for other calls with the same key.
+    // A call with an idempotency key waits for other calls with the same key.
     isSingle: ({ idempotency_key }) => idempotency_key !== undefined,
     maxBatch: maxBeginBatch,
     // Requests that arrive in the same turn of the event loop join the batch.

@@ -51,7 +51,7 @@ describe("the project's keys", () => {
     });
   });
 
-  test("need no `default` entry", () => {
+  test("are read without a `default` entry", () => {
     expect(
       keysOf({
         SUPABASE_SECRET_KEYS: '{"web":"sb_secret_web"}',

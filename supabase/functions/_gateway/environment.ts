@@ -26,7 +26,7 @@ const keyDictionary = z
     try {
       return JSON.parse(text);
     } catch {
-      // JSON.parse quotes the text in its message.
+      // Doesn't use JSON.parse's message, because it quotes the text.
       context.addIssue({ code: "custom", message: "Not JSON: expected an object of keys by their names" });
       return z.NEVER;
     }

@@ -14,7 +14,7 @@ export type Gateway = {
   /** The URL of the gateway's own `/v1` for callers, without a trailing slash. */
   url: string;
   database: GatewayDatabase;
-  /** Used instead of the database's own: releases runs whose begin was never answered. */
+  /** Used instead of `database.beginRun`: also releases runs whose begin was never answered. */
   beginRun: ReturnType<typeof createBegin>;
   providers: ReadonlyMap<string, Provider>;
   /** The routes set aside in this process. */

@@ -159,7 +159,7 @@ const openRuns = () =>
 
 type Asked = { path: string; body: object; status: number };
 
-/** Sends a request, or only its first `bytes` of body. */
+/** Sends a request, or only the first `bytes` bytes of its body. */
 function send({ port }: Host, { path: url, text, bytes }: { path: string; text: string; bytes?: number | undefined }) {
   const head = [
     `POST ${url} HTTP/1.1`,
@@ -177,7 +177,7 @@ function send({ port }: Host, { path: url, text, bytes }: { path: string; text: 
   return { socket, answer: () => answer };
 }
 
-/** A call, and the status of its answer if the client stays. */
+/** A call, and the status of its answer for a client that stays. */
 const chat = (content: string, fields: object = {}, status = 200): Asked => ({
   path: "/chat/completions",
   body: { model: "demo-chat", messages: [{ role: "user", content }], ...fields },
@@ -210,7 +210,7 @@ async function stay(host: Host, { path: url, body }: Asked): Promise<number> {
   return Number(/^HTTP\/1.1 (\d+)/.exec(answer())?.[1]);
 }
 
-/** Makes clients disconnect in every way, alternating with others that stay. */
+/** Makes clients disconnect in every way, alternating with clients that stay. */
 async function callAndLeave(host: Host): Promise<void> {
   await serveAll(host);
   await Promise.all([

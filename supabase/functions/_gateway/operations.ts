@@ -47,7 +47,7 @@ const platformHeaders = {
   "x-platform-usage-source": "Where the token counts come from.",
 };
 
-/** Errors from admission, the idempotency key and a provider. */
+/** Errors caused by admission, the idempotency key or a provider. */
 const ofCalls = [
   "invalid_json",
   "unsupported_parameter",

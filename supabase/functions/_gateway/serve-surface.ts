@@ -70,7 +70,7 @@ async function admit<Request extends Asked>(
   const begun = await begin.catch((error) => refuseEndpoint(error, gateway, { caller, surface, model: asked.model }));
   if ("kept" in begun) return replayAnswer(surface, asked, begun.kept);
   const run = begun;
-  // The model may allow less than our default.
+  // The model's output limit may be lower than our default.
   asked.outputLimit = run.output_limit ?? asked.outputLimit;
   const about = { requestId, path, feature: labels.operation ?? surface.feature };
   const open = openRun(gateway, { run, startedAt, asked, about });

@@ -11,7 +11,7 @@ import type { CallCounts, StatedUsage, UsageLimits } from "./usage/usage.ts";
 
 /** The parts of any call that admission and metering need. */
 export type Asked = {
-  /** Absent for the catalogue's default model of the kind. */
+  /** The model's name; absent for the catalogue's default model of the kind. */
   model?: string;
   stream: boolean;
   /** The service tier that the client names. */
@@ -19,9 +19,9 @@ export type Asked = {
   /** Bytes of the body without its images and audio: no text has more tokens than bytes. */
   inputBytes: number;
   images: number;
-  /** Requests with a fee of their own that the call may make at most, such as web searches; absent where there are none. */
+  /** Maximum number of requests with a fee of their own, such as web searches; absent if there are none. */
   feeRequests?: number;
-  /** How often the model may read the conversation, because tools run at the provider; once where absent. */
+  /** How often the model may read the conversation, because tools run at the provider; once if absent. */
   inputReads?: number;
   audio: boolean;
   /** Seconds of audio in the input; absent if there is none. */
@@ -53,16 +53,16 @@ export type SizeFields = { input: string; output?: string };
 export type Surface<Call extends Asked> = {
   feature: "chat" | "responses" | "messages" | "count_tokens" | "embeddings" | "speech" | "generate";
   kind: ModelKind;
-  /** The provider endpoint it needs. */
+  /** The provider endpoint that the surface needs. */
   endpoint: Endpoint;
   /** A header that may carry the credential in place of `Authorization`. */
   keyHeader?: "x-api-key";
-  /** Absent: OpenAI's. */
+  /** The format of errors; OpenAI's if absent. */
   errors?: ErrorShape;
   limitBytes: number;
   /** Parses a body. @throws GatewayError naming the field or header */
   read: (value: unknown, bodyBytes: number, headers: Headers) => Call;
-  /** The agent's session that a body names. */
+  /** Returns the agent's session that a body names. */
   session?: (call: Call) => string | undefined;
   request: (call: Call, to: ProviderTarget) => ProviderRequest;
   answer: (gateway: Gateway, call: AdmittedCall<Call>) => Promise<Response>;
@@ -98,6 +98,6 @@ export type WholeAnswer = {
   failed?: boolean;
   /** Whether the value was corrected in place, so that its text is outdated. */
   corrected?: boolean;
-  /** A function, because the texts are rarely needed. */
+  /** Returns the output texts; a function, because they are rarely needed. */
   said?: () => SaidTexts;
 };

@@ -47,7 +47,7 @@ test("ended limits do not expire and leave no timer behind", () => {
   expect(fall).not.toHaveBeenCalled();
 });
 
-test("a limit that expires may end others and set new ones", () => {
+test("a limit that expires may end other limits and set new ones", () => {
   const told: string[] = [];
   const other = startTimeLimit(60, () => told.push("other"));
   startTimeLimit(50, () => {
@@ -61,7 +61,7 @@ test("a limit that expires may end others and set new ones", () => {
   expect(told).toEqual(["first", "second"]);
 });
 
-test("a limit whose callback throws does not stop others from expiring", () => {
+test("a limit whose callback throws does not stop other limits from expiring", () => {
   const fall = vi.fn();
   startTimeLimit(50, () => {
     throw new Error("of this limit alone");

@@ -46,7 +46,7 @@ function look(): void {
       limit.fall();
     }
   } finally {
-    // If one of them throws, the others still expire on time.
+    // If the callback of one limit throws, the other limits still expire on time.
     looking = watched.size > 0;
     if (looking) setTimeout(look, precisionMs);
   }

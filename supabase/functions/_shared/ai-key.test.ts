@@ -38,8 +38,8 @@ describe("a new key", () => {
   });
 });
 
-describe("a text that is not one of our credentials", () => {
-  test("has a wrong character somewhere", async () => {
+describe("rejects as a credential", () => {
+  test("a key with one wrong character, at any position", async () => {
     const { text } = await createAiKey();
     for (let index = 0; index < text.length; index++) {
       const other = text[index] === "a" ? "b" : "a";
@@ -51,7 +51,7 @@ describe("a text that is not one of our credentials", () => {
     expect(aiCredentialKind(text)).toBeUndefined();
   });
 
-  test("is one with additional characters before or after it", async () => {
+  test("a key with additional characters before or after it", async () => {
     const { text } = await createAiKey();
     for (const each of [` ${text}`, `${text} `, `${text}\n`, text + text]) {
       expect(aiCredentialKind(each)).toBeUndefined();

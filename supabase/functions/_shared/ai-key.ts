@@ -40,7 +40,7 @@ export async function createAiCredential(kind: AiCredentialKind, source = random
 
 /**
  * Returns the kind of a credential by its format and checksum alone.
- * @returns undefined for a text that we can't have issued, so that mistyped ones never reach the database
+ * @returns undefined for a text that we can't have issued, so that mistyped credentials never reach the database
  */
 export function aiCredentialKind(text: string): AiCredentialKind | undefined {
   const prefix = shape.exec(text)?.[1];

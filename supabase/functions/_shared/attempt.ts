@@ -34,10 +34,10 @@ export type Attempt = {
   failure?: AttemptFailure;
   /** The provider's id of the request, from its answer's headers. */
   upstream_request_id?: string;
-  /** Whether the provider may charge for it although its answer was not used. */
+  /** Whether the provider may charge for the request although its answer was not used. */
   may_have_charged?: true;
   latency_ms: number;
-  /** Its charged usage, if the run is charged for several requests; the run's own counts are the sum. */
+  /** The request's charged usage, if the run is charged for several requests; the run's own counts are the sum. */
   charged?: ChargedUse;
 };
 

@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { createBag } from "./bag.ts";
 
-test("contains items that were added and not removed, as often as they were added", () => {
+test("contains the items that were added and not removed, as often as they were added", () => {
   const bag = createBag<string>();
   const [first, second, third] = [bag.add("a"), bag.add("b"), bag.add("a")];
   expect(bag.items().sort()).toEqual(["a", "a", "b"]);
@@ -15,7 +15,7 @@ test("contains items that were added and not removed, as often as they were adde
   expect(bag.size).toBe(0);
 });
 
-test("removes nothing else when an item is removed twice", () => {
+test("removing an item twice removes nothing else", () => {
   const bag = createBag<number>();
   const entries = [1, 2, 3].map((item) => bag.add(item));
   const [first] = entries;

@@ -13,8 +13,8 @@ export type Bag<Item> = {
 
 /**
  * Creates a bag for items that are added and removed with every call, instead of a `Set` or a `Map`. V8 gives those a
- * new table every few changes, and the old table points to it: once one of them is in the old generation, each later
- * table is kept with everything that was in it, call after call, until a full collection.
+ * new table every few changes, and each old table points to the new one: once one of the tables is in the old
+ * generation, each later table is kept with everything that was in it, call after call, until a full collection.
  */
 export function createBag<Item>(): Bag<Item> {
   const entries: InBag<Item>[] = [];

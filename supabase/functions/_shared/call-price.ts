@@ -13,7 +13,7 @@ export type CallPrice = { route: PricedRoute; amount: Decimal } & (PricedUsage |
 /** The cost of a run: USD, and credits before any exemption. Exact decimals as text. */
 export type RunCost = { cost_usd: string; credits: string };
 
-/** Decimal places of a USD amount in the database. */
+/** Number of decimals with which the database stores USD amounts. */
 const usdDecimals = 12;
 const nothing: Decimal = { units: 0n, scale: 0 };
 

@@ -43,7 +43,7 @@ describe("a streamed message", () => {
     });
   });
 
-  test("does not change prototypes", () => {
+  test("does not let a delta change prototypes", () => {
     merge(JSON.parse('{"__proto__":{"polluted":1},"a":{"__proto__":{"polluted":1},"constructor":{"polluted":1}}}'));
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
   });
@@ -68,7 +68,7 @@ describe("streamed tool calls", () => {
     ]);
   });
 
-  test("are separate calls if their ids differ, at one index or none", () => {
+  test("are separate calls if their ids differ, at one index or without an index", () => {
     const [a, b] = [called("a", "add", '{"a":1}'), called("b", "add", '{"a":2}')];
     expect(calls({ index: 0, ...a }, { index: 0, ...b })).toEqual([a, b]);
     expect(calls(a, b)).toEqual([a, b]);

@@ -59,7 +59,7 @@ function mergeList(list: unknown[], more: unknown[]): unknown[] {
   return list;
 }
 
-/** Returns whether an entry of a list continues a known one. The gateway has given each tool call its own index. */
+/** Returns whether an entry of a list continues a known entry. The gateway has given each tool call its own index. */
 function continues(known: Members, entry: Members): boolean {
   if (entry.id && known.id && entry.id !== known.id) return false;
   return entry.index === undefined ? Boolean(entry.id && known.id) : entry.index === known.index;

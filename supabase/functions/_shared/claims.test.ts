@@ -20,7 +20,7 @@ let verify: ClaimsVerifier;
 let verifications: { mock: { calls: unknown[] } };
 
 beforeEach(async () => {
-  // Only the clock that jose uses to decide when to fetch the keys again.
+  // Fakes only the clock that jose uses to decide when to fetch the keys again.
   vi.useFakeTimers({ toFake: ["Date"] });
   keys = [{ kid: "first", pair: await keyPair() }];
   keysFault = null;

@@ -128,8 +128,8 @@ export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVeri
 /**
  * Remembers tokens whose signature has been verified, so that a page's requests and later ones verify it only once.
  * Nothing can be stale: the whole token is compared, its expiry is checked on each use, and all tokens are forgotten
- * when the key set changes, which is fetched as often as ever. A token doesn't show whether its session is still alive
- * or what its account requires; the database is asked for that on each request.
+ * when the key set changes. The key set is fetched as often as without this memory. A token doesn't show whether its
+ * session is still alive or what its account requires; the database is asked for that on each request.
  */
 function rememberVerified() {
   let verifiedBy: object | undefined;

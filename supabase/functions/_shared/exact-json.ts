@@ -24,7 +24,7 @@ const parse = JSON.parse as (
 
 /**
  * Parses JSON with numbers as {@link JsonNumber}, so that amounts never pass through a float.
- * @param isExact decides by member name which numbers; defaults to all
+ * @param isExact decides by a member's name whether its number becomes one; defaults to all numbers
  * @throws SyntaxError
  */
 export function parseExactJson(text: string, isExact: (name: string) => boolean = () => true): unknown {

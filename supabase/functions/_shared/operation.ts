@@ -30,7 +30,7 @@ export interface Operation<Code extends string = string> {
   summary: string;
   /** What else a caller needs to know, in plain text. */
   description?: string;
-  /** Any one of them is sufficient; empty if no authentication is required. */
+  /** Any one credential is sufficient; empty if no authentication is required. */
   credentials: readonly Credential[];
   /** Examples of path parameters; ids need none. */
   pathExamples?: Readonly<Record<string, string>>;
@@ -39,6 +39,6 @@ export interface Operation<Code extends string = string> {
   /** The request body, with a valid example. */
   body?: { schema: z.ZodType; example: unknown; optional?: boolean };
   answers: readonly [Answer, ...Answer[]];
-  /** Error codes specific to this operation; those of its whole area are added. */
+  /** Error codes specific to this operation; the error codes of its whole area are added. */
   problems: readonly Code[];
 }

@@ -45,7 +45,7 @@ export const providerCost = z
 /** Maximum number of records in a batch. */
 const maxBatchRecords = 100;
 
-/** Independent records: an error of one affects only that one. */
+/** Independent records: an error in one record does not affect the other records. */
 export const providerCostBatch = z.strictObject({
   records: z.array(z.unknown()).min(1).max(maxBatchRecords),
 });

@@ -73,7 +73,7 @@ describe("speech", () => {
     expect(headers.get("x-platform-usage-source")).toBe("provider");
   });
 
-  test("is the same samples as raw PCM, differs with another voice, and works with the client", async () => {
+  test("has the same samples as raw PCM, differs with another voice, and works with the standard client", async () => {
     const ask = async (response_format: "wav" | "pcm", voice: string) => {
       const answer = await tenant.client.audio.speech.create({
         model: "demo-speech",
@@ -104,13 +104,13 @@ describe("speech", () => {
     expect([response.status, JSON.parse(bytes.toString()).error]).toMatchObject([status, { code, param }]);
   });
 
-  test("lists where to find voices if the model lacks the requested one", async () => {
+  test("names the endpoint that lists voices if the model lacks the requested voice", async () => {
     const { bytes } = await speak({ input: "a", voice: "unknown" });
     const { message } = JSON.parse(bytes.toString()).error;
     expect(message).toBe("The model does not have this voice. GET /v1/models lists the voices of each model.");
   });
 
-  test("is refused for an app token without tts:use before the body is validated", async () => {
+  test("with an app token without tts:use is 403 before the body is validated", async () => {
     const person = await createMember(tenant);
     const { app, token } = await createAppToken(tenant, person);
     await tenant.db.query("update private.apps set scopes = '{workspace:session,ai:use}' where id = $1", [app.id]);

@@ -49,7 +49,7 @@ describe("the AI SDK", () => {
     expect((await usage).outputTokens).toBeGreaterThan(0);
   });
 
-  test("generates objects in both of its ways", async () => {
+  test("generates objects in both ways that the SDK offers", async () => {
     const { object } = await generateObject({ model: chat(), schema: sum, prompt: "add" });
     expect(object).toEqual({ sum: expect.any(Number), parts: expect.any(Array) });
     const { output } = await generateText({ model: chat(), output: Output.object({ schema: sum }), prompt: "add" });
@@ -96,7 +96,7 @@ describe("the AI SDK", () => {
     expect(embeddings).toHaveLength(2);
   });
 
-  test("fails as with other providers, and retries nothing that may have been charged", async () => {
+  test("reports errors as with other providers, and retries nothing that may have been charged", async () => {
     const failure = (model: string) =>
       generateText({ model: chat(model), prompt: "x", maxRetries: 0 }).catch((error: unknown) => error);
     const notFound = await failure("no-such-model");

@@ -110,7 +110,7 @@ describe("the last credits of a balance", () => {
     expect(new Set(refused)).toEqual(new Set([402]));
     const reserved = "select max(reserved_credits)::text as one from ai.runs where workspace_id = $1";
     const [{ one }] = (await poor.db.query(reserved, [poor.workspaceId])) as [{ one: string }];
-    // All reservations were held concurrently, or settled for less: the balance never had to cover more than it had.
+    // The balance never became negative, whether the reservations were held concurrently or settled for less.
     const { balance } = await poor.books();
     expect(Number(balance)).toBeGreaterThanOrEqual(0);
     expect(admitted).toBeGreaterThanOrEqual(Math.floor(4 / Number(one)));

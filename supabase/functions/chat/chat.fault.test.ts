@@ -76,7 +76,7 @@ describe("a crash", () => {
     expect([charged, truth.length, truth[0]?.aborted]).toEqual(["0.00000000", 1, true]);
     await expectBooksAgree();
 
-    // A retry with that key costs nothing more.
+    // A retry with the same idempotency key costs nothing more.
     await expect.poll(statusOfCall, recovery).toBe(200);
     await expect(startStream(requestId, 400, key)).rejects.toMatchObject({ status: 409, code: "idempotency_key_used" });
     expect((await tenant.accountOf(requestId)).truth).toHaveLength(1);

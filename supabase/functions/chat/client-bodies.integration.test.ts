@@ -139,7 +139,7 @@ describe("a response", () => {
     expect((await ask("/responses", { input: "hi", user: null })).status).toBe(200);
   });
 
-  test("is served with every field of OpenAI's schema, and names those the provider did not receive", async () => {
+  test("is served with every field of OpenAI's schema, and names fields the provider did not receive", async () => {
     const pdf = { type: "input_file", filename: "a.pdf", file_data: "data:application/pdf;base64,JVBERi0=" };
     const { status, json } = await ask("/responses", {
       input: [{ role: "user", content: [{ type: "input_text", text: "hi" }, pdf] }],
@@ -190,7 +190,7 @@ describe("a response", () => {
     expect(after.output_text).toContain("total 0");
   });
 
-  test("that refers to stored items, as by the AI SDK, is refused with what to do instead", async () => {
+  test("that refers to stored items, as the AI SDK does, is refused with advice on what to do instead", async () => {
     const { status, json } = await ask("/responses", {
       input: [
         { role: "user", content: [{ type: "input_text", text: "2+3?" }] },

@@ -54,7 +54,7 @@ const chunksOf = (text: string) =>
   });
 
 describe("what a workspace captures", () => {
-  test("is prompt and answer, unchanged", async () => {
+  test("is the prompt and the answer, unchanged", async () => {
     const call = { body: chat("remember me"), key: newId() };
     const { text, requestId } = await post(keeping, call);
     await keeping.accountOf(requestId);
@@ -81,7 +81,7 @@ describe("what a workspace captures", () => {
     expect(await contentOf(keeping, requestId)).toEqual({ prompt: JSON.stringify(body), tools: null, answer: null });
   });
 
-  test("is nothing unless its policy enables it", async () => {
+  test("is nothing unless its policy enables capture", async () => {
     const { requestId } = await post(plain, { body: chat("forget me"), key: newId() });
     await plain.accountOf(requestId);
     expect(await contentOf(plain, requestId)).toBeUndefined();
@@ -116,7 +116,7 @@ describe("a repeated call", () => {
     expect(Number(charged)).toBeGreaterThan(0);
   });
 
-  test("streamed gets one chunk with all content, and its completion", async () => {
+  test("with streaming gets one chunk with all content, and its completion", async () => {
     const key = newId();
     const body = chat("again and again", { stream: true, stream_options: { include_usage: true }, n: 2 });
     const first = await post(keeping, { body, key });

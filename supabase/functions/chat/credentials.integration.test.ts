@@ -122,7 +122,7 @@ describe("credentials are read from the Authorization header only", () => {
     (key: string) => `Bearer ${key.replace("ttr_ai_", "ttr_app_")}`,
     () => "Bearer",
     () => `Bearer ${"a".repeat(9_000)}.b.c`,
-  ])("malformed in way %#", async (spell) => {
+  ])("and are refused if malformed (%#)", async (spell) => {
     expect(await askWith({ authorization: spell(tenant.key) })).toEqual(refused);
   });
 
@@ -255,7 +255,7 @@ describe("tenants", () => {
     await other.close();
   });
 
-  test("that are foreign or don't exist get the same answer", async () => {
+  test("that are foreign get the same answer as tenants that don't exist", async () => {
     const other = await createGatewayTenant();
     for (const [key, code] of [
       [tenant.key, "workspace_mismatch"],

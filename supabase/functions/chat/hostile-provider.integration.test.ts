@@ -197,7 +197,7 @@ describe("a provider that misbehaves", () => {
       expect(account.run).toMatchObject({ status: "failed", ...charged });
     });
 
-    test("is charged by its own counts rather than an estimate when its client leaves", async () => {
+    test("has its own counts charged rather than an estimate when its client leaves", async () => {
       answer = (_, response) => void begin(response, counted);
       const { account } = await ask({}, { leaveAfterMs: 300 });
       expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, ...charged });
@@ -222,7 +222,7 @@ describe("a provider that misbehaves", () => {
     ["fails", {}, { choices: undefined }, "unavailable"],
     ["is whole instead of a stream", { stream: true }, {}, "provider"],
   ])(
-    "by an answer that %s ends as cancelled if the client left, even though the answer is drained",
+    "by an answer that %s has its run cancelled if the client left, even though the answer is drained",
     async ([, asked, fields, source]) => {
       answer = (_, response) => void setTimeout(json, 600, response, { ...completion({ content: "x" }), ...fields });
       const { account } = await ask(asked, { by: draining, leaveAfterMs: 250 });
@@ -246,7 +246,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run.status).toBe("succeeded");
   });
 
-  test("by sending our own metadata is ignored", async () => {
+  test("by sending our own metadata has that metadata ignored", async () => {
     answer = (_, response) =>
       json(response, {
         ...completion({ content: "x" }),
@@ -348,7 +348,7 @@ describe("a provider that misbehaves", () => {
       expect(Number(account.charged)).toBe(0);
     });
 
-    test("is charged for after earlier streamed steps", async () => {
+    test("is charged for that answer and for earlier streamed steps", async () => {
       const choice = { index: 0, delta: { tool_calls: [{ index: 0, ...calculate }] }, finish_reason: "tool_calls" };
       const events = [{ choices: [choice] }, { choices: [], usage }].map(event);
       answer = ({ messages }, response) => {

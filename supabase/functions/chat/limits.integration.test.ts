@@ -22,8 +22,8 @@ async function heldByOne(tenant: GatewayTenant): Promise<string> {
 }
 
 /**
- * Makes concurrent calls, waits until all except the admitted ones are refused, and abandons those. @returns the
- * refusals
+ * Makes concurrent calls, waits until all except the admitted ones are refused, and abandons the admitted ones.
+ * @returns the refusals
  */
 async function callAtOnce(clients: OpenAI[], { admitted }: { admitted: number }): Promise<Set<string>> {
   const leaving = new AbortController();
@@ -72,13 +72,13 @@ describe("of 200 calls at once at the edge of a budget", () => {
       .toEqual([{ runs: admitted, reserved: "0.000000000000", agree: true }]);
   }
 
-  test("for a key, five are admitted if it covers five", async () => {
+  test("for a key, five are admitted if the budget covers five", async () => {
     const tenant = await createGatewayTenant();
     await tryBudget(tenant, { scope: "key", subject: tenant.keyId, lacking: "0", clients: [tenant.client] });
     await tenant.close();
   });
 
-  test("for an app, four are admitted if it is one digit short for the fifth", async () => {
+  test("for an app, four are admitted if the budget is one digit short for the fifth", async () => {
     const tenant = await createGatewayTenant();
     const app = await createApp({
       kind: "external",
@@ -125,7 +125,7 @@ describe("rate limits", () => {
   });
   afterAll(() => tenant.close());
 
-  test("are stated in each answer for the limit with less left, and the third of two calls is refused", async () => {
+  test("are stated in each answer for the limit with less left, and a third call is refused if two are allowed", async () => {
     await tenant.db.query("update ai.keys set requests_per_minute = 2, tokens_per_minute = 100000 where id = $1", [
       tenant.keyId,
     ]);
@@ -220,7 +220,7 @@ describe("token limits", () => {
     await expect.poll(remaining).toBe(10_000 - used);
   });
 
-  test("count what streams, calls with tools, failures and clients that leave used", async () => {
+  test("count what streams, tool calls, failed calls and abandoned calls have used", async () => {
     await limitKey({ tokens: 10_000 });
     for await (const _ of await tenant.client.chat.completions.create({ ...answered, stream: true }));
     const prompt = [{ role: "user", content: 'call calculator with {"expression":"6*7"}' }];
@@ -268,7 +268,7 @@ describe("token limits", () => {
     ).rejects.toMatchObject({ status: 400, param: "input" });
   });
 
-  test("of the workspace appear when the key's request limit refuses a call", async () => {
+  test("of the workspace are in the headers when the key's request limit refuses a call", async () => {
     await limitKey({ requests: 1 });
     await tenant.db.query("insert into ai.workspace_policies (workspace_id, tokens_per_minute) values ($1, 5000)", [
       tenant.workspaceId,

@@ -36,7 +36,7 @@ function post({ path, model, stream, prompt = "hello there" }: Asked, requestId:
   });
 }
 
-/** Sends a call, reads its answer to the end, and returns the records of it. */
+/** Sends a call, reads its answer to the end, and returns the records of the call. */
 async function account(asked: Asked): Promise<Account> {
   const requestId = newId();
   await (await post(asked, requestId)).text();
@@ -78,7 +78,7 @@ describe.for(ways)("on $path, streamed $stream, a provider", ({ path, stream }) 
   );
 
   test.for(["demo-no-usage", "demo-zero-usage"])(
-    "that reports none, or zeros for content, is estimated: %s",
+    "that reports no usage, or zeros for content, is estimated: %s",
     async (model) => {
       const metered = await account({ path, stream, model });
       expect(metered.run).toMatchObject({ status: "succeeded", usage_source: "provider_partial" });
@@ -86,7 +86,7 @@ describe.for(ways)("on $path, streamed $stream, a provider", ({ path, stream }) 
     },
   );
 
-  test.for(["demo-cut", "demo-garbage"])("that breaks off is charged for what arrived: %s", async (model) => {
+  test.for(["demo-cut", "demo-garbage"])("that breaks off is charged only for what it streamed: %s", async (model) => {
     const metered = await account({ path, stream, model, prompt: "[[words=20 pace=5]]" });
     expect(metered.run).toMatchObject({ status: "failed", error_code: "provider_error" });
     // An incomplete non-streamed answer produced nothing.
@@ -107,7 +107,7 @@ describe.for(ways)("on $path, streamed $stream, a provider", ({ path, stream }) 
 
 describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
   const paced: Asked = { path, model: "demo-paced", stream: true, prompt: "[[words=10 pace=80]]" };
-  // Still being written when a busy machine notices that its client left.
+  // Long enough to be still being written when a busy machine notices that its client left.
   const long: Asked = { ...paced, prompt: "[[words=100 pace=80]]" };
   const last = path === "/responses" ? "output_text.done" : '"finish_reason":"stop"';
 
@@ -123,10 +123,11 @@ describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
     expect(Math.abs(metered.run.output_tokens - (metered.truth[0]?.usage.output ?? 0))).toBeLessThanOrEqual(4);
   });
 
-  test("at its end, when its usage may be in transit, is charged by that or by an estimate", async () => {
+  test("at its end, when its usage may be in transit, is charged by that usage or by an estimate", async () => {
     const metered = await leaveAt(paced, last);
     const { status, usage_source } = metered.run;
-    // Between its usage and its end, it is cancelled but metered exactly.
+    // If the client leaves after the usage has arrived but before the stream ends, the run is cancelled but metered
+    // exactly.
     expect(["succeeded provider", "cancelled provider", "cancelled estimated_partial"]).toContain(
       `${status} ${usage_source}`,
     );

@@ -43,7 +43,7 @@ const counted = event({ choices: [], usage });
 const done = "data: [DONE]\n\n";
 const inEvents = (response: ServerResponse) => response.writeHead(200, { "content-type": "text/event-stream" });
 
-/** Requests a whole answer. Returns it or its error, and its run. */
+/** Requests a whole answer. Returns the answer or the error, and the run. */
 async function ask(fields: object = {}) {
   const requestId = `it-${randomUUID()}`;
   const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], ...fields };
@@ -57,7 +57,7 @@ async function ask(fields: object = {}) {
   return { ...outcome, run: (await tenant.accountOf(requestId)).run };
 }
 
-/** Requests a stream. Returns its content or its error, and its run. */
+/** Requests a stream. Returns its content or the error, and the run. */
 async function stream(fields: object = {}) {
   const requestId = `it-${randomUUID()}`;
   const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], ...fields };
@@ -73,7 +73,7 @@ async function stream(fields: object = {}) {
 }
 
 const charged = { status: "succeeded", usage_source: "provider", input_tokens: 1000, output_tokens: 100 };
-// Completed without a final total.
+// A run that completed without a final usage total.
 const guessed = { status: "succeeded", usage_source: "provider_partial" };
 
 // https://github.com/ollama/ollama/issues/15457, https://github.com/NousResearch/hermes-agent/issues/62940
@@ -308,7 +308,7 @@ describe("an answer in a content coding that was not requested", () => {
       .clientOf(tenant.key)
       .chat.completions.create({ model: "demo-chat", messages: [{ role: "user", content: "x" }], stream: true })) {
       text += choices[0]?.delta.content ?? "";
-      // The provider sends the rest once this has arrived.
+      // Once this text has arrived, the provider sends the rest.
       if (text === "hi") gzip.end(said("there") + finish() + counted + done);
     }
     expect(text).toBe("hithere");

@@ -92,7 +92,7 @@ describe("the standard client", () => {
     expect(output_parsed).toEqual(choices[0]?.message.parsed);
   });
 
-  test("follows a stream through its helper's events, and ends it", async () => {
+  test("follows a stream through its helper's events, and aborts it", async () => {
     const requestId = newId();
     const stream = tenant.client.chat.completions.stream(chat("[[words=200 pace=20]]", "demo-paced"), {
       headers: { "x-request-id": requestId },

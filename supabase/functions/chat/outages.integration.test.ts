@@ -146,7 +146,7 @@ describe("an outage of Postgres", () => {
     expect(Number(charged)).toBeGreaterThan(0);
   });
 
-  test("before it confirms a settlement leads to a retry and one charge", async () => {
+  test("before it confirms a settlement leads to one more try and only one charge", async () => {
     const requestId = randomUUID();
     gateway.line.cutAt("settle_runs", "before its answer");
     await client.chat.completions.create(chat("[[words=3]]"), { headers: { "x-request-id": requestId } });

@@ -47,7 +47,7 @@ const faults: [string, () => Promise<Fault>][] = [
 
 describe.for([false, true])("a provider called with stream: %s", (stream) => {
   test.for(faults)(
-    "and %s: its run is closed, nothing stays reserved, nothing is charged twice",
+    "and %s has its run closed, nothing left reserved, and nothing charged twice",
     async ([, faultOf]) => {
       const { settings, model, code, status, tries } = await faultOf();
       const gateway = await openGateway(settings);
@@ -67,7 +67,8 @@ describe.for([false, true])("a provider called with stream: %s", (stream) => {
       expect(run).toMatchObject({ status: "failed", http_status: status, error_code: code });
       expect([charged, truth.length]).toEqual([run.billed_credits, tries]);
       expect((await tenant.books()).reserved).toBe("0.00000000");
-      // A provider that may have charged is not called again for the same key; one that certainly didn't is.
+      // A provider that may have charged is not called again for the same key; a provider that certainly didn't charge
+      // is.
       const again = await call().catch((error) => error.code);
       const mayHaveCharged =
         (refusal as InstanceType<typeof OpenAI.APIError>).headers?.get("x-should-retry") === "false";

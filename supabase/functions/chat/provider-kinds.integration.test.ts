@@ -133,7 +133,7 @@ afterAll(async () => {
   for (const { close } of servers.values()) close();
 });
 
-/** Sends a call like standard clients do, including hints that some providers refuse. @returns the text, and the run */
+/** Sends a call as standard clients do, including hints that some providers refuse. @returns the text, and the run */
 async function ask(id: string, { stream, tools }: { stream: boolean; tools: boolean }) {
   const requestId = `it-${randomUUID()}`;
   const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
@@ -187,7 +187,7 @@ describe.for(upstreams)("an upstream of kind $kind that refuses unknown members"
   });
 });
 
-test("a model lists its endpoints, and others are refused without calling a provider", async () => {
+test("a model lists its endpoints; calls to other endpoints are refused without calling a provider", async () => {
   const client = gateway.clientOf(tenant.key);
   const own = servers.get("OWN");
   const before = own?.taken.length;

@@ -90,7 +90,7 @@ describe.for([whole, streamed])("the next route answers: %j", (how) => {
     ]);
   });
 
-  test("after one that hangs, and the run records that it may have been charged", async () => {
+  test("after a route that hangs, and the run records that the hanging route may have charged", async () => {
     first.script = hang;
     const { outcome, run } = await ask(model, how);
     expect(outcome).toBe("hi");

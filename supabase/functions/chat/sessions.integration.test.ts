@@ -115,7 +115,7 @@ describe("a person's own session", () => {
 });
 
 describe("a key with allowed addresses", () => {
-  test("works from those only, even if the client claims another address", async () => {
+  test("works only from those addresses, even if the client claims another one", async () => {
     const bound = await createGatewayTenant();
     const allow = (addresses: string) =>
       bound.db.query("update ai.keys set allowed_addresses = $2 where id = $1", [bound.keyId, addresses]);

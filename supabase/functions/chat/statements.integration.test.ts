@@ -36,7 +36,7 @@ describe.for(["key", "app token", "session"])("makes two statements per call for
       await ways[way]?.(client, headers);
       await gateway.settled();
     };
-    // The first call connects.
+    // The first call opens the connection.
     await call();
     const { line } = gateway;
     const [flights, calls] = [line.flights(), line.calls().length];

@@ -19,7 +19,7 @@ function oneOf<Item>(items: readonly Item[]): Item {
 async function callSomehow(client: OpenAI, headers: Record<string, string>, key: string): Promise<string> {
   const leaving = new AbortController();
   if (randomInt(3) === 0) setTimeout(() => leaving.abort(), randomInt(250));
-  // The request is derived from the key, so that a retry sends the same.
+  // The request is derived from the key, so that a retry sends the same request.
   const model = models[Number.parseInt(key.slice(0, 4), 16) % models.length] ?? "demo-chat";
   const stream = Number.parseInt(key.slice(4, 8), 16) % 2 === 0;
   const asked = {

@@ -8,7 +8,7 @@ import { type ScriptedProvider, startScriptedProvider } from "../../tests/script
 let tenant: GatewayTenant;
 let provider: ScriptedProvider;
 let gateway: InProcessGateway;
-/** Routed to OpenAI only, and to OpenAI with a second route that accepts fewer members. */
+/** `model` is routed to OpenAI only; `mixed` has a second route, whose provider accepts fewer members. */
 let model: string;
 let mixed: string;
 

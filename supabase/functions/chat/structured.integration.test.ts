@@ -72,11 +72,11 @@ async function lastPlatform(events: AsyncIterable<object>): Promise<Platform | u
 }
 
 describe.for(Object.entries(ways))("%s that must conform to a schema", ([way, ask]) => {
-  test("says so if it does", async () => {
+  test("is marked schema_valid: true if it does", async () => {
     expect(await ask("demo-chat", person, `it-${randomUUID()}`)).toMatchObject({ schema_valid: true });
   });
 
-  test("says so if it does not, and is delivered and charged anyway", async () => {
+  test("is marked schema_valid: false if it does not, and is delivered and charged anyway", async () => {
     const requestId = `it-${randomUUID()}`;
     const platform = await ask("demo-bad-schema", person, requestId);
     expect(platform?.schema_valid).toBe(false);
@@ -86,7 +86,7 @@ describe.for(Object.entries(ways))("%s that must conform to a schema", ([way, as
     expect(Number(account.charged)).toBeGreaterThan(0);
   });
 
-  test("says so if it was cut off, and is charged", async () => {
+  test("is marked schema_valid: false if it was cut off, and is charged", async () => {
     const requestId = `it-${randomUUID()}`;
     expect(await ask("demo-chat", person, requestId, 5)).toMatchObject({ schema_valid: false });
     expect(Number((await tenant.accountOf(requestId)).charged)).toBeGreaterThan(0);

@@ -63,7 +63,7 @@ describe("a non-streamed answer", () => {
     expect(await ask(1_000, { stream: false })).toEqual([200, null, "0.24004"]);
   });
 
-  test("may not arrive after the total time limit", async () => {
+  test("that arrives after the total time limit is 504 provider_timeout and free", async () => {
     expect(await ask(2_500, { stream: false })).toEqual([504, "provider_timeout", "0"]);
   });
 });
@@ -73,7 +73,7 @@ describe("a stream", () => {
     expect(await ask(100, { stream: true })).toEqual([200, null, "0.24004"]);
   });
 
-  test("may not begin after the first-byte limit", async () => {
+  test("that begins after the first-byte limit is 504 provider_timeout and free", async () => {
     expect(await ask(1_000, { stream: true })).toEqual([504, "provider_timeout", "0"]);
   });
 });

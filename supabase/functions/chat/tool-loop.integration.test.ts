@@ -112,7 +112,7 @@ describe("a chat with server tools", () => {
     ]);
   });
 
-  test("accepts the native spelling, returns the time, and works with the client's helper", async () => {
+  test("accepts tools in the native spelling, returns the time, and works with the client's helper", async () => {
     const { tools, ...request } = body("call current_time");
     const native = { ...request, platform: { max_steps: 2, tools: ["current_time"] } };
     const { answer } = await whole(newId(), native);
@@ -137,7 +137,7 @@ describe("a chat with server tools", () => {
     },
   );
 
-  test("disables tools on its last step, so there is one call per step before it", async () => {
+  test("disables tools on its last step, so only the steps before it call tools", async () => {
     const request = body('[[calls=9]] call calculator with {"expression":"1+1"}', { max_steps: 3 });
     const { answer, platform } = await whole(newId(), request);
     expect(bare(platform.steps)).toEqual([model(), tool("calculator"), model(), tool("calculator"), model()]);
@@ -198,7 +198,7 @@ describe("a further step", () => {
     await poor.close();
   });
 
-  test.for([false, true])("that fails leaves the completed ones charged: streamed %s", async (streamed) => {
+  test.for([false, true])("that fails leaves the completed steps charged: streamed %s", async (streamed) => {
     const requestId = newId();
     const ask = body("call calculator", { model: "demo-error-later", stream: streamed });
     const call = tenant.client.chat.completions.create(ask, named(requestId));
@@ -211,7 +211,7 @@ describe("a further step", () => {
     expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
   });
 
-  test("that fails after charged ones is not retried by the client or by its idempotency key", async () => {
+  test("that fails after charged steps is not retried by the client or by its idempotency key", async () => {
     const requestId = newId();
     const ask = () =>
       fetch(`${tenant.client.baseURL}/chat/completions`, {

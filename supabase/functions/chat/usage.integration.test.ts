@@ -171,7 +171,7 @@ describe("a stream is charged for its stated usage", () => {
     }
   });
 
-  test("even instead of a whole answer, and without [DONE]", async () => {
+  test("even if it was sent instead of a whole answer, without [DONE]", async () => {
     for (const events of [delta("hi") + finish({ usage }), delta("hi") + finish({}, { usage })]) {
       answer = (_, response) => stream(response, events);
       const requestId = `it-${randomUUID()}`;

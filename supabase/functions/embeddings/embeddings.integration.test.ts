@@ -63,7 +63,7 @@ describe("embeddings", () => {
     });
   });
 
-  test("accept 2,048 texts, and embedding models only", async () => {
+  test("accept 2,048 texts, and refuse models that don't serve embeddings", async () => {
     const input = Array.from({ length: 2_048 }, () => "a");
     expect((await tenant.client.embeddings.create({ model, input, dimensions: 1 })).data).toHaveLength(2_048);
     const chat = tenant.client.embeddings.create({ model: "demo-chat", input: "a" });

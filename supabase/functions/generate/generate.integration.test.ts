@@ -40,7 +40,7 @@ describe("the legacy endpoint", () => {
     expectTruth(account);
   });
 
-  test("accepts a model", async () => {
+  test("uses the model that the body names", async () => {
     expect((await generate({ prompt: "x", model: "demo-length" })).body.finishReason).toBe("length");
   });
 

@@ -12,7 +12,7 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
     [{ path: /^\/generate$/, method: "POST", handle: serveSurface(gateway, generateSurface) }],
     gateway,
   );
-  // RFC 8288: names the successor.
+  // RFC 8288: names the successor of this endpoint.
   const successor = `<${gateway.url}/v1/chat/completions>; rel="successor-version"`;
   return async (request) => {
     const response = await serve(request);

@@ -1,5 +1,6 @@
 import { serve } from "../_gateway/runtime.ts";
 import { createHandler } from "./handler.ts";
 
-// It adds up a month of runs. However often it is called, it takes no more than this from the connections for calls.
+// Describing a key adds up a month of runs. However often it is requested, it uses no more connections than these, so
+// calls keep theirs.
 serve(createHandler, { connections: 2 });

@@ -45,7 +45,7 @@ describe("GET /v1/key", () => {
     expect(text).not.toContain(tenant.key.slice(20));
   });
 
-  test("depends on the credential only: no header makes it another's", async () => {
+  test("describes the credential's own key: no header selects another one", async () => {
     const other = await createGatewayTenant();
     const { status, body } = await askKey({ "X-Platform-Workspace-Id": other.workspaceId });
     expect([status, body.error.code]).toEqual([403, "workspace_mismatch"]);
@@ -53,7 +53,7 @@ describe("GET /v1/key", () => {
     await other.close();
   });
 
-  test("refuses callers like every endpoint", async () => {
+  test("refuses invalid callers like every other endpoint", async () => {
     const malformed = { "X-Platform-Operation": "a/b" };
     for (const key of ["nonsense", (await createAiKey()).text]) {
       for (const headers of [{}, malformed]) {

@@ -26,12 +26,12 @@ const body = (content: Anthropic.MessageParam["content"], fields: Partial<Params
 });
 const weather: Anthropic.Tool = { name: "weather", input_schema: { type: "object", properties: {} } };
 const search: Anthropic.WebSearchTool20250305 = { type: "web_search_20250305", name: "web_search", max_uses: 3 };
-/** Text of its own for each call, which no cache has. */
+/** Returns a system prompt with a cache mark. By default its text is unique, so no cache has it. */
 const cached = (ttl: "5m" | "1h", mark = randomUUID()): Anthropic.TextBlockParam[] => [
   { type: "text", text: `${mark} ${"long ".repeat(400)}`, cache_control: { type: "ephemeral", ttl } },
 ];
 
-/** The run costs what the provider bills, to the last digit, and the ledger says the same. */
+/** Expects that the run costs what the provider bills, to the last digit, and that the ledger says the same. */
 function expectBilled({ run, truth, charged }: Account): void {
   const used = truth.at(-1)?.usage;
   expect(run).toMatchObject({
@@ -84,7 +84,7 @@ describe.for([
     expect(Number(account.run.cost_usd)).toBeLessThanOrEqual(Number(account.run.reserved_usd));
   });
 
-  test("reads what an earlier one wrote to the cache", async () => {
+  test("reads what an earlier message wrote to the cache", async () => {
     const system = cached("5m");
     await ask(newId(), body("first", { system }));
     const requestId = newId();
@@ -93,7 +93,7 @@ describe.for([
     expectBilled(await tenant.accountOf(requestId));
   });
 
-  test("calls a tool and takes its result back", async () => {
+  test("calls a tool and accepts its result", async () => {
     const question = body('call weather with {"city":"Rome"}', { tools: [weather] });
     const called = await ask(newId(), question);
     expect(called.stop_reason).toBe("tool_use");
@@ -133,7 +133,7 @@ describe("a stream", () => {
     return { failure, account: await tenant.accountOf(requestId) };
   }
 
-  test.for(["demo-error-midway", "demo-cut"])("of %s ends in one error, and is charged what came", async (provider) => {
+  test.for(["demo-error-midway", "demo-cut"])("of %s ends in one error; its output is charged", async (provider) => {
     const requestId = newId();
     const model = await tenant.addModel(provider);
     const { failure, account } = await collect(requestId, body("[[words=20 pace=5]]", { model, system: cached("1h") }));
@@ -143,7 +143,7 @@ describe("a stream", () => {
     expectBilled(account);
   });
 
-  test("that its client leaves is cancelled at the provider, and charged what came", async () => {
+  test("whose client disconnects is cancelled at the provider, and charged for what arrived", async () => {
     const requestId = newId();
     const model = await tenant.addModel("demo-stall");
     const content = "[[words=40]]";
@@ -161,7 +161,7 @@ describe("a stream", () => {
     expectBilled(account);
   });
 
-  test("moves on to the next route where the provider is overloaded", async () => {
+  test("falls back to the next route if the provider is overloaded", async () => {
     const requestId = newId();
     const model = await tenant.addModel("demo-error-529", "demo-messages");
     const { failure, account } = await collect(requestId, body("hello", { model }));
@@ -171,8 +171,8 @@ describe("a stream", () => {
   });
 });
 
-describe("a count of tokens", () => {
-  test("is the provider's, and costs nothing", async () => {
+describe("a request to count tokens", () => {
+  test("returns the provider's count and costs nothing", async () => {
     const requestId = newId();
     const { max_tokens, ...prompt } = body("hello there", { system: "Be brief.", tools: [weather] });
     const { input_tokens } = await tenant.anthropic.messages.countTokens(prompt, named(requestId));
@@ -193,14 +193,14 @@ describe("the credential of a message", () => {
       ...(path === "/messages" ? { body: JSON.stringify(body("hello")) } : {}),
     });
 
-  test("is in either header, or the same in both", async () => {
+  test("is accepted in either header, or the same in both", async () => {
     const bearer = { authorization: `Bearer ${tenant.key}` };
     for (const headers of [bearer, { "x-api-key": tenant.key }, { ...bearer, "x-api-key": tenant.key }]) {
       expect((await send(headers)).status).toBe(200);
     }
   });
 
-  test("is refused where the headers differ", async () => {
+  test("is refused with 401 if the headers differ", async () => {
     for (const headers of [
       { authorization: `Bearer ${tenant.key}`, "x-api-key": "other" },
       { authorization: "Bearer other", "x-api-key": tenant.key },
@@ -211,7 +211,7 @@ describe("the credential of a message", () => {
     }
   });
 
-  test("is in x-api-key on no other path without Anthropic's version", async () => {
+  test("is read from x-api-key on other paths only with Anthropic's version header", async () => {
     const key = { "x-api-key": tenant.key };
     expect((await send(key, "/models")).status).toBe(401);
     expect((await send(key, "/key")).status).toBe(401);
@@ -263,7 +263,7 @@ describe("errors", () => {
       Anthropic.RateLimitError,
       { status: 429, type: "rate_limit_error" },
     ],
-  ])("are those of the client for %s", async ([, call, expected, members]) => {
+  ])("have the class of Anthropic's client for %s", async ([, call, expected, members]) => {
     const failure = await call().then(
       () => undefined,
       (error: unknown) => error,
@@ -272,7 +272,7 @@ describe("errors", () => {
     expect(failure).toMatchObject(members);
   });
 
-  test("say what is missing where the balance is used up", async () => {
+  test("are 402 billing_error once the balance is used up", async () => {
     const poor = await createMessagesTenant();
     await poor.db.query("update ai.credit_accounts set balance = 0 where workspace_id = $1", [poor.workspaceId]);
     const failure = await poor.anthropic.messages.create(body("x")).catch((error: unknown) => error);
@@ -280,14 +280,14 @@ describe("errors", () => {
     await poor.close();
   });
 
-  test("have the request's id in Anthropic's header and body", async () => {
+  test("carry the request's id in Anthropic's header and in the body", async () => {
     const requestId = newId();
     const failure = await whole(requestId, body("x", { model: "no-such-model" })).catch((error: unknown) => error);
     expect(failure).toMatchObject({ requestID: requestId, error: { request_id: requestId } });
   });
 });
 
-test("an answer of an idempotency key is replayed, whole and as a stream", async () => {
+test("the answer to an idempotency key is replayed, whole and as a stream", async () => {
   await tenant.db.query(
     `insert into ai.workspace_policies (workspace_id, content_capture) values ($1, true)
      on conflict (workspace_id) do update set content_capture = true`,
@@ -320,7 +320,7 @@ describe("the session of an agent", () => {
     expect((await tenant.accountOf(requestId)).run.entity_id).toBe(`claude-code:${session}`);
   });
 
-  test("gives way to a label of the call's own", async () => {
+  test("is ignored if the call has its own label", async () => {
     const requestId = newId();
     const headers = { "x-claude-code-session-id": session, "X-Platform-Entity-Id": "customer-1" };
     await tenant.anthropic.messages.create(body("hello"), named(requestId, headers));
@@ -329,7 +329,7 @@ describe("the session of an agent", () => {
 });
 
 describe("models", () => {
-  test("are listed in Anthropic's shape for its clients, and in OpenAI's for others", async () => {
+  test("are listed in Anthropic's format for its clients, and in OpenAI's for other clients", async () => {
     const { data } = await tenant.anthropic.models.list();
     expect(data.find(({ id }) => id === "demo-messages")).toEqual({
       type: "model",
@@ -345,7 +345,7 @@ describe("models", () => {
     expect(platform.endpoints).toEqual(["/v1/messages"]);
   });
 
-  test("are read one by one, and an unknown one is Anthropic's error", async () => {
+  test("can be read one by one, and an unknown model is Anthropic's 404 not_found_error", async () => {
     expect(await tenant.anthropic.models.retrieve("demo-chat")).toMatchObject({ type: "model", id: "demo-chat" });
     await expect(tenant.anthropic.models.retrieve("no-such-model")).rejects.toMatchObject({
       status: 404,
@@ -354,7 +354,7 @@ describe("models", () => {
   });
 });
 
-test("a search is refused where the model has no price for it", async () => {
+test("a search is refused as unsupported_parameter if the model has no price for it", async () => {
   const model = await tenant.addModel("demo-messages");
   await tenant.db.query("update ai.model_prices set valid = tstzrange(lower(valid), now()) where model_id = $1", [
     model,

@@ -8,7 +8,7 @@ type AnthropicModel = { type: "model"; id: string; display_name: string; created
 type AnthropicList = { data: AnthropicModel[]; first_id: string | null; last_id: string | null; has_more: false };
 
 /**
- * Returns the database's listing, of all models or of one, in Anthropic's shape. The list has one page.
+ * Returns the database's listing, of all models or of one, in Anthropic's format. The list has one page.
  * @param text JSON
  */
 export function anthropicListing(text: string): AnthropicList | AnthropicModel {

@@ -86,7 +86,7 @@ describe("POST /v1/provider-costs", () => {
     expect(await amountOf(cost.externalRunId)).toBe("0.7");
   });
 
-  test("is 403 once the app's registration has lost a scope, as for invoices and usage", async () => {
+  test("is 403 once the app's registration has lost a scope, as are invoices and usage", async () => {
     const scoped = (scopes: string) =>
       tenant.db.query("update private.apps set scopes = $2 where id = $1", [tenant.appId, scopes]);
     await scoped("{workspace:session}");
@@ -266,7 +266,7 @@ describe("POST /v1/provider-costs/batch", () => {
     expect(await amountOf(cost.externalRunId)).toBe("0.6");
   });
 
-  test("accepts 100 records and refuses 101, and none", async () => {
+  test("accepts 100 records and refuses 101 and an empty batch", async () => {
     const records = Array.from({ length: 100 }, () => costOf());
     const full = await batch({ records });
     expect(full.status).toBe(200);

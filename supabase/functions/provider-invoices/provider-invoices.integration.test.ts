@@ -61,7 +61,7 @@ describe("POST /v1/provider-invoices", () => {
     expect((await post({ ...invoice, accountId: "other", amountUsd: 1 })).status).toBe(200);
   });
 
-  test("lets a corrected invoice name the one it replaces, once, and accepts credit notes separately", async () => {
+  test("accepts one corrected invoice per invoice that it replaces, and credit notes separately", async () => {
     const first = invoiceOf();
     await post(first);
     const second = invoiceOf({ replaces: first.reference, amountUsd: 8 });
@@ -110,7 +110,7 @@ describe("POST /v1/provider-invoices", () => {
     expect((await post(of(8_193))).status).toBe(413);
   });
 
-  test("refuses keys without an app, and other workspaces, before it reads the body", async () => {
+  test("refuses a key without an app, and a header naming another workspace, before it reads the body", async () => {
     const unbound = await createGatewayTenant();
     const refused = await tenant.send("/provider-invoices", { body: "{", key: unbound.key });
     expect([refused.status, refused.body.error.code]).toEqual([403, "credential_not_bound"]);

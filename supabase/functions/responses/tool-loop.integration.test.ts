@@ -77,7 +77,7 @@ describe.for([
     expect(platform.billed_credits).toBe(Number(account.run.billed_credits));
   });
 
-  test("accepts the native spelling, and items before its question", async () => {
+  test("accepts tools in the native spelling, and items before the question", async () => {
     const input = [
       { role: "user", content: "hello" },
       { role: "assistant", content: "yes?" },
@@ -132,7 +132,7 @@ describe.for([
     await poor.close();
   });
 
-  test("that fails at a later step leaves the completed ones charged", async () => {
+  test("that fails at a later step leaves the completed steps charged", async () => {
     const requestId = newId();
     const asked = body("call calculator", { model: "demo-error-later" });
     await expect(ask(requestId, asked)).rejects.toMatchObject({ code: "provider_error" });

@@ -72,7 +72,7 @@ describe("GET /v1/usage", () => {
     await other.close();
   });
 
-  test("echoes the window used, in days or times, and names the earlier one if it has data", async () => {
+  test("echoes the window used, in days or times, and names the previous window if it has data", async () => {
     const window = async (query: string) => {
       const { body } = await usage(query);
       const { from, to, previous, rows } = body as Record<string, unknown>;
@@ -107,7 +107,7 @@ describe("GET /v1/usage", () => {
     expect(body.error.param).toMatch(/^(from|to)$/);
   });
 
-  test("records that the key was used; HEAD, with the same answer, doesn't", async () => {
+  test("records that the key was used; a HEAD request, with the same answer, doesn't", async () => {
     const lastUse = async () => {
       const [key] = await tenant.db.query<{ last_used_at: Date | null }>(
         "select last_used_at from ai.keys where id = $1",

@@ -25,7 +25,7 @@ const preview = z.object({
   }),
   /** Runs and service records that no longer count, because a day's total replaces them. */
   replaced: z.object({ records: count, amountUsd: amountText }),
-  /** Days in this period that other files had and this one lacks: unchanged, or set to 0 if the document says so. */
+  /** Days in this period that other files had and this file lacks: unchanged, or set to 0 if the document says so. */
   remaining: z.object({ days: count, amountUsd: amountText }),
   cleared: z.object({ days: count, amountUsd: amountText }),
   /** Identifies the state that the import was compared with. */
@@ -62,7 +62,7 @@ export const importReceipt = z.object({
   sha256: z.string(),
   appName: z.string().nullable(),
   import: importedFile,
-  /** The days that it wrote and that have not been corrected since. */
+  /** The days that the import wrote and that have not been corrected since. */
   current: z.object({
     days: count,
     accounts: count,

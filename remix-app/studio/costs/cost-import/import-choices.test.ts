@@ -80,7 +80,7 @@ test("assigns lines without an account to the entered account", () => {
   ]);
 });
 
-test("lists services by size, and imports the chosen ones only", () => {
+test("lists services by size, and imports only the chosen services", () => {
   const services = servicesOf(file.providers[0] as ParsedFile["providers"][number]);
   expect(services.map(({ service }) => service)).toEqual(["Bedrock", "S3"]);
   const read = documentOf(file, { ...chosen, services: [1] });

@@ -15,7 +15,7 @@ export interface ImportChoices {
   /** The chosen provider's position in the file. */
   source: number;
   provider: string;
-  /** The account for lines that name none. */
+  /** The account for lines without one. */
   account: string;
   rates: Record<string, string>;
   /** Positions in {@link servicesOf}; null for all. */
@@ -41,8 +41,8 @@ export function servicesOf(bill: ParsedProvider): ServiceTotal[] {
 }
 
 /**
- * Reads the choices made in the review. A file that was just uploaded, or another provider of it, starts with
- * everything.
+ * Reads the choices made in the review. For a file that was just uploaded, or after choosing another provider of the
+ * file, everything is selected.
  */
 export function readChoices(form: FormData, { providers }: ParsedFile): ImportChoices {
   const text = (name: string) => String(form.get(name) ?? "").trim();
@@ -61,7 +61,7 @@ export function readChoices(form: FormData, { providers }: ParsedFile): ImportCh
   };
 }
 
-/** Returns the import document that the choices make of a file, or the errors in them. */
+/** Builds the import document from a file and the choices, or returns the errors in the choices. */
 export function documentOf(
   file: ParsedFile,
   { source, provider, account, rates, services, clear }: ImportChoices,

@@ -36,7 +36,7 @@ const upload = (text: string | Uint8Array<ArrayBuffer>, name = "october.csv", ap
   return form;
 };
 const unescaped = (text: string) => text.replaceAll("&quot;", '"').replaceAll("&#x27;", "'").replaceAll("&amp;", "&");
-/** Returns the review form's fields with changes; null leaves one out. */
+/** Returns the review form's fields with changes; null leaves a field out. */
 const reviewed = (html: string, step: "preview" | "import", changes: Record<string, string | null> = {}) => {
   const form = new FormData();
   for (const [input] of html.matchAll(/<input [^>]*>/g)) {

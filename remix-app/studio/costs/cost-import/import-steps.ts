@@ -18,7 +18,9 @@ import {
 } from "./import-choices.ts";
 import { mostPackedLength, type ParsedFile, packFile, unpackFile } from "./parsed-file.ts";
 
-/** The book that costs are imported into. Both throw a response if it is not available or not allowed. */
+/**
+ * The book that costs are imported into. Both functions throw a response if the book is not available or not allowed.
+ */
 export interface CostBook {
   preview: (document: CostImportDocument) => Promise<PreviewAnswer>;
   store: (change: { document: CostImportDocument; state: string }) => Promise<ImportAnswer>;

@@ -32,7 +32,7 @@ export function ImportReviewForm({
   children,
 }: {
   review: ImportReview;
-  /** The page to upload another file on. */
+  /** The page on which to upload another file. */
   uploadTo: string;
   hidden?: Record<string, string>;
   facts?: readonly (readonly [term: string, text: string])[];
@@ -147,7 +147,7 @@ export function ImportReviewForm({
   );
 }
 
-/** Asks what to do with days that other files had and this one lacks. Renders nothing if there are none. */
+/** Asks what to do with days that other files had and this file lacks. Renders nothing if there are none. */
 function LackingDays({ preview, clear }: { preview: ImportPreview; clear: boolean }) {
   const { days, amountUsd } = clear ? preview.cleared : preview.remaining;
   if (days === 0) return clear ? <input type="hidden" name="clear" value="1" /> : null;

@@ -42,7 +42,7 @@ test("all line types add up: savings plans, reservations, credits, refunds, disc
   expect(file.skipped).toEqual([]);
 });
 
-test("a line of another month counts within the bill, and one of several days counts on its first day", async () => {
+test("a line of another month counts within the bill, and a line of several days counts on its first day", async () => {
   const file = await readCostText([
     legacy,
     row({ start: "2026-09-15T00:00:00Z", end: "2026-09-15T01:00:00Z", type: "Refund", cost: "-1" }),

@@ -12,7 +12,7 @@ type Sum = { account: string | null; day: string; currency: string; service: str
 
 /**
  * Adds up the lines of a bill by provider, account, day, service and currency.
- * @param options.account the account for lines that name none
+ * @param options.account the account for lines without one
  */
 export function collectCosts({ account: unnamed = null }: { account?: string | null }) {
   const providers = new Map<string, { timeZone: string; sums: Map<string, Sum> }>();

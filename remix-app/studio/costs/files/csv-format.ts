@@ -21,7 +21,8 @@ export type CsvFormat = {
   /** What to export instead if a column is missing. */
   advice: string;
   /**
-   * Whether one file contains all lines of a day, account and service, so that two files with the same ones overlap.
+   * Whether one file contains all lines of a day, account and service, so that two files with the same day, account and
+   * service overlap.
    */
   hasWholeDays?: true;
   /** Returns whether a header is of this format, even if a required column is missing. */

@@ -142,7 +142,7 @@ test("the cost table is read without its total, in the invoice's month and curre
   ]);
 });
 
-test("a cost table that matches neither its total nor the amount due is read with a note on each", async () => {
+test("a cost table that matches neither its total nor the amount due is read with a note on each mismatch", async () => {
   const { notes } = await table(tableRow("2026-06-29", "1"), ",,,,,,,,,,,Total,,,,,2,2.00");
   expect(notes).toEqual([
     "The lines don’t add up to the file’s total. Check that the file is complete.",

@@ -103,7 +103,7 @@ function creditsOf(row: CsvRow, columns: Columns): Decimal[] {
   return creditAmounts(parsed, `${row.where}: column credits`);
 }
 
-/** Returns the amounts of a list of credits, or of a single one. */
+/** Returns the amounts of a list of credits, or of a single credit. */
 export function creditAmounts(credits: unknown, where: string): Decimal[] {
   return (Array.isArray(credits) ? credits : [credits]).flatMap((credit: unknown) => {
     if (credit === null || credit === undefined) return [];

@@ -32,7 +32,7 @@ export const costImportDocumentSchema = z.object({
       }),
     )
     .max(mostImportDays),
-  /** Whether to set days in this period to 0 that other files had and this one lacks. */
+  /** Whether to set to 0 the days in this period that other files had and this file lacks. */
   clear: z.literal(true).optional(),
 });
 export type CostImportDocument = z.output<typeof costImportDocumentSchema>;
@@ -61,13 +61,13 @@ export function currenciesToConvert({ days }: ProviderCosts, services?: Readonly
 export type DocumentChoices = {
   /** The provider's name in imported costs. Defaults to the file's suggestion. */
   provider?: string | undefined;
-  /** The account for lines that name none. */
+  /** The account for lines without one. */
   account?: string | undefined;
   /** The services to import. Defaults to all. */
   services?: ReadonlySet<string | null> | undefined;
   /** USD per unit of each other currency. */
   rates?: Readonly<Record<string, string>> | undefined;
-  /** Whether to set days in this period to 0 that other files had and this one lacks. */
+  /** Whether to set to 0 the days in this period that other files had and this file lacks. */
   clear?: boolean | undefined;
 };
 

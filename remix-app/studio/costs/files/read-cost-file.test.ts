@@ -67,7 +67,7 @@ describe("a truncated file is rejected", () => {
     await expect(read(content)).rejects.toThrow(message);
   });
 
-  test("and a file without a final line break is read, with a note", async () => {
+  test("but a file without a final line break is read, with a note", async () => {
     expect((await read(csv.trimEnd())).notes).toEqual([
       "The last line doesn’t end with a line break. Check that the file is complete.",
     ]);
@@ -105,12 +105,12 @@ test("the maximum size applies to the unpacked file", async () => {
   await expect(read(packed, { mostBytes: csv.length - 1 })).rejects.toThrow("The file is larger than");
 });
 
-test("the given provider is used, and the given account for lines without one", async () => {
+test("the given provider is used, and the given account for lines without an account", async () => {
   const file = await read(`${csv}2026-10-03,Claude,,1\n`, { provider: "My-Anthropic", account: "default" });
   expect(costLines(file)).toEqual(["my-anthropic 2026-10-03 default: 1.05 USD, Claude"]);
 });
 
-test("parts of a report are read as one file, and a single part says that it may be one", async () => {
+test("parts of a report are read as one file, and a single part is read with a note that others may be missing", async () => {
   const part = (amount: string) => bytes(csv.replace("0.05", amount));
   const file = await readCostFiles([
     { bytes: part("0.05"), fileName: "/tmp/costs-00001.csv" },
@@ -128,7 +128,7 @@ test("the same file twice is rejected", async () => {
   await expect(readCostFiles(twice)).rejects.toThrow("a (1).csv: This is the same file as a.csv. List it only once.");
 });
 
-test("files in different formats, and a damaged one of several, are rejected by name", async () => {
+test("files in different formats, and a damaged file among several, are rejected with their names", async () => {
   const broken = [
     { bytes: bytes(csv), fileName: "a.csv" },
     { bytes: bytes(`${header}\n2026-10-03,Claude,Default,x\n`), fileName: "b.csv" },

@@ -8,15 +8,15 @@ import { jsonReader } from "./read-json.ts";
 export type CostFileInput = { bytes: FileBytes; fileName: string };
 
 export type ReadOptions = {
-  /** The provider's name in imported costs. For a file with several providers, the one to import. */
+  /** The provider's name in imported costs. For a file with several providers, the provider to import. */
   provider?: string | undefined;
-  /** The account for lines that name none. */
+  /** The account for lines without one. */
   account?: string | undefined;
   /** The maximum size of a file when unpacked. */
   mostBytes?: number | undefined;
 };
 
-/** Names of Azure, AWS and BigQuery for the parts of a split report. */
+/** Matches the names that Azure, AWS and BigQuery give the parts of a split report. */
 const partName = /(?:^|[_/-])part[_-]?\d+[_-]\d+|-\d{5}\.(?:snappy\.)?csv|\d{12}\.(?:csv|json)/i;
 
 /**

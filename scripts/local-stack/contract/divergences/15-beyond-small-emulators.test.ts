@@ -5,23 +5,23 @@ import { nextMail } from "../support/mail.ts";
 import { newRaisedSession } from "../support/totp.ts";
 
 // Features that the product needs and smaller emulators lack.
-test("supports second factors", async () => {
+test("the server under test supports second factors", async () => {
   expect((await newRaisedSession()).claims.aal).toBe("aal2");
 });
 
-test("supports the admin API", async () => {
+test("the server under test supports the admin API", async () => {
   const { id } = expectOk(await admin("POST /admin/users", { body: { email: newEmail() } }));
   expectOk(await admin(`PUT /admin/users/${id}`, { body: { ban_duration: "1h" } }));
   expect(expectOk(await admin(`GET /admin/users/${id}`))).toHaveProperty("banned_until");
 });
 
-test("supports linking identities", async () => {
+test("the server under test supports linking identities", async () => {
   const { accessToken } = await newSession();
   const answer = await call("GET /user/identities/authorize?provider=none", { bearer: accessToken });
   expect(answer.body.code).toBe("validation_failed");
 });
 
-test("requires both mailboxes to confirm a change of email", async () => {
+test("the server under test requires both mailboxes to confirm a change of email", async () => {
   const { account, accessToken } = await newSession();
   const email = newEmail();
   expectOk(await call("PUT /user", { bearer: accessToken, body: { email } }));

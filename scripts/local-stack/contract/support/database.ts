@@ -3,7 +3,7 @@ import { target } from "./target.ts";
 
 const pool = new pg.Pool({ connectionString: target.dbUrl, max: 2, allowExitOnIdle: true });
 
-/** Queries the database, or ages rows where a test cannot wait. */
+/** Queries the database, or ages rows if a test cannot wait. */
 export async function sql<Row extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<Row[]> {
   return (await pool.query<Row>(text, values)).rows;
 }

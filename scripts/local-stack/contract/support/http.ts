@@ -9,7 +9,7 @@ export type CallOptions = {
   rawBody?: BodyInit;
   bearer?: string | undefined;
   headers?: Record<string, string>;
-  /** X-Supabase-Api-Version; null sends none. */
+  /** X-Supabase-Api-Version; null omits the header. */
   version?: string | null;
   /** A server other than the suite's. */
   url?: string;

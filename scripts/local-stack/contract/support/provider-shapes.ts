@@ -1,6 +1,9 @@
 import type { Person } from "./oauth-provider.ts";
 
-/** How a provider differs from the others, as servers see it. */
+/**
+ * What sets a provider apart from the others in its calls with the auth server: its endpoints, claims and API
+ * responses.
+ */
 export type Shape = {
   /** The provider's own origin on the internet, if Supabase Auth does not allow another. */
   origin?: string;

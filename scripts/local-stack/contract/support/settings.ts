@@ -20,7 +20,9 @@ export const autoconfirm = {
   GOTRUE_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: "0",
 };
 
-/** Sessions expire, email sign-in is disabled, and reuse of a refresh token is refused without revoking others. */
+/**
+ * Sessions expire, email sign-in is disabled, and reuse of a refresh token is refused without revoking other tokens.
+ */
 export const shortSessions = {
   GOTRUE_SESSIONS_TIMEBOX: "24h",
   GOTRUE_SESSIONS_INACTIVITY_TIMEOUT: "1h",

@@ -15,7 +15,7 @@ const poolSize = 20;
 const connectTimeoutMs = 5_000;
 /** Idle connections are kept, since reading the catalogue and compiling functions again would cost more. */
 const idleTimeoutMs = 60_000;
-/** The schema is not reloaded because of an unknown name if it was read less than this ago. */
+/** An unknown name reloads the schema only if the last reload is older than this. */
 const reloadCooldownMs = 1_000;
 const elementTypesQuery = CompiledQuery.raw(
   "select typarray::int as array, oid::int as element from pg_catalog.pg_type where typarray <> 0 and typtype in ('e', 'd')",

@@ -57,7 +57,7 @@ class PoolDriver implements Driver {
     await connection.executeQuery(CompiledQuery.raw("commit"));
   }
 
-  /** The error that led here reports the failure. A connection that cannot roll back is closed. */
+  /** The error that caused the rollback is reported already. A connection that cannot roll back is closed. */
   async rollbackTransaction(connection: PoolConnection): Promise<void> {
     await connection.rollback();
   }

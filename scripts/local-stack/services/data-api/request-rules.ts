@@ -29,7 +29,7 @@ export function isReadOnly({ method, plan }: RequestContext, schema: Introspecti
       given.every((name) => arg_names.includes(name)) &&
       arg_names.slice(0, arg_names.length - arg_defaults).every((name) => given.includes(name)),
   );
-  // None matches by name if a function takes the whole body as its one unnamed argument.
+  // If a function takes the whole body as its one unnamed argument, no overload matches by name.
   const candidates = called.length > 0 ? called : overloads;
   return candidates.length > 0 && candidates.every(({ volatility }) => volatility !== "v");
 }

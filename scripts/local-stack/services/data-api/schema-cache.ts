@@ -12,7 +12,7 @@ const connectTimeoutMs = 5_000;
 export type Introspection = Awaited<ReturnType<Connection["introspect"]>>;
 
 /**
- * Reads the tables, columns, functions and relations that the API's roles can see between them.
+ * Reads the tables, columns, functions and relations that any of the API's roles can see.
  * @param schemas the served schemas. Other schemas' views and columns are dropped, since the App goes through all of
  * them at each request, and through a view's whole text for each of its columns.
  * @throws Error if the database cannot be reached

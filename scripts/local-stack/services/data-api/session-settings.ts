@@ -5,7 +5,7 @@ import { type RequestContext, roleOf } from "./request-context.ts";
 /** Settings that `alter role … set` gives a role. Switching to the role within a session does not apply them. */
 export type RoleSettings = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-/** The settings among these that any user may change. One row for each role and setting. */
+/** Selects the role settings that any user may change, one row for each role and setting. */
 export const roleSettingsQuery = CompiledQuery.raw(`
   select role.rolname as role, split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value
   from pg_catalog.pg_roles role
@@ -45,7 +45,7 @@ export function sessionSettings(
     ["role", role],
   ];
   if (readOnly) settings.push(["transaction_read_only", "on"]);
-  // Without parameters, so that it is sent in one message with the transaction's beginning.
+  // The statement has no parameters, so that it is sent in one message with the transaction's beginning.
   const calls = settings.map((pair) => `set_config(${pair.map(pg.escapeLiteral).join(", ")}, true)`);
   return CompiledQuery.raw(`select ${calls.join(", ")}`);
 }

@@ -9,7 +9,7 @@ class WireText {
     this.text = text;
   }
 
-  /** Returns what `pg` sends for it. */
+  /** Returns the text that `pg` sends. */
   toPostgres(): string {
     return this.text;
   }

@@ -28,7 +28,7 @@ export async function startHost(): Promise<{ stop: () => Promise<void> }> {
     event.preventDefault();
     console.error("Unhandled rejection, which ends the isolate on hosted Supabase:", event.reason);
   });
-  // Functions find a replacement in its place.
+  // Functions get a replacement for `serve`, so keep the real one.
   const { serve } = runtime.Deno;
   const functions = await loadFunctions(functionsFolder, runtime.Deno);
   for (const loaded of functions.values()) if ("error" in loaded) console.error(describeFailure(loaded, root));

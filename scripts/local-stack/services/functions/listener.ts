@@ -2,16 +2,16 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FunctionHandler } from "./deno-api.ts";
 
 /**
- * Microtasks after which content that is already complete has been read. Content that has not been read by then is a
- * stream.
+ * The number of microtasks after which content that is already complete has been read. Content that has not been read
+ * by then is a stream.
  */
 const turnsOfWhole = 8;
 const json = "application/json";
 
 /**
- * Serves a handler of Fetch requests on Node's HTTP server. The usual adapters take as long for a call as the rest of a
- * function. This one creates each request once, with its body if that has arrived completely, and writes a complete
- * response at once.
+ * Serves a handler of Fetch requests on Node's HTTP server. The usual adapters take as much time for a call as the rest
+ * of a function. This one creates each request once, with its body if that has arrived completely, and writes a
+ * complete response in one step.
  * @param onError creates the response if the handler throws
  */
 export function createListener(

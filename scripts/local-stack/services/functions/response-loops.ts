@@ -38,8 +38,8 @@ export function responseLoop(name: string | undefined, { serve }: { serve: Serve
 }
 
 /**
- * Closes the connection with its response. Hosted Supabase uses one for each request, and Deno closes a connection
- * whose body was not read, which the stack's gateway could be about to reuse.
+ * Closes the connection with each response. Hosted Supabase uses a connection for only one request, and Deno closes a
+ * connection whose body was not read, which the stack's gateway could be about to reuse.
  */
 function closing(handle: FunctionHandler): FunctionHandler {
   return async (request, info) => {

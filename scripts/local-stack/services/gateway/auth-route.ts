@@ -10,7 +10,7 @@ import { invalidKey, type Refusal, unavailable } from "./refusals.ts";
 export type AuthRouteOptions = { origin: string; keys: KeyRing; roleTokens: Record<KeyKind, string> };
 
 /**
- * Open without a key, as on hosted Supabase: browsers come here by links and redirects, and verifiers to fetch the
+ * Paths that need no key, as on hosted Supabase: browsers come here by links and redirects, and verifiers to fetch the
  * keys.
  */
 const keyless = /^\/(?:authorize|callback|verify|\.well-known\/.*|sso\/saml\/.*|oauth\/.*)$/;

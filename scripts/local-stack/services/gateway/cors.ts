@@ -43,7 +43,7 @@ export function crossOrigin(exposed: string): MiddlewareHandler {
   };
 }
 
-/** Returns the same headers for a response that is forwarded without going through the router. */
+/** Returns the same CORS headers for a response that is forwarded without going through the router. */
 export function crossOriginHeaders(exposed: string): Record<string, string> {
   return { "access-control-allow-origin": "*", "access-control-expose-headers": exposed };
 }

@@ -20,7 +20,7 @@ const hopByHop = [
 ];
 
 export type ForwardOptions = {
-  /** The service's origin, with the path and query to send to it. */
+  /** The service's origin. `path` has the path and query to send to it. */
   origin: string;
   path: string;
   headers: IncomingHttpHeaders;

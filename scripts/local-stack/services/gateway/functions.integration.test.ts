@@ -26,7 +26,7 @@ function stream(content: string, { requestId, signal }: { requestId?: string; si
 }
 
 describe("a function behind the gateway", () => {
-  test("answers on its path and sets its own CORS headers: none", async () => {
+  test("answers on its path and sends no CORS headers", async () => {
     const preflight = await fetch(`${ai}/v1/chat/completions`, {
       method: "OPTIONS",
       headers: { origin: "https://app.test", "access-control-request-method": "POST" },
@@ -44,7 +44,7 @@ describe("a function behind the gateway", () => {
     expect([response.status, (await response.json()).error.code]).toEqual([404, "model_not_found"]);
   });
 
-  test("receives a request for a WebSocket and refuses it", async () => {
+  test("refuses a WebSocket request with 426", async () => {
     const headers = { connection: "Upgrade", upgrade: "websocket" };
     const status = await new Promise((resolve, reject) => {
       const asked = get(`${ai}/v1/responses`, { headers }, (response) => resolve(response.resume().statusCode));

@@ -326,7 +326,7 @@ describe("functions", () => {
     expect(await text(response)).toContain("message");
   });
 
-  test("a response that breaks off also breaks off for the client", async () => {
+  test("a response that the service cuts off is cut off for the client, too", async () => {
     answer = (_request, response) => {
       response.write("half of it");
       setTimeout(() => response.destroy(), 20);

@@ -55,7 +55,10 @@ export function createApp(deps: Deps): Hono<Env> {
   return app;
 }
 
-/** Returns the methods that have a handler for this path. TRACE has none, so anything that matches it is middleware. */
+/**
+ * Returns the methods that have a handler for this path. No route handles TRACE, so anything that matches it is
+ * middleware.
+ */
 function allowedMethods(app: Hono<Env>, path: string): string[] {
   const count = (method: string) => app.router.match(method, path)[0].length;
   return ["GET", "POST", "PUT", "PATCH", "DELETE"].filter((method) => count(method) > count("TRACE"));

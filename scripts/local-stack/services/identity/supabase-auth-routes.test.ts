@@ -21,7 +21,7 @@ const config = readConfig({
 
 /** Returns our server's routes: those with their own handlers, and the paths that it answers with 501. */
 async function routesOfOurServer() {
-  // The pool connects at its first statement, and there is none.
+  // The pool connects at its first statement, and no statement is run.
   const db = openDatabase(config.DATABASE_URL, log);
   const keys = await loadTokenKeys(config);
   const mailer = openMailer(config, { log, clock });

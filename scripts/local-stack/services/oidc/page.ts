@@ -39,7 +39,7 @@ async function render(title: string, content: ReturnType<typeof html>): Promise<
   return { headers, body: document.toString() };
 }
 
-/** The company whose place a stand-in takes. */
+/** The company that a stand-in imitates. */
 export type Title = { company?: string | undefined };
 
 const describePerson = ({ name, email, verified, others }: Person) =>

@@ -95,7 +95,7 @@ test.each(["apple"].filter(plays))("%s verifies every email and returns the name
   expect(user.user_metadata).toMatchObject({ email, email_verified: true, full_name: email.split("@")[0] });
 });
 
-test("the settings show these providers as enabled", async () => {
+test("the settings show the stand-ins' providers as enabled", async () => {
   const answer = await fetch(`${supabase.url}/auth/v1/settings`, { headers: { apikey: supabase.publishableKey } });
   const { external } = (await answer.json()) as { external: Record<string, boolean> };
   for (const name of played) expect(external[name]).toBe(true);

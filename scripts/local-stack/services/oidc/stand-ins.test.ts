@@ -120,7 +120,7 @@ describe.each(["google", "apple", "azure"] as const)("the ID token of %s", (name
   });
 });
 
-test("Microsoft's stand-in has one tenant, which its URLs and its issuer name, and no other", async () => {
+test("Microsoft's stand-in has a single tenant, which its URLs and its issuer name, and returns 404 for any other tenant", async () => {
   expect(issuerOf("azure")).toBe(`${server.origin}/azure/${demoTenant}/v2.0`);
   expect((await claimsOf("azure", { person: "verified" })).iss).toBe(issuerOf("azure"));
   const elsewhere = await fetch(`${server.origin}/azure/common/oauth2/v2.0/authorize?client_id=${client.id}`);

@@ -1,8 +1,8 @@
 /** How a provider of this process imitates a real one. */
 export type Shape = {
-  /** The company whose place it takes; the demo provider has none. */
+  /** The company that it imitates; the demo provider imitates none. */
   company?: string;
-  /** What its issuer adds to the base of its URLs. */
+  /** What its issuer has after the base of its URLs. */
   issuerPath: string;
   paths: { authorization: string; token: string; userinfo: string; jwks: string };
   clientAuthentication: "client_secret_basic" | "client_secret_post";

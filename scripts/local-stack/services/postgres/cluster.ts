@@ -104,7 +104,7 @@ export async function clusterCommand(options: Omit<ClusterOptions, "passwords">)
     port: options.port,
     listen_addresses: "127.0.0.1",
     unix_socket_directories: "",
-    // Tests with many concurrent callers take 60 connections each, and two files run concurrently.
+    // Tests with many concurrent callers take 60 connections each, and two test files run concurrently.
     max_connections: 200,
     shared_buffers: "128MB",
     timezone: "UTC",

@@ -21,7 +21,7 @@ export type Placement = {
   initdb: string;
   postgres: string;
   dataDir: string;
-  /** Set if we are root, as which Postgres refuses to run. */
+  /** Set if we are root, since Postgres refuses to run as root. */
   user?: { uid: number; gid: number };
   /** A notice for the person at the terminal. */
   notice?: string;

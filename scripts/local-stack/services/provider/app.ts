@@ -16,8 +16,10 @@ import { createTruthLog } from "./truth-log.ts";
 import { countTokens } from "./usage.ts";
 
 /**
- * A model provider with OpenAI's wire format, Anthropic's for messages and Gemini's for speech, whose answers depend on nothing but the
- * request; messages also cache prompts. What each call has used is at `/truth`, by `x-request-id`. The model `fixture/<kind>/<case>` replays a recorded shape. `PUT /outage` makes every call fail until `DELETE /outage`.
+ * A model provider with OpenAI's wire format, Anthropic's for messages and Gemini's for speech. Its answers depend only
+ * on the request, except that messages also cache prompts. `/truth` returns what each call has used, by `x-request-id`.
+ * The model `fixture/<kind>/<case>` replays a recorded shape. `PUT /outage` makes every call fail until `DELETE
+ * /outage`.
  */
 export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings: HttpBindings }> {
   const log = createTruthLog();

@@ -10,7 +10,7 @@ export type ToolCall = { id: string; namespace?: string; extra_content?: unknown
 );
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter";
 export type Choice = { text: string; reasoning?: string; toolCall?: ToolCall; finish: FinishReason };
-/** The complete content of a chat response, which is the same streamed or not. */
+/** The complete content of a chat response, whether it is streamed or not. */
 export type Completion = { id: string; created: number; model: string; choices: Choice[]; usage: Usage };
 
 const reasoningTokens = 64;

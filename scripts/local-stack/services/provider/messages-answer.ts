@@ -6,9 +6,9 @@ import { type MessagesRequest, type PromptRequest, toChatRequest } from "./messa
 import type { CacheUse, PromptCache } from "./prompt-cache.ts";
 import { countTokens, inputTokens } from "./usage.ts";
 
-/** A block of an answer, with the text that comes in pieces. */
+/** A content block of an answer. `text` is the part that is streamed in pieces. */
 export type AnswerBlock = { block: Record<string, unknown>; member?: "text" | "thinking" | "input"; text: string };
-/** All that an answer will say. `before` is the input before any search. */
+/** An answer's complete content and usage. `before` is the usage before any search. */
 export type MessageAnswer = {
   id: string;
   model: string;
@@ -20,7 +20,7 @@ export type MessageAnswer = {
 };
 
 const thought = "The demo provider thinks before it answers.";
-/** What the results of a search add to the input. */
+/** The number of input tokens that a search's results add. */
 const tokensOfSearch = 500;
 
 const stops: Record<FinishReason, string> = {
@@ -30,12 +30,12 @@ const stops: Record<FinishReason, string> = {
   content_filter: "refusal",
 };
 
-/** Input tokens of a prompt, however they are cached. */
+/** Returns the input tokens of a prompt, whether they are cached or not. */
 export function promptTokens(request: PromptRequest): number {
   return inputTokens(toChatRequest(request));
 }
 
-/** Works out the answer to a message. */
+/** Computes the answer to a request of the Messages API. */
 export function answerMessage(
   request: MessagesRequest,
   { behaviour, cache }: { behaviour: Behaviour; cache: PromptCache },

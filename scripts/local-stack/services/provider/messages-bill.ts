@@ -1,4 +1,4 @@
-/** What a call of the Messages API used. Parts of the input exclude each other. */
+/** What a call of the Messages API used. Each input token counts in exactly one of the input's parts. */
 export type MessageUse = {
   uncached: number;
   cacheRead: number;
@@ -8,14 +8,18 @@ export type MessageUse = {
   searches: number;
 };
 
-/** Of the demo's Messages models, in units of 10^-12 USD: 3 USD and 15 USD per million tokens, and 10 USD per 1,000 searches. */
+/**
+ * Prices of the demo's Messages models, in units of 10^-12 USD: 3 USD and 15 USD per million tokens, and 10 USD per
+ * 1,000 searches.
+ */
 const inputPrice = 3_000_000;
 const outputPrice = 15_000_000;
 const searchPrice = 10_000_000_000;
 
 /**
- * Returns what Anthropic would bill, in USD with 12 decimals: a cache read is a tenth of the input's price, a write for
- * 5 minutes 1.25 times and one for an hour twice (https://platform.claude.com/docs/en/about-claude/pricing).
+ * Returns what Anthropic would bill, in USD with 12 decimals. A cache read costs a tenth of the input's price, a write
+ * for 5 minutes 1.25 times that price, and a write for one hour twice that price
+ * (https://platform.claude.com/docs/en/about-claude/pricing).
  */
 export function billUsd({ uncached, cacheRead, cacheWrite5m, cacheWrite1h, output, searches }: MessageUse): string {
   const units =

@@ -17,7 +17,7 @@ export function messagesError(status: number, message: string): Response {
   return Response.json(errorBody(status, message), { status, headers });
 }
 
-/** The answer that a model made for failing gives. */
+/** Creates the error response of a model that is made to fail. */
 export function messagesFailure(status: Extract<Behaviour["failure"], number>): Response {
   return messagesError(status, "The demo fails on purpose.");
 }

@@ -6,7 +6,7 @@ import { countTokens, type Usage } from "./usage.ts";
 
 type Members = Record<string, unknown>;
 
-/** A whole message (https://platform.claude.com/docs/en/api/messages/create). */
+/** Returns an answer as one message (https://platform.claude.com/docs/en/api/messages/create). */
 export function messageBody(answer: MessageAnswer, behaviour: Behaviour): Members {
   return {
     ...head(answer),
@@ -16,7 +16,7 @@ export function messageBody(answer: MessageAnswer, behaviour: Behaviour): Member
   };
 }
 
-/** The same as events (https://platform.claude.com/docs/en/build-with-claude/streaming). */
+/** Returns the same answer as stream events (https://platform.claude.com/docs/en/build-with-claude/streaming). */
 export function messageEvents(answer: MessageAnswer, behaviour: Behaviour): StreamPiece[] {
   let emitted = "";
   const now = (use: MessageUse): Usage => usageOf({ ...use, output: countTokens(emitted) }, answer.thinking);
@@ -24,7 +24,7 @@ export function messageEvents(answer: MessageAnswer, behaviour: Behaviour): Stre
     text: sseEvent(data, data.type),
     usage: now(answer.before),
   });
-  // Anthropic states a few tokens of output at the beginning.
+  // Anthropic already reports a few output tokens at the beginning.
   const begun = { ...answer.before, output: 1 };
   const start = { ...head(answer), content: [], stop_reason: null, ...statedUsage(answer, begun, behaviour) };
   const pieces = [piece({ type: "message_start", message: start }), piece({ type: "ping" })];
@@ -45,7 +45,7 @@ export function messageEvents(answer: MessageAnswer, behaviour: Behaviour): Stre
   ];
 }
 
-/** What a call has used, in the truth's terms: the whole input, and what is billed. */
+/** Converts what a call has used to the truth log's format: the whole input, and what is billed. */
 export function usageOf(use: MessageUse, reasoning: number): Usage {
   const { uncached, cacheRead, cacheWrite5m, cacheWrite1h, output } = use;
   const input = uncached + cacheRead + cacheWrite5m + cacheWrite1h;

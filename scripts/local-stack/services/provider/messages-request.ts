@@ -15,7 +15,7 @@ const tool = z.looseObject({
   cache_control: block.shape.cache_control,
 });
 
-/** What counting tokens and answering have in common of a body of Anthropic's Messages API. */
+/** The parts of a body of Anthropic's Messages API that are read both to count tokens and to answer. */
 export const promptRequest = z.looseObject({
   model: z.string(),
   messages: z.array(z.looseObject({ role: z.enum(["user", "assistant", "system"]), content })).min(1),
@@ -25,7 +25,10 @@ export const promptRequest = z.looseObject({
   cache_control: block.shape.cache_control,
 });
 
-/** The body of `POST /v1/messages`, as far as the demo's answer depends on it. `platform` is the gateway's own. */
+/**
+ * The parts of the body of `POST /v1/messages` on which the demo's answer depends. `platform` is the gateway's own
+ * field, which a provider must not get.
+ */
 export const messagesRequest = promptRequest.extend({
   max_tokens: z.number().int().min(0),
   stream: z.boolean().optional(),
@@ -42,7 +45,7 @@ type Block = z.infer<typeof block>;
 export const blocksOf = (value: z.infer<typeof content> | undefined): Block[] =>
   typeof value === "string" ? [{ type: "text", text: value }] : (value ?? []);
 
-/** The chat that says the same, which decides what is answered. */
+/** Converts the request to an equivalent chat, which determines the answer. */
 export function toChatRequest(request: PromptRequest & Partial<MessagesRequest>): ChatRequest {
   const { model, messages, system, tools, tool_choice: choice, max_tokens, stop_sequences, output_config } = request;
   const schema = output_config?.format?.schema;
@@ -68,7 +71,7 @@ function toChoice({ type, name }: { type: string; name?: string | undefined }): 
   return { any: "required", none: "none" }[type] ?? "auto";
 }
 
-/** Results of tools are messages of their own, and come last where a client adds text to them. */
+/** Converts tool results to separate messages, which come after the text that a client sends with them. */
 function toMessages({ role, content: given }: PromptRequest["messages"][number]): ChatMessage[] {
   const blocks = blocksOf(given);
   const results = blocks.filter(({ type }) => type === "tool_result");

@@ -58,7 +58,7 @@ export function countTokensRoute(log: TruthLog): Route {
   };
 }
 
-/** Every request names a version (https://platform.claude.com/docs/en/api/versioning). */
+/** Every request must name a version (https://platform.claude.com/docs/en/api/versioning). */
 function faultOf(c: Context): string | undefined {
   return c.req.header("anthropic-version") ? undefined : "anthropic-version: header is required";
 }

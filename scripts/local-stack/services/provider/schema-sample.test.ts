@@ -13,7 +13,7 @@ test.each([
   ["items", { type: "array", minItems: 2, items: { type: "boolean" } }, [true, true]],
   ["all of several", { allOf: [{ type: "object", properties: { a: { type: "null" } } }] }, { a: null }],
   ["a shape without a type", { properties: { a: { items: { const: 1 } } } }, { a: [1] }],
-])("%s", (_, schema, value) => {
+])("creates a sample of %s", (_, schema, value) => {
   expect(sampleOf(schema)).toEqual(value);
 });
 

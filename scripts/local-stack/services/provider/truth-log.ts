@@ -16,7 +16,7 @@ export type Truth = {
   status: number | null;
   /** Usage so far: at the end, or when the client disconnected or the response was cut. */
   usage: Usage;
-  /** What a call of the Messages API costs at the provider, in USD; null where nothing is billed. */
+  /** What a call of the Messages API costs at the provider, in USD; null if nothing is billed. */
   billedUsd: string | null;
   /** Whether the response reported its usage. */
   usageReported: boolean;

@@ -1,7 +1,7 @@
 import { type ChatRequest, textOf } from "./chat-request.ts";
 import type { MessageUse } from "./messages-bill.ts";
 
-/** What a call has used, even where its answer states something else. `billed` is of the Messages API alone. */
+/** What a call has used, even if its answer reports something else. `billed` is set only for the Messages API. */
 export type Usage = { input: number; cachedInput: number; output: number; reasoning: number; billed?: MessageUse };
 
 export const noUsage: Usage = { input: 0, cachedInput: 0, output: 0, reasoning: 0 };

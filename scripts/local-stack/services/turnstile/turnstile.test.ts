@@ -51,7 +51,7 @@ test.each([
   ["another secret", { secret: "other", response: "x" }, "invalid-input-secret"],
   ["no token", { secret: "secret" }, "missing-input-response"],
   ["a made-up token", { secret: "secret", response: "x" }, "invalid-input-response"],
-])("%s", async (_, fields, code) => {
+])("verification refuses %s", async (_, fields, code) => {
   expect(await start().verify(fields as Record<string, string>)).toMatchObject({
     success: false,
     "error-codes": [code],
@@ -65,7 +65,7 @@ test("verification also accepts JSON, and reports an invalid request", async () 
   expect(await verifyJson("{")).toMatchObject({ success: false, "error-codes": ["bad-request"] });
 });
 
-test("an unregistered site or another key gets an error code and no token", async () => {
+test("an unregistered site or another site key gets an error code and no token", async () => {
   const { challenge } = start();
   expect(await challenge({ ...passed, hostname: "127.0.0.1" })).toEqual({ error: "110200" });
   expect(await challenge({ ...passed, siteKey: "other" })).toEqual({ error: "110100" });

@@ -13,9 +13,9 @@ const call = {
 };
 
 /**
- * Sets up calls whose answers never arrive, and records the looks for them.
+ * Sets up calls whose answers never arrive, and records each look for their runs.
  * @param options.undecidedLooks how many looks find nothing decided
- * @param options.unansweredLooks how many looks, before these, get no answer themselves
+ * @param options.unansweredLooks how many looks before these get no answer from the database
  * @param options.givenUpAtMs when the calls fail
  */
 function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {}) {
@@ -58,7 +58,7 @@ describe("a run that may have begun without an answer", () => {
     { undecidedLooks: 4, times: [250, 750, 1_750, 4_750, 14_750] },
     { undecidedLooks: 9, times: [250, 750, 1_750, 4_750, 14_750] },
   ])(
-    "is looked for at $times ms if it stays undecided for $undecidedLooks looks",
+    "is looked up at $times ms if it stays undecided for $undecidedLooks lookups",
     async ({ undecidedLooks, times }) => {
       const { begin, looks } = open({ undecidedLooks });
       await begin();
@@ -67,14 +67,14 @@ describe("a run that may have begun without an answer", () => {
     },
   );
 
-  test("is looked for together with others of the same moment, a hundred per statement", async () => {
+  test("is looked up together with others due at the same moment, a hundred per statement", async () => {
     const { begin, looks } = open();
     await Promise.all(Array.from({ length: 250 }, begin));
     await vi.advanceTimersByTimeAsync(300);
     expect(looks.map(({ tails }) => tails.length)).toEqual([100, 100, 50]);
   });
 
-  test("is looked for among all runs since the earliest request", async () => {
+  test("is looked up together with others in one query that reaches back to the earliest request", async () => {
     const { begin, looks } = open({ givenUpAtMs: 1_500 });
     const first = begin();
     await vi.advanceTimersByTimeAsync(100);
@@ -84,7 +84,7 @@ describe("a run that may have begun without an answer", () => {
     expect(looks.map(({ tails, askedMsAgo }) => [tails.length, Math.round(askedMsAgo)])).toEqual([[2, 1_750]]);
   });
 
-  test("is looked for soon, however many are known not to exist", async () => {
+  test("is looked up soon, even after thousands of runs were found not to exist", async () => {
     const { begin, looks } = open();
     await Promise.all(Array.from({ length: 3_000 }, begin));
     await vi.advanceTimersByTimeAsync(2_000);
@@ -94,7 +94,7 @@ describe("a run that may have begun without an answer", () => {
     expect(looks.slice(at).flatMap(({ tails }) => tails)).toEqual([tail]);
   });
 
-  test("is looked for every second while the database is unavailable, then as often as usual", async () => {
+  test("is looked up every second while the database is unavailable, then at the usual intervals", async () => {
     const { begin, looks } = open({ unansweredLooks: 3 });
     await begin();
     await vi.advanceTimersByTimeAsync(100_000);

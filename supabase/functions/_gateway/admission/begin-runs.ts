@@ -9,7 +9,7 @@ const leastLooks = 4;
 const againMs = 1_000;
 /** How long to keep looking while the database does not answer. */
 const longestMs = 60_000;
-/** Per statement. */
+/** Maximum number of runs looked for per statement. */
 const maxLooked = 100;
 
 /** A run that may have begun between `askedAt` and `givenUpAt`, or later. */
@@ -26,10 +26,10 @@ export function createBegin(options: {
   let unheard: Unheard[] = [];
   let isLooking = false;
 
-  /** Looks for all of them when due, one statement at a time. */
+  /** Looks for each run when its next look is due, one statement at a time. */
   async function look(): Promise<void> {
     while (unheard.length > 0) {
-      // Sleeps no longer than this: a run added meanwhile may be due before these.
+      // Sleeps no longer than this, because a run added meanwhile may be due earlier.
       await new Promise((resolve) => setTimeout(resolve, lookDelaysMs[0]));
       const due = unheard.filter(({ dueAt }) => dueAt <= performance.now());
       for (let from = 0; from < due.length; from += maxLooked) {

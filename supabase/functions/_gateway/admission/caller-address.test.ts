@@ -38,7 +38,7 @@ describe("the caller address forwarded by the web server", () => {
   const of = (headers: Record<string, string>, keys = secretKeys) =>
     callerAddress(new Headers({ "x-forwarded-for": "198.51.100.1", ...headers }), { trustedHops: 1, secretKeys: keys });
 
-  test.for(secretKeys)("counts with any of the project's secret keys: %s", (apikey) => {
+  test.for(secretKeys)("is accepted with any of the project's secret keys: %s", (apikey) => {
     expect(of({ "x-platform-forwarded-for": "203.0.113.7", apikey })).toBe("203.0.113.7");
     expect(of({ apikey })).toBe("198.51.100.1");
   });

@@ -40,7 +40,10 @@ export function createCredentialReader(
   };
 }
 
-/** The text of the credential, or an empty one. @throws GatewayError where two headers show different ones */
+/**
+ * Returns the text of the credential; empty if there is none. @throws GatewayError if two headers contain different
+ * credentials
+ */
 function shownCredential(headers: Headers, keyHeader: string | undefined): string {
   const authorization = headers.get("authorization") ?? "";
   const bearer = /^bearer +(\S+)$/i.exec(authorization)?.[1] ?? "";

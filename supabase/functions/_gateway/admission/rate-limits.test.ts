@@ -7,8 +7,8 @@ const read = (counts: (number | null)[], told: { minute?: string | null; at?: st
   readRateLimits({ minute: told.minute === undefined ? minute : told.minute, counts }, told.at ?? at);
 const none = [null, null, null, null];
 
-describe("the rest of a rate-limit window", () => {
-  test("is that of the key if the workspace has no limits", () => {
+describe("what is left of a rate limit", () => {
+  test("is read from the key's limits if the workspace has none", () => {
     expect(read([10, 3, 1_000, 250, ...none])).toEqual({
       requests: { scope: "key", limit: 10, remaining: 7 },
       tokens: { scope: "key", limit: 1_000, remaining: 750 },
@@ -16,7 +16,7 @@ describe("the rest of a rate-limit window", () => {
     });
   });
 
-  test("is that of the workspace if the key has no limits, for requests and tokens separately", () => {
+  test("is read from the workspace's limits if the key has none, for requests and tokens separately", () => {
     expect(read([...none, 10, 3, null, null])).toEqual({
       requests: { scope: "workspace", limit: 10, remaining: 7 },
       resetSeconds: 44,
@@ -57,11 +57,11 @@ describe("the rest of a rate-limit window", () => {
     ["2026-11-26T07:31:00.001+00:00", 60],
     ["2026-11-26T07:31:01+00:00", 59],
     ["2026-11-26T07:31:59.999999+00:00", 1],
-    // A call that waited for its window's row may belong to the window before.
+    // A call that waited for the row of its window may belong to the previous window.
     ["2026-11-26T07:30:59.5+00:00", 61],
-    // In any time zone the database uses.
+    // Times are accepted in any time zone that the database uses.
     ["2026-11-26T13:01:16.123456+05:30", 44],
-  ] as const)("at %s ends in %i seconds", ([at, seconds]) => {
+  ] as const)("read at %s, resets in %i seconds", ([at, seconds]) => {
     expect(read([1, 0, null, null, ...none], { at }).resetSeconds).toBe(seconds);
   });
 });
@@ -89,13 +89,13 @@ describe("rate limit headers of an answer", () => {
     expect(remaining(600)).toBe("5000");
   });
 
-  test("replace the reservation with input and output tokens, for the key or workspace with less left", () => {
+  test("count the tokens used instead of the reservation, for the key or workspace with less left", () => {
     expect(remaining(600, { input_tokens: 13, output_tokens: 12 })).toBe("5575");
     expect(remaining(600, { input_tokens: 5_000, output_tokens: 1_000 })).toBe("0");
     expect(remaining(600, {})).toBe("5600");
   });
 
-  test.for([null, undefined])("count nothing more if nothing was reserved: %s", (reserved) => {
+  test.for([null, undefined])("don't count the usage if nothing was reserved: %s", (reserved) => {
     expect(remaining(reserved, { input_tokens: 13, output_tokens: 12 })).toBe("5000");
   });
 
@@ -110,6 +110,6 @@ test.for([
   { counts: [null, null, 10_000, 5_000, ...none], reserved_tokens: 100, near: false },
   { counts: [null, null, 10_000, 5_000, null, null, 8_000, 5_000], reserved_tokens: 100, near: true },
   { counts: [5, 5, null, null, ...none], reserved_tokens: null, near: false },
-])("fewer than 50 more calls fit: $near for $counts", ({ counts, reserved_tokens, near }) => {
+])("whether fewer than 50 more calls fit is $near for $counts", ({ counts, reserved_tokens, near }) => {
   expect(isNearTokenLimit({ limits: { minute, counts }, created_at: at, reserved_tokens })).toBe(near);
 });

@@ -19,13 +19,13 @@ describe("a call larger than an entire token limit", () => {
   test.for([
     [2_000, "max_completion_tokens", "Lower max_completion_tokens"],
     [2_001, "messages", "Shorten messages"],
-  ] as const)("with %i input tokens should change %s", ([input, param, advice]) => {
+  ] as const)("with %i input tokens is advised to change %s", ([input, param, advice]) => {
     const error = refusalError(refused({ scope: "key", limit: 2_000, input, counted: 4_000 }), stated);
     expect(error.options.param).toBe(param);
     expect(error.message).toContain(`${advice} or raise the limit.`);
   });
 
-  test("without a stated output limit should shorten its input", () => {
+  test("without a stated output limit is advised to shorten its input", () => {
     const error = refusalError(refused({ scope: "workspace", limit: 10, input: 11, counted: 11 }), { input: "prompt" });
     expect(error.message).toBe(
       "This call counts 11 tokens, more than the workspace's limit of 10 tokens per minute. Shorten prompt or raise the limit.",

@@ -26,7 +26,7 @@ describe("the session of an agent", () => {
     expect(sessionLabel(new Headers(headers), "claude-code:x")).toBe("claude-code:x");
   });
 
-  test("is read from a user's id, without the user", () => {
+  test("is read from a user id that contains one, without the rest of the user id", () => {
     expect(sessionOfUser(`user_${"a".repeat(64)}_account_${id}_session_${id}`)).toBe(`claude-code:${id}`);
     expect(sessionOfUser(JSON.stringify({ device_id: "d", account_uuid: "", session_id: id }))).toBe(
       `claude-code:${id}`,

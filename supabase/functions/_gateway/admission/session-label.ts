@@ -2,11 +2,11 @@ import { isLabel } from "../../_shared/labels.ts";
 
 type Agent = { name: string; header: string; userAgent?: RegExp };
 
-/** By which headers coding agents name their session, in order. */
+/** The headers in which coding agents name their session, in the order they are tried. */
 const agents: readonly Agent[] = [
   // https://code.claude.com/docs/en/llm-gateway
   { name: "claude-code", header: "x-claude-code-session-id" },
-  // codex-rs/codex-api/src/requests/headers.rs of github.com/openai/codex: the second spelling is that of older versions.
+  // codex-rs/codex-api/src/requests/headers.rs of github.com/openai/codex: older versions use the second spelling.
   { name: "codex", header: "session-id", userAgent: /^codex/i },
   { name: "codex", header: "session_id", userAgent: /^codex/i },
   // packages/opencode/src/session/llm/request.ts of github.com/sst/opencode
@@ -15,7 +15,7 @@ const agents: readonly Agent[] = [
 ];
 
 /**
- * Returns the label by which a call's session is grouped: the agent and its id of the session, never the user.
+ * Returns the label that groups the calls of one agent session: the agent and its session id, never the user.
  * @param ofBody the session that the body names, with its agent
  */
 export function sessionLabel(headers: Headers, ofBody?: string): string | undefined {

@@ -37,7 +37,7 @@ describe("a streamed response", () => {
     await expect(hold(...begin, event(error))).rejects.toMatchObject(failure);
   });
 
-  test("that ends before any output may have been charged", async () => {
+  test("that ends before any output counts as possibly charged", async () => {
     await expect(hold(...begin)).rejects.toMatchObject({ failure: "invalid_answer", mayHaveCharged: true });
   });
 });

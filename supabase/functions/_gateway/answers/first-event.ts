@@ -82,7 +82,7 @@ async function readOn(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
 }
 
 /**
- * Returns whether an event belongs to an answer. All others only keep the connection open.
+ * Returns whether an event belongs to an answer. All other events only keep the connection open.
  * @throws ProviderFailure if it is an error that states no usage, or ends a stream without output
  */
 function isContent(event: string): boolean {
@@ -105,7 +105,7 @@ function isOfResponse({ type }: Record<string, unknown>): boolean {
   return typeof type === "string" && type.startsWith("response.");
 }
 
-/** An event of Anthropic's streams, of which the first states what the input costs. */
+/** Returns whether an event belongs to Anthropic's streams; their first event states what the input costs. */
 function isOfMessage({ type }: Record<string, unknown>): boolean {
   return typeof type === "string" && /^(?:message|content_block)_/.test(type);
 }
@@ -114,7 +114,7 @@ function isCharged({ usage, response }: Record<string, unknown>): boolean {
   return Boolean(usage) || (isObject(response) && Boolean(response.usage));
 }
 
-/** @throws ProviderFailure if JSON or a web page instead of a stream is an error that states no usage */
+/** @throws ProviderFailure if what arrived instead of a stream, JSON or a web page, is an error that states no usage */
 function refuseError(text: string): void {
   const value = parse(text);
   const isPage = text.trimStart().startsWith("<");

@@ -143,7 +143,7 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "failed", use: { basis: "guess" }, errorCode: "provider_timeout" }]);
   });
 
-  test("that is cut after growing counts ends with the last of them", async () => {
+  test("that is cut after growing counts is charged by the last count", async () => {
     const growing = event({ id: "c", choices: [{ delta: {} }], usage: { prompt_tokens: 3, completion_tokens: 1 } });
     const { stream, ends } = await relay((response) => {
       response.write(growing);
@@ -161,7 +161,7 @@ describe("a relayed stream", () => {
     ["before its content alone", counted("", 1) + content(much) + content(much), 21],
     ["of a part of it", counted(much, 9) + content(much), 19],
   ])(
-    "that is cut after counts %s is charged an estimate of what they leave out",
+    "that is cut after counts %s is charged an estimate that adds the uncounted content",
     async ([, written, output_tokens]) => {
       const { stream, ends } = await relay((response) => response.end(written));
       await text(stream);
@@ -174,7 +174,7 @@ describe("a relayed stream", () => {
     ["before its content", counted("", 1) + content(much), { basis: "guess", usage: { output_tokens: 11 } }],
     ["after it", content(much) + counted("", 7), { basis: "final", usage: { output_tokens: 7 } }],
     ["after it, of nothing", content(much) + counted("", 0), { basis: "guess", usage: { output_tokens: 10 } }],
-  ])("that is complete is charged by counts that came %s, as far as they go", async ([, written, use]) => {
+  ])("that is complete is charged by counts that came %s, plus an estimate of the rest", async ([, written, use]) => {
     const { stream, ends } = await relay((response) => response.end(`${written}data: [DONE]\n\n`));
     await text(stream);
     expect(ends).toMatchObject([{ status: "succeeded", use }]);
@@ -221,7 +221,7 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "succeeded", use }]);
   });
 
-  test("that ignores the output limit without usage is charged as delivered, and marked", async () => {
+  test("that exceeds the output limit and states no usage is charged as delivered, and marked", async () => {
     const finish = event({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
     for (const [words, marks] of [
       [50, undefined],
@@ -253,7 +253,7 @@ describe("a relayed stream", () => {
     ["ends without a word", (response) => response.end()],
     ["is cut", (response) => setTimeout(() => response.destroy(), 50)],
     ["falls silent", () => {}],
-  ])("that %s after its usage is still complete", async ([, leaveOff]) => {
+  ])("that %s after its usage still succeeds", async ([, leaveOff]) => {
     const { stream, ends, tried } = await relay((response) => {
       response.write(content("a") + usage);
       leaveOff(response);
@@ -326,7 +326,7 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "failed", errorCode: "provider_timeout" }]);
   });
 
-  test("forwards events at once, and those of one packet together", async () => {
+  test("forwards each event immediately, and the events of one packet together", async () => {
     let more = () => {};
     const { stream } = await relay((response) => {
       response.write(content("a"));
@@ -360,7 +360,7 @@ describe("a relayed stream", () => {
     const reader = stream.getReader();
     await reader.read();
     await new Promise((resolve) => setTimeout(resolve, 500));
-    // Only the sockets' own buffers and little more.
+    // No more has arrived than fits the sockets' own buffers, and a little.
     expect(goneBytes).toBeLessThan(allBytes / 2);
     await reader.cancel();
   });

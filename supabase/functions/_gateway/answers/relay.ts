@@ -36,7 +36,7 @@ export function relayStream(options: {
    */
   next?: (ended: StreamStep, use: CallUse) => Promise<StreamStep | undefined>;
   open: OpenRun;
-  /** Absent: OpenAI's. */
+  /** The format of errors; OpenAI's if absent. */
   errors?: ErrorShape | undefined;
   requestId: string;
   name: string;
@@ -88,7 +88,7 @@ export function relayStream(options: {
         state = "failed";
       }
       let wanted = state === "open";
-      // The client left in the meantime.
+      // The client has left in the meantime.
       if (pass && (over || left)) return false;
       for (const each of passed) if (pass && !pass(each)) wanted = false;
       return wanted;
@@ -157,7 +157,7 @@ export function relayStream(options: {
   function leave(): void {
     if (over || left) return;
     left = true;
-    // Between two calls, the next step notices it.
+    // Between two calls, the next step notices that the client left.
     if (between) return;
     if (!step.answer.drains) endUnheard();
     else if (!reading) options.waitUntil(drain());
@@ -168,7 +168,7 @@ export function relayStream(options: {
     try {
       await advance();
     } catch {
-      // Settle with what is known by now.
+      // The run is settled with what is known so far.
       step.reader.facts.failed = true;
     }
     endUnheard();
@@ -210,7 +210,7 @@ export function relayStream(options: {
             fail(controller, told, failure);
           }
         }
-        // Not with an error: old Deno versions turn it into a rejection that can't be caught.
+        // Closes without an error: old Deno versions turn an error into a rejection that can't be caught.
         if (left && !cancelled) controller.close();
       },
       cancel() {
@@ -266,7 +266,7 @@ function inputTokens({ usage, usageIsFinal }: StreamFacts): number | undefined {
   return usageIsFinal ? usage?.counts.input_tokens : usage?.counts.input_tokens || undefined;
 }
 
-/** Returns the output tokens so far: those counted, plus an estimate of what arrived since the last count. */
+/** Returns the output tokens so far: the tokens counted, plus an estimate of what arrived since the last count. */
 function outputTokens(facts: StreamFacts): number {
   const counted = facts.usage?.counts.output_tokens ?? 0;
   return facts.usageIsFinal && counted > 0 ? counted : counted + facts.guessedOutputTokens - countedOfGuess(facts);

@@ -1,7 +1,7 @@
 import type { Asked, Surface } from "../surface.ts";
 
 /**
- * Answers a call like the earlier call with the same idempotency key: with the stored JSON, or with a stream that
+ * Repeats the answer to the earlier call with the same idempotency key: as the stored JSON, or as a stream that
  * delivers it at once.
  */
 export function replayAnswer<Request extends Asked>(surface: Surface<Request>, asked: Request, kept: string): Response {

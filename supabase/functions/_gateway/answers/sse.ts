@@ -13,7 +13,7 @@ export type EventSplitter = {
   stopped: () => boolean;
 };
 
-/** No real event is larger. */
+/** Any real event is smaller. */
 const maxEventBytes = 16 * 1024 * 1024;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
@@ -37,14 +37,15 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
 
   function push(bytes: Uint8Array): Uint8Array[] {
     const whole = pending.length === 0 ? bytes : append(pending, bytes);
-    // The end of the previous line may make the next byte a blank line.
+    // The line end before the pending bytes may make the next byte a blank line.
     let searchFrom = Math.max(0, pending.length - 3);
     const out: Uint8Array[] = [];
     // A byte order mark isn't part of the first event, and some clients read it as the start of a field.
     const from = !begun && latin1.decode(whole.subarray(0, 3)) === byteOrderMark ? 3 : 0;
     let passFrom = from;
     let eventFrom = from;
-    // Searched again only once passed; otherwise each event without one would search all of the rest.
+    // The next blank line made of line feeds. It is searched for again only once passed; otherwise each event without
+    // such a line would search the whole rest.
     let blankByFeeds: number | undefined;
     while (!stopped) {
       if (blankByFeeds === undefined || (blankByFeeds >= 0 && blankByFeeds - 3 < searchFrom)) {
@@ -65,7 +66,7 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
     }
     if (eventFrom > passFrom) out.push(whole.subarray(passFrom, eventFrom));
     if (stopped || eventFrom === whole.length) pending = empty;
-    // Copied, because others hold the bytes that were passed on and may hold those that arrived: neither may be
+    // Copied, because other code holds the bytes that were passed on and may hold those that arrived, so neither may be
     // appended to.
     else if (eventFrom > 0 || whole === bytes) pending = new Uint8Array(whole.subarray(eventFrom));
     else pending = whole;
@@ -92,7 +93,7 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
 
 /** Matches the beginning of an event stream: blank lines, then a comment or one of the four fields. */
 const beginning = /^(?:[ \t\r\n]*[\r\n])?(?:(?:data|event|id|retry)?:)/;
-/** Matches what may still become one. */
+/** Matches text that may still become the beginning of an event stream. */
 const openBeginning = /^(?:[ \t\r\n]*[\r\n])?(?:[ \t]*|d|da|dat|data|e|ev|eve|even|event|i|id|r|re|ret|retr|retry)$/;
 
 /**
@@ -118,7 +119,7 @@ export function dataOf(event: string): string {
   return values.map((value) => (value.startsWith(" ") ? value.slice(1) : value)).join("\n");
 }
 
-/** Returns an event's lines that aren't fields, such as those of JSON sent instead of an event. */
+/** Returns the lines of an event that aren't fields, for example lines of JSON sent instead of an event. */
 export function strayLinesOf(event: string): string {
   const lines = event.split(lineEnd).filter((line) => !/^(?:data|event|id|retry)?:/.test(line));
   return lines.join("\n").trim();
@@ -126,7 +127,7 @@ export function strayLinesOf(event: string): string {
 
 /**
  * Returns where the first event at or after `from` ends, including its blank line; -1 if it is incomplete.
- * @param end where the first event that ends with line feeds does
+ * @param end where the first event that ends with line feeds ends; negative if there is none
  */
 function endOfEvent(bytes: Uint8Array, from: number, end: number): number {
   const searched = end < 0 ? bytes : bytes.subarray(0, end);

@@ -62,9 +62,9 @@ export type Reading = {
   usage?: StatedUsage;
   usageIsFinal?: boolean;
   servedTier?: string;
-  /** Whether every choice now has its finish reason. */
+  /** Whether every choice has its finish reason after this event. */
   finished?: boolean;
-  /** Whether it holds content, not just counts. */
+  /** Whether the event holds content, not just counts. */
   content?: boolean;
 };
 
@@ -132,7 +132,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
       if (reading.usage) learn(reading);
       return refuse(facts.events === 0 ? data : undefined);
     }
-    // Its usage covers its own content, too.
+    // The event's usage covers its own content, too.
     if (reading.content) count(text);
     learn(reading);
     if (reading.fate !== "done") return reading.fate;
@@ -167,7 +167,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
 
   function readData(data: string): Reading {
     const value = parsed(data);
-    // A connection that is cut after all content can cut the usage.
+    // A connection that is cut after all content may cut off the usage.
     if (value === undefined && ending && facts.finished) return { fate: "drop" };
     if (!isObject(value)) return { fate: tellsError(value ?? data) ? "fail" : "drop" };
     try {

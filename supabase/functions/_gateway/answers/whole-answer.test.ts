@@ -56,7 +56,7 @@ describe("an answer that is not UTF-8", () => {
     ["behind a character that was cut", [cut, wrong], "is silent"],
     ["since it ends within a character", [cut], "ends"],
     ["since it ends within a character of its second piece", [bytes.slice(0, 20), cut.slice(20)], "ends"],
-  ])("is refused at once: %s", async ([, pieces, then]) => {
+  ])("is rejected immediately: %s", async ([, pieces, then]) => {
     const answer = answering(pieces, then);
     await expect(readChat(answer)).rejects.toThrow(ProviderFailure);
     expect(answer.cancel).toHaveBeenCalledOnce();
@@ -88,7 +88,7 @@ describe("the output of an answer without usage", () => {
     expect(await readUse(saying("", { usage }))).toMatchObject({ basis: "final", usage: { input_tokens: 0 } });
   });
 
-  test("is marked above twice the output limit", async () => {
+  test("is marked if it exceeds twice the output limit", async () => {
     expect(await readUse(saying("x".repeat(80)))).not.toHaveProperty("marks");
     expect(await readUse(saying("x".repeat(81)))).toMatchObject({ marks: ["above_output_limit"] });
   });

@@ -104,7 +104,7 @@ const markBytes = new Set([0xef, 0xbb, 0xbf]);
 const blankBytes = new Set([0x20, 0x09, 0x0a, 0x0d, ...markBytes]);
 const isBlank = (byte: number) => blankBytes.has(byte);
 
-/** Returns whether the first bytes of an answer can't begin its JSON, as is true of any event. */
+/** Returns whether the first bytes of an answer can't begin its JSON, as is the case for every event. */
 function beginsStream(bytes: Uint8Array): boolean {
   return beginOf(bytes) !== openBrace;
 }

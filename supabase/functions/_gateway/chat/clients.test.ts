@@ -50,7 +50,7 @@ describe("requests that could change the bill", () => {
   );
 
   // https://openrouter.ai/docs/client-sdks/typescript/models/reasoningconfig has `mode`, as responses do.
-  test("have the mode of OpenRouter's reasoning left out, which makes several answers", () => {
+  test("have OpenRouter's reasoning mode left out, because it generates several answers", () => {
     const reasoning = { effort: "high", mode: "pro" };
     const body = { ...hello, reasoning };
     expect(refusal(body) ?? sent(body, kinds.openrouter).reasoning).not.toMatchObject(reasoning);
@@ -64,7 +64,7 @@ describe("chat_template_kwargs", () => {
     expect(refusal(body) ?? sent(body, kinds.vllm).chat_template_kwargs ?? {}).not.toHaveProperty(name);
   });
 
-  test("keep a switch of the model's own template", () => {
+  test("keep a switch that the model's own template defines", () => {
     const chat_template_kwargs = { enable_thinking: false };
     expect(sent({ ...hello, chat_template_kwargs }, kinds.vllm)).toMatchObject({ chat_template_kwargs });
   });
@@ -113,12 +113,12 @@ describe("requests that real clients send", () => {
 });
 
 describe("refusals say what to do, with the code that docs/gateway.md names", () => {
-  test("stored audio", () => {
+  test("if a message refers to stored audio", () => {
     const messages = [{ role: "assistant", content: null, audio: { id: "audio_1" } }];
     expect(refusal({ model: "m", messages })).toMatchObject({ code: "unsupported_parameter" });
   });
 
-  test("a result with the old role `function`", () => {
+  test("if a result has the old role `function`", () => {
     const messages = [...hello.messages, { role: "function", name: "add", content: "5" }];
     expect(refusal({ model: "m", messages })).toMatchObject({ message: expect.stringContaining("tool") });
     expect(refusal({ model: "m", messages })).toMatchObject({ code: "unsupported_parameter" });

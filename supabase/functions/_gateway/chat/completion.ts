@@ -114,7 +114,7 @@ const chatChoices = z.looseObject({
   ),
 });
 
-/** Returns the texts in a whole chat completion's choices, leaving out those that call functions. */
+/** Returns the texts in a whole chat completion's choices, leaving out choices that call functions. */
 export function saidInChat(value: unknown): SaidTexts {
   const choices = chatChoices.safeParse(value).data?.choices ?? [];
   return choices.flatMap(({ message }) => (message.tool_calls?.length ? [] : [message.content ?? null]));

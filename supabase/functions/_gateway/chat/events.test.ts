@@ -29,7 +29,7 @@ const body = [
   'data: {"choices":\r\ndata: []}\r\n\r\n',
   content("end"),
 ];
-/** What clients receive: older SDKs fail on a blank line that follows no data. */
+/** What clients receive. Older SDKs fail on a blank line that follows no data, so that line is left out. */
 const shown = [": keepalive\n", ...body.slice(1)];
 const whole = [...body, usageChunk, "data: [DONE]\n\n", content("never")].join("");
 
@@ -102,7 +102,7 @@ describe("usage", () => {
     expect(stream(placeholder, usageChunk, placeholder).usage).toEqual({ counts });
   });
 
-  test("counts as last stated", () => {
+  test("is taken from the last event that states it", () => {
     const more = event(chunk({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 9 } }));
     expect(stream(usageChunk, more).usage).toMatchObject({ counts: { output_tokens: 9 } });
   });
@@ -257,7 +257,7 @@ describe("tool calls", () => {
     expect(scan([encoder.encode(events)]).text).toBe(events);
   });
 
-  test("get one index each if they share one, early or late in the stream", () => {
+  test("get one index each if they share an index, early or late in the stream", () => {
     expect(scan([encoder.encode(call("a", 0) + call("b", 0))]).text).toBe(call("a", 0) + call("b", 1));
     const events = [content("x"), call("a", 0), call("b", 0)];
     expect(scan([encoder.encode(events.join(""))]).text).toBe(content("x") + call("a", 0) + call("b", 1));
@@ -370,7 +370,7 @@ describe("a stream without [DONE]", () => {
     expect(isDone(content("a") + finish(0) + event({ error: {} }))).toBe(false);
   });
 
-  // Finish reasons of OpenAI, Anthropic, Gemini and Mistral, and of servers that pass on those of their models.
+  // Finish reasons of OpenAI, Anthropic, Gemini and Mistral, and of servers that pass on their models' finish reasons.
   test.for([
     ["stop", true],
     ["length", true],
@@ -395,7 +395,7 @@ describe("a stream without [DONE]", () => {
     expect(isDone(event(chunk({ choices })))).toBe(done);
   });
 
-  test("is done if it is cut in the last event after every finish reason", () => {
+  test("is done if all choices had finished before it was cut within an event", () => {
     for (const cut of ["data", 'data: {"id":"c1","choices":[],"usa', ": keep", "event: p"]) {
       expect(isDone(content("a") + finish(0) + cut)).toBe(true);
       expect(isDone(content("a") + cut)).toBe(false);
@@ -450,7 +450,7 @@ describe("failures", () => {
     }
   });
 
-  test("count the usage that they state", () => {
+  test("keep the usage that they state", () => {
     const { usage } = JSON.parse(usageChunk.slice("data: ".length));
     for (const choices of [[], [{ index: 0, delta: { content: "" }, finish_reason: "error" }]]) {
       const failure = event(chunk({ choices, usage, error: { message: "secret" } }));
@@ -460,7 +460,7 @@ describe("failures", () => {
     }
   });
 
-  test("include an unterminated last event only if it is complete", () => {
+  test("don't include an unterminated last event, which is passed on if it is complete", () => {
     expect(scan([encoder.encode(`${content("a")}data: {"cho`)]).text).toBe(content("a"));
     expect(scan([encoder.encode(content("a") + content("b").trimEnd())]).text).toBe(content("a") + content("b"));
     expect(scan([encoder.encode(content("a").slice(0, -1))]).text).toBe(content("a"));
@@ -476,7 +476,7 @@ describe("terminators and line endings", () => {
     expect(facts.done).toBe(true);
   });
 
-  test.for([":\r\r", ":\r\r\n", ":x\n:\r\r"])("stay fast in a large piece of many events in %j", (silent) => {
+  test.for([":\r\r", ":\r\r\n", ":x\n:\r\r"])("are scanned quickly in a large piece of many events in %j", (silent) => {
     const began = performance.now();
     const { facts } = scan([encoder.encode(`${silent.repeat(200_000)}${usageChunk}data: [DONE]\n\n`)]);
     expect(facts).toMatchObject({ usage: { counts }, done: true });
@@ -484,7 +484,7 @@ describe("terminators and line endings", () => {
     expect(performance.now() - began).toBeLessThan(5_000);
   });
 
-  test("of any kind, mixed, split events as byte-by-byte reading does", () => {
+  test("of mixed kinds split a piece into the same events as byte-by-byte reading", () => {
     const ends = fc.constantFrom("\n", "\r", "\r\n", ":");
     fc.assert(
       fc.property(fc.array(ends, { maxLength: 30 }), (line) => {

@@ -358,7 +358,7 @@ describe("null counts as absent", () => {
     expect(() => readChat({ ...hello, ...fields }, 100)).not.toThrow();
   });
 
-  test("also for an empty list of tool calls, which openai-java sends and OpenAI refuses", () => {
+  test("and so does an empty list of tool calls, which openai-java sends and OpenAI refuses", () => {
     const messages = [asked, { role: "assistant", content: "hello", tool_calls: [] }];
     expect(sent(readChat({ ...hello, messages }, 100)).messages).toEqual([
       asked,
@@ -375,7 +375,7 @@ describe("null counts as absent", () => {
 
 // vLLM reads the media of any part that has a `uuid`, and media that it stored under that uuid:
 // https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/chat_utils.py, _parse_chat_message_content_mm_part
-describe("refuses media that would not be counted or may belong to others", () => {
+describe("refuses media that would not be counted or may belong to another tenant", () => {
   const image = { type: "image_url", image_url: { url: "https://example.com/a.png" } };
   test.for<[string, object]>([
     ["user", { type: "text", text: "t", image_url: { url: "https://example.com/a.png" } }],
@@ -390,18 +390,18 @@ describe("refuses media that would not be counted or may belong to others", () =
     ],
     ["system", { type: "text", text: "t", image_embeds: "AAAA" }],
     ["assistant", { type: "refusal", refusal: "no", uuid: "u" }],
-  ])("from a part of a message of role %s: %j", ([role, part]) => {
+  ])("in a part of a message of role %s: %j", ([role, part]) => {
     const param = `messages.0.content.0.${Object.keys(part).at(-1)}`;
     expect(refusal({ ...hello, messages: [{ role, content: [part] }] })).toEqual({ code: "invalid_request", param });
   });
 
-  test("by file id with its own code", () => {
+  test("that is named by file id, with its own error code", () => {
     const messages = [{ role: "user", content: [{ type: "text", text: "t", file_id: "file-1" }] }];
     const param = "messages.0.content.0.file_id";
     expect(refusal({ ...hello, messages })).toEqual({ code: "unsupported_parameter", param });
   });
 
-  test("but not if the member is null", () => {
+  test("but accepts a media member that is null", () => {
     const part = { type: "text", text: "t", uuid: null, image_url: null };
     expect(() => readChat({ ...hello, messages: [{ role: "user", content: [part] }] }, 100)).not.toThrow();
   });
@@ -520,7 +520,7 @@ describe("the provider's body", () => {
     expect(toOpenai).toEqual({ ...body, max_completion_tokens: 9, service_tier: "default" });
   });
 
-  test("of a stream requests usage if the kind takes stream_options, and only options it knows", () => {
+  test("of a stream requests usage if the kind takes stream_options, and passes only options that the kind knows", () => {
     for (const stream_options of [undefined, null, {}, { include_usage: false }, { include_obfuscation: false }]) {
       const chat = readChat({ ...hello, stream: true, stream_options }, 100);
       const expected = { ...stream_options, include_usage: true };

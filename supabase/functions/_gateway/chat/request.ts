@@ -19,7 +19,7 @@ export type Chat = Asked & { request: ProviderFields; serverTools?: ServerTools 
 /** OpenAI's name for the output limit, and the one that older clients use. */
 const limitNames = ["max_completion_tokens", "max_tokens"] as const;
 
-/** The fields sent to a provider; the gateway's own fields are read before. */
+/** The fields sent to a provider. The gateway's own fields have already been read. */
 type ProviderFields = Omit<ChatRequest, "messages" | "tools" | "platform" | "max_steps"> & {
   messages: readonly object[];
   tools?: readonly object[];

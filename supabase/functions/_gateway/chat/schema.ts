@@ -43,7 +43,7 @@ const resultPart = nullIsAbsent(
 const userPart = nullIsAbsent(
   z.discriminatedUnion("type", [textPart, imagePart, audioPart, filePart]).superRefine(refuseOtherMedia),
 );
-// Mistral's: https://docs.mistral.ai/capabilities/reasoning
+// Mistral's reasoning: https://docs.mistral.ai/capabilities/reasoning
 const thinkingPart = z.looseObject({
   type: z.literal("thinking"),
   thinking: z.union([z.string(), z.array(z.unknown())]),

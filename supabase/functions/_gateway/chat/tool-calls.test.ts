@@ -53,11 +53,11 @@ describe("tool calls that OpenAI would send", () => {
     expect(calls).toEqual([add('{"a":1}'), add('{"b":2}')]);
   });
 
-  test("stay unchanged if the second comes first", () => {
+  test("stay unchanged if the second call arrives first", () => {
     expect(number(call("b", "add", "{}", 1), call("a", "add", "{}", 0)).changed).toEqual([false, false]);
   });
 
-  test("are counted per choice", () => {
+  test("are numbered per choice", () => {
     const correct = createToolCallNumbering();
     const choice = (index: number, id: string) => ({ index, delta: { tool_calls: [call(id, "add", "{}", 0)] } });
     expect([correct([choice(0, "a"), choice(1, "b")]), correct([choice(1, "c")])]).toEqual([false, true]);
@@ -107,8 +107,9 @@ describe("two calls", () => {
     expect(number(...pieces, call("b", "add", '{"a":2}', index)).calls).toEqual(two);
   });
 
-  // https://github.com/sgl-project/sglang/issues/6310: the name uses its tool's index, the arguments use the call's.
-  test("stay together if name and arguments use different indexes", () => {
+  // https://github.com/sgl-project/sglang/issues/6310: a name is sent at its tool's index, its arguments at the call's
+  // index.
+  test("keep name and arguments together if these use different indexes", () => {
     const { indexes, calls } = number(
       call("a", "add", "", 1),
       call(undefined, undefined, '{"a":1}', 0),
@@ -199,7 +200,8 @@ test("takes linear time in the number of calls", () => {
     );
     return performance.now() - began;
   }
-  // Ten times as many take about ten times as long, and a hundred times where time grows with the square.
+  // Ten times as many calls take about ten times as long; if time grew with the square, they would take a hundred times
+  // as long.
   const few = timeOf(5_000);
   expect(timeOf(50_000)).toBeLessThan(40 * few + 500);
 });

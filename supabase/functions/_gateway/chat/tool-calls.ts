@@ -13,7 +13,7 @@ type Call = {
   arguments: ReturnType<typeof createJsonProgress>;
 };
 
-/** The calls of one choice, and the first index above all of theirs. */
+/** The calls of one choice; `next` is the first index above all of theirs. */
 type Calls = { list: Call[]; taken: Set<number>; next: number };
 
 /** Only the most recent calls can continue, so that a hostile stream doesn't cause a quadratic search. */
@@ -64,8 +64,8 @@ function correct(calls: Calls, entry: Entry): boolean {
 }
 
 /**
- * Returns the call that an entry continues. An entry without an id or a name continues the last call if no other is
- * open at that index.
+ * Returns the call that an entry continues. An entry without an id or a name continues the last call if no other call
+ * is open at that index.
  */
 function continuedBy(calls: readonly Call[], entry: Entry): Call | undefined {
   const open = calls.slice(-maxOpenCalls);

@@ -45,7 +45,7 @@ function scan(stream: string[], options: Partial<Parameters<typeof createStepRea
 }
 
 describe("a step that calls tools", () => {
-  test("shows the client role and text, but no calls and no end", () => {
+  test("shows the role and text to the client, but neither calls nor an end", () => {
     const { reader, deltas } = scan([
       chunk({ role: "assistant", content: "" }),
       chunk({ content: "Let me see. " }),
@@ -68,7 +68,7 @@ describe("a step that calls tools", () => {
   // Azure's asynchronous content filter (https://github.com/openai/openai-python/issues/1677); MiniMax's last chunk has
   // `message` instead.
   test.each([{ content_filter_offsets: { check_offset: 9 } }, { delta: null }, { message: { content: "x" } }])(
-    "continues at a choice without a delta: %j",
+    "accepts a choice without a delta: %j",
     (choice) => {
       const { reader } = scan([
         ...calls,
@@ -119,7 +119,7 @@ describe("a step that calls tools", () => {
     ]);
   });
 
-  test("hides calls and end even with another finish reason", () => {
+  test("hides the calls and the end of the answer even with another finish reason", () => {
     const { deltas, reader } = scan([...calls, chunk({}, "stop"), done]);
     expect(deltas).toEqual([expect.objectContaining({ delta: { role: "assistant", content: null } })]);
     expect(reader.turn().toolCalls).toHaveLength(1);

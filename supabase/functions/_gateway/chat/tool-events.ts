@@ -87,7 +87,7 @@ export function createStepReader(
   }
 
   const reader = createStreamReader({
-    // Every event is read.
+    // Matches nothing, so every event is parsed.
     content: nothing,
     telling: nothing,
     output: outputTexts,

@@ -9,7 +9,7 @@ import { estimateInput } from "../usage/estimate.ts";
 import { readEmbeddingUsage } from "../usage/read-usage.ts";
 
 const maxInputs = 2_048;
-/** Bytes per token that the reservation assumes. */
+/** Bytes of text that the reservation counts as one token. */
 const reservedBytesPerToken = 3;
 
 const token = z.number().int().min(0).max(0xffffffff);

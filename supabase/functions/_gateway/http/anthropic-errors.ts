@@ -12,7 +12,7 @@ const types: Readonly<Record<number, string>> = {
   504: "timeout_error",
 };
 
-/** Anthropic's error object, with our code as a further member. */
+/** Anthropic's error object, with our error code as an additional member. */
 export const anthropicErrors: ErrorShape = {
   body: (error, requestId) => ({
     type: "error",

@@ -32,8 +32,8 @@ export type BodyBudget = {
   workspaceAll: number;
   checkedAll: number;
   /**
-   * How long no bytes may arrive, and the base for how long the whole body may take, extended by `msPerMebibyte` for
-   * each MiB that has arrived.
+   * The longest time without new bytes. It is also the base of the time limit for the whole body, which grows by
+   * `msPerMebibyte` for each MiB that has arrived.
    */
   idleMs: number;
   msPerMebibyte: number;
@@ -57,8 +57,8 @@ export type BodyReader = (
   options: {
     limitBytes: number;
     /**
-     * Returns the caller's workspace; called if a body is large or there are many. @throws GatewayError for a bad
-     * credential
+     * Returns the caller's workspace; called if a body is large or there are many bodies. @throws GatewayError for a
+     * bad credential
      */
     check: () => Promise<string>;
   },
@@ -211,7 +211,7 @@ export function parseJson(
   const coding = request.headers.get("content-encoding")?.trim().toLowerCase() || "identity";
   if (coding !== "identity") {
     const message = "Compressed bodies are not supported. Send the body without Content-Encoding.";
-    // RFC 9110, 12.5.3: names what would have been accepted.
+    // RFC 9110, 12.5.3: states which content coding would have been accepted.
     throw new GatewayError("invalid_request", { status: 415, message, headers: { "accept-encoding": "identity" } });
   }
   checkStructure(body);

@@ -71,7 +71,7 @@ type ErrorOptions = {
   message?: string;
   /** The field, header or parameter that caused the error. */
   param?: string;
-  /** Set if HTTP has a more specific status for the code. */
+  /** Set if HTTP has a more specific status than the code's own. */
   status?: 405 | 408 | 415 | 426;
   headers?: Record<string, string>;
   /** Further members of the error object. */
@@ -115,10 +115,10 @@ export function isErrorCode(code: string): code is ErrorCode {
 /** Every code, for the OpenAPI document. */
 export const errorCodes = Object.keys(catalogue) as readonly ErrorCode[];
 
-/** How a surface's errors look. */
+/** The format of a surface's errors. */
 export type ErrorShape = {
   body: (error: GatewayError, requestId: string) => object;
-  /** The name of the event that ends a stream with an error; absent where it has none. */
+  /** The name of the event that ends a stream with an error; absent if the surface names none. */
   event?: string;
   /** A header for the request id in addition to `x-request-id`. */
   idHeader?: string;

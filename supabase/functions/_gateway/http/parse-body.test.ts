@@ -34,7 +34,7 @@ test.for(["constructor", "toString", "__proto__"])(
   },
 );
 
-test.for([5, "x".repeat(513)])("reports what is wrong with metadata named type: %#", (type) => {
+test.for([5, "x".repeat(513)])("reports what is wrong with a metadata member named type: %#", (type) => {
   const options = expect.objectContaining({ param: "metadata.type" });
   const body = { model: "m", input: "hi", metadata: { type } };
   const invalid = { code: "invalid_request", options };

@@ -77,7 +77,7 @@ test("keeps the source of an 8 MB schema", () => {
   expect(sent(`{"tools":${value}}`) === `{"tools":${value}}`).toBe(true);
 });
 
-// In a tool loop, a provider's own texts go back to it.
+// In a tool loop, texts that a provider wrote are sent back to it.
 test("treats text that looks like a source as text", () => {
   const texts = { a: "\u0000{}", b: '"\\u0000', c: "source:", "\u0000[]": "__proto__\u0000" };
   const { n } = parseWithSource('{"n":{"x":1.0}}') as Record<string, unknown>;

@@ -105,7 +105,7 @@ function differing(text: string, root: unknown): [container: object, source: str
     return text.slice(from, at);
   }
 
-  /** Reads the value at the cursor. */
+  /** Reads the value at the cursor, and returns whether `JSON.stringify` would write it differently. */
   function visit(value: unknown): "same" | "differs" | "ambiguous" {
     skip(blank);
     const opening = text[at];

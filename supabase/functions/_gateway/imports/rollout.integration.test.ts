@@ -65,7 +65,7 @@ const cost = () => ({
 });
 const unavailable = {
   status: 503,
-  // Only the error: no partial result and no partial total.
+  // The body contains only the error: no partial result and no partial total.
   body: { error: expect.objectContaining({ code: "service_unavailable", request_id: "rollout-1" }) },
 };
 

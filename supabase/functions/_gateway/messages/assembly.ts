@@ -4,7 +4,7 @@ import { isObject } from "../structured/canonical.ts";
 
 type Members = Record<string, unknown>;
 
-/** Puts a streamed message together. */
+/** Assembles a streamed message. */
 export type MessageAssembly = {
   add: (event: unknown) => void;
   /** Undefined before the message has begun. */
@@ -20,7 +20,10 @@ const event = z.looseObject({
   usage: z.looseObject({}).nullish(),
 });
 
-/** Puts the events of one stream together as the SDK does (src/lib/MessageStream.ts of github.com/anthropics/anthropic-sdk-typescript). */
+/**
+ * Assembles the events of one stream as the SDK does (src/lib/MessageStream.ts of
+ * github.com/anthropics/anthropic-sdk-typescript).
+ */
 export function createMessageAssembly(): MessageAssembly {
   let message: Members | undefined;
   const blocks: Members[] = [];
@@ -70,7 +73,7 @@ function membersOf(value: unknown): Members {
   return isObject(value) ? value : {};
 }
 
-/** A call that was cut has input that is not whole. */
+/** The input of a tool call that was cut off is incomplete JSON. */
 function parsed(json: string): unknown {
   try {
     return JSON.parse(json || "{}");

@@ -3,7 +3,7 @@ import { isObject } from "../structured/canonical.ts";
 
 const storedFileCure = "A stored file may be another tenant's: send its content.";
 
-/** Where an image is: in the request, or at an address. */
+/** The source of an image: data in the request, or a URL. */
 const imageSource = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal("base64"), media_type: z.string(), data: z.string() }),
   z.looseObject({ type: z.literal("url"), url: z.string().regex(/^https:\/\//, "must be an https URL") }),
@@ -11,7 +11,7 @@ const imageSource = z.discriminatedUnion("type", [
 ]);
 export const imageBlock = z.looseObject({ type: z.literal("image"), source: imageSource });
 
-/** A document in the request. One at an address could have any size. */
+/** A document contained in the request. A document at a URL could have any size. */
 const documentSource = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal("base64"), media_type: z.string(), data: z.string() }),
   z.looseObject({ type: z.literal("text"), media_type: z.string(), data: z.string() }),
@@ -40,7 +40,7 @@ const fetchResult = z.looseObject({
   ]),
 });
 
-/** Blocks that pass as a model or a client wrote them: they hold text, or what a server tool brought. */
+/** Blocks that pass unchanged, as a model or a client wrote them: they hold text or the result of a server tool. */
 const passingTypes = [
   "thinking",
   "redacted_thinking",
@@ -89,7 +89,7 @@ export const message = z.looseObject({
 
 export const system = z.union([z.string(), z.array(textBlock)]);
 
-/** The images of a request, wherever they are: in messages, results of tools and documents. */
+/** Returns the images of a request, wherever they are: in messages, tool results and documents. */
 export function imagesIn(messages: readonly z.infer<typeof message>[]): z.infer<typeof imageBlock>["source"][] {
   return messages.flatMap(({ content }) => (typeof content === "string" ? [] : content.flatMap(imagesOfBlock)));
 }

@@ -17,21 +17,21 @@ type Event = z.infer<typeof eventShape>;
 
 const content = /^(?:event: ?content_block_\w+(?:\r?\n|\r))?data: ?\{.*?"type": ?"content_block_/s;
 const telling = /"type"\s*:\s*"(?:message_start|message_delta|message_stop|error|ping)"/;
-/** The texts of an event that are output. Signatures are not. */
+/** Matches the texts of an event that count as output. Signatures don't count. */
 const outputTexts = /"(?:text|thinking|partial_json)"\s*:\s*"/g;
 
 type Members = Record<string, unknown>;
 
 /**
- * Reads a streamed message on its way through. Its last event is kept until the run has ended, and goes out with `platform`
- * in it: stock clients take members that they do not know.
+ * Reads a streamed message as it passes through. Its last event is held until the run has ended, then sent with
+ * `platform` in it: standard clients accept members that they don't know.
  */
 export function createMessagesReader({
   usageLimits,
   assembly,
 }: {
   usageLimits: UsageLimits;
-  /** Absent: the whole message is not needed. */
+  /** Absent if the whole message is not needed. */
   assembly?: MessageAssembly | undefined;
 }): StreamReader {
   let usage: Members = {};
@@ -42,7 +42,7 @@ export function createMessagesReader({
     if (!success) return { fate: "fail" };
     switch (event.type) {
       case "message_start": {
-        // Its few tokens of output are those of the text that follows.
+        // The few output tokens that it states belong to the text that follows.
         usage = { ...membersOf(event.message?.usage), output_tokens: 0 };
         return { fate: "pass", content: true, usage: readMessageUsage(usage, usageLimits) };
       }
@@ -73,12 +73,12 @@ export function createMessagesReader({
   return { ...reader, ...(assembly ? { answer: assembly.message } : {}) };
 }
 
-/** The last event of a streamed message. */
+/** Returns the last event of a streamed message. */
 export function stopEvent(data: Members): string {
   return `event: message_stop\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-/** Counts of a later event are of the whole message, and those it leaves out or has as null stay. */
+/** Updates the usage. A later event counts the whole message; counts that it omits or sets to null stay. */
 function updated(before: Members, later: Members): Members {
   return { ...before, ...Object.fromEntries(Object.entries(later).filter(([, value]) => value !== null)) };
 }

@@ -12,7 +12,7 @@ const kept = z.looseObject({
 });
 type Block = z.infer<typeof kept>["content"][number];
 
-/** A kept message as a stream: each block at once, and its end. */
+/** Returns a stored message as a stream: each block at once, then its end. */
 export function replayMessage(answer: unknown): string {
   const { platform, content, stop_reason = null, stop_sequence = null, usage, ...head } = kept.parse(answer);
   const begun = { ...head, content: [], stop_reason: null, stop_sequence: null, usage: { ...usage, output_tokens: 0 } };
@@ -34,7 +34,10 @@ function blockEvents(block: Block, index: number): ({ type: string } & Members)[
   ];
 }
 
-/** What of a block comes in deltas, and what is empty until then. Other blocks begin whole. */
+/**
+ * Returns what a block sends in deltas, and the empty members it begins with. Other blocks are sent whole at their
+ * beginning.
+ */
 function parts(block: Block): { empty: Members; deltas: Members[] } {
   const { type, text, citations, thinking, signature, input } = block;
   if (type === "text") {

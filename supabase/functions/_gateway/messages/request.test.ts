@@ -31,7 +31,7 @@ const fetched = (source: object) => ({
 const png = { type: "base64", media_type: "image/png", data: "A".repeat(4_000) };
 
 describe("a message's body", () => {
-  test("passes unchanged but for model and platform", () => {
+  test("is passed on unchanged except for the model and platform", () => {
     const body = {
       ...hello,
       system: [{ type: "text", text: "s", cache_control: { type: "ephemeral", ttl: "1h" } }],
@@ -65,13 +65,13 @@ describe("a message's body", () => {
     expect(sent({ ...body, platform: {} })).toEqual({ ...body, model: "upstream" });
   });
 
-  test("keeps numbers and names as they came", () => {
+  test("keeps numbers and names as the client wrote them", () => {
     const text = `{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"2":9223372036854775807,"1":1.0}}]}]}`;
     const { body } = messagesProviderRequest(read(parseWithSource(text) as object), { route });
     expect(body).toContain('{"2":9223372036854775807,"1":1.0}');
   });
 
-  test("leaves out members that the API does not have, and names them", () => {
+  test("leaves out members that the API does not have, and reports their names", () => {
     const { ignored } = read({ ...hello, top_a: 1, diagnostics: { previous_message_id: "msg_1" } });
     expect(ignored).toEqual(["top_a", "diagnostics"]);
     expect(sent({ ...hello, top_a: 1 })).not.toHaveProperty("top_a");
@@ -113,7 +113,7 @@ describe("a message's body", () => {
       },
     ],
     ["messages.0.content.0.type", { messages: [user([{ type: "container_upload", file_id: "f" }])] }],
-  ])("is refused for %s, which costs unpriced money or keeps state", ([param, fields]) => {
+  ])("is refused as unsupported_parameter for %s, which has no price or keeps state", ([param, fields]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
   });
 
@@ -132,17 +132,17 @@ describe("a message's body", () => {
       "messages.0.content.0.source.url",
       { messages: [user([{ type: "image", source: { type: "url", url: "http://a.test" } }])] },
     ],
-  ])("is invalid for %s", ([param, fields]) => {
+  ])("is refused as invalid_request for %s", ([param, fields]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
   });
 
-  test.for([0, 128_000])("takes max_tokens of %i", (max_tokens) => {
+  test.for([0, 128_000])("accepts max_tokens of %i", (max_tokens) => {
     expect(read({ ...hello, max_tokens })).toMatchObject({ outputLimit: max_tokens });
   });
 });
 
 describe("what a message reserves", () => {
-  test("is its text, four images for each, and the output limit", () => {
+  test("covers its text, each image counted as four, and the output limit", () => {
     const image = { type: "image", source: png };
     const messages = [
       user([
@@ -158,7 +158,7 @@ describe("what a message reserves", () => {
     expect(read({ ...hello, messages: linked }, 300)).toMatchObject({ images: 4, inputBytes: 300 });
   });
 
-  test("counts each search as a fee, and the conversation as often as it is read", () => {
+  test("includes a fee per search, and the input once per time that the model reads it", () => {
     expect(read({ ...hello, tools: [search({ max_uses: 2 })] }, 900)).toMatchObject({
       feeRequests: 2,
       inputReads: 3,
@@ -168,7 +168,7 @@ describe("what a message reserves", () => {
     expect([fetched.feeRequests, fetched.inputBytes]).toEqual([undefined, (900 + 500 * 3) * 2]);
   });
 
-  test("is nothing for a count of tokens", () => {
+  test("is nothing for a request to count tokens", () => {
     const { max_tokens, ...prompt } = hello;
     const count = readCountTokens(prompt, 5_000, none);
     expect(count).toMatchObject({ inputBytes: 0, outputLimit: 0, images: 0 });
@@ -179,7 +179,7 @@ describe("the headers that a provider gets", () => {
   const headersOf = (headers: Record<string, string>) =>
     messagesProviderRequest(read(hello, 100, new Headers(headers)), { route }).headers;
 
-  test("are the version and the betas, and no others", () => {
+  test("are only Anthropic's version and beta headers", () => {
     const passed = { "anthropic-version": "2023-06-01", "anthropic-beta": "a-2025-01-01,b-2025-02-02" };
     expect(headersOf({ ...passed, "x-stainless-lang": "js", authorization: "Bearer k", "x-api-key": "k" })).toEqual(
       passed,
@@ -204,7 +204,7 @@ describe("the headers that a provider gets", () => {
     ["anthropic-version", "1".repeat(33)],
     ["anthropic-beta", "a;b"],
     ["anthropic-beta", "a".repeat(2_049)],
-  ])("are refused where %s is malformed: %s", ([name, value]) => {
+  ])("are refused if %s is malformed: %s", ([name, value]) => {
     expect(refusal(hello, new Headers({ [name]: value }))).toEqual({ code: "invalid_request", param: name });
   });
 });

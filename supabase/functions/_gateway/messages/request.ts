@@ -16,17 +16,17 @@ import {
 } from "./schema.ts";
 import { refuseTools, serverToolUse } from "./tools.ts";
 
-/** What a message is asked for, and what it may cost at most. */
+/** What a message requests, and its maximum cost. */
 export type Messages = Asked & { request: MessagesRequest; headers: Record<string, string> };
-/** Whose tokens are counted. */
+/** The prompt whose tokens are counted. */
 export type CountTokens = Asked & { request: CountTokensRequest; headers: Record<string, string> };
 
 /**
- * An image has at most 4,784 tokens (https://platform.claude.com/docs/en/build-with-claude/vision), and admission reserves
- * 1,500 for each that it is asked for.
+ * An image has at most 4,784 tokens (https://platform.claude.com/docs/en/build-with-claude/vision), but admission
+ * reserves 1,500 per image.
  */
 const imagesEach = 4;
-/** What admission reserves as one token. */
+/** How many bytes admission reserves as one token. */
 const bytesPerToken = 3;
 
 /**
@@ -52,7 +52,7 @@ export function readMessages(value: unknown, bodyBytes: number, headers: Headers
 
 /**
  * Reads a request to count tokens. Nothing is charged for it, so nothing is reserved.
- * @throws GatewayError as `readMessages` does
+ * @throws GatewayError like `readMessages`
  */
 export function readCountTokens(value: unknown, _: number, headers: Headers): CountTokens {
   const { request, others } = parseOpenBody(countTokensSchema, value, refusedMembers);
@@ -73,7 +73,10 @@ export function readCountTokens(value: unknown, _: number, headers: Headers): Co
   };
 }
 
-/** Counts the input. A server tool has the model read the whole conversation again, with what the tool brought. */
+/**
+ * Counts the input. After each use of a server tool, the model reads the whole conversation again, with the tool's
+ * result.
+ */
 function measure(
   { messages, tools = [] }: MessagesRequest,
   bodyBytes: number,
@@ -104,7 +107,7 @@ function measure(
 const versionPattern = /^[A-Za-z0-9.-]{1,32}$/;
 const betaPattern = /^[A-Za-z0-9._,: -]{1,2048}$/;
 
-/** Reads the headers that a provider gets. @throws GatewayError `invalid_request` naming one that is malformed */
+/** Reads the headers that are passed to a provider. @throws GatewayError `invalid_request` naming a malformed header */
 function readHeaders(headers: Headers): Record<string, string> {
   const passed: Record<string, string> = {};
   for (const [name, pattern] of [
@@ -123,7 +126,7 @@ function readHeaders(headers: Headers): Record<string, string> {
 
 type Target = Pick<ProviderTarget, "route" | "contextWindow">;
 
-/** What a provider is asked: the client's fields, with the route's model. */
+/** Builds the provider's request: the client's fields, with the route's model. */
 export function messagesProviderRequest(call: Messages, target: Target): ProviderRequest {
   return { endpoint: "messages", ...passOn(call, target) };
 }

@@ -4,11 +4,11 @@ import { jsonObject, modelName } from "../text-fields.ts";
 import { message, system } from "./content.ts";
 import { tool } from "./tools.ts";
 
-/** More than any model of Anthropic's writes; the catalogue's limit of the model is lower. */
+/** More than any of Anthropic's models can write; the catalogue's limit for a model is lower. */
 const mostOutputTokens = 128_000;
 const maxTools = 1_024;
 
-/** Summaries that the API writes by itself are not part of the counted usage (`BetaUsage.iterations` of the SDK). */
+/** Summaries that the API writes on its own are not part of the counted usage (`BetaUsage.iterations` of the SDK). */
 const contextEdit = z.looseObject({ type: z.string().regex(/^clear_/, "Only edits that clear content are offered.") });
 
 /** Members that a message and a count of its tokens have in common. */
@@ -28,12 +28,12 @@ const prompt = {
 };
 
 /**
- * The fields of Anthropic's Messages API that are offered: `MessageCreateParamsBase` of
+ * The supported fields of Anthropic's Messages API: `MessageCreateParamsBase` of
  * github.com/anthropics/anthropic-sdk-typescript, src/resources/messages/messages.ts and src/resources/beta/messages.
  */
 export const messagesSchema = z.object({
   ...prompt,
-  /** With 0, the prompt is written to the cache and nothing is answered. */
+  /** With 0, the prompt is written to the cache and there is no output. */
   max_tokens: z.number().int().min(0).max(mostOutputTokens),
   stream: z.boolean().optional(),
   stop_sequences: z.array(z.string()).max(8_191).optional(),
@@ -50,7 +50,7 @@ export const countTokensSchema = z.object(prompt);
 export type MessagesRequest = z.infer<typeof messagesSchema>;
 export type CountTokensRequest = z.infer<typeof countTokensSchema>;
 
-/** Members that would cost money without a price, keep state at the provider, or refer to it. */
+/** Members that would cost money without a price, keep state at the provider, or refer to such state. */
 export const refusedMembers: Refused = {
   container: "It keeps files at the provider: leave it out.",
   context_management: "Leave out edits that compact the conversation: what they cost is not counted.",

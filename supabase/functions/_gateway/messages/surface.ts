@@ -32,14 +32,17 @@ export const messagesSurface: Surface<Messages> = {
   answer: (gateway, call) => answerCall(gateway, call, messagesFormat),
 };
 
-/** A message, as far as it is read here. */
+/** The parts of a message that are read here. */
 export const messageAnswer = z.looseObject({
   type: z.literal("message"),
   content: z.array(z.unknown()),
   usage: z.looseObject({ service_tier: z.unknown().optional() }).optional(),
 });
 
-/** The texts of a whole message that are output. A tool's input is an object, whose strings have names of their own. */
+/**
+ * Matches the output texts of a whole message. A tool's input is an object whose strings may have any name, so only
+ * known other members are excluded.
+ */
 const wholeTexts = /"(?!(?:id|type|role|model|stop_reason|stop_sequence|signature|service_tier)")[^"\\]*"\s*:\s*"/g;
 
 /** How messages are read, whole or streamed. */
@@ -76,7 +79,7 @@ export const tokenCount = z.looseObject({ input_tokens: z.number().int().min(0) 
 
 const nothing = /(?!)/g;
 
-/** The tokens that were counted were not used. */
+/** Counting tokens uses none. */
 const countFormat: AnswerFormat<CountTokens> = {
   readAnswer: (value) =>
     tokenCount.safeParse(value).success

@@ -2,10 +2,13 @@ import { z } from "zod";
 import { unsupported } from "../http/parse-body.ts";
 import { jsonObject } from "../text-fields.ts";
 
-/** Types end in the day of their version (the type `ToolUnion` of github.com/anthropics/anthropic-sdk-typescript). */
+/**
+ * The types of Anthropic's tools end in the date of their version (the type `ToolUnion` of
+ * github.com/anthropics/anthropic-sdk-typescript).
+ */
 const dated = (name: string) => new RegExp(`^${name}_\\d{8}$`);
 
-/** Anthropic's tools that the client runs, and those that search the request's own tools: they cost tokens alone. */
+/** Anthropic's tools that the client runs, and those that search the request's own tools: they cost only tokens. */
 const clientTypes = [
   dated("bash"),
   dated("text_editor"),
@@ -26,16 +29,16 @@ const uses = z
   .min(1)
   .max(mostUses);
 
-/** A tool of the client's own. */
+/** A custom tool that the client defines. */
 const customTool = z.looseObject({
   type: z.literal("custom").nullish(),
   name: z.string().min(1).max(128),
   input_schema: jsonObject,
 });
 const clientTool = z.looseObject({ type: z.string() });
-/** Each search has a fee, so the request names the most of them. */
+/** Each search has a fee, so the request must state the maximum number of searches. */
 const searchTool = z.looseObject({ max_uses: uses });
-/** What is fetched counts as input, so the request names the most of it. */
+/** What is fetched counts as input, so the request must state its maximum size. */
 const fetchTool = z.looseObject({
   max_uses: uses,
   max_content_tokens: z
@@ -47,7 +50,7 @@ const fetchTool = z.looseObject({
 
 type Tool = { type?: string | null | undefined } & Record<string, unknown>;
 
-/** A tool of a request. Its type alone decides the other members, so that an error names the one at fault. */
+/** A tool of a request. Its type alone determines the other members, so that an error names the member at fault. */
 export const tool = z.looseObject({ type: z.string().nullish() }).superRefine((value: Tool, context) => {
   const { error } = schemaOf(value).safeParse(value);
   for (const { message, path } of error?.issues ?? []) context.addIssue({ code: "custom", message, path });
@@ -62,7 +65,7 @@ function schemaOf({ type }: Tool): z.ZodType {
 const servedTypes = [/^custom$/, searchType, fetchType, ...clientTypes];
 
 /**
- * Refuses tools that run at the provider and have no price here, or keep state there, and types that are not known.
+ * Refuses tools that run at the provider and have no price here or keep state there, and unknown types of tools.
  * @throws GatewayError `unsupported_parameter`
  */
 export function refuseTools(tools: readonly Tool[]): void {
@@ -70,16 +73,16 @@ export function refuseTools(tools: readonly Tool[]): void {
   if (at >= 0) throw unsupported(`tools.${at}.type`, "Run the tool in your client, or leave it out.");
 }
 
-/** What a request's server tools may use. */
+/** The maximum use of a request's server tools. */
 export type ServerToolUse = { searches: number; uses: number; addedTokens: number };
 
 /**
- * Tokens of a search's results at most: Anthropic publishes no limit, and its example has 6,039 input tokens after one search
- * (https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool).
+ * Maximum tokens of a search's results. Anthropic publishes no limit; its example has 6,039 input tokens after one
+ * search (https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool).
  */
 const searchResultTokens = 12_000;
 
-/** Returns how often server tools may run, and the most tokens that they add to the conversation. */
+/** Returns how often server tools may run, and the maximum number of tokens that they add to the conversation. */
 export function serverToolUse(tools: readonly Tool[]): ServerToolUse {
   const total = { searches: 0, uses: 0, addedTokens: 0 };
   for (const each of tools) {

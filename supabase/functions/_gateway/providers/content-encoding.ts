@@ -11,11 +11,12 @@ const decoders: Record<string, (first: Uint8Array) => Duplex> = {
   br: () => zlib.createBrotliDecompress(),
   zstd: () => zlib.createZstdDecompress(),
 };
-/** A server and a proxy may apply one each. */
+/** A server and a proxy may apply one coding each. */
 const maxCodings = 2;
 
 /**
- * Decodes a body whose provider used a content coding although none was accepted. Each piece is decoded as it arrives.
+ * Decodes a body whose provider used a content coding although the request accepted none. Each piece is decoded as it
+ * arrives.
  * @param encoding the `Content-Encoding` header
  * @returns a reader that throws if the coding is unknown or the body does not follow it
  */

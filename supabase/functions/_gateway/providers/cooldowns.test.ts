@@ -26,7 +26,7 @@ describe("a route is set aside", () => {
     expect(state()).toBe("open");
   });
 
-  test("unless an answer came between the failures", () => {
+  test("but not if an answer came between the failures", () => {
     failTimes(2);
     cooldowns.noteAnswer("a");
     failTimes(2);
@@ -40,13 +40,13 @@ describe("a route is set aside", () => {
     expect([fail("timeout"), state()]).toEqual([30_000, "hanging"]);
   });
 
-  test("after three clients in a row waited long and left, and callers no longer wait for it", () => {
+  test("after three clients in a row waited long and left; later callers don't wait for it", () => {
     expect([fail("cancelled", { waitedLong: true }), fail("cancelled"), fail("cancelled")]).toEqual([0, 0, 0]);
     expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([0, "open"]);
     expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([30_000, "hanging"]);
   });
 
-  test("unless it answered another call while clients left", () => {
+  test("but not if it answered another call while clients left", () => {
     cooldowns.noteAnswer("a");
     for (let n = 0; n < 5; n++) fail("cancelled", { waitedLong: true, startedAt: clock - 40_000 });
     expect(state()).toBe("open");

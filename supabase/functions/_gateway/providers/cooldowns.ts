@@ -44,7 +44,7 @@ export type RouteResult = {
   failure: AttemptFailure;
   startedAt: number;
   retryAfterSeconds?: number;
-  /** Whether the request may have caused it, or the call had less time than usual. */
+  /** Whether the request may have caused the failure, or the call had less time than usual. */
   undecided: boolean;
   /** Whether no byte had arrived after half of the first-byte limit when the client left. */
   waitedLong?: boolean;

@@ -43,8 +43,8 @@ async function httpProvider(answer: RequestListener, onConnection: () => void): 
 
 /**
  * Returns the results of sequential calls in Deno: for each answer, its status, the beginning of its text and how it
- * ended, or that there was none. A call is abandoned if it has no headers after two seconds, or hasn't ended within
- * `abandonMs` after them.
+ * ended, or that there was no answer. A call is abandoned if it has no headers after two seconds, or hasn't ended
+ * within `abandonMs` after them.
  */
 async function postInDeno(deno: DenoPackage, url: string, calls: number, abandonMs = 2_000): Promise<string[]> {
   const program = `
@@ -97,7 +97,7 @@ describe.each<[string, DenoPackage]>([
       },
     );
     expect(await postInDeno(deno, url, 3)).toEqual(["200:answer 1", "!", "200:answer 3"]);
-    // The failed request used the first connection, too.
+    // The failed request used the first connection, like the request before it.
     expect(asked).toEqual([1, 1, 2]);
   });
 
@@ -136,7 +136,7 @@ describe.each<[string, DenoPackage]>([
     expect(await postInDeno(deno, url, 2)).toEqual([answer, answer]);
   });
 
-  test("treats an answer that is cut or wrongly encoded as cut", async () => {
+  test("treats an answer that is cut off or has a broken encoding as cut", async () => {
     const whole = gzipSync("whole");
     for (const body of [whole.subarray(0, -9), Buffer.from("plain")]) {
       const url = await httpProvider(

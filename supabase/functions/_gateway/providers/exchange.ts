@@ -64,7 +64,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
     hostname,
     port,
     path,
-    // A list is sent as it is; the entries of an object are checked, stored and read again.
+    // Node sends a list as it is, but checks, stores and reads again each entry of an object.
     headers: listOf({ host, accept: "*/*", "user-agent": "gatehouse", ...headers, "content-length": length }),
   });
   let connected = false;

@@ -9,11 +9,11 @@ export type TimeLimits = {
 /** The limits that a provider's settings or a route may override. */
 export type OwnLimits = Partial<Pick<TimeLimits, "firstByteMs" | "idleMs" | "totalMs">>;
 
-/** The platform gives a function 150 s until its first byte. */
+/** The platform waits at most 150 s for a function's first byte. */
 export const firstByteWithinMs = 140_000;
-/** The platform's longest wall-clock time of a function. */
+/** The longest wall-clock time that the platform gives a function. */
 export const mostTotalSeconds = 400;
-/** How much of that time a non-streamed answer leaves for the next route. */
+/** How much of the time for all routes a non-streamed answer leaves for the next route. */
 const nextRouteMs = 40_000;
 export const defaultTimeLimits = {
   connectMs: 5_000,

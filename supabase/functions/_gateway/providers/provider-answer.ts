@@ -8,7 +8,7 @@ import { type ProviderFailure, refusalFailure } from "./provider-failure.ts";
 /** A provider's answer, available from its first byte. */
 export type ProviderAnswer = {
   route: RunRoute;
-  /** In lower case; empty if the provider states none. */
+  /** The content type in lower case; empty if the provider states none. */
   contentType: string;
   /** Returns the next bytes; undefined at the end. @throws ProviderFailure */
   read: () => Promise<Uint8Array | undefined>;
@@ -48,7 +48,7 @@ export async function readRefusedAnswer(answer: Answer, connection: Connection):
       text += decoder.decode(bytes, { stream: true });
     }
   } catch {
-    // The status is enough.
+    // The status alone is enough.
   }
   return refusalFailure({ ...answer, text });
 }

@@ -102,7 +102,7 @@ export class ClientLeft extends Error {
 /** Returns the failure for an error that a provider answered before it did any work. */
 export function refusalFailure(answer: RefusedAnswer): ProviderFailure {
   const { failure, ...facts } = readRefusal(answer);
-  // A proxy that timed out doesn't know what its server is still doing.
+  // A proxy that timed out doesn't know whether its server is still working.
   const mayHaveCharged = failure === "timeout";
   return new ProviderFailure(failure, { ...facts, mayHaveCharged });
 }

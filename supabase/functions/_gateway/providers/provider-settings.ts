@@ -10,9 +10,9 @@ import { firstByteWithinMs, mostTotalSeconds, type OwnLimits } from "./limits.ts
  * redirect a request.
  */
 export type Provider = {
-  /** Without a trailing slash. */
+  /** The base URL, without a trailing slash. */
   baseUrl: string;
-  /** Absent if the server needs none. */
+  /** The key; absent if the server needs none. */
   apiKey?: string;
   /** The kind, with the overrides of the settings applied. */
   kind: ProviderKind;
@@ -20,7 +20,7 @@ export type Provider = {
   /** The provider's name in imported costs and invoices, and the account there that pays for the key. */
   billingName?: string;
   account?: string;
-  /** Whether it may have a private address and be reached without TLS. */
+  /** Whether the provider may have a private address and be reached without TLS. */
   allowPrivate: boolean;
   /** Overrides the default time limits. */
   timeLimits?: OwnLimits;

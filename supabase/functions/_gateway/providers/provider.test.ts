@@ -207,7 +207,7 @@ describe("a provider call", () => {
     expect(await readAll(callOf([baseUrl]))).toBe("as it is");
   });
 
-  test("that may have been charged at one route stays so, regardless of the next answer", async () => {
+  test("that may have been charged at one route stays possibly charged, regardless of the next answer", async () => {
     const reset = await provider((request, response) => request.resume().once("end", () => response.destroy()));
     for (const status of [429, 400]) {
       const refusing = await provider(text("no", status));
@@ -358,7 +358,7 @@ describe("the time limit before the first byte", () => {
     expect(await readAll(callOf([slow.baseUrl], { limits: { ...limits, routesMs: 350 } }))).toBe("abc");
   });
 
-  test("is that of all routes together for a non-streamed answer", async () => {
+  test("equals the limit of all routes together for a non-streamed answer", async () => {
     const [slow, tooSlow] = [await provider(inMs(600)), await provider(inMs(1_200))];
     expect(await readAll(callOf([slow.baseUrl], whole))).toBe("yes");
     await expect(readAll(callOf([tooSlow.baseUrl], whole))).rejects.toMatchObject(timeout);
@@ -371,7 +371,7 @@ describe("the time limit before the first byte", () => {
     await expect(readAll(by(400))).rejects.toMatchObject(timeout);
   });
 
-  test("passes to the next route if the first fails at once, for a non-streamed answer", async () => {
+  test("passes to the next route if the first route fails immediately, for a non-streamed answer", async () => {
     const [busy, failing, slow] = [
       await provider(text("no", 429)),
       await provider(text("no", 500)),
@@ -515,14 +515,14 @@ describe("a route that keeps failing", () => {
     expect(silent.asked).toHaveLength(times);
   });
 
-  test("is set aside after one timeout even if that used all the time for routes", async () => {
+  test("is set aside after one timeout even if that timeout used up the time for all routes", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
     const call = callOf([silent.baseUrl, good.baseUrl], { limits: { ...limits, firstByteMs: 400, routesMs: 400 } });
     await expect(readAll(call)).rejects.toMatchObject({ failure: "timeout" });
     expect(await readAll(call)).toBe("yes");
   });
 
-  test("is not called as a last resort if it hangs and another one fails", async () => {
+  test("is not called as a last resort if it hangs and another route fails", async () => {
     const [silent, failing] = [await provider(() => {}), await provider(text("no", 500))];
     const call = callOf([silent.baseUrl, failing.baseUrl]);
     for (let n = 0; n < 3; n++) await readAll({ ...call, deadline: performance.now() + 2_000 }).catch(() => {});

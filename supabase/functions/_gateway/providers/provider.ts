@@ -14,7 +14,7 @@ import { ClientLeft, ProviderFailure } from "./provider-failure.ts";
 import type { Provider } from "./provider-settings.ts";
 import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
 
-/** What a provider is sent: to which endpoint, the JSON of it, and headers in place of the kind's. */
+/** A request to a provider: its endpoint, its JSON, and headers that replace the kind's. */
 export type ProviderRequest = { endpoint: Endpoint; body: string; headers?: Readonly<Record<string, string>> };
 
 export type ProviderCall = {
@@ -26,7 +26,7 @@ export type ProviderCall = {
   endpoint: Endpoint;
   stream: boolean;
   requestFor: (route: RunRoute, provider: Provider) => ProviderRequest;
-  /** Our own id of the run, sent to the provider as `x-request-id`. */
+  /** The run's id, sent to the provider as `x-request-id`. */
   requestId: string;
   /** The name to use in steps. */
   name: string;
@@ -35,9 +35,9 @@ export type ProviderCall = {
   /** When the whole call must have ended, by `now`. */
   deadline: number;
   now: () => number;
-  /** Called when the request leaves for a route: from then on, its provider may charge. */
+  /** Called when the request is sent to a route: from then on, its provider may charge. */
   onDispatch?: (route: RunRoute) => void;
-  /** Called when none of the routes so far can have charged and another one is tried. */
+  /** Called when none of the routes so far can have charged and another route is tried. */
   onUncharged?: () => void;
 };
 
@@ -93,7 +93,10 @@ export async function callProvider<Accepted>(
   throw told ?? new GatewayError("service_unavailable");
 }
 
-/** Yields the routes to call, in order: first those that work, then, if there were none, those that are set aside. */
+/**
+ * Yields the routes to call, in order: first the routes that work, then the routes that are set aside. A hanging route
+ * is left out if any route works.
+ */
 function* routesToAsk(call: ProviderCall, skipped: Attempt[]): Generator<RunRoute, undefined> {
   const setAside: { route: RunRoute; hangs: boolean }[] = [];
   let asked = false;
@@ -107,9 +110,9 @@ function* routesToAsk(call: ProviderCall, skipped: Attempt[]): Generator<RunRout
       skipped.push({ ...factsOf(route), failure: "skipped", latency_ms: 0 });
     }
   }
-  // If there is no other route, none of them counts as skipped.
+  // If every route is set aside, none of them counts as skipped.
   if (!asked) skipped.length = 0;
-  // No call waits for a hanging route while another one may answer.
+  // No call waits for a hanging route while another route may answer.
   for (const { route, hangs } of setAside) if (!asked || !hangs) yield route;
 }
 
@@ -131,10 +134,10 @@ type Asking = {
   provider: Provider;
   startedAt: number;
   limits: TimeLimits;
-  /** When it must have ended, and when its answer must have been accepted, by the gateway's clock. */
+  /** When the request must have ended, and when its answer must have been accepted, by the gateway's clock. */
   deadline: number;
   firstByteBy: number;
-  /** Whether earlier routes used up its time, so that a timeout says nothing about this route. */
+  /** Whether earlier routes used up the request's time, so that a timeout says nothing about this route. */
   undecided: boolean;
   noteHead: (head: Pick<Answer, "status" | "header">) => void;
   attempt: (failure?: AttemptFailure, mayHaveCharged?: boolean) => Attempt;

@@ -4,7 +4,7 @@ import type { Provider } from "./provider-settings.ts";
 
 /** An answer within this time shows that a host is reachable. */
 const freshMs = 30_000;
-/** By base URL. */
+/** When each host last answered, by base URL. */
 const reachedAt = new Map<string, number>();
 
 /** Returns whether a host answered so recently that no check is needed. */

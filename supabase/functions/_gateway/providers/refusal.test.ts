@@ -348,7 +348,7 @@ describe("an error of Anthropic's", () => {
     [500, "api_error", "server_error"],
     [504, "timeout_error", "timeout"],
     [529, "overloaded_error", "server_error"],
-    // In a stream that has begun with 200.
+    // Errors in a stream that has begun with 200.
     [200, "overloaded_error", "server_error"],
     [200, "rate_limit_error", "rate_limited"],
     [200, "billing_error", "payment_required"],

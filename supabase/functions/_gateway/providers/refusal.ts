@@ -4,7 +4,7 @@ import type { AttemptFailure } from "../../_shared/attempt.ts";
 export type Refusal = {
   failure: AttemptFailure;
   retryAfterSeconds?: number;
-  /** Whether the content or size of the request may have caused it. */
+  /** Whether the content or size of the request may have caused the refusal. */
   mayBeRequest: boolean;
 };
 

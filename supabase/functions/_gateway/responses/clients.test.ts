@@ -36,7 +36,7 @@ describe("requests that could change the bill", () => {
   );
 
   // github.com/vllm-project/vllm/pull/25794
-  test("can't make the server run a template of the client", () => {
+  test("can't make the server run a template that the client sends", () => {
     const body = { ...hello, chat_template_kwargs: { chat_template: "{{ 1 }}" } };
     expect(refusal(body) ?? sent(body, kinds.vllm).chat_template_kwargs ?? {}).not.toHaveProperty("chat_template");
   });

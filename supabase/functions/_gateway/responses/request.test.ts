@@ -237,7 +237,7 @@ describe("requests that current clients send", () => {
   });
 
   // Models of "responses lite": codex-rs/tools/src/tool_spec.rs, create_tools_json_for_responses_lite.
-  test("keep tools in an item; hosted ones among them are left out by name", () => {
+  test("keep tools in an item; hosted tools among them are left out by name", () => {
     const functions = { type: "namespace", name: "functions", description: "", tools: [patch, shell] };
     const tools = (list: object[]) => ({ type: "additional_tools", id: "at_1", role: "developer", tools: list });
     const hi = { type: "message", role: "user", content: "hi" };
@@ -320,7 +320,7 @@ describe("requests that current clients send", () => {
   test.for([
     { type: "custom", name: "apply_patch" },
     { type: "allowed_tools", mode: "auto", tools: [{ type: "function", name: "exec_command" }] },
-  ])("keep the choice %j", (tool_choice) => {
+  ])("keep the tool choice %j", (tool_choice) => {
     expect(sent({ tools: [shell, patch], tool_choice }).tool_choice).toEqual(tool_choice);
   });
 

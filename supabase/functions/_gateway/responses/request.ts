@@ -17,7 +17,7 @@ import { includable, type ResponsesRequest, refusedMembers, responsesSchema } fr
 /** What a response requests, and its maximum cost. */
 export type Responses = Asked & { request: ProviderFields; serverTools?: ServerTools };
 
-/** The fields sent to a provider; the gateway's own fields are read before. */
+/** The fields sent to a provider. The gateway's own fields have already been read. */
 type ProviderFields = Omit<ResponsesRequest, "input" | "tools" | "platform" | "max_steps"> & {
   input: string | readonly object[];
   tools?: readonly object[];
@@ -50,7 +50,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
   const serverTools = readServerTools(request);
   const { platform, max_steps, tools, include, ...fields } = request;
   const functions = serverTools
-    ? // The gateway's tools have optional arguments, which strict tools may not.
+    ? // The gateway's tools have optional arguments, which strict tools may not have.
       serverTools.tools.map((name) => ({ type: "function", ...toolDefinition(name), strict: false }))
     : tools?.filter((tool) => typeof tool === "object");
   const input = readInput(request);
@@ -87,8 +87,9 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
 }
 
 /**
- * Returns the output limit of a response that states none. Agents state none, and fail if an answer reaches a limit;
- * admission lowers it to the model's. Each step of our own tool loop reserves it again.
+ * Returns the output limit of a response that states none. Agents state none and fail if an answer reaches a limit, so
+ * a streamed response gets the maximum; admission lowers it to the model's. With server tools, each step reserves the
+ * limit again, so it is smaller.
  */
 function assumedLimit({ stream, serverTools }: { stream?: boolean; serverTools?: ServerTools }): number {
   if (serverTools) return outputLimits.default;
@@ -130,7 +131,7 @@ function leaveOutOfItems(input: ResponsesRequest["input"]) {
     const { left, ignored } = withoutHosted(item.tools);
     ignoredInAll.push(...ignored);
     hasTools ||= left.length > 0;
-    // A call needs its output, even an empty one.
+    // A client's search for tools needs its output, even an empty one.
     return left.length > 0 || item.type === "tool_search_output" ? [{ ...item, tools: left }] : [];
   });
   return { input: items, hasTools, ignored: ignoredInAll };

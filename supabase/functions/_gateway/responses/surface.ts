@@ -111,7 +111,7 @@ function asInput({ id, status, ...item }: Item): object[] {
   return known || (item.type === "reasoning" && item.encrypted_content) ? [item] : [];
 }
 
-/** Returns what the client sees of a step that others follow: everything except calls of our tools. */
+/** Returns what the client sees of a step that other steps follow: everything except calls of our tools. */
 function shownItems(answer: unknown): Item[] {
   return itemsOf(answer).filter(({ type }) => type !== "function_call");
 }

@@ -1,7 +1,7 @@
 import type { Run } from "../database.ts";
 import type { Gateway } from "../gateway.ts";
 
-/** A call of a server tool: the model's arguments, and the result it got. */
+/** A call of a server tool: the model's arguments, and the tool's result. */
 export type ToolUse = { name: string; arguments: string; result: string };
 
 /** The content of a run, as far as its workspace captures it. */
@@ -13,7 +13,9 @@ export type CapturedContent = {
   keepAnswer: (answer: () => string | undefined, then: () => void) => void;
 };
 
-/** A prompt, an answer or the tools' part above this is not stored, in bytes or characters. */
+/**
+ * The maximum size of a stored prompt, answer or tools' part, in bytes or characters. Anything larger is not stored.
+ */
 export const maxKept = 1024 * 1024;
 
 /** Captures a run's content if the workspace's policy enables that; otherwise does nothing. */

@@ -30,7 +30,7 @@ export function createOpenRuns(options: {
       return;
     }
     const counts = open.items().map(({ run, read }) => ({ created_at: run.created_at, id: run.run_id, ...read() }));
-    // If a touch fails, the next one makes up for it.
+    // If a touch fails, the next touch makes up for it.
     options.waitUntil(options.touch(counts).catch(() => {}));
   }
 

@@ -15,7 +15,9 @@ export function totalCounts(calls: readonly CallUse[]): TokenCounts {
   return total;
 }
 
-/** Returns the service tier of a run's last call that states one, and the marks that an operator should look at. */
+/**
+ * Returns the service tier that a run's calls stated last, and the marks for which an operator should look at the run.
+ */
 export function factsOf(
   { routes }: Pick<Run, "routes">,
   calls: readonly CallUse[],

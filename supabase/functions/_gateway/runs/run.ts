@@ -201,8 +201,8 @@ function reportedAttempts(attempts: readonly Attempt[], charges: ReadonlyMap<Att
 }
 
 /**
- * Returns whether an attempt that may have been charged was followed by another, so that the run's counts don't include
- * it.
+ * Returns whether an attempt that may have been charged was followed by another attempt. If so, the run's counts don't
+ * include the earlier one.
  */
 function hasUncountedAttempt(attempts: readonly Attempt[]): boolean {
   const asked = attempts.filter(({ failure }) => failure !== "skipped");

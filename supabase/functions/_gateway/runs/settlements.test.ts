@@ -34,7 +34,7 @@ function collect(fail = 0) {
 }
 
 describe("settlements", () => {
-  test("are awaited by a flush while something else is written first", async () => {
+  test("are awaited by a flush even if they are added only after another write ends", async () => {
     const { settlements, batches } = collect();
     let written = () => {};
     settlements.awaitOutcome(
@@ -68,7 +68,7 @@ describe("settlements", () => {
     await Promise.all(kept);
   });
 
-  test("are sent at once, with those that wait, when one must be written promptly", async () => {
+  test("are sent at once, with all waiting settlements, when one of them must be written promptly", async () => {
     const { settlements, batches, kept } = collect();
     settlements.add(outcome("waits"));
     settlements.add(outcome("prompt"), { promptly: true });
@@ -104,7 +104,7 @@ describe("settlements", () => {
     expect(batches).toHaveLength(3);
   });
 
-  test("do not block others while they wait for a retry", async () => {
+  test("do not block other settlements while they wait for a retry", async () => {
     const batches: string[][] = [];
     const kept: Promise<unknown>[] = [];
     let failures = 0;
@@ -151,7 +151,7 @@ describe("settlements", () => {
     }
   });
 
-  test("that Postgres can't read are reported and dropped, and the others of their batch are written", async () => {
+  test("that Postgres can't read are reported and dropped, and the rest of their batch is written", async () => {
     const written: string[] = [];
     const reported: unknown[] = [];
     const settlements = createSettlements({

@@ -35,7 +35,10 @@ export type Outcome = TokenCounts &
 export type UsageSource = "provider" | "provider_partial" | "estimated_partial" | "unavailable";
 
 export type Settlements = {
-  /** Takes an outcome, which is written soon after the answer, or promptly, without waiting for others. */
+  /**
+   * Takes an outcome. It is written soon after the answer, in a batch; with `promptly`, it does not wait for other
+   * outcomes.
+   */
   add: (outcome: Outcome, options?: { promptly: boolean }) => void;
   /** Registers work that will add an outcome, so that a flush waits for it. */
   awaitOutcome: (work: Promise<unknown>) => void;
@@ -46,7 +49,7 @@ export type Settlements = {
 /** A batch is sent after 50 ms, or earlier if it has 100 runs. */
 const batchWindowMs = 50;
 export const batchSize = 100;
-/** The last one repeats. The sweeper closes a run that stays open, and its outcome corrects the cost later. */
+/** The last delay repeats. The sweeper closes a run that stays open, and its outcome corrects the cost later. */
 const retryDelaysMs = [100, 300, 1_000, 3_000, 10_000];
 
 /** An SQLSTATE class (PostgreSQL, Appendix A). */
@@ -78,7 +81,7 @@ export function createSettlements(options: {
       try {
         return await queue.ask(outcome);
       } catch (error) {
-        // Postgres can't read it, so a retry doesn't help.
+        // Postgres can't read the outcome, so a retry doesn't help.
         const isHopeless = sqlState(error)?.startsWith(dataException);
         if (isHopeless || failures === retryDelaysMs.length) options.report(error);
         if (isHopeless) return;

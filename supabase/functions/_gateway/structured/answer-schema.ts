@@ -10,8 +10,8 @@ export type AnswerCheck = (said: SaidTexts) => boolean | undefined;
 
 /**
  * Prepares the check of a structured answer.
- * @returns undefined for a schema that is not strict and can't be checked: it is left to the provider
- * @throws GatewayError `unsupported_schema` for a strict one
+ * @returns undefined if the schema can't be checked and isn't strict: the provider alone enforces it
+ * @throws GatewayError `unsupported_schema` if a strict schema can't be checked
  */
 export function prepareAnswerCheck(
   { schema, strict }: { schema: unknown; strict?: boolean | null },

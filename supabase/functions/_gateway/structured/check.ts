@@ -4,7 +4,7 @@ export type Check = (value: unknown, effort: Effort) => boolean;
 /** Returns whether a text matches a regular expression. */
 export type Matcher = (text: string, effort: Effort) => boolean;
 
-/** The location of a keyword in a schema, and what it may refer to. */
+/** A keyword's location in a schema, and the functions to compile and resolve the schemas that it refers to. */
 export type Place = {
   /** The schema that contains the keyword. */
   schema: Record<string, unknown>;

@@ -34,7 +34,7 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
     const before = known.get(schema);
     if (before) return before;
     const checks: Check[] = [];
-    // A schema that refers to itself is found here.
+    // Registered before its keywords are compiled, so that a schema that refers to itself finds this check.
     const check: Check = (value, effort) => {
       effort.spend(1 + checks.length);
       return checks.every((each) => effort.descend(each, value));
@@ -60,7 +60,8 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
     try {
       return check(value, new Effort());
     } catch {
-      // Too long, or nested too deeply. An answer that has been paid for is returned anyway.
+      // The check takes too long, or the answer is nested too deeply. An answer that has been paid for is returned
+      // anyway.
       return undefined;
     }
   };

@@ -185,7 +185,7 @@ function definitions(given: unknown, place: Place): undefined {
   schemaMap(given, place);
 }
 
-/** A branch has no effect without its condition. */
+/** `then` and `else` have no effect without `if`. */
 function nested(given: unknown, { compile, pointer }: Place): undefined {
   compile(given, pointer);
 }

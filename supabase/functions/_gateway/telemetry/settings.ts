@@ -10,7 +10,7 @@ const settings = z.object({
 });
 
 /**
- * Reads AI_LOG and those OpenTelemetry settings that define where spans are sent.
+ * Reads AI_LOG and the OpenTelemetry settings that define where spans are sent.
  * @throws Error naming the setting that is wrong
  */
 export function readTelemetry(env: Record<string, string>): TelemetrySettings {

@@ -4,9 +4,9 @@ import type { z } from "zod";
 export type ServerTool<Input extends z.ZodType> = {
   name: string;
   description: string;
-  /** JSON Schema of its arguments, for the model. */
+  /** JSON Schema of the tool's arguments, for the model. */
   parameters: object;
-  /** Schema of its arguments, for the gateway. */
+  /** Schema of the tool's arguments, for the gateway. */
   input: Input;
   /** @throws Error whose message is for the model */
   run: (input: z.infer<Input>, context: ToolContext) => object;

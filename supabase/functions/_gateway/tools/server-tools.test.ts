@@ -35,7 +35,7 @@ describe("a server tool", () => {
     expect(run(name, args)).toEqual({ succeeded: false, error });
   });
 
-  test("is refused if it was not offered", () => {
+  test("fails if it was not offered", () => {
     const call = { name: "calculator", arguments: '{"expression":"1"}', offered: ["current_time" as const] };
     expect(runTool(call, context).succeeded).toBe(false);
   });

@@ -41,7 +41,7 @@ export type ToolDialect<Request extends Asked> = {
   readTurn: (answer: unknown) => Turn;
   /** Returns a tool's result in the form the model expects. */
   toolResult: (call: ToolCall, content: string) => object;
-  /** Returns the answer of several steps: the last one's, with the output and usage of those before it. */
+  /** Returns the answer of several steps: the last step's answer, with the output and usage of the earlier steps. */
   wholeAnswer: (last: Record<string, unknown>, before: { answers: unknown[]; usage: TokenCounts }) => object;
   /** Creates the readers for the steps of a streamed conversation. */
   createReaders: (call: AdmittedCall<Request>) => (step: Step) => StepReader;
@@ -74,7 +74,7 @@ export async function answerWithTools<Request extends Asked>(
 
 type Loop<Request extends Asked> = ReturnType<typeof createLoop<Request>>;
 
-/** Tracks the conversation: the current step's call, and how to get to the next. */
+/** Tracks the conversation: the current step's call, and how to get to the next step. */
 function createLoop<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,

@@ -27,7 +27,7 @@ export function estimateInput({ texts, messages = 0, imageTokens = 0, audioSecon
   };
 }
 
-/** The factor above the output limit at which an estimate shows that the limit was ignored. */
+/** An estimate above this many times the output limit shows that the limit was ignored. */
 const certainOverrun = 2;
 
 /** Marks usage whose estimated output is far above the limit. */

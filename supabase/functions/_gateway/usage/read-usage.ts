@@ -7,7 +7,7 @@ import { readStatedCounts, type StatedCounts } from "./stated-counts.ts";
 import { toTokenCounts } from "./token-counts.ts";
 import { type StatedUsage, type UsageLimits, withFacts } from "./usage.ts";
 
-/** Amounts stated by OpenRouter, Perplexity and xAI. */
+/** Members in which OpenRouter, Perplexity and xAI state amounts. */
 const costMember = /^(?:cost|total_cost|upstream_inference_cost|cost_in_usd_ticks)$/;
 const costIn = /"(?:cost|total_cost|upstream_inference_cost|cost_in_usd_ticks)"\s*:/;
 
@@ -35,7 +35,7 @@ export function readCompletionUsage(value: unknown, limits: UsageLimits): Stated
 /**
  * Reads the usage of Anthropic's messages, whose input excludes cache reads and writes
  * (https://platform.claude.com/docs/en/build-with-claude/prompt-caching).
- * @returns undefined where it states too little to charge by
+ * @returns undefined if it is too incomplete to charge by
  */
 export function readMessageUsage(value: unknown, limits: UsageLimits): StatedUsage | undefined {
   const { input, output, ...stated } = readStatedCounts(value);
@@ -130,7 +130,7 @@ export function readTier({ service_tier }: Record<string, unknown>): string | un
   return typeof service_tier === "string" && /^[\w-]{1,64}$/.test(service_tier) ? service_tier : undefined;
 }
 
-/** USD. One dollar is 10^10 of xAI's ticks. */
+/** xAI states costs in ticks: 10^10 of them are one US dollar. */
 const usdPerTick = { units: 1n, scale: 10 };
 
 /** Reads the provider's own price of a call. */

@@ -26,7 +26,7 @@ type Place = "usage" | "inputDetails" | "outputDetails";
 /** Members of a usage and its details, by what they count. */
 const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
   usage: new Map([
-    // OpenAI, chat and responses; Anthropic also has the second pair.
+    // OpenAI's names in chats, then in responses; Anthropic uses the second pair, too.
     ["prompt_tokens", "input"],
     ["completion_tokens", "output"],
     ["input_tokens", "input"],
@@ -92,8 +92,8 @@ const nested: readonly [RegExp, Place][] = [
 ];
 
 /**
- * Reads each count separately, so that a malformed one doesn't affect others. If one is stated under several names, the
- * largest is used: proxies fill in zeros for unknown values.
+ * Reads each count separately, so that a malformed count doesn't affect other counts. If a count is stated under
+ * several names, the largest value is used: proxies fill in zeros for unknown values.
  */
 export function readStatedCounts(usage: unknown): StatedCounts {
   const stated: StatedCounts = {};

@@ -5,8 +5,8 @@ export type UsageMark =
   /** The provider stated more than the model's context window, so the window is charged. */
   | "above_context_window"
   /**
-   * Like `above_context_window` for a model without one in the catalogue: the largest window of any model is charged.
-   * Also set for more fees or a higher cost than a call can have.
+   * Like `above_context_window`, for a model that has no context window in the catalogue: the largest window of any
+   * model is charged. Also set for more fees or a higher cost than a call can have.
    */
   | "implausible"
   /** The answer is longer than the output limit of the call. */

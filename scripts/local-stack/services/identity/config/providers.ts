@@ -25,7 +25,7 @@ export const listedProviders = [
   "zoom",
 ] as const;
 
-/** Providers that it knows but does not list. */
+/** Providers that Supabase Auth knows but does not list. */
 const unlistedProviders = ["vercel_marketplace", "x"] as const;
 
 export type ProviderConfig = {

@@ -91,7 +91,7 @@ export async function createUserAsAdmin(deps: Deps, given: AdminUser & { request
         });
       }
       if (!given.emailConfirm) return current;
-      // Supabase Auth's response does not include what the database derives from the confirmation either.
+      // Like Supabase Auth's response, this one leaves out what the database derives from the confirmation.
       return { ...(await confirmUser(tx, deps, current)), confirmed_at: null };
     });
   } catch (error) {
@@ -104,7 +104,8 @@ function emailExists(): AuthError {
 }
 
 /**
- * Changes an account. A new password ends all its sessions. Metadata is merged from an unlocked read.
+ * Changes an account. A new password ends all its sessions. Metadata is merged into values that were read without a
+ * lock.
  * @throws AuthError 422 weak_password; 400 validation_failed; 500 if another account has the email
  */
 export async function updateUserAsAdmin(deps: Deps, user: User, given: AdminUser): Promise<User> {

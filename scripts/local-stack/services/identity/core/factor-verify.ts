@@ -99,8 +99,8 @@ async function raise(
 }
 
 /**
- * Returns the session's next refresh token. Under version 2 its counter skips one, so that the previous token cannot
- * reach aal2.
+ * Returns the session's next refresh token. With version 2 tokens, the counter skips one number, so that the previous
+ * token cannot reach aal2.
  */
 async function nextRefreshToken(tx: Sql, { deps, session }: { deps: Deps; session: Session }): Promise<string> {
   if (session.refresh_token_hmac_key && session.refresh_token_counter !== null) {

@@ -75,8 +75,8 @@ export async function refreshProviders(sql: Sql, user: User, now: Date): Promise
 }
 
 /**
- * Leaves an unconfirmed account with one identity and only its data. The other identities, and the password if this
- * identity is not the email's own, were created without proof of owning the email.
+ * Removes from an unconfirmed account everything but one identity and its data. Other identities were created without
+ * proof of owning the email, and so was the password, unless the remaining identity is the email's own.
  */
 export async function dropUnconfirmedIdentities(
   sql: Sql,

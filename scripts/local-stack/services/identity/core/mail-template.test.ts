@@ -33,7 +33,7 @@ test("renders one branch of if and else, also nested", () => {
   expect(render(template, {})).toBe("de");
 });
 
-test("looks up only own keys", () => {
+test("does not look up inherited properties", () => {
   expect(render("{{ .Data.constructor }}", { Data: {} })).toBe("");
 });
 

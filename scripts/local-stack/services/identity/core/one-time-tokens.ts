@@ -12,7 +12,7 @@ export type OneTimeTokenType =
 /** Marks a token whose redemption returns a code to the requesting client instead of a session. */
 export const pkcePrefix = "pkce_";
 
-/** Returns what is stored of a code and emailed in links: the lower-case hex SHA-224 of email and code. */
+/** Returns the hash that is stored for a code and emailed in links: the lower-case hex SHA-224 of email and code. */
 export function hashToken(email: string, code: string): string {
   return createHash("sha224")
     .update(email.toLowerCase() + code)

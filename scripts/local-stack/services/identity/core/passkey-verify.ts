@@ -54,7 +54,7 @@ function expectations({ config }: Deps, expectedChallenge: string) {
 /**
  * Registers a passkey of the user.
  * @throws AuthError 400 webauthn_challenge_*, webauthn_verification_failed; 422 too_many_passkeys; 500 if an account
- * already has it
+ * already has the passkey
  */
 export async function registerPasskey(
   deps: Deps,

@@ -89,7 +89,7 @@ async function refreshStored(tx: Sql, { deps, token: text, caller }: Stored): Pr
   return answer;
 }
 
-/** Accepts a revoked token: returns the token that replaced it or, within the reuse interval, another one. */
+/** Accepts a revoked token: returns the token that replaced it or, within the reuse interval, a further token. */
 async function reuse(
   tx: Sql,
   { deps, token, session }: { deps: Deps; token: RefreshToken; session: Session },

@@ -31,7 +31,7 @@ export function actionLink(
   return url.toString();
 }
 
-/** @throws AuthError 429 over_email_send_rate_limit if the last email for the same purpose is too recent */
+/** @throws AuthError 429 over_email_send_rate_limit if the previous email for the same purpose is too recent */
 function requireMailPause(sentAt: Date | null, { config, clock }: Deps): void {
   if (!sentAt) return;
   const leftMs = sentAt.getTime() + config.GOTRUE_SMTP_MAX_FREQUENCY - clock().getTime();

@@ -40,7 +40,8 @@ const columns = `id, user_id, created_at, factor_id, aal, not_after, refreshed_a
   tag, refresh_token_hmac_key, refresh_token_counter`;
 
 /**
- * Returns the session, unless it has ended. With `lock`, no other transaction changes or ends it before this one ends.
+ * Returns the session, unless it has ended. With `lock`, no other transaction changes or ends the session before the
+ * current transaction ends.
  */
 export function findSession(sql: Sql, { id, lock }: { id: string; lock?: boolean }): Promise<Session | undefined> {
   return one<Session>(sql, `select ${columns} from auth.sessions where id = $1 ${lock ? "for update" : ""}`, [id]);

@@ -43,8 +43,8 @@ export function requireSignUps(config: Config, password: string): void {
 }
 
 /**
- * Signs up with an email and a password. If the email is unconfirmed, sends the confirmation again. If it has an
- * account, the response is made up so as not to reveal that.
+ * Signs up with an email and a password. If the email is unconfirmed, sends the confirmation again. If a confirmed
+ * account has the email, the response is made up so as not to reveal that.
  * @throws AuthError 422 signup_disabled, weak_password, user_already_exists; 400 validation_failed,
  * email_provider_disabled; 429 over_email_send_rate_limit
  */
@@ -165,8 +165,8 @@ async function ensureEmailIdentity(
 }
 
 /**
- * Returns the account that has an email, by an identity of any provider or by its own email. Ignores only the
- * identities of `except`.
+ * Returns the account that has an email, by an identity of any provider or by its own email. Only the identities of the
+ * account `except` do not count.
  */
 export async function findEmailOwner(
   sql: Sql,

@@ -116,7 +116,10 @@ export async function tokenResponse(
   };
 }
 
-/** Returns the latest expiry, as a Unix time in seconds, for tokens of a session without its user's second factor. */
+/**
+ * Returns the latest time, in Unix seconds, at which a session's access tokens may expire while it lacks its user's
+ * second factor.
+ */
 async function lowAalLimit(
   sql: Sql,
   { deps, user, session }: { deps: Deps; user: User; session: Session },

@@ -100,7 +100,7 @@ function readable(row: User | undefined): User | undefined {
 
 type Lock = { lock?: boolean };
 
-/** Returns the account with this email. Ignores SSO accounts, which may share theirs. */
+/** Returns the account with this email. Ignores SSO accounts, which may share an email with another account. */
 export async function findUserByEmail(
   sql: Sql,
   { email, aud, lock }: { email: string; aud: string } & Lock,
@@ -110,7 +110,10 @@ export async function findUserByEmail(
   return readable(await one<User>(sql, text, [instanceId, email.toLowerCase(), aud]));
 }
 
-/** Returns the account with this id. With `lock`, no other transaction changes it before this one ends. */
+/**
+ * Returns the account with this id. With `lock`, no other transaction changes the account before the current
+ * transaction ends.
+ */
 export async function findUserById(sql: Sql, { id, lock }: { id: string } & Lock): Promise<User | undefined> {
   const text = `select * from auth.users where instance_id = $1 and id = $2 ${lock ? "for update" : ""}`;
   return readable(await one<User>(sql, text, [instanceId, id]));

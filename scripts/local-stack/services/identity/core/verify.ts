@@ -95,7 +95,7 @@ async function findByHash(
 ): Promise<Found> {
   const seen = await findOneTimeToken(tx, hash, tokenTypes[type]);
   const user = seen && (await findUserById(tx, { id: seen.user_id, lock: true }));
-  // The previous holder of the lock may have redeemed it.
+  // The previous holder of the lock may have redeemed the token.
   const token = user && (await findOneTimeToken(tx, hash, tokenTypes[type]));
   if (!token) throw expiredLink();
   if (isBanned(user, deps.clock())) throw new AuthError(403, "user_banned", "User is banned");

@@ -15,7 +15,10 @@ import { type AddressLimits, limitAddress } from "../http/limits.ts";
 const enrollBody = z.looseObject({ friendly_name: text, factor_type: text, issuer: text, phone: text });
 const verifyBody = z.looseObject({ challenge_id: text, code: text });
 
-/** Returns a user whose token names a session, which a factor would raise. @throws AuthError 403 no_authorization */
+/**
+ * Returns the user of a token that names a session, since only a session can be raised by a factor.
+ * @throws AuthError 403 no_authorization
+ */
 async function requireAccountHolder(
   c: Request,
   deps: Deps,

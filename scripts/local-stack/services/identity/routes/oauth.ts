@@ -52,7 +52,7 @@ async function callback(c: Request, deps: Deps, answer: Record<string, string>):
   try {
     flow = await requireFlow(deps, answer.state ?? "");
   } catch (error) {
-    // The flow's origin is unknown, so it ends at the site.
+    // The flow is unknown, so the browser is redirected to the site.
     const known = asAuthError(error, c, deps.log);
     return redirect(c, withQuery(deps.config.GOTRUE_SITE_URL, oauthErrorQuery(known)), 303);
   }

@@ -7,7 +7,7 @@ import { requireManualLinking } from "./oauth.ts";
 
 /**
  * Answers requests without a route: 405 if `methods` has the path, otherwise 404. Unauthorized callers are refused
- * first, so as not to reveal which.
+ * first, so that they cannot tell whether a path exists.
  * @throws AuthError from the guards of the surrounding paths
  */
 export async function answerUnrouted(

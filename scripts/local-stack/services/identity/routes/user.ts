@@ -57,7 +57,7 @@ export function userRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
       const { user, session } = await requireUser(c, deps);
       const scope = c.req.query("scope") || "global";
       if (!["global", "local", "others"].includes(scope)) throw invalid(`Unsupported logout scope "${scope}"`);
-      // A token without a session can only end all of them.
+      // A token without a session can only end all of the user's sessions.
       if (scope === "local" && session) await endSession(deps.db, session.id);
       else if (scope === "others" && session) await endSessions(deps.db, { userId: user.id, keep: session.id });
       else await endSessions(deps.db, { userId: user.id });

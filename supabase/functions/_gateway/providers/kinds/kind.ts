@@ -1,7 +1,7 @@
 /** A provider's endpoint. A legacy `generate` call uses chat. */
 export type Endpoint = "chat" | "responses" | "messages" | "count_tokens" | "embeddings" | "speech";
 
-/** The header that carries a key: `Authorization` as a bearer token, the others as the bare key. */
+/** The header that carries a key: `Authorization` as a bearer token, the other headers as the bare key. */
 export type KeyHeader = "authorization" | "api-key" | "x-api-key" | "x-goog-api-key";
 
 /** The address of an endpoint below the base URL. `{model}` is replaced with the provider's model or deployment. */
@@ -35,7 +35,7 @@ export type ProviderKind = {
   /** Self-hosted servers may work without a key. */
   keyRequired: boolean;
   endpoints: Endpoints;
-  /** Sent with every request that has no header of this name. */
+  /** Headers sent with every request, unless it has its own header of the same name. */
   headers?: Readonly<Record<string, string>>;
   /** Where the doctor reads the list of models. */
   models: ModelLists;
@@ -75,7 +75,7 @@ export type ModelLists = {
    * instead.
    */
   paths: readonly string[];
-  /** Some of its servers have no list. If it is missing, a minimal call is made. */
+  /** Whether some of the kind's servers have no list. If the list is missing, a minimal call is made instead. */
   optional?: true;
   /** The lists need no key. `keyPath` is a free request that needs one. */
   public?: true;
@@ -90,7 +90,7 @@ export type ModelLists = {
   spell?: (model: string) => string;
 };
 
-/** Hints that carry information: the others can only state the default. */
+/** Hints that carry information; the other hints can only state the default. */
 export const tellingHints = ["metadata", "prompt_cache_key", "safety_identifier", "user"] as const;
 /** OpenAI's chat members that do not change the answer. */
 export type Hint = (typeof tellingHints)[number] | "modalities" | "service_tier" | "store";

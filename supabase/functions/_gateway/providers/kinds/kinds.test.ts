@@ -181,7 +181,7 @@ const hints = {
 };
 const sentHints = { ...hints, prompt_cache_key: "w:c" };
 const call = { id: "call00001", type: "function", function: { name: "f", arguments: "{}" } };
-/** An assistant's turn with members of several providers. */
+/** An assistant message with members of several providers. */
 const turn = {
   role: "assistant",
   content: null,
@@ -396,7 +396,7 @@ describe("a chat", () => {
     ["call_PTLP8xhu3uwZk4l3nlnrrJha", "3nlnrrJha"],
     ["turn1_0", "000turn10"],
     ["D681PevKs", "D681PevKs"],
-  ])("to mistral turns the id %s into one it accepts, in a call and its result", ([id, expected]) => {
+  ])("to mistral has the id %s turned into one that mistral accepts, in a call and its result", ([id, expected]) => {
     const calling = { ...kept, tool_calls: [{ ...call, id }] };
     const messages = [{ role: "user", content: "hello" }, calling, { role: "tool", tool_call_id: id, content: "1" }];
     expect(sent(providerOf("mistral"), { messages }).messages.slice(1)).toEqual([
@@ -407,7 +407,7 @@ describe("a chat", () => {
   });
 });
 
-test("leave out the user for a kind that refuses it, in embeddings", () => {
+test("embeddings leave out the user for a kind that refuses it", () => {
   const asked = embeddingsSurface.read({ model: "m", input: "hello", user: "u" }, 100, new Headers());
   const route = { position: 1, provider: "x", model: "upstream", prices: [] };
   const body = (kind: KindName) =>

@@ -23,7 +23,10 @@ const reserved = [
 
 export type Authorization = {
   redirectTo: string;
-  /** Query of the request: `provider`, `scopes`, PKCE's two, `invite_token`. Unreserved parameters are forwarded. */
+  /**
+   * Query of the request: `provider`, `scopes`, the two PKCE parameters, `invite_token`. Unreserved parameters are
+   * forwarded.
+   */
   query: Record<string, string>;
   /** The account to which the identity is linked. */
   linkTo?: string;

@@ -6,7 +6,7 @@ import {
 } from "oauth4webapi";
 import { requestOptions } from "./request-options.ts";
 
-/** As long as Supabase Auth keeps its discovery results. */
+/** How long discovery results are kept, the same as by Supabase Auth. */
 const keptMs = 3_600_000;
 const maxKept = 100;
 

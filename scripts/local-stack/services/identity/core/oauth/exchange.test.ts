@@ -29,7 +29,7 @@ function configured(name: string, url: string, changes: Record<string, string> =
   return requireProvider({ config: { providers } }, name);
 }
 
-/** Signs a person in at a stand-in. @returns what it sends the browser back with */
+/** Signs a person in at a stand-in. @returns the response with which it redirects the browser back */
 async function answerOf(at: "google" | "azure", person = "verified") {
   const path = at === "google" ? "/google/auth" : `${standInPath("azure")}/oauth2/v2.0/authorize`;
   const open = openBrowser(server.origin);

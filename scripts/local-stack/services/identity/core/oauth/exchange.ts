@@ -94,7 +94,9 @@ async function exchange(
   }
 }
 
-/** RFC 9207: if the response names its issuer, it must be the provider that was asked, if its issuer is known. */
+/**
+ * RFC 9207: if the response names its issuer, it must be the issuer of the provider that was asked, if that is known.
+ */
 function callbackParameters(provider: Provider, { code, state, issuer }: Answer): URLSearchParams {
   const known = provider.kind === "openid" && !provider.endpoints;
   return new URLSearchParams({ code, state, ...(known && issuer ? { iss: issuer } : {}) });

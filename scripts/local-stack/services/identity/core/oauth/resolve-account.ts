@@ -111,8 +111,8 @@ async function createAccount(
   if (deps.config.GOTRUE_DISABLE_SIGNUP) {
     throw new AuthError(422, "signup_disabled", "Signups not allowed for this instance");
   }
-  // An email that an account already has is not given to another one, not even unconfirmed. If the profile has no
-  // verified email, the new account gets none; otherwise no account is created.
+  // An email that an account already has is not given to a second account, not even unconfirmed. If the profile has no
+  // verified email, the new account gets no email; otherwise no account is created.
   const taken = email.address !== "" && !!(await findEmailOwner(tx, { email: email.address, aud }));
   const address = taken && trustedAddresses(given).length === 0 ? "" : email.address;
   const claims = identityClaims(profile);

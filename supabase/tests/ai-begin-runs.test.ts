@@ -313,7 +313,8 @@ describe("ai.begin_runs", () => {
     } else {
       const holders = [hold("budgets", 0.75), hold("credit_accounts", 1.5)];
       await new Promise((resolve) => setTimeout(resolve, 50));
-      await expect(ask(chatCall(tenant))).rejects.toMatchObject({ code: "57014" });
+      const once = "select ai.begin_run($1)::json as answer";
+      await expect(db.query(once, [JSON.stringify(chatCall(tenant))])).rejects.toMatchObject({ code: "57014" });
       await Promise.all(holders);
     }
     expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });

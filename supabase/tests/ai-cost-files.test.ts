@@ -444,7 +444,7 @@ describe("a document", () => {
 });
 
 describe("the operator's command", () => {
-  test("imports for a workspace without a person, and for the platform with a line in the audit log", async ({
+  test("imports for a workspace, naming no person, and for the platform, adding a line to the audit log", async ({
     db,
   }) => {
     const book = await createBook(db);

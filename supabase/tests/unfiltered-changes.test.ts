@@ -209,7 +209,7 @@ const harmless: Case[] = [
   ],
 ];
 
-/** The statement for operators reads each string separately. */
+/** The operators' query reads each string separately, so only findUnfilteredChanges is tested. */
 const joined: Case = [
   "a WHERE in another string",
   plpgsql("begin execute 'delete from ai.plans' || format(' where %I = %L', 'id', ''); end"),

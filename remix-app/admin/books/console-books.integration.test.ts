@@ -184,7 +184,7 @@ describe("a month of three providers' bills, imported from files", () => {
     expect(second.done.text).toMatch(/id="replaces-error"/);
   });
 
-  test("agrees with a credit note", async () => {
+  test("agrees with an invoice reduced by a credit note", async () => {
     await meter(anthropic, "wrkspc_1", [
       [0, 10, "20"],
       [1, 11, "22.5"],

@@ -103,7 +103,7 @@ describe("a workspace's AI policy API", () => {
       .toBeGreaterThan(0);
   });
 
-  test("answers 404 for a denied model until it is allowed again", async () => {
+  test("makes the gateway answer 404 for a denied model until it is allowed again", async () => {
     await change(admin, { deniedModels: ["demo-chat"] });
     expect((await ask()).status).toBe(404);
     await change(admin, { deniedModels: [] });

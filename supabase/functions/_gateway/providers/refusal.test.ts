@@ -289,7 +289,7 @@ test.for<[unknown, AttemptFailure]>([
 test.for<[number, string]>([
   [498, "capacity_exceeded"],
   [429, "resource_unavailable"],
-])("attributes a %i for a service tier without capacity to the request: %s", ([status, code]) => {
+])("a %i that says a service tier has no capacity may be due to the request: %s", ([status, code]) => {
   const { failure, mayBeRequest } = readRefusal({ status, text: JSON.stringify({ error: { code } }) });
   expect([failure, mayBeRequest]).toEqual(["rate_limited", true]);
   expect(readRefusal({ status: 429, text: "{}" }).mayBeRequest).toBe(false);

@@ -340,7 +340,7 @@ describe("requests that current clients send", () => {
     expect(sent({ prompt_cache_retention: "24h" }, kinds.groq)).not.toHaveProperty("prompt_cache_retention");
   });
 
-  test("have includes that only hosted tools could use left out by name", () => {
+  test("lose the includes that only hosted tools could use, each of which is reported by name", () => {
     const include = ["web_search_call.results", "reasoning.encrypted_content"];
     expect(readResponses({ ...hello, include }, 100).ignored).toEqual(["web_search_call.results"]);
     expect(sent({ include }).include).toEqual(["reasoning.encrypted_content"]);

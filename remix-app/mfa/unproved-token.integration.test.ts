@@ -172,6 +172,10 @@ describe.each([
         amountUsd: 1,
       },
     },
+    messages: {
+      path: "messages",
+      body: { model: "demo-messages", max_tokens: 10, messages: [{ role: "user", content: "Hi" }] },
+    },
     responses: { path: "responses", body: { model: "demo-chat", input: "Hi" } },
     usage: { path: "usage" },
   };

@@ -35,7 +35,7 @@ describe("connected apps and OpenID clients", () => {
   test("a login is listed with its rights, age and expiry", async () => {
     await signInAt(browser, client, { scope });
     expect((await browser.get(list)).words).toMatch(
-      /Field charts Signs in with OpenID Connect Disconnect Field charts Signed in\. This app can: See your name, email and picture Renew its access .* Connected just now · Expires in 30 days/,
+      /Field charts Signs in with OpenID Connect Disconnect Field charts Signed in\. This app can: See your name, email and picture Stay connected for up to 30 days, .* Connected just now · Expires in 30 days/,
     );
   });
 

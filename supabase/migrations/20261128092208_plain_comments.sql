@@ -8052,8 +8052,15 @@ comment on function ai.compare_cost_file(uuid, uuid, jsonb) is
   'between its first and its last that other files stated and this one lacks: remaining, or cleared if the document '
   'has clear. Not granted to any role.';
 
-comment on function ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer) is
-  'Returns ai.cost_comparison_page for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer)') is not null then
+    comment on function ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer) is
+      'Returns ai.cost_comparison_page for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
+  end if;
+end
+$guard$;
 
 comment on function ai.compute_settlement(ai.run_outcome, ai.runs, timestamptz) is
   'Returns a locked run as its outcome closes it, and the amounts due; null if it does not change. With idle_since, '
@@ -8157,9 +8164,16 @@ comment on function ai.import_provider_costs(jsonb) is
   'Stores the records of a call, each separately: { results } in their order, as ai.store_provider_cost answers, or { '
   'refused } if the credential does not allow it.';
 
-comment on function ai.import_provider_invoice(jsonb) is
-  'Stores the invoice of a call, and answers as ai.store_provider_invoice does, or { refused } if the credential does '
-  'not allow it.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.import_provider_invoice(jsonb)') is not null then
+    comment on function ai.import_provider_invoice(jsonb) is
+      'Stores the invoice of a call, and answers as ai.store_provider_invoice does, or { refused } if the credential does '
+      'not allow it.';
+  end if;
+end
+$guard$;
 
 comment on function ai.invoice_amount(ai.invoice_book_entries, daterange) is
   'Returns what an invoice adds to totals in USD, in full or for some of its days; negative for a credit note.';
@@ -8170,9 +8184,16 @@ comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
   ' all of them and the import; a replaced invoice does not count. Null for more than 366 days. Not granted to any '
   'role.';
 
-comment on function ai.invoice_days(date, date, date) is
-  'Returns the days of an invoice: its period; if one end is missing, to the end of the other''s month; without a '
-  'period, the month in which it was issued.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.invoice_days(date, date, date)') is not null then
+    comment on function ai.invoice_days(date, date, date) is
+      'Returns the days of an invoice: its period; if one end is missing, to the end of the other''s month; without a '
+      'period, the month in which it was issued.';
+  end if;
+end
+$guard$;
 
 comment on function ai.invoice_differences(ai.invoice_book_entries, jsonb) is
   'Returns the fields in which a record with the same key differs from a stored invoice; none for an identical retry.';
@@ -8243,17 +8264,31 @@ comment on function ai.latency_quantiles(numeric) is
 comment on function ai.limit_refusal(text, ai.caller) is
   'Returns a refusal by a limit, budget or balance, with all of the caller''s rate limits and their counts.';
 
-comment on function ai.linked_apps(uuid) is
-  'Returns the enabled external apps linked to a workspace, for which it may have costs and invoices. Not granted to '
-  'any role.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.linked_apps(uuid)') is not null then
+    comment on function ai.linked_apps(uuid) is
+      'Returns the enabled external apps linked to a workspace, for which it may have costs and invoices. Not granted to '
+      'any role.';
+  end if;
+end
+$guard$;
 
 comment on function ai.list_keys(uuid, uuid, jsonb, integer) is
   'Returns a page of a workspace''s keys, newest first, for a member with manage_ai_keys: { outcome: listed, approval,'
   ' keys } or { outcome: not_allowed }. before is { createdAt, id } of the last key on the previous page. Listing '
   'needs no approval.';
 
-comment on function ai.list_linked_apps(uuid, uuid) is
-  'Returns ai.linked_apps for a member with use_ai_studio: { outcome: listed, apps } or { outcome: not_allowed }.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.list_linked_apps(uuid, uuid)') is not null then
+    comment on function ai.list_linked_apps(uuid, uuid) is
+      'Returns ai.linked_apps for a member with use_ai_studio: { outcome: listed, apps } or { outcome: not_allowed }.';
+  end if;
+end
+$guard$;
 
 comment on function ai.list_models(jsonb) is
   'Returns the models that a credential may use and that can be reached and charged now, as OpenAI lists them, in the '
@@ -8261,13 +8296,27 @@ comment on function ai.list_models(jsonb) is
   'path, kind, providers }], the listing is text, and endpoints has the paths that serve each of its models: those of '
   'its kind that one of its providers serves.';
 
-comment on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean) is
-  'Returns ai.provider_costs_page for a member with use_ai_studio, otherwise { outcome: not_allowed }. An export, '
-  'which is read page by page, requests no totals.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean)') is not null then
+    comment on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean) is
+      'Returns ai.provider_costs_page for a member with use_ai_studio, otherwise { outcome: not_allowed }. An export, '
+      'which is read page by page, requests no totals.';
+  end if;
+end
+$guard$;
 
-comment on function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb) is
-  'Returns ai.provider_invoices_page for a member with use_ai_studio, otherwise { outcome: not_allowed }. filter as in'
-  ' ai.invoice_matches.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb)') is not null then
+    comment on function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb) is
+      'Returns ai.provider_invoices_page for a member with use_ai_studio, otherwise { outcome: not_allowed }. filter as in'
+      ' ai.invoice_matches.';
+  end if;
+end
+$guard$;
 
 comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) is
   'Returns a page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, '
@@ -8375,9 +8424,16 @@ comment on function ai.provider_costs_in_totals(uuid, timestamptz, timestamptz) 
   'count if the account''s day has a total. Of older rows that differ only in the case of the provider, the last '
   'observed counts.';
 
-comment on function ai.provider_costs_page(uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean) is
-  'Returns a page of ai.provider_cost_records, by default of the last 30 days, and by default the totals of the whole '
-  'range. { outcome: listed, … } or { outcome: bad_window, fault }. Not granted to any role.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.provider_costs_page(uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean)') is not null then
+    comment on function ai.provider_costs_page(uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean) is
+      'Returns a page of ai.provider_cost_records, by default of the last 30 days, and by default the totals of the whole '
+      'range. { outcome: listed, … } or { outcome: bad_window, fault }. Not granted to any role.';
+  end if;
+end
+$guard$;
 
 comment on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) is
   'Returns a page of a book''s invoices, latest issued first, and the total of those that count. With a month in the '
@@ -8448,8 +8504,15 @@ comment on function ai.rebuild_changed_usage_days(integer) is
 
 comment on function ai.rebuild_usage_day(date, uuid[]) is 'Replaces a day''s sums of some workspaces.';
 
-comment on function ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer) is
-  'Returns ai.reconciliation_page for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer)') is not null then
+    comment on function ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer) is
+      'Returns ai.reconciliation_page for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
+  end if;
+end
+$guard$;
 
 comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
   'Returns the metered, imported and invoiced cost of a book by month, provider and account, from ai.metered_costs and'
@@ -8479,9 +8542,16 @@ comment on function ai.record_key_use(ai.caller) is
 comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
   'Records the open runs that began between two times, at most one minute of them. Returns the time it reached.';
 
-comment on function ai.record_provider_invoice(uuid, uuid, uuid, jsonb) is
-  'Stores an invoice that a member with use_ai_studio enters for an app linked to the workspace. Answers as '
-  'ai.store_provider_invoice does, or { refused: not_allowed or app_not_linked }.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.record_provider_invoice(uuid, uuid, uuid, jsonb)') is not null then
+    comment on function ai.record_provider_invoice(uuid, uuid, uuid, jsonb) is
+      'Stores an invoice that a member with use_ai_studio enters for an app linked to the workspace. Answers as '
+      'ai.store_provider_invoice does, or { refused: not_allowed or app_not_linked }.';
+  end if;
+end
+$guard$;
 
 comment on function ai.record_usage_change() is
   'Marks a finished day whose run changed. Today''s runs are read live and need no mark, so calls pay nothing for '
@@ -9320,11 +9390,25 @@ comment on function private.list_platform_costs(date, jsonb, jsonb, integer) is
 comment on function private.list_platform_invoices(jsonb, integer, jsonb) is
   'Returns ai.provider_invoices_page of the platform''s book.';
 
-comment on function private.list_provider_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, jsonb, integer) is
-  'Returns ai.provider_costs_page for the session''s user, or {refused}.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('private.list_provider_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, jsonb, integer)') is not null then
+    comment on function private.list_provider_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, jsonb, integer) is
+      'Returns ai.provider_costs_page for the session''s user, or {refused}.';
+  end if;
+end
+$guard$;
 
-comment on function private.list_provider_invoices_by_app_session(bytea, uuid, jsonb, integer) is
-  'Returns ai.provider_invoices_page for the session''s user, or {refused}.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('private.list_provider_invoices_by_app_session(bytea, uuid, jsonb, integer)') is not null then
+    comment on function private.list_provider_invoices_by_app_session(bytea, uuid, jsonb, integer) is
+      'Returns ai.provider_invoices_page for the session''s user, or {refused}.';
+  end if;
+end
+$guard$;
 
 comment on function private.list_provider_routes(text[], integer) is
   'Returns a page of the enabled models with their routes in order: whether they have the price that calls need '
@@ -9470,9 +9554,16 @@ comment on function private.pending_mobile_approvals(jsonb) is
 comment on function private.personal_workspace_name(text) is
   'Returns the name of a personal workspace until its owner renames it. For definers; not granted to a role.';
 
-comment on function private.preserve_required_mfa_policy() is
-  'The identity backend writes back metadata that it read without a lock, so a sign-in could undo a policy. Only the '
-  'policy''s own function may write it, and sets gatehouse.required_mfa_writer in its transaction to do so.';
+-- A database may lack the migration of required MFA, which alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('private.preserve_required_mfa_policy()') is not null then
+    comment on function private.preserve_required_mfa_policy() is
+      'The identity backend writes back metadata that it read without a lock, so a sign-in could undo a policy. Only the '
+      'policy''s own function may write it, and sets gatehouse.required_mfa_writer in its transaction to do so.';
+  end if;
+end
+$guard$;
 
 comment on function private.preview_costs_as_operator(uuid, uuid, jsonb) is
   'Returns ai.describe_cost_file for the operator''s command, or { outcome: app_not_linked }. Without workspace and '
@@ -9549,8 +9640,15 @@ comment on function private.read_workspace_by_app_session(bytea, uuid) is
 comment on function private.recent_networks(uuid) is
   'Returns the networks of an account''s last 50 events and last 50 sessions.';
 
-comment on function private.reconcile_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, text[], integer) is
-  'Returns ai.reconciliation_page for the session''s user, or {refused}.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('private.reconcile_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, text[], integer)') is not null then
+    comment on function private.reconcile_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, text[], integer) is
+      'Returns ai.reconciliation_page for the session''s user, or {refused}.';
+  end if;
+end
+$guard$;
 
 comment on function private.reconcile_platform(date) is
   'Returns ai.reconciliation_page of the platform''s book for the month of a day: { outcome: listed, month, totals, '
@@ -9690,9 +9788,16 @@ comment on function private.require_password_replacement(uuid, uuid) is
 
 comment on function private.required_mfa_generation(jsonb) is 'Returns the generation of the policy in force; null before the first.';
 
-comment on function private.required_mfa_of(uuid) is
-  'Returns what the console shows about an account before its policy is changed: { id, email, state, policy, '
-  'generation, authenticators, enforced, lastChange: { action, actorEmail, at } }; null if there is no such account.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('private.required_mfa_of(uuid)') is not null then
+    comment on function private.required_mfa_of(uuid) is
+      'Returns what the console shows about an account before its policy is changed: { id, email, state, policy, '
+      'generation, authenticators, enforced, lastChange: { action, actorEmail, at } }; null if there is no such account.';
+  end if;
+end
+$guard$;
 
 comment on function private.required_mfa_proof(jsonb, text, integer) is
   'Returns what the session of verified claims has proved, for the web server to sign: {user, target, session, factor,'
@@ -9862,9 +9967,16 @@ comment on function private.store_account_session(jsonb) is
   'tag, lastRoute }. If another rotation came first, returns that one for the caller to adopt: { kept: false, current '
   '}. Without sealed, only records its use.';
 
-comment on function private.studio_refusal(bytea, uuid) is
-  'Returns why a satellite''s session may not read a workspace''s studio; null if it may. For definers; not granted to'
-  ' any role.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('private.studio_refusal(bytea, uuid)') is not null then
+    comment on function private.studio_refusal(bytea, uuid) is
+      'Returns why a satellite''s session may not read a workspace''s studio; null if it may. For definers; not granted to'
+      ' any role.';
+  end if;
+end
+$guard$;
 
 comment on function private.sweep_account_devices() is
   'Ends sessions unused in a browser''s vault for 30 days and sign-ins that the browser never presented, and deletes '
@@ -9958,9 +10070,16 @@ comment on function public.list_workspaces(text[], integer) is
   'Returns a page of the caller''s workspaces, their personal one first, then by name. after: personal, name and id of'
   ' the last one on the previous page.';
 
-comment on function public.required_mfa_enforcement_version() is
-  'Returns the capability: 1 if trigger, probe, their privileges and the policy on every table are in place, otherwise'
-  ' 0. No policy may be changed before it is 1.';
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('public.required_mfa_enforcement_version()') is not null then
+    comment on function public.required_mfa_enforcement_version() is
+      'Returns the capability: 1 if trigger, probe, their privileges and the policy on every table are in place, otherwise'
+      ' 0. No policy may be changed before it is 1.';
+  end if;
+end
+$guard$;
 
 comment on function public.session_state() is
   'Returns what must be current on every request, in one statement: { alive, sessionId, notAfter, aal, '

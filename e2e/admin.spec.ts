@@ -122,7 +122,7 @@ test.describe("without JavaScript", () => {
     await expect(page.getByText("The authenticators were removed")).toBeVisible();
     await expect(page.getByText("No authenticator is enrolled.")).toBeVisible();
 
-    await page.getByRole("link", { name: "Recovery", exact: true }).click();
+    await page.getByRole("list", { name: "People" }).getByRole("link", { name: "Recovery", exact: true }).click();
     await page.getByLabel("Email").fill(member.email);
     await press(page, "Search");
     await page.getByRole("link", { name: "Create override" }).click();

@@ -80,7 +80,7 @@ test("an operator sets up a platform in the console, and a member's first calls 
     await press(desk, "Compare prices");
     const proposal = desk.getByRole("region", { name: `${model.id} through demo`, exact: true });
     await expect(proposal.getByRole("row", { name: /^Output/ })).toContainText("$0.813");
-    await proposal.getByRole("radio", { name: /^all from LiteLLM/ }).check();
+    await proposal.getByRole("radio", { name: /^All from LiteLLM/ }).check();
     await confirm(desk, { text: "apply prices", button: "Apply the chosen prices" });
     await expect(desk.getByText("The prices were added")).toBeVisible();
   });

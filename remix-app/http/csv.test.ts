@@ -48,7 +48,7 @@ describe("csvFile", () => {
     expect(await file.text()).toBe("model,amount\r\n,-0.000000000001\r\n");
   });
 
-  it("contains only the header if there are no rows, with or without a page", async () => {
+  it("contains only the header without rows, with or without a page", async () => {
     for (const pages of [[], [[]]]) {
       expect(await (await csvFile(columns, { name: "usage", pages })).text()).toBe("model,amount\r\n");
     }

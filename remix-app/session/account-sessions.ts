@@ -110,7 +110,7 @@ export function countSessions(context: AppLoadContext, user: Pick<User, "id">): 
 
 /**
  * Ends one session of a user.
- * @returns false if there is no active session with that id
+ * @returns false if no session with that id is active
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function endSession(

@@ -54,7 +54,7 @@ describe("signing out", () => {
     },
   );
 
-  test("does not call the identity backend if there is no session", async () => {
+  test("does not call the identity backend without a session", async () => {
     expect((await post("/logout", {})).headers.get("location")).toBe("/login");
     expect(backend.headers.has(logoutPath)).toBe(false);
   });

@@ -4,7 +4,7 @@ import type { Change } from "./usage/overview-metric.ts";
 export interface Figure {
   label: string;
   value: ReactNode;
-  /** Compared to the previous range; omitted if there is no comparison. */
+  /** Compared to the previous range; omitted without a comparison. */
   change?: Change | null;
   /** A few words below the figure, such as what it includes. */
   note?: ReactNode;

@@ -4,7 +4,7 @@ import { Copyable } from "./code-block.tsx";
 import { CodeField, type FormField } from "./field.tsx";
 
 export interface CodeFieldsProps {
-  /** The authenticators to choose from; with only one there is no choice. */
+  /** The authenticators to choose from; with only one, it is used. */
   authenticators: readonly { id: string; name: string }[];
   /** The initially selected authenticator. */
   chosen: string | undefined;

@@ -6,7 +6,7 @@ import { isIP } from "node:net";
 import type { Provider } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { isPrivateAddress } from "../../supabase/functions/_shared/private-addresses.ts";
 
-/** Why there was no response. */
+/** Why the response is missing. */
 export type NoAnswer =
   | "unknown host"
   | "private"

@@ -4,7 +4,7 @@ export interface Outcome {
   /** The request as one text: what the caller sent is not a leak. */
   sent: string;
   method: string;
-  /** Absent if there was no response within the deadline. */
+  /** Absent if the deadline passed without a response. */
   answer?: { status: number; requestId: string | null; contentType: string; text: string };
 }
 

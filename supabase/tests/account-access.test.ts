@@ -49,7 +49,7 @@ describe("account_access", () => {
     ]);
   });
 
-  test("names the device and address from the event that added each entry, or neither if there is no event", async ({
+  test("names the device and address from the event that added each entry, or neither without such an event", async ({
     db,
   }) => {
     const { userId, claims } = await createOwner(db);

@@ -180,7 +180,7 @@ describe("the models.dev reader", () => {
   });
 
   // generate.ts: context_over_200k is a legacy copy of the only tier, which may start at any size from 200k.
-  test("takes a tier's threshold from the tiers list, or 200k if there is no list", () => {
+  test("takes a tier's threshold from the tiers list, or 200k without a list", () => {
     const tier = `"input": 10, "output": 45`;
     const base = `"input": 5, "output": 30`;
     const sizes = (cost: string) =>

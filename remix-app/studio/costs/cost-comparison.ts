@@ -16,7 +16,7 @@ export type ComparedCosts = Amounts & { differenceUsd: string | null; difference
 
 /**
  * Returns the metered and imported costs in a range for a page of its providers, ordered by name, and the total, which
- * is null if there are no providers. Omits providers without data.
+ * is null without providers. Omits providers without data.
  * @throws Response 400, 403, 503 like {@link readStudio}
  */
 export async function compareCosts(

@@ -144,7 +144,7 @@ function stateOf(cell: Omit<Amounts, "open">): CellState {
   if (cell.importedRecords === 0) return "costs_missing";
   if (cell.invoices === 0 && !isZero(cell.importedUsd)) return "invoice_missing";
   if (!rounds(cell.invoicedDifferenceUsd)) return "invoice_differs";
-  // If nothing is metered here, or metering is hidden, there is no metering difference.
+  // If nothing is metered here, or metering is hidden, the metering difference is empty.
   const metered = cell.runs > 0 ? (cell.importedDifferenceUsd ?? "0") : "0";
   if (!rounds(metered)) return "metering_differs";
   return isZero(cell.invoicedDifferenceUsd) && isZero(metered) ? "agrees" : "rounding";

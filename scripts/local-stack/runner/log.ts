@@ -54,7 +54,7 @@ export function createLog(options: { directory: string; terminal: Terminal; verb
     try {
       renameSync(fileOf(name), `${fileOf(name)}.1`);
     } catch {
-      // There was no previous run.
+      // This is the first run.
     }
     const file = createWriteStream(fileOf(name), { mode: 0o600 });
     file.on("error", () => undefined);

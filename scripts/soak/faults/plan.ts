@@ -81,7 +81,7 @@ export function planFaults({
   let round: FaultKind[] = [];
   let atMs = firstMs;
   while (atMs < trafficMs - quietEndMs) {
-    // The middle half is free of restarts so that memory can be watched; with several servers there is no such time.
+    // The middle half is free of restarts so that memory can be watched; several servers leave no such time.
     const isMiddle = !scale && atMs > trafficMs * 0.25 && atMs < trafficMs * 0.75;
     round = round.filter((kind) => !isMiddle || !(restarts as readonly FaultKind[]).includes(kind));
     if (round.length === 0)

@@ -183,7 +183,7 @@ export const usageReport = z.object({
   workspaceId: z.uuid(),
   appId: z.uuid(),
   ...window,
-  /** The adjacent earlier window; null if there is no data in it or before it. */
+  /** The adjacent earlier window; null if it and everything before it is empty. */
   previous: z.object(window).nullable(),
   rows: z.array(
     z.object({

@@ -46,7 +46,7 @@ export function relayStream(options: {
   const { open } = options;
   const firstByteMs = Math.round(options.step.answer.firstByteAt - options.step.answer.startedAt);
   let step = options.step;
-  /** True between two calls, when there is no call to end. */
+  /** True between two calls, when no call is open. */
   let between = false;
   let over = false;
   let reading = false;

@@ -33,7 +33,7 @@ const prompt = {
  */
 export const messagesSchema = z.object({
   ...prompt,
-  /** With 0, the prompt is written to the cache and there is no output. */
+  /** With 0, the prompt is written to the cache and nothing is generated. */
   max_tokens: z.number().int().min(0).max(mostOutputTokens),
   stream: z.boolean().optional(),
   stop_sequences: z.array(z.string()).max(8_191).optional(),

@@ -242,7 +242,7 @@ async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
       throw cause;
     }
     noteFailed(provider.baseUrl);
-    // Once the request is being sent, it may have arrived, unless there was no connection at all.
+    // Once the request is being sent, it may have arrived, unless the connection failed.
     const sent = dispatched && !(cause instanceof NotConnected);
     throw connection.explain(cause, { sent, retryable: true });
   }

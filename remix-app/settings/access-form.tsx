@@ -48,7 +48,7 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
       <input type="hidden" name="returnUrl" value={returnUrl} />
       <fieldset className="min-w-0">
         <legend className="max-w-prose text-muted">
-          Select what to remove. Everything added since{" "}
+          Select what to remove. Items marked “New” were added since{" "}
           {confirmedAt ? (
             <>
               your last review (<RelativeTime at={confirmedAt} />)
@@ -56,8 +56,8 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
           ) : (
             "your account was created"
           )}{" "}
-          is already selected for removal. Untick anything you recognize and want to keep.{" "}
-          {unconfirmed.length > 0 ? "“Unconfirmed” means that it was added without confirming your identity. " : ""}
+          and are already selected. Untick anything you recognize and want to keep.{" "}
+          {unconfirmed.length > 0 ? "Items marked “Unconfirmed” were added without confirming your identity. " : ""}
           You’ll stay signed in on this device.
         </legend>
         <ul className="mt-1 divide-y divide-line">

@@ -23,14 +23,15 @@ export function Figures({ figures }: { figures: readonly Figure[] }) {
           className="min-w-0 bg-surface p-4 min-[26rem]:last:odd:col-span-2 sm:p-5 lg:last:odd:col-span-1"
         >
           <dt className="text-muted">{label}</dt>
-          <dd className="mt-1 break-words font-semibold text-title tabular-nums">{value}</dd>
-          {change || note ? (
-            <dd className="mt-1 flex flex-wrap gap-x-1 text-muted text-small tabular-nums">
-              {note ? <span>{note}</span> : null}
-              {change && note ? <span aria-hidden="true">·</span> : null}
-              {change ? <ChangeText change={change} /> : null}
-            </dd>
-          ) : null}
+          <dd className="mt-1 flex flex-wrap items-baseline gap-x-2 tabular-nums">
+            <span className="min-w-0 break-words font-semibold text-title">{value}</span>
+            {change ? (
+              <span className="text-muted text-small">
+                <ChangeText change={change} />
+              </span>
+            ) : null}
+          </dd>
+          {note ? <dd className="mt-1 text-muted text-small tabular-nums">{note}</dd> : null}
         </div>
       ))}
     </dl>

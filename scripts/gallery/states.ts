@@ -6,6 +6,7 @@ import { emailStates } from "./scenes/emails.ts";
 import { enteredStates } from "./scenes/entered.ts";
 import { openidStates } from "./scenes/openid.ts";
 import { playgroundStates } from "./scenes/playground.ts";
+import { recoveryStates } from "./scenes/recovery.ts";
 import { referenceStates, refusalStates } from "./scenes/reference.ts";
 import { satelliteStates } from "./scenes/satellite.ts";
 import { secondStepStates } from "./scenes/second-step.ts";
@@ -18,6 +19,7 @@ import type { State } from "./state.ts";
 /** Every page in its states. */
 export const states: readonly State[] = [
   ...signInStates,
+  ...recoveryStates,
   ...enteredStates,
   ...openidStates,
   ...secondStepStates,

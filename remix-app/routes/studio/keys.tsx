@@ -53,7 +53,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const asked = revocation.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!asked.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
   await revokeKey(context, { userId: user.id, workspaceId: workspace.id, keyId: asked.data.keyId });
-  return { done: "The key no longer works." };
+  return { done: "Revoked. The key no longer works." };
 }
 
 export default function KeysPage() {
@@ -67,7 +67,7 @@ export default function KeysPage() {
     <StudioPage
       workspace={workspace}
       title="API keys"
-      lead={`Use these to call the gateway. Each key is shown once, when you create it.${keys.length > 0 ? " Spend is for this month (UTC) and includes any keys this one replaced." : ""}`}
+      lead={`Use these to call the gateway. Each key is shown once, when you create it.${keys.length > 0 ? " A key’s spend covers this month (UTC) and includes the keys it replaced." : ""}`}
       actions={
         <>
           {keys.length > 0 ? (

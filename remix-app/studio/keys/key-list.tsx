@@ -121,7 +121,8 @@ function KeyName({ data: key, mayRotate, path, page, now }: Omit<KeyListProps, "
  * Shows when a key stops working. A coding agent renews its key until its login ends, so for its key this is the end of
  * the login.
  */
-function Expiry({ data: { agent, expiresAt }, now }: { data: KeySummary; now: string }) {
+function Expiry({ data: { agent, expiresAt, state }, now }: { data: KeySummary; now: string }) {
+  if (state === "revoked") return "–";
   const at = agent?.endsAt ?? expiresAt;
   return at ? <Moment at={at} now={now} /> : "never";
 }
@@ -155,7 +156,7 @@ export function KeyRevocation({
       title={`Revoke ${name}?`}
       lead={
         isAgent
-          ? "The agent stops working immediately and gets no further key until somebody connects it again."
+          ? "The agent stops working immediately and can’t get another key until someone connects it again."
           : "Apps that use it stop working immediately. This can’t be undone. To replace it without downtime, rotate it instead."
       }
       cancelTo={here}

@@ -41,7 +41,7 @@ export async function createWorld() {
 
   const createAccount = async (name = "Robin Okafor", local = "robin.okafor"): Promise<Account> => {
     const id = crypto.randomUUID();
-    const account = { email: `${local}.${id.slice(0, 4)}@northern-lights.example`, password: `correct horse ${id}` };
+    const account = { email: `${local}.${id.slice(0, 6)}@northern-lights.example`, password: `correct horse ${id}` };
     const made = await admin.createUser({ ...account, email_confirm: true, user_metadata: { display_name: name } });
     if (made.error) throw made.error;
     // Must be in the past: the backend mistakes a sign-in link used within the same second for the link that confirmed
@@ -137,7 +137,7 @@ export async function createWorld() {
         scopes: ["workspace:session", "ai:use", "tts:use"],
         workspaceId,
         displayName: "Sitzungsprotokollzusammenfassung für verteilte Teams",
-        origins: [`https://minutes-${crypto.randomUUID().slice(0, 4)}.northern-lights.example`],
+        origins: [`https://minutes-${crypto.randomUUID().slice(0, 6)}.northern-lights.example`],
       });
       const token = await mint(await signInAgain(account), app);
       const { status } = await asApp(app, paths.exchange, { token, workspaceId });

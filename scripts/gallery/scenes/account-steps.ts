@@ -23,7 +23,7 @@ export async function addPasskey({ page }: Scene): Promise<void> {
 export async function link({ page, world }: Scene): Promise<void> {
   await page.goto("/settings/security");
   await press(page, "Link Google account");
-  await page.getByLabel("Email").fill(`robin.${crypto.randomUUID().slice(0, 4)}@gmail.example`);
+  await page.getByLabel("Email").fill(`robin.${crypto.randomUUID().slice(0, 6)}@gmail.example`);
   await press(page, "Continue");
   await page.waitForURL((url) => url.origin === world.base);
 }
@@ -92,7 +92,7 @@ export async function askToDisconnectClient(scene: Scene): Promise<void> {
 }
 
 export async function askForEmailChange(scene: Scene): Promise<string> {
-  const email = `robin.new.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`;
+  const email = `robin.new.${crypto.randomUUID().slice(0, 6)}@northern-lights.example`;
   await scene.page.goto("/settings/profile/email");
   await scene.page.getByLabel("New email").fill(email);
   await press(scene.page, "Change email");

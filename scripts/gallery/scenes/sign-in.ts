@@ -14,7 +14,7 @@ async function signInWrongly(scene: Scene): Promise<void> {
 /** Uses up the sign-in attempts for an email with ten wrong passwords, and sends one more, which the page refuses. */
 async function useUpAttempts(scene: Scene): Promise<void> {
   const { page, world } = scene;
-  const email = `somebody.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`;
+  const email = `somebody.${crypto.randomUUID().slice(0, 6)}@northern-lights.example`;
   const wrong = { form: { email, password: "not the password" }, headers: { "sec-fetch-site": "same-origin" } };
   await Promise.all(Array.from({ length: 10 }, () => page.request.post(`${world.base}/login`, wrong)));
   await fillSignIn(scene, email, "not the password");
@@ -22,7 +22,7 @@ async function useUpAttempts(scene: Scene): Promise<void> {
 }
 
 async function signUp({ page }: Scene): Promise<string> {
-  const email = `nadia.lind.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`;
+  const email = `nadia.lind.${crypto.randomUUID().slice(0, 6)}@northern-lights.example`;
   await page.getByLabel("Email").fill(email);
   await page.getByLabel("Password", { exact: true }).fill("a few unrelated words");
   await press(page, "Create account");

@@ -89,7 +89,7 @@ export const workspaceStates = statesOf("Workspace", [
     "guest",
     "/workspaces",
     async (scene) => {
-      await invite(scene, `jun.park.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`);
+      await invite(scene, `jun.park.${crypto.randomUUID().slice(0, 6)}@northern-lights.example`);
     },
   ],
   [
@@ -147,7 +147,7 @@ export const workspaceStates = statesOf("Workspace", [
     "Invitation, for another email",
     "workspaces/invitation",
     "guest",
-    async (scene) => invite(scene, `jun.park.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`),
+    async (scene) => invite(scene, `jun.park.${crypto.randomUUID().slice(0, 6)}@northern-lights.example`),
   ],
   ["Invitation, over", "workspaces/invitation", "guest", "/invitation?token=none", 404],
 ]);

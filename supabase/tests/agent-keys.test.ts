@@ -132,6 +132,16 @@ describe("the key of an agent", () => {
     expect(await agents()).toMatchObject([{ state: "expired", agent: { endsAt: null } }]);
   });
 
+  test("was last used when any of the agent's keys was, also after a renewal", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const { connectionId } = await connectWithKey(db, scene);
+    const usedAt = "2026-11-27T10:00:00+00:00";
+    await db.query("update ai.keys set last_used_at = $1 where connection_id = $2", [usedAt, connectionId]);
+    await issueKey(db, scene, connectionId);
+    const { keys } = await manage(db, "list_keys", [scene.tenant.ownerId, scene.tenant.workspaceId]);
+    expect(keys?.find(({ agent }) => agent !== null)).toMatchObject({ lastUsedAt: usedAt });
+  });
+
   test("can't be rotated by a person", async ({ db }) => {
     const scene = await createAgentScene(db);
     await connectWithKey(db, scene);

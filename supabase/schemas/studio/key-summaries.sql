@@ -27,7 +27,10 @@ as $$
     'environment', (key).environment,
     'createdAt', (key).created_at,
     'createdBy', (select p.display_name from public.profiles p where p.id = (key).created_by),
-    'lastUsedAt', (key).last_used_at,
+    'lastUsedAt', case
+      when (key).connection_id is null then (key).last_used_at
+      else (select max(k.last_used_at) from ai.keys k where k.connection_id = (key).connection_id)
+    end,
     'expiresAt', (key).expires_at,
     'revokedAt', (key).revoked_at,
     'replacedBy', (key).replaced_by,
@@ -68,7 +71,8 @@ as $$
 $$;
 comment on function ai.key_summary(ai.keys, numeric) is
   'Returns what may be shown of a key, never its secret, which is stored only as a hash. Amounts are exact text. '
-  'Spending is for the current UTC month, including the keys that it replaced.';
+  'Spending is for the current UTC month, including the keys that it replaced. An agent''s key was last used when any key of '
+  'the agent was.';
 
 create or replace function ai.agent_of_key(key ai.keys) returns jsonb
   language sql

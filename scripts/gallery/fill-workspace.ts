@@ -22,7 +22,7 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
   await client.query("update private.apps set display_name = 'Ledger Sync' where id = $1", [appId]);
   await client.query("update ai.keys set name = 'Nightly report' where id = $1", [keyId]);
   await loadRuns(client, { tenant, runs: 2_000, days: 60 });
-  // Expensive enough to be visible next to days with many calls.
+  // Raises the daily costs, so that they are visible next to days with many calls.
   await client.query("update ai.usage_daily set cost_usd = cost_usd * 60 where workspace_id = $1", [workspaceId]);
 
   const colleague = await createAccount("Jun Park", "jun.park");

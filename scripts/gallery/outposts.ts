@@ -8,9 +8,8 @@ import { readStack } from "../test/stack.ts";
 const siteKey = "gallery";
 
 /**
- * Our servers in circumstances other than the stack's, each started on first use: one that shows bot challenges, one
- * with another brand, one whose identity backend is unreachable, and one that reads a row which our code does not
- * expect.
+ * Starts our servers in configurations other than the stack's, each on first use: with bot challenges, with another
+ * brand, with an unreachable identity backend, and with a database row that our code does not expect.
  */
 export function openOutposts() {
   const { supabase } = readStack();
@@ -42,7 +41,7 @@ export function openOutposts() {
       };
       return baseOf(startWeb(supabase.url, { env }));
     }),
-    // Uses the stack's vault key: this server sees that a browser is signed in but cannot ask for the account.
+    // Uses the stack's vault key, so that this server recognizes a signed-in browser but cannot query its account.
     cutOff: once(async () => baseOf(startWeb(`http://127.0.0.1:${await freePort()}`, { env: vaultSettings() }))),
     /** Uses the stack's own keys, so that its sessions work here too. */
     branded: once(async () => {

@@ -6,7 +6,7 @@ import type { Scene, State } from "./state.ts";
 export const widths = [320, 768, 1440] as const;
 export const schemes = ["light", "dark"] as const;
 
-/** A taller picture shows nothing more and takes long. */
+/** Taller pictures show nothing more and take longer. */
 const tallestPx = 6_000;
 const waitMs = 10_000;
 
@@ -91,7 +91,7 @@ async function takeAll(
 function listen(page: Page): string[] {
   const said: string[] = [];
   page.on("console", (message) => {
-    // A refusal can be a state too, and browsers log its status as an error.
+    // A refusal is a valid state, and browsers log its status as an error.
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) said.push(message.text());
   });
   page.on("pageerror", (error) => said.push(error.message));

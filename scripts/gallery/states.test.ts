@@ -4,14 +4,14 @@ import routes from "../../remix-app/routes.ts";
 import { leftOut, states } from "./states.ts";
 
 const pages = new Set(routes.map(({ file }) => file).filter((file) => file.endsWith(".tsx")));
-// The satellite has its own pages.
+// Satellite routes are not in routes.ts.
 const shown = new Set(states.filter(({ area }) => area !== "Emails" && area !== "Satellite").map(({ route }) => route));
 
-test("every page is in the gallery or has a reason why not", () => {
+test("every page is in the gallery or has a reason for its absence", () => {
   expect([...pages].filter((page) => !shown.has(page) && !leftOut[page])).toEqual([]);
 });
 
-test("the gallery lists no missing page, and gives no reason for leaving out a page that it shows", () => {
+test("the gallery lists no missing page, and gives no reason for omitting a page that it shows", () => {
   expect([...shown, ...Object.keys(leftOut)].filter((page) => !pages.has(page))).toEqual([]);
   expect(Object.keys(leftOut).filter((page) => shown.has(page))).toEqual([]);
 });
@@ -23,6 +23,6 @@ test("every email is in the gallery with the file that contains its text", () =>
   expect([...emails].sort()).toEqual(files.filter((file) => file !== "remix-app/mail/send-mail.ts").sort());
 });
 
-test("every state has a unique name", () => {
+test("every state in the gallery has a unique name", () => {
   expect(new Set(states.map(({ area, name }) => `${area} ${name}`)).size).toBe(states.length);
 });

@@ -3,14 +3,15 @@ import { newAddress } from "../../remix-app/testing/visitor.ts";
 import type { Account, World } from "./world.ts";
 
 /**
- * The account that opens a page. `anonymous` and `guest` (a new account that owns nothing yet) have a new browser for
- * each state, so that one state's effects are not seen in another. The other visitors keep their browsers: `user` owns
- * the workspaces, `member` has the longest names and the narrowest role, `admin` has completed the second step, `owing`
- * has not.
+ * The account that opens a page. `anonymous` and `guest` (a new account without data) have a new browser for each
+ * state, so that states do not affect each other. The other visitors keep their browsers: `user` owns the workspaces,
+ * `member` has the longest names and the narrowest role, `admin` has completed the second step, `owing` has not.
  */
 export type Visitor = "anonymous" | "guest" | "user" | "member" | "admin" | "owing";
 
-/** How long a session is reused. It must be shorter than ten minutes, since some pages require a proof that recent. */
+/**
+ * How long a session is reused. It must be shorter than ten minutes, since some pages require a sign-in that recent.
+ */
 const signedInMs = 5 * 60_000;
 
 interface Place {
@@ -20,7 +21,7 @@ interface Place {
   leave(): Promise<void>;
 }
 
-/** Opens browsers for visitors, each signed in up to the step that its visitor has completed. */
+/** Opens a browser for each visitor, signed in up to the step that the visitor has completed. */
 export function createVisitors(browser: Browser, world: World) {
   const kept = new Map<Visitor, { place: Promise<Place>; since: number }>();
   const open = async (person: Account | null, cookie: string): Promise<BrowserContext> => {

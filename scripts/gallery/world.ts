@@ -69,7 +69,7 @@ export async function createWorld() {
   /** Adds authenticator apps to an account, as enrollment on our page leaves them. */
   const enroll = (account: Account, ...names: string[]) => insertAuthenticators(account, names);
 
-  /** Creates a link that hands a person over to the satellite, as someone else could have created it. */
+  /** Creates a link that hands a person over to the satellite, as if somebody else had created it. */
   const handOver = async (account: Account): Promise<string> => {
     const token = await mint(await signInAgain(account), { id: "", name: "notes", secret: "" });
     return `${satellite}/verify-token?${new URLSearchParams({ token, nextUrl: "/", state: "theirs" })}`;
@@ -98,6 +98,9 @@ export async function createWorld() {
   const [phone] = await enroll(admins.admin, "Phone");
   if (phone) apps.set(admins.admin.email, phone);
   await enroll(admins.owing, "Phone", "Tablet");
+  await query("insert into private.mfa_recovery_codes (user_id, code_hash) values ($1, sha256('unknown'))", [
+    admins.owing.id,
+  ]);
 
   const workspace = await fillWorkspace(client, { owner: user, member, createAccount });
   const helper = await createHelper();

@@ -34,7 +34,7 @@ export async function fillSecurityPage(scene: Scene): Promise<void> {
   await addPasskey(scene);
   await link(scene);
   await Promise.all([1, 2].map(() => scene.world.signIn(person)));
-  // As if taken from a proxy's headers.
+  // The place as a proxy's headers would have given it.
   await scene.world.query("update public.security_events set place = 'Porto, Portugal' where user_id = $1", [
     person.id,
   ]);

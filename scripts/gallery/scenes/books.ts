@@ -2,7 +2,7 @@ import { shiftMonth } from "../../../remix-app/studio/costs/month.ts";
 import { arrive, press, refuse, type Scene, statesOf } from "../state.ts";
 import type { World } from "../world.ts";
 
-/** A month before the runs that the other pages show. */
+/** A month without the runs that the other pages show. */
 const month = shiftMonth(new Date().toISOString().slice(0, 7), -3);
 const filled = new WeakMap<World, Promise<void>>();
 const account = "proj_fRzv81xK2m";

@@ -1,6 +1,6 @@
 import { confirm, refuse, type Scene, statesOf } from "../state.ts";
 
-/** The address of a page about an OpenID client. */
+/** Returns the address of a page about an OpenID client. */
 const ofClient =
   (page: string) =>
   async ({ world }: Scene) => {

@@ -130,7 +130,7 @@ function stateOf(name: string, { route, html }: { route: string; html: string })
     visitor: "anonymous",
     at: () => "/healthz",
     async act({ page }) {
-      // Without our pages' Content Security Policy, which email clients do not apply.
+      // Uses a blank page without our Content Security Policy, which email clients do not apply.
       await page.goto("about:blank");
       await page.setContent(html);
     },

@@ -75,6 +75,15 @@ export const secondStepStates = statesOf("Second step", [
       await refuse(page, "Remove authenticator apps");
     },
   ],
+  [
+    "Recovery code, none left",
+    "mfa/recovery",
+    "guest",
+    async (scene) => {
+      await scene.world.enroll(whose(scene), "Phone");
+      return "/mfa/recovery";
+    },
+  ],
   ["Add an app", "mfa/enroll", "guest", `/mfa/enroll?${security}`],
   [
     "Add an app, its key",

@@ -17,7 +17,7 @@ async function createKey({ page }: Scene): Promise<void> {
   await page.getByText("Copy the key now").waitFor();
 }
 
-/** Leaves a guest with the given number of credits. */
+/** Sets the credits of a guest to the given number. Returns the address of the guest's credits page. */
 const withCredits =
   (balance: number) =>
   async (scene: Scene): Promise<string> => {
@@ -40,7 +40,9 @@ const requested = (declineReason: string | null) => async (scene: Scene) => {
   return `/workspaces/${workspace}/ai/keys`;
 };
 
-/** The keys page of a guest's workspace with a connected agent, and a member's request to connect another one. */
+/**
+ * Returns the keys page of a guest's workspace with a connected agent and a member's request to connect another one.
+ */
 const withAgents =
   (page: string) =>
   async (scene: Scene): Promise<string> => {

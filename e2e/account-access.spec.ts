@@ -19,7 +19,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled });
 
-    test("a password reset lists the sign-in methods someone else added, and one button removes them", async ({
+    test("after a password reset, one button removes the sign-in methods that someone else added", async ({
       page,
       browser,
       member,
@@ -51,7 +51,10 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(theirs).toHaveURL(/\/login/);
     });
 
-    test("the owner keeps one added method and cannot remove the last way to sign in", async ({ page, member }) => {
+    test("the owner of an account keeps one added sign-in method and cannot remove the last one", async ({
+      page,
+      member,
+    }) => {
       await enter(page, member);
       await linkDirectly(member);
       await page.goto("/settings/security");

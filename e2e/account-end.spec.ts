@@ -30,7 +30,7 @@ test("an account is deleted once its email is typed", async ({ page, newcomer, m
   await expect(page.getByRole("alert")).toContainText("don’t match");
 });
 
-test("the sole owner of a shared workspace sees its name and can delete the account after transferring it", async ({
+test("before deleting an account, the sole owner of a shared workspace sees the workspace's name and must transfer it", async ({
   page,
   browser,
   member,

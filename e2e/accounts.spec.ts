@@ -86,7 +86,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("a switch through the API returns the caller's target route", async ({ page, member, colleague }) => {
+test("switching accounts through the API returns the requested target route", async ({ page, member, colleague }) => {
   await enter(page, member);
   await expect(heading(page, "Home")).toBeVisible();
   await add(page, colleague);
@@ -126,7 +126,7 @@ test("after concurrent switches in two tabs, one account is active and both acco
   ]);
   for (const tab of [page, other]) await expect(tab.locator("html")).toHaveAttribute("data-account", /.+/);
   await expectActive(page, member);
-  // A tab notices what another tab did.
+  // The other tab follows a switch in this tab.
   await page.goto("/");
   await (await openMenu(page)).getByRole("button", { name: switchTo(colleague) }).click();
   await expectActive(page, colleague);
@@ -139,7 +139,7 @@ test("after concurrent switches in two tabs, one account is active and both acco
   await expect(accounts.getByText("Signed out: sign in again")).toHaveCount(0);
 });
 
-test("an account that was signed out elsewhere is marked as signed out and can sign in again", async ({
+test("an account that was signed out elsewhere is marked as signed out, and the person can sign in to it again", async ({
   page,
   member,
   colleague,

@@ -30,7 +30,7 @@ async function expectWellMade(page: Page): Promise<void> {
   await expectFitsSmallScreens(page);
 }
 
-test("the demo admin signs in with a code, finds an account and must confirm each action on it", async ({
+test("the demo admin signs in with a code, finds an account and must confirm each action on the account", async ({
   page,
   member,
 }) => {
@@ -90,7 +90,7 @@ test("every page of the console is accessible and fits small screens", async ({ 
   await deletePerson(admin);
 });
 
-test.describe("without JavaScript", () => {
+test.describe("the console without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
   test("an admin requires MFA, completes an interrupted reset and restores a person's access", async ({

@@ -1,9 +1,12 @@
 import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
 
-test.describe("without JavaScript", () => {
+test.describe("the API reference without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
-  test("an anonymous visitor finds a call, its schema, a command and the documents", async ({ page, request }) => {
+  test("an anonymous visitor finds a call with its schema and example command, and the OpenAPI documents", async ({
+    page,
+    request,
+  }) => {
     await page.goto("/docs/api");
     await page.getByRole("link", { name: "Create a chat completion" }).click();
     await expect(page).toHaveURL("/docs/api/gateway/text#createChatCompletion");
@@ -48,7 +51,10 @@ test("a member sends a call with their own session and sees the response", async
   await expect(answer).toContainText(/^400 .*INVALID_REQUEST/s);
 });
 
-test("a call that costs money is sent only after confirmation, as the page's account", async ({ page, member }) => {
+test("a call that costs money is sent only after confirmation, and only as the account shown on the page", async ({
+  page,
+  member,
+}) => {
   await signIn(page, member);
   await page.goto("/docs/api/gateway/text");
   const call = page.getByRole("region", { name: "Create a chat completion" });

@@ -4,7 +4,9 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled, colorScheme: "light" });
 
-    test("the appearance follows the system until the person chooses one, which is then kept", async ({ page }) => {
+    test("the color scheme follows the system until the person chooses one, and the choice is kept", async ({
+      page,
+    }) => {
       await page.goto("/login?returnUrl=%2Fworkspaces");
       const background = async () => {
         await page.waitForLoadState();

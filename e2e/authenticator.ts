@@ -17,8 +17,8 @@ export async function addAuthenticator(page: Page, { present = true } = {}) {
   return {
     credentials: async () => (await cdp.send("WebAuthn.getCredentials", { authenticatorId })).credentials,
     /**
-     * Whether a user touches the authenticator when it asks. If not, it waits, as autofill does until a passkey is
-     * chosen.
+     * Sets whether a user touches the authenticator when it asks. If not, the authenticator waits, as autofill does
+     * until a passkey is chosen.
      */
     present: (enabled: boolean) => cdp.send("WebAuthn.setAutomaticPresenceSimulation", { authenticatorId, enabled }),
     remove: () => cdp.send("WebAuthn.removeVirtualAuthenticator", { authenticatorId }),

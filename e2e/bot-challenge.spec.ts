@@ -46,7 +46,10 @@ async function expectPassed(page: Page): Promise<void> {
 
 const unregistered = "The check isn’t set up for";
 
-test("a passed challenge allows the sign-in, and each response brings a fresh token", async ({ page, person }) => {
+test("a passed challenge allows the sign-in, and each response brings a fresh challenge token", async ({
+  page,
+  person,
+}) => {
   await page.goto("/login");
   await expectPassed(page);
   await expectAccessible(page);
@@ -83,7 +86,7 @@ test("sign-up, resending the sign-up email, and password reset each pass the cha
 test("requesting and resending a sign-in code pass the challenge", async ({ page, person }) => {
   await page.goto("/login");
   await page.getByLabel("Email").fill(person.email);
-  // The form waits for a token if there is none yet, then submits to its own button's target.
+  // The form waits until it has a challenge token, then submits to the target of the clicked button.
   await page.getByRole("button", { name: "Email me a code" }).click();
   await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
   await expectPassed(page);
@@ -110,7 +113,7 @@ test("a form that is submitted too early says that it is waiting, then submits i
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 });
 
-test("a button that needs the challenge is blocked with a reason until there is a token", async ({ page }) => {
+test("a button that needs a challenge token is disabled, with a reason, until there is one", async ({ page }) => {
   await page.addInitScript(() => {
     document.addEventListener("readystatechange", () => {
       if (document.readyState !== "interactive") return;
@@ -147,7 +150,7 @@ test("a button that needs the challenge is blocked with a reason until there is 
   await expectPassed(page);
 });
 
-test("a forged or used token is rejected, and the typed values stay", async ({ page, person }) => {
+test("a forged or used challenge token is rejected, and the typed values stay", async ({ page, person }) => {
   await page.goto("/login");
   await expectPassed(page);
   const token = await tokenField(page).inputValue();
@@ -171,10 +174,13 @@ test("a forged or used token is rejected, and the typed values stay", async ({ p
   expect((await send(person.password)).status()).toBe(403);
 });
 
-test.describe("without JavaScript", () => {
+test.describe("the bot challenge without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
-  test("the page says that the check needs JavaScript, and submits nothing", async ({ page, person }) => {
+  test("the bot challenge says that it needs JavaScript, and the form cannot be submitted", async ({
+    page,
+    person,
+  }) => {
     await page.goto("/login");
     await expect(page.getByText("This page needs JavaScript to verify that you’re human.")).toBeVisible();
     await expectFitsSmallScreens(page);
@@ -186,7 +192,7 @@ test.describe("without JavaScript", () => {
   });
 });
 
-test("error 110200 is explained and offers no retry", async ({ page, baseURL }) => {
+test("widget error 110200 is explained and offers no retry", async ({ page, baseURL }) => {
   const elsewhere = new URL("/login", baseURL);
   elsewhere.hostname = "127.0.0.1";
   await page.setViewportSize({ width: 320, height: 640 });
@@ -198,7 +204,9 @@ test("error 110200 is explained and offers no retry", async ({ page, baseURL }) 
   await expectAccessible(page);
 });
 
-test("if the widget cannot load, the page names possible blockers and offers a retry", async ({ page }) => {
+test("if the bot challenge widget cannot load, the page names possible blockers and offers a retry", async ({
+  page,
+}) => {
   await page.route("**/turnstile/v0/api.js*", (route) => route.abort());
   await page.goto("/login");
   await expect(status(page)).toContainText("The check couldn’t load. If something is blocking 127.0.0.1:");
@@ -209,7 +217,7 @@ test("if the widget cannot load, the page names possible blockers and offers a r
   await expectPassed(page);
 });
 
-test("any other widget failure can be retried, also from the form", async ({ page, person }) => {
+test("any other failure of the widget can be retried, also from the form", async ({ page, person }) => {
   await page.route("**/challenge", (route) => route.abort());
   await signIn(page, person);
   await expect(status(page)).toContainText("(300030)");
@@ -222,7 +230,7 @@ test("any other widget failure can be retried, also from the form", async ({ pag
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 });
 
-test("the CSP allows the widget's origin only on pages that show it", async ({ page }) => {
+test("the CSP allows the challenge widget's origin only on pages that show the widget", async ({ page }) => {
   const policyOf = async (path: string) => (await page.request.get(path)).headers()["content-security-policy"] ?? "";
   const origin = /script-src 'self' 'nonce-[^']+' (http:\/\/127\.0\.0\.1:\d+);.*frame-src \1;/;
   for (const path of ["/login", "/signup", "/forgot-password", "/signup/check-mail"])

@@ -23,7 +23,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-test("the browser named by PLAYWRIGHT_CHROMIUM_PATH is preferred, and an error is thrown if it does not run", async () => {
+test("prefers the browser named by PLAYWRIGHT_CHROMIUM_PATH, and throws an error if that browser does not run", async () => {
   await fakeBrowser("chromium", 0);
   const named = await fakeBrowser("mine", 0);
   vi.stubEnv("PLAYWRIGHT_CHROMIUM_PATH", named);

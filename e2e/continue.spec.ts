@@ -58,7 +58,7 @@ test("a sign-in for an app asks for consent first and returns the person to the 
   expect([again.status, again.body]).toEqual([200, null]);
 });
 
-test("a signed-in person is also asked for consent, and can use another account", async ({
+test("a signed-in person is also asked for consent to an app, and can choose another account", async ({
   page,
   member,
   colleague,
@@ -91,7 +91,7 @@ test("a sign-in for an unregistered origin ignores that origin and shows a notic
   await expectAccessible(page);
 });
 
-test("an app that is disabled or has no sign-in callback is explained in plain words", async ({
+test("continuing to an app that is disabled or has no sign-in callback shows an explanation", async ({
   page,
   member,
   notes,

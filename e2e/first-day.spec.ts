@@ -58,7 +58,7 @@ test("an operator sets up a platform in the console, and a member's first calls 
   const desk = await (await browser.newContext()).newPage();
   const admin = await enterConsole(desk.context());
 
-  await test.step("creates a model with a route to the provider from the environment", async () => {
+  await test.step("an admin creates a model with a route to the provider from the environment", async () => {
     await desk.goto("/admin/models");
     await follow(desk, "Add a model");
     await fill(desk, { ID: model.id, Name: model.name, "Owned by": "first-day", "Context window": "128000" });
@@ -69,7 +69,7 @@ test("an operator sets up a platform in the console, and a member's first calls 
     await expect(desk.getByText("No price: skipped")).toBeVisible();
   });
 
-  await test.step("imports the model's prices from a price file", async () => {
+  await test.step("an admin imports the model's prices from a price file", async () => {
     await openSection(desk, "Price proposals");
     await desk.getByLabel("Price file", { exact: true }).setInputFiles({
       name: "model_prices_and_context_window.json",
@@ -85,7 +85,7 @@ test("an operator sets up a platform in the console, and a member's first calls 
     await expect(desk.getByText("The prices were added")).toBeVisible();
   });
 
-  await test.step("creates a plan that includes the model", async () => {
+  await test.step("an admin creates a plan that includes the model", async () => {
     await openSection(desk, "Plans");
     await follow(desk, "Add plan");
     await fill(desk, { ID: plan.id, Name: plan.name, Markup: markup, "Initial credits": "0" });
@@ -139,7 +139,7 @@ test("an operator sets up a platform in the console, and a member's first calls 
     await expect(ledger).toContainText("5,000.00");
   });
 
-  const apiKey = await test.step("the member creates a key for this model only", async () => {
+  const apiKey = await test.step("the member creates a key for the new model only", async () => {
     await page.goto(keys);
     await follow(page, "Create key");
     await page.getByLabel("Name", { exact: true }).fill("First program");
@@ -159,7 +159,7 @@ test("an operator sets up a platform in the console, and a member's first calls 
 
   const client = new OpenAI({ baseURL: `${stack.ai}/v1`, apiKey, maxRetries: 0 });
   const ask = { model: model.id, messages: [{ role: "user" as const, content: "Good morning! ".repeat(20) }] };
-  await test.step("calls the model with the openai package", async () => {
+  await test.step("the member calls the model with the openai package", async () => {
     expect((await client.models.list()).data.map(({ id }) => id)).toEqual([model.id]);
     const answer = await client.chat.completions.create(ask);
     expect(answer.choices[0]?.message.content).toBeTruthy();
@@ -169,7 +169,7 @@ test("an operator sets up a platform in the console, and a member's first calls 
     expect(said).not.toBe("");
   });
 
-  await test.step("lists both runs as completed", async () => {
+  await test.step("the studio lists both runs as completed", async () => {
     const table = page.getByRole("table", { name: "Runs" });
     await expect(async () => {
       await page.goto(`${studio}/runs`);
@@ -185,7 +185,7 @@ test("an operator sets up a platform in the console, and a member's first calls 
   expect(usage).toHaveLength(2);
   let left = units("5000");
   for (const [, , payer, credits, balance = "", id] of usage.toReversed()) {
-    await test.step("the run's page adds up and matches the ledger", async () => {
+    await test.step("the amounts on the run's page add up and match the ledger", async () => {
       const run = `${studio}/runs/${id}`;
       await page.goto(`${studio}/credits`);
       const entry = page.getByRole("row").filter({ has: page.locator(`a[href="${run}"]`) });
@@ -216,7 +216,7 @@ test("an operator sets up a platform in the console, and a member's first calls 
     });
   }
 
-  await test.step("disables the model again", async () => {
+  await test.step("an admin disables the model again", async () => {
     await desk.goto(`/admin/models?${new URLSearchParams({ model: model.id })}`);
     await follow(desk, "Disable");
     await confirm(desk, { text: model.id, button: "Disable the model" });

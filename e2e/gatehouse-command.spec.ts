@@ -22,7 +22,7 @@ const test = base.extend<{ client: DeviceClient; terminal: CommandLine }>({
   },
 });
 
-/** Creates a workspace that is approved for API keys, with a member who may not create them. */
+/** Creates a workspace that is approved for API keys, with a member who may not create keys. */
 async function createWorkspace({ owner, member }: { owner: Person; member: Person }): Promise<string> {
   const [workspace] = await query<{ id: string }>(
     "insert into public.workspaces (name, created_by) select 'Harbour', id from auth.users where email = $1 returning id",
@@ -39,7 +39,7 @@ async function createWorkspace({ owner, member }: { owner: Person; member: Perso
   return id;
 }
 
-test("a member signs in with the command; the owner approves the agent in the studio and later revokes it", async ({
+test("a member signs in with the gatehouse command; the owner approves the agent in the studio and later revokes it", async ({
   page,
   browser,
   member,

@@ -6,7 +6,7 @@ import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, s
 
 const stack = readStack();
 
-/** Approves a person's personal workspace for API keys, as an administrator would. @returns its id */
+/** Approves a person's personal workspace for API keys, as an administrator would. @returns the workspace's id */
 async function approveKeys({ email }: Person): Promise<string> {
   const database = new Client({ connectionString: stack.supabase.dbUrl });
   await database.connect();

@@ -8,7 +8,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled });
 
-    test("a form sent after the step-up expired keeps its values once the person confirms again", async ({
+    test("a form sent after the step-up expired keeps its values until the person has confirmed their identity again", async ({
       context,
       page,
       member,

@@ -39,7 +39,7 @@ test("while offline, a form keeps its values and says that nothing was sent; bac
   await expect(page.getByText("Workspace: Offline", { exact: true })).toBeVisible();
 });
 
-test("a form that got no response is restored once its page loads again", async ({ page, member }) => {
+test("a form that got no response is restored when its page is loaded again", async ({ page, member }) => {
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Roles", exact: true }).click();
@@ -64,7 +64,7 @@ test("a form that got no response is restored once its page loads again", async 
   await expect(page.getByLabel("Name", { exact: true })).toHaveValue("");
 });
 
-test("a form reaches a server on this machine while the machine is offline", async ({ page, member }) => {
+test("a form is submitted to a server on the same machine even if the machine is offline", async ({ page, member }) => {
   await page.addInitScript(() => Object.defineProperty(navigator, "onLine", { get: () => false }));
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("On a train");
@@ -72,7 +72,7 @@ test("a form reaches a server on this machine while the machine is offline", asy
   await expect(page.getByText("Workspace: On a train", { exact: true })).toBeVisible();
 });
 
-test("client-side navigation announces the page, and keyboard focus starts at its beginning", async ({
+test("client-side navigation announces the new page, and keyboard focus starts at the top of that page", async ({
   page,
   member,
 }) => {
@@ -86,7 +86,10 @@ test("client-side navigation announces the page, and keyboard focus starts at it
   await expect(page.getByRole("main").getByRole("link").first()).toBeFocused();
 });
 
-test("client-side navigation scrolls to the top, and back restores the scroll position", async ({ page, member }) => {
+test("client-side navigation scrolls to the top, and the back button restores the scroll position", async ({
+  page,
+  member,
+}) => {
   await page.setViewportSize({ width: 1100, height: 300 });
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
@@ -104,7 +107,7 @@ test("client-side navigation scrolls to the top, and back restores the scroll po
   await expect.poll(() => page.evaluate("scrollY")).toBe(before);
 });
 
-test("a slow page shows an outline of itself in place of the previous content", async ({ page, member }) => {
+test("a slow page shows a placeholder of itself in place of the previous content", async ({ page, member }) => {
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Settings" }).click();

@@ -89,8 +89,8 @@ async function enterStale(page: Page, { email, password }: Person): Promise<void
 const home = (page: Page) => page.getByRole("heading", { level: 1, name: "Home" });
 
 for (const loss of ["all", "body"] as const) {
-  test.describe(`if ${loss === "all" ? "nothing" : "the headers alone"} of a response reached the browser,`, () => {
-    test("signing in, adding an account and switching accounts lose no account", async ({
+  test.describe(`a response of which ${loss === "all" ? "nothing" : "the headers alone"} reached the browser`, () => {
+    test("signing in, adding and switching accounts lose no account if a response is cut off", async ({
       page,
       member,
       colleague,
@@ -123,7 +123,7 @@ for (const loss of ["all", "body"] as const) {
       await expectAccounts(page, member, colleague);
     });
 
-    test("a step-up can be repeated or has already taken effect", async ({ page, member }) => {
+    test("a step-up whose response was lost has taken effect or can be repeated", async ({ page, member }) => {
       await enterStale(page, member);
       await page.goto("/settings/security/password");
       await page.getByLabel("Password", { exact: true }).fill(member.password);
@@ -139,7 +139,7 @@ for (const loss of ["all", "body"] as const) {
       await expectAccounts(page, member);
     });
 
-    test("a QR handoff completes", async ({ page, member }) => {
+    test("a QR handoff completes even if a response is cut off", async ({ page, member }) => {
       const phone = await openPhone({ base, ...supabase }, member);
       await enter(page, member, "/qr?returnUrl=%2Fworkspaces");
       await page.getByRole("button", { name: "Show QR code" }).click();
@@ -152,7 +152,7 @@ for (const loss of ["all", "body"] as const) {
       await expectAccounts(page, member);
     });
 
-    test("a recovery by link can be repeated", async ({ page, member, colleague }) => {
+    test("a recovery by link can be repeated if its response was lost", async ({ page, member, colleague }) => {
       await helper.send(colleague.email, await helper.override(colleague.email));
       const link = await linkOfMail(colleague.email, "Get back into your Gatehouse account");
       await enter(page, member, link);

@@ -34,7 +34,7 @@ async function enroll(person: Person, ...names: [string, ...string[]]) {
   return [first, ...others] as const;
 }
 
-/** Replaces this browser's cookies with those of a browser that signed in long ago. */
+/** Replaces this browser's cookies with the cookies of a browser that signed in long ago. */
 async function comeBackLater(
   context: BrowserContext,
   { person, app, url }: { person: Person; app?: AuthenticatorApp; url: string },
@@ -60,7 +60,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expectFitsSmallScreens(page);
     };
 
-    test("an authenticator app is added, required at the next sign-in, and the sign-in continues to its destination", async ({
+    test("an authenticator app is added and required at the next sign-in, which continues to its destination", async ({
       page,
       member,
     }) => {
@@ -109,7 +109,10 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page).toHaveURL("/workspaces?sort=name");
     });
 
-    test("a recovery code replaces a lost app, and another app is added", async ({ page, member }) => {
+    test("a recovery code replaces a lost authenticator app, and the person adds a new one", async ({
+      page,
+      member,
+    }) => {
       const [app] = await enroll(member, "Lost phone");
       await signIn(page, member);
       await enterCode(page, codeOf(app));
@@ -162,7 +165,10 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(heading(page, "Workspaces")).toBeVisible();
     });
 
-    test("a forgotten password is replaced after the code is verified", async ({ page, member }) => {
+    test("a person with an authenticator app replaces a forgotten password after entering a code", async ({
+      page,
+      member,
+    }) => {
       const [app] = await enroll(member, "Phone");
       await page.goto("/forgot-password");
       await page.getByLabel("Email").fill(member.email);
@@ -236,7 +242,7 @@ test("a person with several authenticator apps chooses one of them", async ({ pa
   await expect(heading(page, "Home")).toBeVisible();
 });
 
-test("the challenge works with the keyboard only", async ({ page, member }) => {
+test("the second-step challenge works with the keyboard only", async ({ page, member }) => {
   const [app] = await enroll(member, "Phone");
   await signIn(page, member);
   const field = page.getByLabel("6-digit code");
@@ -259,7 +265,7 @@ test("the challenge works with the keyboard only", async ({ page, member }) => {
   await expect(heading(page, "Home")).toBeVisible();
 });
 
-test("a person who cannot pass the challenge can sign out", async ({ page, member }) => {
+test("a person who cannot pass the second step can sign out", async ({ page, member }) => {
   await enroll(member, "Phone");
   await signIn(page, member);
   await page.getByRole("button", { name: "Sign out" }).click();
@@ -268,7 +274,7 @@ test("a person who cannot pass the challenge can sign out", async ({ page, membe
   await expect(page).toHaveURL("/login");
 });
 
-test("buttons copy the key and the recovery codes", async ({ page, context, member }) => {
+test("buttons copy the authenticator key and the recovery codes", async ({ page, context, member }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await signIn(page, member, { at: "/login?returnUrl=%2Fmfa%2Fenroll" });
   await page.getByRole("button", { name: "Set up app" }).click();
@@ -287,7 +293,10 @@ test("buttons copy the key and the recovery codes", async ({ page, context, memb
   await expect(page.getByRole("button", { name: "Print" })).toBeVisible();
 });
 
-test("after an API response that requires a second step, the next page is the challenge", async ({ page, member }) => {
+test("after an API response that requires a second step, the next page is the second-step challenge", async ({
+  page,
+  member,
+}) => {
   await enroll(member, "Phone");
   await signIn(page, member);
   const refused = await page.request.get("/api/v1/users/me/sessions");

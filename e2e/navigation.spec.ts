@@ -79,7 +79,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled, viewport: phone });
 
-    test("the menu opens, closes and works with the keyboard on small screens", async ({ page, member }) => {
+    test("the navigation menu opens, closes and works with the keyboard on small screens", async ({ page, member }) => {
       await enter(page, member, `/workspaces/${await ownWorkspace(member)}/members`);
       await expect(sections(page)).toBeHidden();
       await menuButton(page).focus();
@@ -113,7 +113,7 @@ test("the open menu is accessible, fits small screens, and closes on a click els
   await expect(sections(page)).toBeHidden();
 });
 
-test("members see the entries that their role allows, and an Overview without usage", async ({
+test("members see only the navigation entries that their role allows, and an Overview without usage", async ({
   page,
   member,
   colleague,
@@ -137,7 +137,11 @@ test("members see the entries that their role allows, and an Overview without us
   await expectAccessible(page);
 });
 
-test("admins see the console in the header, and its pages are grouped too", async ({ page, member, context }) => {
+test("admins see the console in the header, and the console's pages are grouped too", async ({
+  page,
+  member,
+  context,
+}) => {
   await enter(page, member);
   await expect(page.getByRole("link", { name: "Docs" })).toHaveAttribute("href", "/docs/api");
   await expect(page.getByRole("link", { name: "Admin console" })).toHaveCount(0);
@@ -192,7 +196,7 @@ test("the profile settings turn the “/” shortcut off and on for this browser
   await page.keyboard.press("/");
   await expect(search).toBeFocused();
 });
-test("after client-side navigation “/” focuses the search, and does nothing on pages without one", async ({
+test("after client-side navigation “/” focuses the search field, and does nothing on pages without one", async ({
   page,
   member,
 }) => {
@@ -207,7 +211,7 @@ test("after client-side navigation “/” focuses the search, and does nothing 
   await expect(page.getByRole("searchbox", { name: "Find a member" })).toBeFocused();
 });
 
-test.describe("without JavaScript", () => {
+test.describe("getting started without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
   test("the getting-started checklist checks off each step as the workspace completes it", async ({ page, member }) => {

@@ -87,7 +87,7 @@ test("a provider sign-in returns a code that is exchanged for a session", async 
   expect(await exchange(code, verifier)).toMatchObject({ status: 404, body: { code: "flow_state_not_found" } });
 });
 
-test("a confirmed account with the same email gets the provider's identity and stays one account", async ({
+test("a provider sign-in with the email of a confirmed account adds the identity to that account", async ({
   page,
   member,
 }) => {
@@ -109,7 +109,7 @@ test("a sign-in that is canceled at the provider returns access_denied and no co
   expect(result).not.toHaveProperty("code");
 });
 
-test("an email that the provider has not verified gets a confirmation email and no session", async ({
+test("an email address that the provider has not verified gets a confirmation email and no session", async ({
   page,
   newcomer,
 }) => {
@@ -123,7 +123,7 @@ test("an email that the provider has not verified gets a confirmation email and 
   await expect.poll(async () => (await mailsTo(newcomer.email)).length).toBe(1);
 });
 
-test("the provider's page names errors in the email and is accessible", async ({ page }) => {
+test("the simulated provider's page names errors in the email and is accessible", async ({ page }) => {
   await beginSignIn(page);
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
@@ -135,7 +135,7 @@ test("the provider's page names errors in the email and is accessible", async ({
 });
 
 for (const provider of playedProviders({ isBinary: !!process.env.IDENTITY_BIN })) {
-  test(`the stand-in for ${provider} identifies itself on its page and returns a session with its identity`, async ({
+  test(`the simulated ${provider} identifies itself on its page and returns a session with its identity`, async ({
     page,
     newcomer,
   }) => {

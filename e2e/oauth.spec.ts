@@ -24,7 +24,7 @@ const providerButton = (page: Page, name: string) => page.getByRole("button", { 
 const linkedAccounts = (page: Page) => page.locator("#linked-accounts");
 const identity = (page: Page, email: string) => linkedAccounts(page).getByRole("paragraph").filter({ hasText: email });
 
-test("each provider signs a person up and then in, and is then listed first as last used", async ({
+test("each provider signs a person up and then in, and is then listed first and marked as last used", async ({
   page,
   context,
   newcomer,
@@ -102,7 +102,7 @@ test("a provider callback that another browser opens is rejected", async ({ page
   await elsewhere.context().close();
 });
 
-test("an account is linked, signs in and is unlinked, but the last way to sign in stays", async ({
+test("a provider account is linked, signs in and is unlinked, but the last way to sign in stays", async ({
   page,
   member,
   newcomer,
@@ -176,10 +176,10 @@ test("a callback for another account asks before replacing the active account", 
   expect(await session.json()).toMatchObject({ user: { email: newcomer.email } });
 });
 
-test.describe("without JavaScript", () => {
+test.describe("provider accounts without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
-  test("providers sign in, link and unlink", async ({ page, member, newcomer }) => {
+  test("people sign in with a provider, link a provider account and unlink it", async ({ page, member, newcomer }) => {
     const [name = ""] = await providersOf(page);
     await providerButton(page, name).click();
     await answerProvider(page, member);

@@ -42,7 +42,7 @@ async function openSignIn(page: Page, at = "/login"): Promise<void> {
   await expect(passkeyButton(page)).toBeEnabled();
 }
 
-test("a passkey is added and signs in with the keyboard only, and continues to the destination", async ({
+test("a passkey is added and signs in with the keyboard only, and the sign-in continues to its destination", async ({
   page,
   member,
 }) => {
@@ -96,7 +96,10 @@ test("a passkey chosen in the email field's autofill signs in", async ({ page, m
   expect(session).toMatchObject({ user: { email: member.email }, aal: "aal1" });
 });
 
-test("the button cancels autofill before its own ceremony, and reuses the challenge", async ({ page, member }) => {
+test("the passkey button cancels autofill before it prompts for a passkey, and reuses the challenge", async ({
+  page,
+  member,
+}) => {
   const authenticator = await addAuthenticator(page);
   await enter(page, member);
   await addPasskey(page);
@@ -127,7 +130,7 @@ test("the button cancels autofill before its own ceremony, and reuses the challe
   expect(asked).toBe(1);
 });
 
-test("a dismissed prompt is reported, and the typed values stay", async ({ page }) => {
+test("a dismissed passkey prompt is reported, and the typed values stay", async ({ page }) => {
   await addAuthenticator(page);
   await openSignIn(page);
   await page.getByLabel("Email").fill("ada@example.com");
@@ -159,7 +162,7 @@ test("a passkey that no longer belongs to an account is reported, and the browse
   await expect.poll(authenticator.credentials).toEqual([]);
 });
 
-test("an expired challenge is replaced by a fresh one", async ({ page, member }) => {
+test("an expired passkey challenge is replaced by a fresh one", async ({ page, member }) => {
   await addAuthenticator(page);
   await enter(page, member);
   await addPasskey(page);
@@ -240,7 +243,7 @@ test("a device that has a passkey for the account cannot create a second one", a
   await expectAccessible(page);
 });
 
-test.describe("without JavaScript", () => {
+test.describe("passkeys without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
   test("the pages say that passkeys need JavaScript", async ({ page, member }) => {
@@ -274,9 +277,9 @@ test("a passkey is renamed and deleted without JavaScript", async ({ page, membe
   await plain.close();
 });
 
-test.describe("if passkeys are unavailable", () => {
+test.describe("unavailable passkeys", () => {
   for (const [what, script, words] of [
-    ["a browser without them", "delete window.PublicKeyCredential", "This browser doesn’t support passkeys."],
+    ["a browser without passkeys", "delete window.PublicKeyCredential", "This browser doesn’t support passkeys."],
     [
       "an insecure address",
       "Object.defineProperty(window, 'isSecureContext', { value: false })",

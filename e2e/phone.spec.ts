@@ -90,7 +90,7 @@ for (const javaScriptEnabled of [true, false]) {
       expect(await tell(phone, ["whoami"])).toContain(member.email);
     });
 
-    test("a phone at AAL2 approves the browser's second step", async ({ page, member, phone }) => {
+    test("approval on a phone at AAL2 completes the browser's second step", async ({ page, member, phone }) => {
       await proveOn(phone, member);
       await signIn(page, member, { at: "/login?returnUrl=%2Fworkspaces" });
       await page.getByText("Try another way").click();
@@ -126,7 +126,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("a browser that opens the code's link asks the person to scan the code, and keeps no secret in its URL", async ({
+test("a browser that opens a QR code's link asks the person to scan the code, and keeps no secret in its URL", async ({
   page,
 }) => {
   await page.goto("/qr/open#00000000-0000-4000-8000-000000000000.secret");

@@ -4,7 +4,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled });
 
-    test("people edit their profile, and errors keep what they typed", async ({ page, member }) => {
+    test("people edit their profile, and invalid input stays in the form", async ({ page, member }) => {
       await enter(page, member);
       await page.getByRole("button", { name: "Account menu" }).click();
       await page.getByRole("link", { name: "Settings" }).click();
@@ -42,7 +42,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("no page requests a profile picture from the picture's server", async ({ page, member }) => {
+test("no page loads a profile picture from the picture's own server", async ({ page, member }) => {
   const asked: string[] = [];
   page.on("request", (request) => asked.push(request.url()));
   await enter(page, member, "/settings/profile");
@@ -52,8 +52,8 @@ test("no page requests a profile picture from the picture's server", async ({ pa
   expect(asked.filter((url) => url.includes("pictures.example"))).toEqual([]);
 });
 
-test.describe("with the keyboard only", () => {
-  test("a name is changed", async ({ page, member }) => {
+test.describe("the profile with the keyboard only", () => {
+  test("a person changes their name", async ({ page, member }) => {
     await enter(page, member, "/settings/profile");
     const name = page.getByLabel("Name");
     for (let presses = 0; presses < 20; presses += 1) {

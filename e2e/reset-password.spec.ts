@@ -47,7 +47,10 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("an unknown email gets the same response, and no email is sent", async ({ page, newcomer }) => {
+test("a password reset for an unknown email gets the same response, and no email is sent", async ({
+  page,
+  newcomer,
+}) => {
   await page.goto("/forgot-password");
   await page.getByLabel("Email").fill(newcomer.email);
   await page.getByRole("button", { name: "Send reset link" }).click();

@@ -45,7 +45,7 @@ function recordRequests(context: BrowserContext) {
   return () => Promise.all(seen);
 }
 
-test("a visitor of a satellite signs in on the platform and returns to the same page without the token", async ({
+test("a visitor of a satellite signs in on the platform and returns to the same page, without the token in its URL", async ({
   page,
   context,
   member,
@@ -125,7 +125,7 @@ test("a revoked session ends at the next click, and signing in again works", asy
   await expect(page.getByRole("button", { name: "Save name" })).toBeVisible();
 });
 
-test("before a sign-in, the platform and the satellite name the account, and the person can decline it", async ({
+test("before a sign-in, the platform and the satellite name the account, and the person can decline", async ({
   page,
   member,
   colleague,
@@ -157,7 +157,7 @@ test("before a sign-in, the platform and the satellite name the account, and the
 });
 
 test("a satellite on an unregistered origin signs no visitor in", async ({ page, member }) => {
-  // With its own host name, because another test may have registered a free port of 127.0.0.1.
+  // Uses its own host name, because another test may have registered the same port on 127.0.0.1.
   const stranger = await startSatellite({
     app: await createApp({ scopes: ["profile"] }),
     centralUrl: base,

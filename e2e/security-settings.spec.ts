@@ -35,11 +35,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page.locator("#activity")).toContainText("Changed the password");
     });
 
-    test("a device is signed out from another device, then all other devices together", async ({
-      page,
-      browser,
-      member,
-    }) => {
+    test("one device signs out another device, then all other devices together", async ({ page, browser, member }) => {
       const others = await Promise.all(
         [1, 2, 3].map(async () => (await browser.newContext({ userAgent: "Mozilla/5.0 Firefox/127.0" })).newPage()),
       );

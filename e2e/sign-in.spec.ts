@@ -11,7 +11,7 @@ test("the sign-in page works with the keyboard only", async ({ page, member }) =
   await expect(page.getByLabel("Email")).toBeFocused();
   await page.keyboard.type(member.email);
   await page.keyboard.press("Tab");
-  // "Forgot password?" is next to the label, before the field.
+  // The "Forgot password?" link comes before the field in the tab order if it follows the label.
   if (!(await page.getByLabel("Password").evaluate((field) => field === document.activeElement))) {
     await page.keyboard.press("Tab");
   }
@@ -123,7 +123,7 @@ test("signed-in people are redirected away from the sign-in pages", async ({ pag
   await expect(page).toHaveURL("/workspaces");
 });
 
-test("the auth cookie is HttpOnly, Lax and host-only here, and signing out removes it", async ({
+test("the auth cookie is HttpOnly, Lax and host-only by default, and signing out removes it", async ({
   page,
   context,
   member,
@@ -160,7 +160,7 @@ test("the auth cookie is HttpOnly, Lax and host-only here, and signing out remov
   expect(replay.status()).toBe(401);
 });
 
-test("the sign-in page ships at most 15 KB of gzipped script, and nothing of the identity backend's client", async ({
+test("the sign-in page loads at most 15 KB of gzipped scripts, without the identity backend's client", async ({
   page,
 }) => {
   const scripts: string[] = [];

@@ -63,7 +63,10 @@ test("the destination survives sign-up and its confirmation email", async ({ pag
   await expect(page).toHaveURL("/workspaces?from=invitation");
 });
 
-test("a registered email gets the same response as an unknown one, and no email is sent", async ({ page, member }) => {
+test("signing up with a registered email gets the same response as with an unknown one, and no email is sent", async ({
+  page,
+  member,
+}) => {
   await page.goto("/signup");
   await page.getByLabel("Email").fill(member.email);
   await page.getByLabel("Password").fill("another password 1234");
@@ -89,7 +92,11 @@ test("the confirmation link is resent on request and leads to the same destinati
   await expect(page).toHaveURL("/workspaces?from=invitation");
 });
 
-test("an account confirmed in a different browser chooses its password there", async ({ page, browser, newcomer }) => {
+test("a person who confirms an account in a different browser chooses its password there", async ({
+  page,
+  browser,
+  newcomer,
+}) => {
   const elsewhere = await (await browser.newContext()).newPage();
   await elsewhere.goto("/signup?returnUrl=%2Fworkspaces");
   await elsewhere.getByLabel("Email").fill(newcomer.email);
@@ -109,7 +116,10 @@ test("an account confirmed in a different browser chooses its password there", a
   await expect(page).toHaveURL("/workspaces");
 });
 
-test("an unconfirmed account is asked to confirm its email and is not signed in", async ({ page, newcomer }) => {
+test("a person with an unconfirmed account is asked to confirm the email and is not signed in", async ({
+  page,
+  newcomer,
+}) => {
   await page.goto("/signup");
   await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("Password").fill(newcomer.password);

@@ -37,7 +37,7 @@ test("the playground streams answers, stops, calls tools and follows a schema", 
   await expect(page.getByRole("alert")).toContainText("Write a message.");
   await expect(page.getByRole("alert")).toBeFocused();
 
-  await test.step("streams, and on Escape stops at the cost so far", async () => {
+  await test.step("the playground streams an answer, and Escape stops it and shows the cost so far", async () => {
     await say(page, "continue", { model: "demo-paced" });
     await expect(conversation).toContainText("word5");
     await expect(page.getByRole("button", { name: "Stop" })).toBeVisible();
@@ -54,7 +54,7 @@ test("the playground streams answers, stops, calls tools and follows a schema", 
     expect(runs).toEqual([{ status: "cancelled", feature: "playground", metered: true }]);
   });
 
-  await test.step("renders answers as plain text and announces them once to screen readers", async () => {
+  await test.step("the playground renders answers as plain text and announces them once to screen readers", async () => {
     await page.getByRole("link", { name: "New conversation" }).click();
     await expect(conversation).toContainText("No messages yet.");
     await say(page, '<img src="x" onerror="document.title = 1"> <b>bold</b>');
@@ -65,7 +65,7 @@ test("the playground streams answers, stops, calls tools and follows a schema", 
     await expect(page.getByLabel("Message")).toBeFocused();
   });
 
-  await test.step("calls a tool whose result is entered by hand", async () => {
+  await test.step("the playground calls a tool whose result is entered by hand", async () => {
     await page.getByText("Tools", { exact: true }).click();
     await page.getByLabel("Tool definitions").fill("[");
     await say(page, 'call weather with {"city":"Rome"}');
@@ -83,7 +83,7 @@ test("the playground streams answers, stops, calls tools and follows a schema", 
     await expect(page.getByLabel("Tool definitions")).toBeVisible();
   });
 
-  await test.step("reports whether an answer matches the schema", async () => {
+  await test.step("the playground reports whether an answer matches the schema", async () => {
     await page.getByLabel("Answer", { exact: true }).selectOption("json_schema");
     await say(page, "in JSON");
     await expect(conversation).toContainText("It matches the schema.");
@@ -92,7 +92,7 @@ test("the playground streams answers, stops, calls tools and follows a schema", 
     await page.getByLabel("Answer", { exact: true }).selectOption("text");
   });
 
-  await test.step("reports a failure in one sentence and keeps what was typed", async () => {
+  await test.step("the playground reports a failure in one sentence and keeps the typed values", async () => {
     await say(page, "half of it", { model: "demo-error-midway" });
     await expect(conversation).toContainText("The answer was cut off here.");
     await say(page, "remember me", { model: "demo-error-500" });
@@ -101,7 +101,7 @@ test("the playground streams answers, stops, calls tools and follows a schema", 
     await expect(page.getByLabel("Message")).toHaveValue("remember me");
   });
 
-  await test.step("exports the request as code", async () => {
+  await test.step("the playground exports the request as code", async () => {
     await page.getByLabel("System prompt").fill("It's “brief”.");
     await page.getByLabel("Temperature").fill("0.5");
     await page.getByText("curl", { exact: true }).first().click();
@@ -118,7 +118,7 @@ test("the playground streams answers, stops, calls tools and follows a schema", 
   await expectFitsSmallScreens(page);
 });
 
-test("speech is played and downloaded, embeddings are compared, and neither needs JavaScript", async ({
+test("speech is played and downloaded and embeddings are compared, with and without JavaScript", async ({
   page,
   member,
   browser,
@@ -165,7 +165,7 @@ test("speech is played and downloaded, embeddings are compared, and neither need
   await plain.close();
 });
 
-test("a conversation cannot continue as another account", async ({ context, page, member, colleague }) => {
+test("a playground conversation cannot continue as another account", async ({ context, page, member, colleague }) => {
   await enter(page, member, await playgroundOf(member));
   await page.getByLabel("Message").fill("Whose words are these?");
   const other = await context.newPage();

@@ -2,7 +2,7 @@ import type { Browser, Page } from "playwright/test";
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
-/** Creates ledger entries in a person's personal workspace. @returns its id */
+/** Creates ledger entries in a person's personal workspace. @returns the workspace's id */
 async function workspaceOf({ email }: Person, entries: number): Promise<string> {
   const [workspace] = await query<{ id: string; user_id: string }>(
     "select w.id, u.id as user_id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",

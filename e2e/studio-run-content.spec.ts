@@ -1,7 +1,7 @@
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
-/** Creates a run with content in a person's own workspace, which stores content. @returns its page */
+/** Creates a run with content in a person's own workspace, which stores content. @returns the path of the run's page */
 async function keepRun({ email }: Person, prompt: object): Promise<string> {
   const [run] = await query<{ id: string; workspace_id: string }>(
     `insert into ai.runs (

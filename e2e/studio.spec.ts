@@ -3,7 +3,7 @@ import { dayText } from "../remix-app/http/date-text.ts";
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
-/** Creates one run per day in a person's personal workspace. @returns its id */
+/** Creates one run per day in a person's personal workspace. @returns the workspace's id */
 async function workspaceOf({ email }: Person, days: number): Promise<string> {
   const [workspace] = await query<{ id: string }>(
     "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",

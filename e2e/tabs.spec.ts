@@ -22,7 +22,7 @@ test("a tab leaves its page when another tab signs out, and keeps its destinatio
   await expect(page).toHaveURL(/\/login\?returnUrl=%2Fworkspaces/);
 });
 
-test("typed text stays, with a notice about the other tab", async ({ context, page, member }) => {
+test("typed text stays when another tab signs out, and a notice names the cause", async ({ context, page, member }) => {
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Half typed");
   const other = await context.newPage();
@@ -35,7 +35,11 @@ test("typed text stays, with a notice about the other tab", async ({ context, pa
   await expect(page.getByRole("heading", { level: 1, name: "Sign in" })).toBeVisible();
 });
 
-test("a ticked box stays too, although no field's value shows it", async ({ context, page, member }) => {
+test("a ticked box stays too when another tab signs out, although no text was typed", async ({
+  context,
+  page,
+  member,
+}) => {
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Roles", exact: true }).click();
@@ -80,7 +84,7 @@ test("a rejected form is not resubmitted when its account becomes active again",
   await expect(page.getByLabel("Name")).toHaveValue(kept);
 });
 
-test("a page loaded for the other account removes the notice, and follows later switches", async ({
+test("loading a page as the other account removes the notice, and the new page follows later switches", async ({
   page,
   member,
   colleague,

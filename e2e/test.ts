@@ -23,7 +23,7 @@ interface Fixtures {
 }
 
 const stack = readStack();
-/** Loaded as source, which is less than half of what the package would send to each page. */
+/** Read as source, because the axe package would send more than twice as much to each page. */
 const axeSource = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
 /** The rules that a color scheme can break: schemes differ only in colors. */
 const rulesOfColors = ["color-contrast", "link-in-text-block"];
@@ -50,8 +50,8 @@ async function withAccount(use: (person: Person) => Promise<void>): Promise<void
   const person = makePerson();
   const { data, error } = await admin.createUser({ ...person, email_confirm: true });
   if (error) throw error;
-  // Confirmed earlier, because a link that signs in within the same second as the confirmation counts as the
-  // confirmation.
+  // Confirmed earlier, because the backend mistakes a sign-in link that is used in the second of the confirmation for
+  // the confirmation itself.
   await query("update auth.users set email_confirmed_at = now() - interval '1 hour' where id = $1", [data.user.id]);
   await use(person);
   await admin.deleteUser(data.user.id);
@@ -100,7 +100,7 @@ export async function enter(page: Page, person: Person, at = "/"): Promise<void>
 
 /** Expects a page without axe violations in the light and the dark scheme. axe needs JavaScript on the page. */
 export async function expectAccessible(page: Page): Promise<void> {
-  // First, so that a color change has no transition.
+  // Disables transitions first, so that a color change applies immediately.
   await page.emulateMedia({ reducedMotion: "reduce" });
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
@@ -133,7 +133,7 @@ async function violationsOn(page: Page, rules: axe.RunOptions): Promise<string[]
 
 /**
  * Expects a page that does not scroll sideways at 320 px nor at 1280 px with 200 % zoom, and whose targets are at least
- * 24 px each way (WCAG 2.2, 2.5.8). Links within a sentence are as high as its lines.
+ * 24 px each way (WCAG 2.2, 2.5.8). Links within a sentence are exempt.
  */
 export async function expectFitsSmallScreens(page: Page): Promise<void> {
   const before = page.viewportSize();

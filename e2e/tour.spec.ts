@@ -15,7 +15,7 @@ const [satellite] = stack.satellites;
 
 type Visit = { page: Page; newcomer: Person };
 
-/** What a reader of the tour does at each of its bold words. */
+/** The action for each bold step of the tour, by the step's text. */
 const deeds: Record<string, (visit: Visit) => Promise<void>> = {
   "Create an account": async ({ page, newcomer }) => {
     await page.goto(stack.base);
@@ -62,8 +62,7 @@ const deeds: Record<string, (visit: Visit) => Promise<void>> = {
 };
 
 test("the tour of docs/getting-started.md works as written, from sign-up to the doctor", async ({ page, newcomer }) => {
-  // Tests of other tiers left models in the stack, and the doctor would report that the demo provider lacks some of
-  // them.
+  // Other test suites left models in the stack, and the doctor would report that the demo provider lacks some of them.
   await query("update ai.models set enabled = false where owned_by = 'test'", []);
   const workplace = await openWorkplace(stack);
   const done: string[] = [];

@@ -77,7 +77,7 @@ test("the longest name without spaces fits small screens, also in its form field
   await expectFitsSmallScreens(page);
 });
 
-test("an invitation for another email asks to sign in with that email", async ({
+test("an invitation for another email asks the person to sign in with that email", async ({
   page,
   browser,
   member,
@@ -95,7 +95,7 @@ test("an invitation for another email asks to sign in with that email", async ({
   await expect(other.getByRole("button", { name: "Join workspace" })).toHaveCount(0);
 });
 
-test("members who cannot manage a workspace see no forms, and can leave it", async ({
+test("members who cannot manage a workspace see no management forms, and can leave the workspace", async ({
   page,
   browser,
   member,
@@ -145,7 +145,7 @@ test("custom workspace roles are created, assigned, changed and deleted, also wi
   await page.getByLabel("Name", { exact: true }).fill("Key keepers");
   await page.getByRole("button", { name: "Create role" }).click();
   await expect(page.getByRole("status")).toContainText("Role created");
-  // The focused form was removed.
+  // Focus moves to the main content, because the form that had it was removed.
   await expect(page.getByRole("main")).toBeFocused();
   await expect(page.getByRole("listitem").filter({ hasText: "Key keepers" })).toContainText(
     "Manage API keysNot assigned",

@@ -31,7 +31,7 @@ export interface AppOptions {
 /** nginx's status for a client that closed the connection; only for the log. */
 const clientClosedRequest = 499;
 
-/** For a rate limit of the identity backend, which doesn't say how long to wait. */
+/** Used for a rate limit of the identity backend, which doesn't say how long to wait. */
 const defaultRetryAfterSeconds = 60;
 
 type Bindings = { Bindings: HttpBindings; Variables: { request: RequestState } };
@@ -61,7 +61,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     await state.session?.settle();
     const { nonce, formTargets, widgets, requestId, origin, jar, retryAfterSeconds } = state;
     const https = origin.startsWith("https:");
-    // Sets the header on a copy of the response, whose headers can be changed.
+    // Sets the header on a copy, because the headers of the original response may be immutable.
     c.header("X-Request-Id", requestId);
     const { headers } = c.res;
     for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, widgets, https, development }))) {
@@ -253,8 +253,9 @@ function methodDetail(allow: readonly string[]): string {
 }
 
 /**
- * Rebuilds a request for Remix, with the body that was read and on our configured origin instead of Host. Its Origin
- * has already been checked. Remix would compare it with Host, regardless of the configured list.
+ * Rebuilds a request for Remix, with the body that was read and on our configured origin instead of Host. Drops the
+ * Origin header, which has already been checked, because Remix would compare it with Host instead of the configured
+ * list.
  */
 function onOurOrigin(
   request: Request,

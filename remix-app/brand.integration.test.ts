@@ -28,7 +28,7 @@ const html = { accept: "text/html" };
 const textOf = async (web: WebProcess, page: string) => (await web.fetch(page, { headers: html })).text();
 const hrefOf = (page: string, pattern: RegExp) => pattern.exec(page)?.[1] ?? "";
 
-describe("with brand settings", () => {
+describe("pages with brand settings", () => {
   test.each(["/login", "/no/such/page", "/docs/api"])("%s shows the brand's name, mark and accent", async (address) => {
     const page = await textOf(branded, address);
     expect(page).toMatch(/<title>[^<]+ · Acme &amp; Co<\/title>/);
@@ -37,7 +37,7 @@ describe("with brand settings", () => {
     expect(page).not.toContain("· Gatehouse");
   });
 
-  test("serves the files that pages link to as immutable", async () => {
+  test("serves the brand files that pages link to as immutable", async () => {
     const page = await textOf(branded, "/login");
     const mark = await branded.fetch(hrefOf(page, /<img src="(\/brand\/mark[^"]+)"/));
     expect([mark.status, mark.headers.get("content-type"), await mark.text()]).toEqual([200, "image/svg+xml", svg]);

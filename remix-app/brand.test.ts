@@ -2,14 +2,14 @@ import { globSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { defaultName } from "./config/brand.ts";
 
-test("the product's name appears in these files only", () => {
+test("only the listed files contain the product's name", () => {
   const files = globSync("remix-app/**/*.{ts,tsx,js}", { exclude: ["**/*.test.ts", "remix-app/testing/**"] });
   const naming = files.filter((file) => readFileSync(file, "utf8").includes(defaultName));
   expect(naming.sort()).toEqual([
     // Removes the name from the titles of our own API documents.
     "remix-app/api-reference/navigation.ts",
     "remix-app/config/brand.ts",
-    // Has the name in the example of a message.
+    // Has the name in an example in an error message.
     "remix-app/config/env.server.ts",
   ]);
 });

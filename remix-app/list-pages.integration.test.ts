@@ -121,7 +121,7 @@ async function walk(path: string, next: RegExp, by = browser): Promise<string[]>
 const nextOf = (label: string) =>
   new RegExp(`<nav aria-label="${label}"(?:(?!</nav>).)*href="([^"]+)"[^>]*>Next page`, "s");
 
-test("splits a workspace's members into pages under 100 KB, without losing or repeating one", async () => {
+test("splits a workspace's members into pages under 100 KB, each member exactly once", async () => {
   const pages = await walk(`/workspaces/${workspaceId}/members`, nextOf("Pages of members"));
   const names = pages.flatMap((page) => [...page.matchAll(/<bdi>(Member \d{4})/g)].map(([, name]) => name));
   expect(pages).toHaveLength(5);
@@ -139,7 +139,7 @@ test("keeps a page of members under 100 KB with six roles to choose from", async
   expect(page).toContain("Save the role of Member");
 });
 
-test("splits open invitations into pages of their own on the members page", async () => {
+test("splits open invitations on the members page into pages of their own", async () => {
   const pages = await walk(`/workspaces/${workspaceId}/members?q=0007`, nextOf("Pages of invitations"));
   const emails = pages.flatMap((page) => [...page.matchAll(/break[^>]*>(invited-\d+)-|anywhere">(invited-\d+)-/g)]);
   expect(pages).toHaveLength(6);
@@ -154,15 +154,15 @@ test("splits a person's workspaces into pages, with the personal one first", asy
   expect(names).toEqual(names.toSorted());
 });
 
-test.each(["/", "/workspaces", "/settings/security/access"])("keeps %s under 100 KB", async (path) => {
+test.each(["/", "/workspaces", "/settings/security/access"])("keeps the page %s under 100 KB", async (path) => {
   await walk(path, /never/);
 });
 
-test.each(["/roles", "/settings", "/activity"])("keeps a large workspace's %s under 100 KB", async (path) => {
+test.each(["/roles", "/settings", "/activity"])("keeps a large workspace's page %s under 100 KB", async (path) => {
   await walk(`/workspaces/${workspaceId}${path}`, /never/);
 });
 
-test("splits the models of a policy and of a new key into pages under 100 KB", async () => {
+test("splits a policy's models and a new key's models into pages under 100 KB", async () => {
   await query("insert into ai.key_approvals (workspace_id) values ($1)", [workspaceId]);
   for (const path of ["policy", "keys/new"]) {
     const ids = new Set<string>();
@@ -278,7 +278,7 @@ interface Listed {
 test.each([
   ["/api/v1/users/me/sessions", "sessions", 121],
   ["/api/v1/workspaces", "workspaces", 122],
-] as const)("splits %s into pages", async (path, name, length) => {
+] as const)("splits the API response of %s into pages", async (path, name, length) => {
   const headers = bearer(tokenOf(browser));
   const read = async (query: string) =>
     (await send(`${path}${query}`, { method: "GET", headers })) as unknown as Listed;

@@ -27,7 +27,6 @@ interface RequestFacts {
 export interface RequestContext extends RequestFacts {
   env: Env;
   session: RequestSession;
-  /** For pages. */
   brand: PageBrand;
   /** Returns whether a path leads to a page that people can land on. */
   isPage(pathname: string): boolean;

@@ -126,7 +126,7 @@ export default function App() {
 interface ErrorWords {
   title: string;
   detail: string;
-  /** Set if it is one of our problems. */
+  /** The problem, if the error is one of ours; otherwise null. */
   known: ProblemBody | null;
 }
 
@@ -171,7 +171,7 @@ export function ErrorBoundary() {
 /** @param props.failed whether a retry may succeed */
 function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boolean }) {
   const { pathname, search } = useLocation();
-  // This route's content was requested at another URL.
+  // This route also shows refusals of requests to other URLs, so trying this URL again would not help.
   const elsewhere = useMatches().at(-1)?.id === "routes/not-found";
   const wayOn = problem ? waysOn[problem.code] : undefined;
   if (wayOn) {

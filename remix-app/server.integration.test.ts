@@ -39,7 +39,7 @@ describe("every response", () => {
     ["GET", "/healthz", 200],
     ["GET", "/assets/nothing.js", 404],
     ["GET", "/favicon.svg", 200],
-  ])("to %s %s carries the security headers and a request id", async (method, path, status) => {
+  ])("the response to %s %s carries the security headers and a request id", async (method, path, status) => {
     const response = await web.fetch(path, { method, headers: { accept: "text/html", "x-request-id": "mine-1" } });
     expect(response.status).toBe(status);
     expect(response.headers.get("x-request-id")).toBe("mine-1");
@@ -55,12 +55,12 @@ describe("every response", () => {
     ["", 0],
     ["192.0.2.1", 1],
     ["192.0.2.1:80, 198.51.100.1", 2],
-  ])("of /healthz counts the entries of X-Forwarded-For %j: %d", async (forwarded, count) => {
+  ])("/healthz counts the entries of X-Forwarded-For %j: %d", async (forwarded, count) => {
     const response = await web.fetch("/healthz", { headers: forwarded ? { "x-forwarded-for": forwarded } : {} });
     expect(await response.json()).toEqual({ status: "ok", app: "web", forwarded: count });
   });
 
-  test("of a page allows its scripts by a fresh nonce", async () => {
+  test("a page allows its scripts by a new nonce in each response", async () => {
     const nonces = new Set<string>();
     for (let visit = 0; visit < 2; visit += 1) {
       const response = await web.fetch("/login");
@@ -89,16 +89,16 @@ describe("a 405 response", () => {
     ["PATCH", "/login", "Send a GET or POST request."],
     ["POST", "/api/v1/auth/accounts/current", "Send a PATCH request."],
     ["GET", "/logout", "Send a POST request."],
-  ])("to %s %s lists the allowed methods", async (method, path, detail) => {
+  ])("a 405 response to %s %s lists the allowed methods", async (method, path, detail) => {
     const response = await web.fetch(path, { method });
     expect([response.status, await response.json()]).toMatchObject([405, { code: "METHOD_NOT_ALLOWED", detail }]);
   });
 });
 
-describe("requests are checked in order of cost", () => {
+describe("the order of the checks of a request", () => {
   const large = { method: "POST", body: "a".repeat(65_537), headers: { "content-type": "text/plain" } };
 
-  test("404 before 405 before 401 before 413 before 403", async () => {
+  test("requests are checked for 404 first, then 405, 401, 413 and 403", async () => {
     expect((await web.fetch("/nothing", large)).status).toBe(404);
     const wrongMethod = await web.fetch(sessionPath, large);
     expect([wrongMethod.status, wrongMethod.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
@@ -130,7 +130,7 @@ describe("a refusal by a route without a page", () => {
   test.each([
     ["a file download", "GET", `/workspaces/${crypto.randomUUID()}/ai/usage.csv`, 404, "Not found"],
     ["a form action", "POST", "/theme", 400, "The request is invalid"],
-  ])("%s, is a page for a browser and problem JSON for a script", async (_, ...asked) => {
+  ])("a refusal of %s is a page for a browser and problem JSON for a script", async (_, ...asked) => {
     const [method, path, status, title] = asked;
     const init = { method, ...(method === "POST" ? { body: new URLSearchParams({ theme: "purple" }) } : {}) };
     const page = await web.fetch(path, { ...init, headers: await headers("text/html,*/*;q=0.8") });
@@ -154,13 +154,13 @@ describe("a body that is not a form", () => {
     ["multipart/form-data", "email=a", 400],
     ["multipart/form-data; boundary=b", "--b\r\nnonsense", 400],
     ["application/x-www-form-urlencoded", "%zz=%00&email=\ud800&password[]=1", 400],
-  ])("of type %j is refused, never a 500", async (type, body, status) => {
+  ])("a body of type %j instead of a form is refused, never a 500", async (type, body, status) => {
     expect((await post({ "content-type": type }, body)).status).toBe(status);
   });
 });
 
 describe("the session", () => {
-  test("is shown to its owner, by cookie and by bearer", async () => {
+  test("the session is shown to its owner, by cookie and by bearer", async () => {
     const { id, email } = backend.person;
     const expected = {
       user: { id, email, displayName: email.split("@")[0], avatarUrl: null },
@@ -179,7 +179,7 @@ describe("the session", () => {
     }
   });
 
-  test("of 20 concurrent requests is refreshed once, and each response sets the cookie, also redirects and errors", async () => {
+  test("a session used in 20 concurrent requests is refreshed once, and each response sets the cookie, also redirects and errors", async () => {
     const paths = [sessionPath, "/login", "/workspaces/none", "/auth/confirm?type=none"];
     // Warms up the server, because compiling at the first visit would delay the twenty requests beyond the policy
     // lookup's time limit.
@@ -204,7 +204,7 @@ describe("the session", () => {
     });
   });
 
-  test("that has ended in the database is signed out, even with a valid token", async () => {
+  test("a session that has ended in the database is signed out, even with a valid token", async () => {
     const ban = () =>
       query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [backend.person.id]);
     for (const end of [backend.endSessions, ban]) {
@@ -217,7 +217,7 @@ describe("the session", () => {
   });
 
   test.each(["down", "hang", "malformed-policy"] as const)(
-    "that the database cannot confirm (%s) returns 503 and keeps the cookies",
+    "a session that the database cannot confirm (%s) returns 503 and keeps the cookies",
     async (state) => {
       if (state === "malformed-policy") await breakMfaPolicy(backend.person);
       else backend.state = state;
@@ -231,7 +231,7 @@ describe("the session", () => {
     },
   );
 
-  test("that cannot be verified returns 503 within a bounded time and keeps the cookies", async () => {
+  test("a session that cannot be verified returns 503 within a bounded time and keeps the cookies", async () => {
     const lonely = await backend.startWeb();
     try {
       Object.assign(backend, { jwks: "hang", user: "hang", refresh: "hang" });
@@ -247,7 +247,7 @@ describe("the session", () => {
     }
   });
 
-  test("without its required second step opens no page and keeps its rotated cookies", async () => {
+  test("a session without its required second step opens no page and keeps its rotated cookies", async () => {
     await requireMfa(backend.person);
     const cookie = await backend.cookieOf(await backend.session({ expiresIn: 30 }));
     const page = await web.fetch("/", { headers: { cookie } });
@@ -264,7 +264,7 @@ describe("the session", () => {
       stale: { provenSecondsAgo: 0, codeSecondsAgo: 601 },
     },
   ])(
-    "proven more than ten minutes ago (authenticators $authenticators) goes to the step-up page and changes no password",
+    "a session proven more than ten minutes ago (authenticators $authenticators) must step up before changing the password",
     async (row) => {
       const { authenticators, fresh, stale } = row;
       await insertAuthenticators(backend.person, authenticators);
@@ -288,7 +288,7 @@ describe("the session", () => {
     },
   );
 
-  test("with an invalid bearer token returns 401, regardless of cookies", async () => {
+  test("an invalid bearer token returns 401, regardless of cookies", async () => {
     const cookie = await backend.cookieOf(await backend.session());
     const expired = await backend.accessToken({ expiresIn: -10 });
     for (const authorization of ["Bearer x", `Bearer ${expired}`, "Basic YTpi"]) {
@@ -298,7 +298,7 @@ describe("the session", () => {
     }
   });
 
-  test("is ended by sign-out in the database and in every variant of the cookie", async () => {
+  test("sign-out ends the session in the database and in every variant of the cookie", async () => {
     const shared = await backend.startWeb({
       env: { BASE_URL: "https://app.example.com", PARENT_DOMAIN: "example.com" },
     });
@@ -326,31 +326,34 @@ describe("the session", () => {
 describe("an internal error", () => {
   test.each([
     ["a Data API that fails", "down" as const, 503, "The service is unavailable right now"],
-    ["a row that is not as it should be", [{ id: 7 }], 500, "Something went wrong on our side"],
-  ])("by %s is a page with a request id that reveals nothing else", async (_, rows, status, title) => {
-    backend.rows = rows;
-    const response = await web.fetch("/", {
-      headers: { cookie: await backend.cookieOf(await backend.session()) },
-    });
-    expect(response.status).toBe(status);
-    const html = await response.text();
-    expect(html).toContain(title);
-    expect(html).toContain(response.headers.get("x-request-id"));
-    expect(html).not.toMatch(/internal text|XX000|ZodError|node_modules|invalid_type/);
-    expect(web.output()).toContain(`error request=${response.headers.get("x-request-id")}`);
-  });
+    ["an invalid row", [{ id: 7 }], 500, "Something went wrong on our side"],
+  ])(
+    "an internal error caused by %s returns a page with a request id that reveals nothing else",
+    async (_, rows, status, title) => {
+      backend.rows = rows;
+      const response = await web.fetch("/", {
+        headers: { cookie: await backend.cookieOf(await backend.session()) },
+      });
+      expect(response.status).toBe(status);
+      const html = await response.text();
+      expect(html).toContain(title);
+      expect(html).toContain(response.headers.get("x-request-id"));
+      expect(html).not.toMatch(/internal text|XX000|ZodError|node_modules|invalid_type/);
+      expect(web.output()).toContain(`error request=${response.headers.get("x-request-id")}`);
+    },
+  );
 });
 
 describe("the process", () => {
   const compiled = { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE };
 
-  test("logs no query, token or key", async () => {
+  test("the server logs no query, token or key", async () => {
     await web.fetch("/auth/confirm?token_hash=secret-hash-0123456789&type=signup");
     expect(web.output()).toContain('path="/auth/confirm"');
     expect(web.output()).not.toMatch(/secret-hash|sb_secret|sb_publishable|eyJ|refresh-\d/);
   });
 
-  test("reports missing settings, one per line, and does not start", () => {
+  test("the server reports missing settings, one per line, and does not start", () => {
     const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
       env: { ...compiled, NODE_ENV: "production", BASE_URL: "http://localhost:1", SUPABASE_URL: "http://localhost:2" },
       encoding: "utf8",
@@ -362,7 +365,7 @@ describe("the process", () => {
     ]);
   });
 
-  test("names a taken port and what to do", () => {
+  test("the server names a taken port and what to do", () => {
     const { port } = new URL(web.base);
     const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
       env: {
@@ -381,7 +384,7 @@ describe("the process", () => {
     expect(stderr).toContain(`Port ${port} on 127.0.0.1 is taken`);
   });
 
-  test("completes pending requests on SIGTERM and exits with 0", async () => {
+  test("the server completes pending requests on SIGTERM and exits with 0", async () => {
     const stopping = await backend.startWeb();
     backend.state = "hang";
     const stateCall = "POST /rest/v1/rpc/device_session_state";

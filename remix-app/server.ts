@@ -28,7 +28,8 @@ const server = createServer({
   requestTimeout: requestTimeoutMs,
   maxHeaderSize: maxHeaderBytes,
   keepAliveTimeout: keepAliveTimeoutMs,
-  // Longer than what clients are promised, because timers are late under load. Before Node 24.6 it is one second.
+  // Keeps connections longer than promised to clients, because timers are late under load. Before Node 24.6 the buffer
+  // is one second.
   keepAliveTimeoutBuffer: 10_000,
 });
 const vite = development ? await startVite() : null;

@@ -34,7 +34,7 @@ const signIn = (at: WebProcess, fields: Record<string, string> = {}) =>
 const asksForIt = async (at: WebProcess) => (await (await at.fetch("/login")).text()).includes("data-bot-challenge");
 
 describe("the bot challenge bypass for browser tests", () => {
-  test("omits the challenge if the backend is on this machine", async () => {
+  test("the bypass omits the challenge if the backend is on this machine", async () => {
     const bypassed = await backend.startWeb({ env: bypass });
     try {
       expect(await asksForIt(bypassed)).toBe(false);
@@ -44,7 +44,7 @@ describe("the bot challenge bypass for browser tests", () => {
     }
   });
 
-  test("has no effect if the backend is remote", async () => {
+  test("the bypass has no effect if the backend is remote", async () => {
     const remote = await startWeb(remoteUrl, { env: bypass });
     try {
       expect(await asksForIt(remote)).toBe(true);
@@ -56,14 +56,14 @@ describe("the bot challenge bypass for browser tests", () => {
     }
   });
 
-  test("is off by default", async () => {
+  test("the bypass is off by default", async () => {
     expect(await asksForIt(web)).toBe(true);
     expect((await signIn(web)).status).toBe(403);
   });
 });
 
 describe("a bot challenge token", () => {
-  test("is passed to the backend, which alone validates it", async () => {
+  test("passes a challenge token to the backend, which alone validates it", async () => {
     expect((await signIn(web, { botChallengeToken: "some-token" })).status).toBe(302);
     backend.refresh = { status: 400, code: "captcha_failed" };
     const refused = await signIn(web, { botChallengeToken: "some-token" });
@@ -71,7 +71,7 @@ describe("a bot challenge token", () => {
     expect(await refused.text()).toContain("failed or has expired. Complete it again.");
   });
 
-  test("counts as missing if it is blank", async () => {
+  test("treats a blank challenge token as missing", async () => {
     expect((await signIn(web, { botChallengeToken: "  " })).status).toBe(403);
   });
 });
@@ -89,7 +89,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
       { mails: { status: 429, code: "over_request_rate_limit" }, status: 429 },
       { mails: "down", status: 503 },
     ] as const)(
-      "gets the same answer as one to an unknown address when the backend answers $mails",
+      "answers a withheld email like one to an unknown address when the backend answers $mails",
       async ({ mails, status }) => {
         backend.mails = mails;
         expect((await ask()).status).toBe(status);
@@ -98,7 +98,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
       },
     );
 
-    test("is not sent: the backend gets a reset for an invalid address instead", async () => {
+    test("sends the backend a reset for an invalid address instead of the withheld email", async () => {
       const { status } = await ask();
       backend.attempts = held;
       const seen = backend.calls.length;
@@ -113,7 +113,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
   },
 );
 
-test("loads the widget from Cloudflare by default", async () => {
+test("loads the challenge widget from Cloudflare by default", async () => {
   const response = await web.fetch("/login");
   expect(response.headers.get("content-security-policy")).toContain("frame-src https://challenges.cloudflare.com;");
   expect(await response.text()).toContain("https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit");

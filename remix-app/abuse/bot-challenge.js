@@ -95,7 +95,7 @@ async function run() {
 
 retry.addEventListener("click", run);
 document.addEventListener("bot-challenge:used", run);
-// After returning from another page, the token has already been used.
+// When the person returns to this page, its token has already been used.
 addEventListener("pageshow", (event) => event.persisted && run());
 document.addEventListener(
   "click",

@@ -14,14 +14,14 @@ const env = (changes: Record<string, string>) =>
 const configured = { TURNSTILE_SITE_KEY: "1x00000000000000000000AA" };
 
 describe("a bot challenge", () => {
-  test("is required if and only if a site key is set", () => {
+  test("requires a bot challenge if and only if a site key is set", () => {
     expect(hasBotChallenge(env(configured))).toBe(true);
     expect(hasBotChallenge(env({}))).toBe(false);
     expect(hasBotChallenge(env({ TURNSTILE_SITE_KEY: "" }))).toBe(false);
   });
 
   test.each(["http://127.0.0.1:54321", "http://localhost:54321", "http://[::1]:54321"])(
-    "is omitted only with the bypass if the backend is at %s",
+    "with the backend at %s, omits the bot challenge only if the bypass is set",
     (SUPABASE_URL) => {
       expect(hasBotChallenge(env({ ...configured, SUPABASE_URL, E2E_BOT_CHALLENGE_BYPASS: "on" }))).toBe(false);
       expect(hasBotChallenge(env({ ...configured, SUPABASE_URL, E2E_BOT_CHALLENGE_BYPASS: "off" }))).toBe(true);
@@ -35,7 +35,7 @@ describe("a bot challenge", () => {
     "https://127.0.0.1.evil.example",
     "https://localhost@ref.supabase.co",
     "http://10.0.0.1:54321",
-  ])("is required despite the bypass if the backend is at %s", (SUPABASE_URL) => {
+  ])("with the backend at %s, requires the bot challenge even if the bypass is set", (SUPABASE_URL) => {
     expect(hasBotChallenge(env({ ...configured, SUPABASE_URL, E2E_BOT_CHALLENGE_BYPASS: "on" }))).toBe(true);
   });
 });

@@ -19,7 +19,7 @@ type Kind = (typeof kinds)[number];
 const emailOf = (kind: Kind, { path, index }: { path: string; index: number }) =>
   `${kind.toLowerCase()}-${index}-${paths.indexOf(path)}@${domain}`;
 
-/** Turns an account into an account of its kind. Accounts created through a provider have no password. */
+/** SQL that turns a confirmed account into each other kind. Accounts created through a provider have no password. */
 const changes: Partial<Record<Kind, string>> = {
   banned: "banned_until = now() + interval '24 hours'",
   "OAuth-only": "encrypted_password = ''",
@@ -68,8 +68,10 @@ async function answerTo(path: string, email: string) {
   return { seen, milliseconds };
 }
 
-describe.concurrent.each(paths)("%s", (path) => {
-  test("answers all kinds of addresses identically and in the same time", { timeout: 90_000 }, async () => {
+describe.concurrent.each(paths)("responses of %s", (path) => {
+  test("answers requests for all kinds of email addresses identically and in the same time", {
+    timeout: 90_000,
+  }, async () => {
     const answers = await Promise.all(
       kinds.map(async (kind) => {
         const ofKind: Awaited<ReturnType<typeof answerTo>>[] = [];

@@ -49,7 +49,7 @@ async function exhaust(attempt: { action: string; email?: string }, times: numbe
 
 const signIn = (typed: string, from = address) => post("/login", { email, password: typed }, from);
 
-describe("sign-in", () => {
+describe("sign-in limits", () => {
   test("refuses even the right password after ten wrong ones from one address", async () => {
     await exhaust({ action: "password", email }, 9);
     expect((await signIn("wrong")).status).toBe(400);
@@ -61,14 +61,14 @@ describe("sign-in", () => {
     expect(await signIn(password, newAddress())).toMatchObject({ status: 302 });
   });
 
-  test("forgets earlier failures once it succeeds", async () => {
+  test("a successful sign-in clears the count of earlier failures", async () => {
     await exhaust({ action: "password", email }, 9);
     expect((await signIn(password)).status).toBe(302);
     expect((await signIn("wrong")).status).toBe(400);
     expect((await signIn(password)).status).toBe(302);
   });
 
-  test("is slowed down but not refused for an account that many addresses guess at", async () => {
+  test("delays but doesn't refuse the sign-in to an account whose password many addresses guess", async () => {
     for (let made = 0; made < 20; made += 1)
       await database.query("select private.begin_attempt($1)", [
         JSON.stringify({ action: "password", email, address: newAddress() }),
@@ -78,7 +78,7 @@ describe("sign-in", () => {
     expect(performance.now() - began).toBeGreaterThan(2_000);
   });
 
-  test("still works after others sent wrong passwords directly to the identity backend", async () => {
+  test("sign-in still works after others sent wrong passwords directly to the identity backend", async () => {
     const direct = createClient(supabase.url, supabase.publishableKey, options).auth;
     const codes: (string | undefined)[] = [];
     for (let made = 0; made < 11; made += 1) {

@@ -31,12 +31,12 @@ const forms: [string, Record<string, string>][] = [
 ];
 const post = (path: string, fields: Record<string, string>, headers = visitorHeaders()) =>
   web.fetch(path, { method: "POST", headers, body: new URLSearchParams(fields) });
-/** Excludes the server's own startup calls: for the keys, and whether passkeys are on. */
+/** Excludes the calls that the server makes at startup to read the keys and to check whether passkeys are enabled. */
 const identityCalls = () => backend.calls.filter((call) => call.includes("/auth/v1/") && !/jwks|passkeys/.test(call));
 
-describe.each(forms)("%s", (path, fields) => {
+describe.each(forms)("outages at %s", (path, fields) => {
   test.each(["down", "nonsense", "hang"] as const)(
-    "tries nothing, answers 503 and keeps the input if attempts can't be counted (%s)",
+    "sends no credentials to the backend and answers 503 with the input kept if attempts can't be counted (%s)",
     async (attempts) => {
       backend.attempts = attempts;
       const response = await post(path, fields);
@@ -50,7 +50,7 @@ describe.each(forms)("%s", (path, fields) => {
     },
   );
 
-  test("tries nothing after a refusal, and answers 429 with the time to wait", async () => {
+  test("sends no credentials to the backend after a refusal, and answers 429 with the time to wait", async () => {
     backend.attempts = { allowed: false, reason: "limited", retryAfterSeconds: 170 };
     const response = await post(path, fields);
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "170"]);
@@ -60,7 +60,7 @@ describe.each(forms)("%s", (path, fields) => {
     expect(page).not.toContain("Request ID");
   });
 
-  test("tries nothing from a blocked address", async () => {
+  test("sends no credentials to the backend from a blocked address", async () => {
     backend.attempts = { allowed: false, reason: "blocked", retryAfterSeconds: 21_600 };
     const response = await post(path, fields);
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "21600"]);
@@ -68,7 +68,7 @@ describe.each(forms)("%s", (path, fields) => {
     expect(await response.text()).toContain("from your network. Try again in 6 hours.");
   });
 
-  test("tries nothing for an attack tool or a client without a user agent", async () => {
+  test("sends no credentials to the backend for an attack tool or a client without a user agent", async () => {
     for (const userAgent of ["sqlmap/1.8", undefined]) {
       const { status, page } = await postAs(userAgent, path, fields);
       expect(status).toBe(403);
@@ -78,14 +78,14 @@ describe.each(forms)("%s", (path, fields) => {
   });
 });
 
-test("completes a sign-in even if its attempt can't be settled", async () => {
+test("completes a sign-in even if its attempt can't be recorded as succeeded", async () => {
   backend.rows = "down";
   const response = await post("/login", { email, password: "correct horse battery" });
   expect([response.status, response.headers.get("location")]).toEqual([302, "/"]);
   expect(web.output()).toContain("an attempt stays counted");
 });
 
-/** `fetch` always sends a user agent. */
+/** Posts a form without `fetch`, which always sends a user agent. */
 function postAs(userAgent: string | undefined, path: string, fields: Record<string, string>) {
   const headers = {
     ...visitorHeaders(),

@@ -12,6 +12,6 @@ test.each([
   [5_400, "90 minutes"],
   [5_401, "2 hours"],
   [86_400, "24 hours"],
-])("writes %d s as %s", (seconds, words) => {
+])("writes a wait of %d s as %s", (seconds, words) => {
   expect(waitInWords(seconds)).toBe(words);
 });

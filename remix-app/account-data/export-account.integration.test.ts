@@ -33,7 +33,7 @@ const addEvents = (count: number) =>
     [person.id, count],
   );
 
-test.each([499, 500, 501, 1_201])("an export of %d events contains each once, oldest first", async (count) => {
+test.each([499, 500, 501, 1_201])("an export of %d events contains each event once, oldest first", async (count) => {
   await addEvents(count);
   const { client } = countingClient();
   const text = await new Response(await exportAccount(client, { userId: person.id })).text();
@@ -45,7 +45,7 @@ test.each([499, 500, 501, 1_201])("an export of %d events contains each once, ol
   expect(times).toEqual(times.toSorted());
 });
 
-test("an export reads at most one page ahead of its reader, and stops when the reader does", async () => {
+test("an export reads at most one page ahead of its reader, and stops when the reader stops", async () => {
   await addEvents(5_000);
   const { client, asked } = countingClient();
   const body = await exportAccount(client, { userId: person.id });

@@ -24,11 +24,11 @@ describe("a device's name", () => {
     ["Mozilla/5.0 (compatible; press approve/2.1; +https://evil.example)", "Unknown browser"],
     ["Gatehouse/3 CFNetwork/1494.0.7 Darwin/23.4.0", "Unknown browser"],
     ["okhttp/4.12.0", "okhttp"],
-  ])("for %s is %s", (userAgent, expected) => {
+  ])("names the device of user agent %s: %s", (userAgent, expected) => {
     expect(deviceName(userAgent)).toBe(expected);
   });
 
-  test("contains no text that the visitor made up", () => {
+  test("a device's name contains no free text from the user agent", () => {
     const part = fc.constantFrom(
       "Chrome/1",
       "Mozilla/5.0",

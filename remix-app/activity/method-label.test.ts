@@ -7,10 +7,10 @@ test.each([
   // A recovery uses either the link or the code from the email.
   ["link", "Link from an email"],
   ["code", "Code from an email"],
-])("labels the method %s as %s", (method, label) => {
+])("labels the sign-in method %s as %s", (method, label) => {
   expect(methodLabel(method)).toBe(label);
 });
 
-test("labels an unknown method by its own name", () => {
+test("labels an unknown sign-in method by its own name", () => {
   expect(methodLabel("some_thing")).toBe("some thing");
 });

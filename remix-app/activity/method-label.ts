@@ -25,7 +25,7 @@ export function methodLabel(method: string): string {
   return labels[method] ?? method.replaceAll("_", " ");
 }
 
-/** How people read a detail of `public.security_events`: a provider by its label, everything else as it is. */
+/** Returns a detail of `public.security_events` for people: a provider by its label, everything else as it is. */
 export function detailText(name: string, value: string): string {
   return name === "provider" ? providerLabel(value) : value;
 }

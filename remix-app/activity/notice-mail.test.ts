@@ -24,7 +24,7 @@ test("keeps a name in a notice on one line, without paragraphs or links", () => 
   expect(text.split("\n\n").filter((paragraph) => paragraph.startsWith("Your account is locked"))).toEqual([]);
 });
 
-test("makes no links of the device and the address in a notice", () => {
+test("turns neither the device nor the address in a notice into a link", () => {
   const { text } = eventMail(told, addressed);
   expect(text).toContain("Device: evil.\u200Aexample on Windows\nIP address: 192.\u200A0.\u200A2.\u200A1");
   expect(text).toContain("https://gatehouse.example/settings/security");
@@ -55,13 +55,13 @@ test("leaves out device and address in an email about an administrator's action"
   expect(text).not.toMatch(/Device:|IP address:/);
 });
 
-test("says in the email that an addition is unconfirmed", () => {
+test("says in the email that an added sign-in method is unconfirmed", () => {
   const added = { ...told, kind: "passkey_added", details: { passkey: "Phone" } };
   expect(eventMail({ ...added, unconfirmed: true }, addressed).text).toContain("isn’t confirmed yet");
   expect(eventMail(added, addressed).text).not.toContain("isn’t confirmed yet");
 });
 
-test("writes an email about an event of a kind that only a later version knows", () => {
+test("writes an email about a kind of event that only a later version knows", () => {
   const { subject, text } = eventMail({ ...told, kind: "phone_added" }, addressed);
   expect(subject).toBe("Your Gatehouse account was changed");
   expect(text).toMatch(/^phone added\.\n\nWhen:/);

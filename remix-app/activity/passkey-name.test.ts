@@ -6,21 +6,21 @@ const onePassword = "bada5566-a7aa-401f-bd96-45619a55120d";
 const none = "00000000-0000-0000-0000-000000000000";
 
 describe("a passkey's name", () => {
-  test("is the name that its owner gave it", () => {
+  test("uses the name that the owner gave the passkey", () => {
     expect(passkeyName({ name: "Work laptop", aaguid: onePassword, device: "Chrome on macOS" })).toBe("Work laptop");
   });
 
-  test("falls back to the provider if the identity backend has no name", () => {
+  test("falls back to the passkey's provider if the identity backend has no name", () => {
     expect(passkeyName({ name: "Passkey", aaguid: onePassword, device: "Chrome on macOS" })).toBe("1Password");
     expect(passkeyName({ name: "", aaguid: onePassword.toUpperCase(), device: null })).toBe("1Password");
   });
 
-  test("falls back to the browser and system it was added from if the provider is unknown", () => {
+  test("falls back to the browser and system that added the passkey if its provider is unknown", () => {
     expect(passkeyName({ name: "Passkey", aaguid: none, device: "Firefox on Linux" })).toBe("Firefox on Linux");
     expect(passkeyName({ name: null, aaguid: null, device: "Firefox on Linux" })).toBe("Firefox on Linux");
   });
 
-  test("falls back to Passkey if nothing is known", () => {
+  test("falls back to the name Passkey if nothing is known", () => {
     expect(passkeyName({ name: "", aaguid: null, device: null })).toBe("Passkey");
     expect(passkeyName({ name: null, aaguid: "constructor", device: null })).toBe("Passkey");
   });

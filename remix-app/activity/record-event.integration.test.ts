@@ -48,7 +48,7 @@ test("records sign-ins and sign-outs with their method, device, IP address and s
   expect(signedIn?.session_id).toMatch(/^[0-9a-f-]{36}$/);
 });
 
-test("records a sign-in's place from the configured headers", async () => {
+test("records the place of a sign-in from the configured headers", async () => {
   const web = await startWeb(supabase.url, {
     env: {
       SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,

@@ -39,7 +39,7 @@ type ClientFields = Pick<
 /** The scopes that a client may be registered for: all except the gateway's. */
 const clientScopes = appScopes.filter(({ right }) => right !== null);
 
-/** The fields that registering and editing an OpenID client have in common. */
+/** Renders the fields that an OpenID client's registration and edit forms share. */
 export function OpenidClientFields({ client, failed }: Failed & { client: ClientFields }) {
   return (
     <>
@@ -157,7 +157,7 @@ function Lines({
   );
 }
 
-/** The name that identifies an app or client. */
+/** Renders the field for the name that identifies an app or client. */
 export function NameField({ label, failed }: Failed & { label: string }) {
   return (
     <Field
@@ -174,7 +174,7 @@ export function NameField({ label, failed }: Failed & { label: string }) {
   );
 }
 
-/** How long the current secret works after a rotation. */
+/** Renders the field for how long the current secret works after a rotation. */
 export function OverlapField() {
   return (
     <Select name="overlapSeconds" label="Current secret" defaultValue="3600">

@@ -39,7 +39,7 @@ const listedSchema = appSchema.omit({ secrets: true, version: true, logoutUrl: t
 /** A change to an app, named by the last segment of its page's URL. */
 export type AppStep = Exclude<RegistryStep, "add">;
 
-/** Whole origins as browsers write them. An app without sign-in has none. */
+/** Complete origins, as browsers write them. An app without sign-in has none. */
 const origins = addressLines({
   max: 20,
   what: "origins",

@@ -11,7 +11,7 @@ test("finds the audit actions that the SQL files write", () => {
   expect(written).toContain("recovery.create");
 });
 
-test.each([...new Set(written)])("labels the audit action %s in the form of the other labels", (action) => {
+test.each([...new Set(written)])("labels the audit action %s in the same form as the other actions", (action) => {
   expect(actionLabel(action)).toMatch(/^[A-Z][^.]+$/);
 });
 

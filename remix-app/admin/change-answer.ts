@@ -24,8 +24,8 @@ export function refused({ message, field }: Pick<ConsoleRefusal, "message" | "fi
 }
 
 /**
- * Restores what an admin sent when their proof was too old. They must type the confirmation again, below the effects of
- * the change.
+ * Restores the form that an admin sent after their step-up had expired. They must type the confirmation again, below
+ * the effects of the change.
  */
 export function keptChange(
   context: AppLoadContext,

@@ -6,8 +6,8 @@ import { Field } from "../ui/field.tsx";
 import type { FailedChange } from "./change-answer.ts";
 
 /**
- * Renders the form of every change in the console: its effects, then the reason, and the name of what it changes, typed
- * again.
+ * Renders the form of every change in the console: the effects, the reason, and a field to type the name of what
+ * changes.
  */
 export function ChangeForm({
   effects,
@@ -22,7 +22,7 @@ export function ChangeForm({
   preview,
   edit,
 }: {
-  /** One sentence each. */
+  /** Each effect is one sentence. */
   effects: readonly string[];
   /** The text to type, and what it is: "the account's email". */
   confirm: { text: string; what: string };

@@ -22,7 +22,7 @@ const reason = "Which team is it?";
 const requestedAtOn = (text: string) => /name="requestedAt" value="([^"]*)"/.exec(text)?.[1] ?? "";
 
 describe("a workspace's approval of keys", () => {
-  test("is requested, withdrawn, declined with a reason, requested again and granted", async () => {
+  test("approval of keys is requested, withdrawn, declined with a reason, requested again and granted", async () => {
     const owner = await enter(person);
     const keys = `/workspaces/${workspace.id}/ai/keys`;
     const ask = (note: string) => owner.post(`${keys}/approval`, { intent: "request", note });
@@ -69,7 +69,7 @@ describe("a workspace's approval of keys", () => {
     expect((await owner.get(`${keys}/approval`)).words).toContain("This workspace is approved");
   });
 
-  test("cannot be requested by a person from outside the workspace", async () => {
+  test("refuses a request for approval from a person outside the workspace", async () => {
     const stranger = await createPerson();
     try {
       const { status } = await (await enter(stranger)).post(`/workspaces/${workspace.id}/ai/keys/approval`, {
@@ -84,7 +84,7 @@ describe("a workspace's approval of keys", () => {
 });
 
 describe("the console's accounts", () => {
-  test("are listed newest first if nothing is searched for, with their badges", async () => {
+  test("lists accounts newest first, with their badges, if nothing is searched for", async () => {
     const newest = await createPerson();
     try {
       await query("update auth.users set email_confirmed_at = null where id = $1", [newest.id]);
@@ -98,7 +98,7 @@ describe("the console's accounts", () => {
     expect((await admin.browser.get("/admin?cursor=nonsense")).status).toBe(400);
   });
 
-  test("can be signed out everywhere by an admin, except the admin's own", async () => {
+  test("an admin can sign out every account everywhere, except their own", async () => {
     await signIn(person);
     const page = `/admin/users/${person.id}`;
     const form = { reason: "Stolen phone", confirmation: person.email };
@@ -117,7 +117,7 @@ describe("the console's accounts", () => {
     expect((await admin.browser.post(own, { ...form, confirmation: admin.email })).status).toBe(403);
   });
 
-  test("show which of their recent IP addresses are blocked, and a block can be lifted with a reason", async () => {
+  test("shows which of an account's recent IP addresses are blocked, and lifts a block with a reason", async () => {
     const address = newAddress();
     await query("insert into public.security_events (user_id, kind, ip) values ($1, 'sign_in', $2)", [
       person.id,

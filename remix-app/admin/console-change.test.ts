@@ -4,7 +4,7 @@ import { confirms } from "./console-change.ts";
 test.each([
   ["ada@example.com", "Ada@Example.com"],
   ["Orbit two", "Orbit  two"],
-])("%j confirms %j as pages show it", (typed, name) => {
+])("typing %j confirms %j as pages show it", (typed, name) => {
   expect(confirms(typed, name)).toBe(true);
 });
 
@@ -13,6 +13,6 @@ test.each([
   ["ada@example.co", "ada@example.com"],
   ["", ""],
   ["", "\u00a0"],
-])("%j does not confirm %j", (typed, name) => {
+])("typing %j does not confirm %j", (typed, name) => {
   expect(confirms(typed, name)).toBe(false);
 });

@@ -48,7 +48,7 @@ test("grants credits once per reference, and says that a repeated grant changed 
   expect(page).toContain("INV-117");
 });
 
-test("answers 409 at the field for a reference used with another amount, and for a withdrawal above the available balance", async () => {
+test("answers 409 at the field if a reference has another amount or a withdrawal exceeds the available balance", async () => {
   const used = await admin.browser.post(credits("grant"), { ...filled, amount: "500.50000001" });
   expect([used.status, used.words]).toEqual([409, expect.stringContaining("already used for another amount")]);
   const much = { ...filled, amount: "100500.50000001", reference: "OUT-1" };
@@ -62,12 +62,12 @@ test("answers 409 at the field for a reference used with another amount, and for
 test.each([
   ["no amount", { amount: "" }, "Enter a number of credits"],
   ["0 credits", { amount: "0.00000000" }, "more than 0"],
-  ["less than none", { amount: "-1" }, "Enter a number of credits"],
+  ["a negative amount", { amount: "-1" }, "Enter a number of credits"],
   ["nine decimals", { amount: "0.000000001" }, "at most 8 decimals"],
   ["an exponent", { amount: "1e3" }, "Enter a number of credits"],
   ["no reference", { reference: " " }, "Enter a reference"],
   ["no reason", { reason: "" }, "Enter a reason"],
-  ["another name", { confirmation: "Orbits" }, "Nothing was changed"],
+  ["the wrong name typed", { confirmation: "Orbits" }, "Nothing was changed"],
 ])("refuses a grant with %s", async (_, more, words) => {
   const answer = await admin.browser.post(credits("grant"), { ...filled, reference: "INV-118", ...more });
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
@@ -101,16 +101,16 @@ const plan = {
 
 test.each([
   ["an id with capitals", { plan: "Plan" }, "1 to 32 of"],
-  ["the id new", { plan: "new" }, "new is reserved"],
+  ["the reserved id new", { plan: "new" }, "new is reserved"],
   ["a markup of seven decimals", { markup: "1.0000001" }, "at most 6 decimals"],
   ["a limit of 0", { requestsPerMinute: "0" }, "Enter a whole number"],
-  ["another id typed", { confirmation: "plan" }, "Nothing was changed"],
+  ["the wrong id typed", { confirmation: "plan" }, "Nothing was changed"],
 ])("refuses a plan with %s", async (_, more, words) => {
   const answer = await admin.browser.post("/admin/plans/new", { ...plan, ...more });
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
 });
 
-test("adds and edits a plan, and says what a move to it does to the workspace's balance", async () => {
+test("adds and edits a plan, and says how moving a workspace to the plan affects the balance", async () => {
   expect((await admin.browser.post("/admin/plans/new", plan)).location).toBe("/admin/plans?done");
   expect((await admin.browser.post("/admin/plans/new", plan)).status).toBe(409);
   const list = (await admin.browser.get("/admin/plans")).words;

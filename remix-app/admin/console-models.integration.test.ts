@@ -61,7 +61,7 @@ const prices = () =>
   );
 const minute = (millisecondsFromNow: number) => new Date(Date.now() + millisecondsFromNow).toISOString().slice(0, 16);
 
-test("lets an admin disable and enable a model with a reason and the model's id", async () => {
+test("lets an admin disable and enable a model after typing a reason and the model's id", async () => {
   const stranger = await enter(person);
   expect((await stranger.post(at("disable"), filled)).status).toBe(403);
   expect((await admin.browser.post(at("disable"), { ...filled, reason: "" })).status).toBe(400);
@@ -82,24 +82,24 @@ test("lets an admin disable and enable a model with a reason and the model's id"
 
 test.each([
   ["without a reason", { reason: "" }, "Enter a reason"],
-  ["without a reason and an amount", { reason: "", inputUsd: "" }, "Enter an amount in USD"],
+  ["without a reason or an amount", { reason: "", inputUsd: "" }, "Enter an amount in USD"],
   ["with seven decimals", { inputUsd: "1.0000001" }, "at most 6 decimals"],
   ["below zero", { outputUsd: "-1" }, "at most 6 decimals"],
-  ["from the past", { from: "2026-01-01T00:00" }, "begin in the past"],
-  ["from a day that is none", { from: "2027-02-30T10:00" }, "Enter a day and a time"],
-  ["from a year that is none", { from: "0000-02-03T10:00" }, "Enter a day and a time"],
+  ["that starts in the past", { from: "2026-01-01T00:00" }, "begin in the past"],
+  ["that starts on a day that doesn't exist", { from: "2027-02-30T10:00" }, "Enter a day and a time"],
+  ["that starts in the year 0", { from: "0000-02-03T10:00" }, "Enter a day and a time"],
 ])("refuses a price %s", async (_, more, words) => {
   const answer = await admin.browser.post(pricePage, await price(more));
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
   expect(await prices()).toHaveLength(1);
 });
 
-test("applies a price from its start, ends the previous price there, and refuses a second price with the same start", async () => {
+test("applies a price from its start, ends the previous price then, and refuses a second price with the same start", async () => {
   const tomorrow = minute(24 * 60 * 60 * 1000);
   expect((await admin.browser.post(pricePage, await price({ from: tomorrow }))).status).toBe(303);
   const again = await admin.browser.post(pricePage, await price({ from: tomorrow }));
   expect([again.status, again.words]).toEqual([409, expect.stringContaining("begins at the same time")]);
-  // Between the current price and tomorrow's.
+  // This price begins now and ends when tomorrow's price begins.
   expect((await admin.browser.post(pricePage, await price({ inputUsd: "9" }))).status).toBe(303);
   const [first, second, third] = await prices();
   expect(first).toMatchObject({ input: 1, until: second?.from });
@@ -130,7 +130,7 @@ test("shows the price of a model's first enabled route, regardless of provider n
   await query("delete from ai.models where id = $1", [id]);
 });
 
-test("says how each price that is left empty is charged", async () => {
+test("says how each price class that is left empty is charged", async () => {
   const { words } = await admin.browser.get(pricePage);
   expect(words).toMatch(
     /Cached input.*Leave empty to use the input price\..*Audio input.*Leave empty to refuse audio\..*Audio output/s,
@@ -183,7 +183,7 @@ describe("a model added in the console", () => {
     await query("delete from ai.models where id = $1", [id]);
   });
 
-  test("can be called once it is enabled and has a route, a grant and a price; until then its page says what is missing", async () => {
+  test("a model can be called once it is enabled and has a route, a grant and a price; its page says what is missing", async () => {
     const tenant = await createGatewayTenant();
     const call = () =>
       tenant.client.chat.completions.create({ model: id, messages: [{ role: "user", content: "hello" }] });
@@ -222,14 +222,14 @@ describe("a model added in the console", () => {
     expect(await wordsOf()).not.toContain("callers get 404");
     const { response } = await call().withResponse();
     const { run } = await tenant.accountOf(response.headers.get("x-request-id") ?? "");
-    // USD 1 and 2 per million tokens.
+    // Input costs USD 1 and output USD 2 per million tokens.
     expect(Number(run.cost_usd)).toBe((run.input_tokens + 2 * run.output_tokens) / 1_000_000);
     expect(await change(page("withdraw", { workspace: tenant.workspaceId }), {})).toMatchObject(done);
     await expect(call()).rejects.toMatchObject({ status: 404 });
     await tenant.close();
   });
 
-  test("can be edited by only one of two admins who saw the same version", async () => {
+  test("a model can be edited by only one of two admins who saw the same version", async () => {
     const browsers = [admin.browser, other.browser];
     const forms = await Promise.all(browsers.map((browser) => hiddenOn(page("edit"), browser)));
     const answers = await Promise.all(
@@ -241,7 +241,7 @@ describe("a model added in the console", () => {
     expect(answers.map(({ words }) => words).join()).toMatch(/changed it on .* Nothing was changed. Review it again/s);
   });
 
-  test("can have a price cancelled before it begins", async () => {
+  test("a model's scheduled price can be cancelled before it begins", async () => {
     const addPrice = page("price", { provider: "demo", tier: "0" });
     const {
       latest: _,
@@ -268,7 +268,7 @@ describe("a model added in the console", () => {
   });
 
   test.each(["route", "remove-route", "withdraw", "cancel-price", "price", "delete", "rename"])(
-    "has no page for a %s that doesn't exist",
+    "answers 404 at a model's page %s for an unknown record",
     async (step) => {
       const unknown = { place: "9", price: "1", plan: "none", provider: "none" };
       expect((await admin.browser.get(page(step, unknown))).status).toBe(404);

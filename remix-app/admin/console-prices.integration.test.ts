@@ -96,7 +96,7 @@ test("shows an admin the differences from both price sources side by side, and c
   expect(await prices()).toEqual(before);
 });
 
-test("prints the same differences on the command line, and changes nothing", async () => {
+test("prints the price differences on the command line, and changes nothing", async () => {
   const directory = await mkdtemp(path.join(tmpdir(), "prices-"));
   try {
     const places = await Promise.all(
@@ -120,9 +120,9 @@ test("prints the same differences on the command line, and changes nothing", asy
 
 test.each([
   ["without a reason", { reason: " " }, "Enter a reason"],
-  ["that are not confirmed", { confirmation: "apply" }, "Type apply prices"],
-  ["from the past", { from: "2026-01-01T00:00" }, "begin in the past"],
-  ["of which none is chosen", { take0: "", pick0_inputUsd_0: "" }, "at least one price"],
+  ["without confirmation", { confirmation: "apply" }, "Type apply prices"],
+  ["that start in the past", { from: "2026-01-01T00:00" }, "begin in the past"],
+  ["if none is chosen", { take0: "", pick0_inputUsd_0: "" }, "at least one price"],
 ])("adds no prices %s", async (_, more, words) => {
   const form = await review(admin, (row) => ({ [`pick${row(first)}_inputUsd_1`]: "on", ...more }));
   if (words === "at least one price")
@@ -134,7 +134,7 @@ test.each([
   expect(await prices()).toEqual(before);
 });
 
-test("adds the chosen prices together and only once", async () => {
+test("adds all chosen prices in one transaction, and only once", async () => {
   const picks = (row: (model: string) => number) => ({
     [`pick${row(first)}_inputUsd_0`]: "on",
     [`take${row(second)}`]: "1",
@@ -163,19 +163,19 @@ describe("a price file", () => {
   test.each([
     ["is chosen", [], "Choose a price file"],
     ["has a known form", ["{}"], "file0.json has no prices in a known form"],
-    ["is of another project than the second", [liteLlm, liteLlm], "Both files are from LiteLLM"],
-  ])("%s", async (_, texts, words) => {
+    ["comes from a different project than the second file", [liteLlm, liteLlm], "Both files are from LiteLLM"],
+  ])("requires that a price file %s", async (_, texts, words) => {
     const answer = await admin.browser.post(address, files(...texts));
     expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
   });
 
-  test("has at most 8 MiB", async () => {
+  test("a price file has at most 8 MiB", async () => {
     const of = async (bytes: number) => (await admin.browser.post(address, files(Buffer.alloc(bytes, " ")))).words;
     expect(await of(mostSourceBytes)).toContain("isn’t JSON");
     expect(await of(mostSourceBytes + 1)).toContain("has more than 8 MiB");
   });
 
-  test("may exceed the size of other forms only on this page, and only for signed-in people", async () => {
+  test("only the price comparison page accepts forms above the usual size, and only from signed-in people", async () => {
     // Only a few bytes over the limit. If the server closes while the client is still sending, the client never sees
     // the answer.
     const large = files(Buffer.alloc(64 * 1024));

@@ -100,7 +100,7 @@ const facts = [
   "$8.00 per million",
 ];
 
-test("shows a member a run's provider requests if the workspace shows provider cost", async () => {
+test("shows a member the provider requests of a run if the workspace shows provider cost", async () => {
   const browser = await enter(owner);
   const page = `/workspaces/${tenant.workspaceId}/ai/runs/${runId}`;
   await showCost(true);
@@ -177,7 +177,7 @@ test("shows each provider's health and usage in the console, with the page's exa
 /** Returns the URL of the page that follows the last of these pages. */
 const nextPage = (pages: { text: string }[]) => /href="([^"]+)"[^>]*>Next page/.exec(pages.at(-1)?.text ?? "")?.[1];
 
-test("shows in the console which route failed, how and when, and what callers of a model without a price get", async () => {
+test("shows which route failed, how and when, and how calls to a model without a price are answered", async () => {
   const pages = [await admin.browser.get("/admin/providers")];
   for (let next = nextPage(pages); next; next = nextPage(pages)) pages.push(await admin.browser.get(next));
   const words = pages.map((page) => page.words).join(" ");

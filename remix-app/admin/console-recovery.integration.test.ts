@@ -38,7 +38,7 @@ const overrides = () =>
 const stepPage = async (step: string) => `/admin/recovery/${(await overrides())[0]?.id}/${step}?${of(person.email)}`;
 
 describe("a recovery override in the console", () => {
-  test("is created with its options and days, sends an email without showing its link or code, and is revoked", async () => {
+  test("creates an override with options and days, sends an email without showing its link or code, and revokes it", async () => {
     expect((await admin.browser.get(page())).words).toContain("No overrides for this email");
     const { normalLogin: _, ...without } = filled({ lifetimeDays: "30" });
     expect((await admin.browser.post(makePage(), without)).location).toBe(`${page()}&done=new`);
@@ -63,16 +63,16 @@ describe("a recovery override in the console", () => {
 
   test.each([
     ["without a reason", { reason: " " }, "Enter a reason"],
-    ["without the email typed once more", { confirmation: "yes" }, "isn’t the override’s email"],
-    ["for no day", { lifetimeDays: "0" }, "at least 1 day"],
+    ["without the email typed again", { confirmation: "yes" }, "isn’t the override’s email"],
+    ["for 0 days", { lifetimeDays: "0" }, "at least 1 day"],
     ["for 31 days", { lifetimeDays: "31" }, "at most 30 days"],
-  ])("is not created %s", async (_, more, words) => {
+  ])("refuses to create a recovery override %s", async (_, more, words) => {
     const answer = await admin.browser.post(makePage(), filled(more));
     expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
     expect(await overrides()).toEqual([]);
   });
 
-  test("is created only once: a second admin sees that an override is already active", async () => {
+  test("creates an override only once: a second admin sees that one is already active", async () => {
     await admin.browser.post(makePage(), filled());
     const late = await admin.browser.post(makePage(), filled());
     expect([late.status, late.words]).toEqual([
@@ -81,7 +81,7 @@ describe("a recovery override in the console", () => {
     ]);
   });
 
-  test("is refused for the admin's own email, to anyone but an admin, and to a session without its second factor", async () => {
+  test("refuses an override for the admin's own email, from a non-admin, and from a session without a second factor", async () => {
     const own = filled({ confirmation: admin.email });
     expect((await admin.browser.post(makePage(admin.email), own)).status).toBe(403);
     expect((await admin.browser.get(page(admin.email))).words).toContain("You can’t recover your own account");
@@ -94,7 +94,7 @@ describe("a recovery override in the console", () => {
 });
 
 describe("the audit log", () => {
-  test("can be filtered on the page and in a file, and none of its fields runs as a spreadsheet formula", async () => {
+  test("filters the audit log on the page and in the file, and lets no field run as a spreadsheet formula", async () => {
     const reason = '=HYPERLINK("x"), said they';
     await admin.browser.post(makePage(), filled({ reason }));
     const filters = new URLSearchParams({ target: person.email, action: "recovery." });
@@ -114,7 +114,7 @@ describe("the audit log", () => {
     }
   });
 
-  test("shows each line once across its pages", async () => {
+  test("shows each line of the audit log once across its pages", async () => {
     const target = `test ${crypto.randomUUID()}`;
     await query(
       `insert into private.admin_audit_log (action, target, reason)
@@ -129,9 +129,9 @@ describe("the audit log", () => {
     expect((await admin.browser.get("/admin/audit?cursor=nothing")).status).toBe(400);
   });
 
-  test("breaks off its file, visibly incomplete, once the reader is no longer an admin", async () => {
+  test("aborts the download of the audit log visibly once the reader is no longer an admin", async () => {
     const target = `test ${crypto.randomUUID()}`;
-    // More than the buffers between here and the database hold, so that most of it is read after the right is lost.
+    // More pages than the buffers between here and the database hold, so that most are read after the right is revoked.
     const pages = 24;
     await query(
       `insert into private.admin_audit_log (action, target, reason, after)

@@ -29,7 +29,7 @@ const auditOf = (target: string) =>
   );
 
 describe("the approval of keys", () => {
-  test("is granted and withdrawn, once each, with a reason and the workspace's name", async () => {
+  test("grants and withdraws the approval of keys once each, with a reason and the workspace's name", async () => {
     const { id, name } = await personalWorkspace(person);
     const at = (step: string) => `/admin/workspaces/${id}/${step}`;
     const filled = { reason, confirmation: name };
@@ -53,7 +53,7 @@ describe("the approval of keys", () => {
     ]);
   });
 
-  test("for an admin's own personal workspace needs another admin", async () => {
+  test("approval of keys for an admin's own personal workspace needs another admin", async () => {
     const { id, name } = await personalWorkspace(admin);
     const at = `/admin/workspaces/${id}/approve`;
     expect((await admin.browser.get(at)).words).toContain("You can’t approve or decline your own personal workspace");
@@ -85,10 +85,10 @@ describe("the registry of apps", () => {
 
   test.each([
     ["without a reason", { reason: "" }, 400],
-    ["where the two names differ", { confirmation: "another" }, 400],
+    ["if the typed name differs", { confirmation: "another" }, 400],
     ["with a URL that is not an origin", { origins: "https://x.example/path" }, 400],
-    ["as one of ours with a scope of the gateway", { kind: "internal" }, 400],
-    ["at an origin of another app", { origins: "https://taken.example" }, 409],
+    ["as internal with a gateway scope", { kind: "internal" }, 400],
+    ["with another app's origin", { origins: "https://taken.example" }, 409],
   ])("refuses to register an app %s", async (_, more, status) => {
     await query(
       `with a as (insert into private.apps (name, display_name, kind) values ('taken-app', 'Taken', 'internal')
@@ -141,7 +141,7 @@ describe("the registry of apps", () => {
     expect(JSON.stringify(log)).not.toContain(hashed(secretOn(made.text)));
   });
 
-  test("lets only one of two admins change the version that both saw", async () => {
+  test("lets only one of two admins change the version of an app that both saw", async () => {
     const version = await versionOf();
     const both = { reason, confirmation: name, version };
     const answers = await Promise.all([
@@ -174,17 +174,17 @@ describe("the registry of OpenID clients", () => {
 
   test.each([
     ["without a reason", { reason: "" }],
-    ["with another name typed", { confirmation: "another" }],
+    ["with the wrong name typed", { confirmation: "another" }],
     ["with a wildcard", { redirectUris: "https://*.example/callback" }],
     ["with neither redirect URI nor device grant", { redirectUris: "" }],
     ["with a private-use scheme for a confidential client", { redirectUris: "com.example.app:/" }],
     ["with a logout URL on http", { logoutUrl: "http://charts.example/out" }],
-  ])("refuses a client %s", async (_, more) => {
+  ])("refuses an OpenID client %s", async (_, more) => {
     expect((await admin.browser.post("/admin/openid-clients/new", { ...filled, ...more })).status).toBe(400);
     expect(await query("select from private.apps where name = $1", [name])).toEqual([]);
   });
 
-  test("registers a client, shows its secret once, and changes it", async () => {
+  test("registers an OpenID client, shows its secret once, and changes it", async () => {
     expect((await (await enter(person)).post("/admin/openid-clients/new", filled)).status).toBe(403);
     const made = await admin.browser.post("/admin/openid-clients/new", filled);
     const secret = /select-all[^>]*>([\w-]{43})</.exec(made.text)?.[1] ?? "";
@@ -213,7 +213,7 @@ describe("the registry of OpenID clients", () => {
     });
   });
 
-  test("takes 20 addresses of 2,000 characters in each list, and refuses a 21st address or a longer one", async () => {
+  test("accepts 20 addresses of 2,000 characters in each list of a client, and refuses a 21st address or a longer one", async () => {
     // Each character is percent-encoded once more when it is sent, which triples its length.
     const address = (at: number, length = 2_000) => {
       const prefix = `https://a${at}.example/?q=`;
@@ -239,7 +239,7 @@ describe("the registry of OpenID clients", () => {
     expect(await query(sql, [long])).toEqual([{ uris: addresses, after: addresses }]);
   });
 
-  test("gives a public client no secret, and offers no rotation", async () => {
+  test("gives a public OpenID client no secret, and offers no rotation", async () => {
     const client = { ...filled, name: `${name}-p`, confirmation: `${name}-p`, type: "public" };
     const made = await admin.browser.post("/admin/openid-clients/new", client);
     expect(made.location).toBe(`${page}-p?done`);

@@ -36,19 +36,34 @@ const workspace: ConsoleWorkspace = {
 };
 
 test.each([
-  ["to members", { plan, account }, free, "keeps its balance of 850.00000001 credits, unused until"],
-  ["to members, without a balance", { plan, account: null }, free, "The workspace has no balance."],
-  ["to the workspace", { plan: free, account }, plan, "from its own balance, which is 850.00000001 credits"],
   [
-    "to the workspace, without a balance",
+    "to a plan that members pay for",
+    { plan, account },
+    free,
+    "keeps its balance of 850.00000001 credits, unused until",
+  ],
+  ["to a plan that members pay for, without a balance", { plan, account: null }, free, "The workspace has no balance."],
+  [
+    "to a plan that the workspace pays for",
+    { plan: free, account },
+    plan,
+    "from its own balance, which is 850.00000001 credits",
+  ],
+  [
+    "to a plan that the workspace pays for, without a balance",
     { plan: free, account: null },
     plan,
     "an account with 100000 initial credits",
   ],
-  ["to the same payer", { plan, account }, { ...plan, id: "scale" }, "Balances don’t change and keep paying."],
-  ["from a plan that is gone", { plan: null, account }, plan, "from its own balance, which is 850.00000001 credits"],
+  [
+    "to a plan with the same payer",
+    { plan, account },
+    { ...plan, id: "scale" },
+    "Balances don’t change and keep paying.",
+  ],
+  ["from a deleted plan", { plan: null, account }, plan, "from its own balance, which is 850.00000001 credits"],
   ["to a plan without models", { plan, account }, { ...plan, models: 0 }, "Team grants no models"],
-])("describes a move %s", (_, now, to, words) => {
+])("describes a plan change %s", (_, now, to, words) => {
   expect(moveEffects({ ...workspace, ...now }, to).join(" ")).toContain(words);
 });
 
@@ -62,7 +77,7 @@ const credits: CreditAccount = {
   entries: [],
 };
 
-test("says that a grant opens an account with the initial credits only if there is none", () => {
+test("says that a grant creates a balance with the initial credits only if there is none", () => {
   const opens = "with the plan’s 100000 initial credits first";
   expect(creditEffects("grant", { ...credits, account: null }).join(" ")).toContain(opens);
   expect(creditEffects("grant", credits).join(" ")).not.toContain(opens);
@@ -73,7 +88,7 @@ test("states the available credits before a withdrawal", () => {
   expect(creditEffects("withdraw", credits).join(" ")).toContain("of which 800.00000001 are available");
 });
 
-test("says, before a plan is changed, how many workspaces have it", () => {
+test("states the number of workspaces on a plan before a change of the plan", () => {
   expect(planEffects(plan)[0]).toBe("1 workspace has this plan.");
   expect(planEffects({ ...plan, workspaces: 1200 })[0]).toBe("1,200 workspaces have this plan.");
 });

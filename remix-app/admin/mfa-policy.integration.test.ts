@@ -40,7 +40,7 @@ const policyOf = async () => readAccountPolicy(await open(), { admin, subjectId:
 const factors = () => query("select from auth.mfa_factors where user_id = $1", [person.id]);
 
 describe("the policy of an account", () => {
-  test("can be made required and optional again, with immediate effect and each change in the audit log", async () => {
+  test("makes MFA required and optional again, with immediate effect and an audit log entry for each change", async () => {
     const browser = await enter(person);
     expect((await browser.get("/workspaces")).status).toBe(200);
     const context = await open();
@@ -72,7 +72,7 @@ describe("the policy of an account", () => {
     ]);
   });
 
-  test("can be changed by only one of two admins who saw the same version, and the other admin sees who changed it", async () => {
+  test("lets only one of two admins change the same version of a policy, and shows the other who changed it", async () => {
     const change = { ...asked(), generation: 0, step: "require" } as const;
     await changePolicy(await open(), change);
     const late = await changePolicy(await open(), { ...change, step: "make_optional" });
@@ -80,7 +80,7 @@ describe("the policy of an account", () => {
     expect(await policyOf()).toMatchObject({ state: "required", generation: 1 });
   });
 
-  test("is never rolled back by a concurrent write of the identity backend", async () => {
+  test("a concurrent write of the identity backend never rolls back a policy", async () => {
     const { auth } = createTestService();
     const writes = Array.from({ length: 25 }, (_, index) => async () => {
       const { error } = await auth.admin.updateUserById(person.id, { app_metadata: { note: index } });
@@ -99,7 +99,7 @@ describe("the policy of an account", () => {
     expect(await policyOf()).toMatchObject({ state: "required", generation: 3 });
   });
 
-  test("changes only after the account's email is typed, and never for one's own account", async () => {
+  test("changes a policy only after the account's email is typed, and never for one's own account", async () => {
     const change = { ...asked(), generation: 0, step: "require" } as const;
     expect(await changePolicy(await open(), { ...change, confirmation: "yes" })).toMatchObject({ status: 400 });
     const oneself = { ...change, subjectId: admin.id, confirmation: admin.email };
@@ -115,7 +115,7 @@ describe("the policy of an account", () => {
     });
   });
 
-  test("stays enforced while policy changes are switched off, and resets still work", async () => {
+  test("enforces policies while policy changes are switched off, and resets still work", async () => {
     await requireMfa(person);
     const off = await open({ REQUIRED_MFA_POLICY_ENABLED: "off" });
     const change = { ...asked(), generation: 1 };
@@ -135,7 +135,7 @@ describe("a reset of authenticators", () => {
     await requireMfa(person);
   });
 
-  test("ends every session, requires a new sign-in and enrollment, and emails the owner", async () => {
+  test("a reset of authenticators ends every session, requires a new sign-in and enrollment, and emails the owner", async () => {
     const waiting = await enter(person);
     expect(await resetAuthenticators(await open(), { ...asked(), generation: 1 })).toEqual({ outcome: "changed" });
     expect(await factors()).toEqual([]);
@@ -156,7 +156,7 @@ describe("a reset of authenticators", () => {
     expect(events).toEqual([{ kind: "authenticators_reset", ip: null }]);
   });
 
-  test("leaves the account closed if it fails halfway, until another reset completes it", async () => {
+  test("a reset that fails halfway leaves the account closed until another reset completes it", async () => {
     const broken = await startBrokenProxy();
     try {
       const halfWay = await resetAuthenticators(await open(undefined, broken.url), { ...asked(), generation: 1 });
@@ -180,7 +180,7 @@ describe("a reset of authenticators", () => {
 
   // Fifty concurrent changes are tested in supabase/tests/change-required-mfa.test.ts. Here, each reset makes several
   // calls, which queue.
-  test("takes effect once when ten requests run concurrently", async () => {
+  test("a reset takes effect once when ten requests run concurrently", async () => {
     const context = await open();
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => resetAuthenticators(context, { ...asked(), generation: 1 })),

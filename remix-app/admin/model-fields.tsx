@@ -6,7 +6,7 @@ import { count } from "./words.ts";
 
 type Failed = FailedChange | undefined;
 
-/** A text field with what was typed, or the current value. */
+/** Renders a text field with the typed value, or else the current one. */
 function ChangeField({
   name,
   value,
@@ -47,7 +47,7 @@ function ChangeTick({
   );
 }
 
-/** The settings of a model. Its id and kind are chosen once. */
+/** Renders the settings of a model. Its id and kind cannot be changed later. */
 export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Failed }) {
   const { id, kind, displayName, ownedBy, contextWindow, outputLimit, voices, studioDefault, isDefault } = model;
   return (
@@ -103,7 +103,7 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
   );
 }
 
-/** The fields of a route: its provider, billing and time limits. */
+/** Renders the fields of a route: its provider, billing and time limits. */
 export function RouteFields({
   model: { id, routes },
   route,
@@ -161,7 +161,7 @@ export function RouteFields({
   );
 }
 
-/** The field that chooses who gets the model: a plan that doesn't have it yet, or one workspace. */
+/** Renders the field that chooses who gets the model: a plan that doesn't have it yet, or one workspace. */
 export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel; failed: Failed }) {
   return (
     <>

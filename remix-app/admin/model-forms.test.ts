@@ -37,7 +37,7 @@ const price = {
 };
 
 describe("a model", () => {
-  test("is read from its form", () => {
+  test("reads a model from its form", () => {
     const typed = {
       ...model,
       kind: "speech",
@@ -66,14 +66,14 @@ describe("a model", () => {
     { outputLimit: "1.5" },
     { voices: "alloy" },
     { kind: "speech" },
-  ])("is refused with %j", (wrong) => {
+  ])("refuses a model with %j", (wrong) => {
     const asked = newModelFields.safeParse({ ...model, ...wrong });
     expect(asked.success).toBe(false);
   });
 });
 
 describe("a route", () => {
-  test("is read from its form", () => {
+  test("reads a route from its form", () => {
     const typed = {
       ...route,
       providerId: "OpenAI",
@@ -108,7 +108,7 @@ describe("a route", () => {
     { tierMultipliers: "flex 1000" },
     { tierMultipliers: "flex 0.00001" },
     { tierMultipliers: "__proto__ 2" },
-  ])("is refused with %j", (wrong) => {
+  ])("refuses a route with %j", (wrong) => {
     expect(routeFields.safeParse({ ...route, ...wrong }).success).toBe(false);
   });
 });
@@ -126,7 +126,7 @@ test.each([
 });
 
 describe("a price", () => {
-  test("is read from its form", () => {
+  test("reads a price from its form", () => {
     const typed = { ...price, from: "2026-12-24T00:00", inputUsd: "999999999999.999999", cachedInputUsd: "0" };
     expect(priceFields.parse(typed)).toMatchObject({
       latest: null,
@@ -149,7 +149,7 @@ describe("a price", () => {
     { from: "2026-02-30T00:00" },
     { latest: "x" },
     { seen: "" },
-  ])("is refused with %j", (wrong) => {
+  ])("refuses a price with %j", (wrong) => {
     expect(priceFields.safeParse({ ...price, ...wrong }).success).toBe(false);
   });
 });

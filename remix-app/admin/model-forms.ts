@@ -146,7 +146,7 @@ const optionalAmount = z
   .transform(() => null)
   .or(amount);
 
-/** A time in UTC to the minute; without it, the price begins now. */
+/** The fields of a new price. `from` is a time in UTC to the minute; if it is empty, the price begins now. */
 export const priceFields = z.object({
   latest: z
     .string()

@@ -26,7 +26,7 @@ function price(id: number, changes: Partial<ModelPrice> = {}): ModelPrice {
   };
 }
 
-test("shows what a price changes, which price it ends, and when it ends", () => {
+test("shows what a new price changes, and which price ends when", () => {
   const prices = [
     price(1, { until: "2026-12-24T00:00:00+00:00" }),
     price(2, { from: "2026-12-24T00:00:00+00:00" }),
@@ -42,7 +42,7 @@ test("shows what a price changes, which price it ends, and when it ends", () => 
   ]);
 });
 
-test("shows all amounts of a price that ends no other price", () => {
+test("shows all amounts of a price that replaces no other price", () => {
   const prices = [price(1, { until: "2026-11-27T12:00:00+00:00" })];
   expect(priceChanges({ prices }, price(0, { from: null }), now)).toEqual([
     "The price begins when you confirm and applies until another price is added.",
@@ -58,11 +58,11 @@ test.each([
   ["0.510000", "Input: from $1.00 to $0.51"],
   ["0.500000", "Input: from $1.00 to $0.50 (0.5 times as much)"],
   ["0.000000", "Input: from $1.00 to $0.00"],
-])("states the factor of a price that is at least doubled or halved: %s", (inputUsd, line) => {
+])("states the factor only for a price that is at least doubled or halved: %s", (inputUsd, line) => {
   expect(priceChanges({ prices: [price(1, { inputUsd: "1.000000" })] }, price(0, { inputUsd }), now)).toContain(line);
 });
 
-test("shows the fields that change, and says so if none does", () => {
+test("shows the model's fields that change, and says so if none changes", () => {
   const route = { position: 1, providerId: "openai", enabled: true, tierMultipliers: {}, idleSeconds: null };
   expect(fieldChanges(route, route)).toEqual(["Nothing changes."]);
   expect(fieldChanges(route, { ...route, position: 2, enabled: false, tierMultipliers: { flex: "0.5" } })).toEqual([

@@ -36,7 +36,7 @@ function planName({ plans }: ConsoleModel, plan: string): string | undefined {
   return found && `The ${count(found.workspaces, "workspace")} on the ${found.name} plan`;
 }
 
-/** Falls back to the id, since the page lists only some of the workspaces. */
+/** Returns the name of a workspace, or its id if the page doesn't list it. */
 function workspaceName({ workspaces }: ConsoleModel, workspace: string | null): string | undefined {
   const found = workspaces.find(({ id }) => id === workspace);
   return found?.name ?? z.uuid().safeParse(workspace).data;

@@ -30,7 +30,7 @@ export interface StepScope {
 
 interface StepParts<Fields extends z.ZodType> {
   title: string | ((scope: StepScope) => string);
-  /** One sentence each. */
+  /** Each effect is one sentence. */
   effects: (scope: StepScope) => string[];
   fields: Fields;
   /** Hidden form fields with what the admin saw. */

@@ -63,16 +63,16 @@ const routeSchema = z.object({
 export type ConsoleRoute = z.infer<typeof routeSchema>;
 
 const modelSchema = listedSchema.extend({
-  /** A digest of its settings and routes. */
+  /** A digest of the model's settings and routes. */
   version: z.string(),
   contextWindow: z.number().nullable(),
   outputLimit: z.number().nullable(),
   voices: z.array(z.string()),
   isDefault: z.boolean(),
   defaultOfKind: z.string().nullable(),
-  /** Whether it was never enabled. */
+  /** Whether the model was never enabled. */
   canDelete: z.boolean(),
-  /** In order. */
+  /** In the order they are tried. */
   routes: z.array(routeSchema),
   /** All plans with their number of workspaces, for {@link countText}. */
   plans: z.array(z.object({ id: z.string(), name: z.string(), granted: z.boolean(), workspaces: z.number() })),

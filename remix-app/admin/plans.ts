@@ -19,9 +19,9 @@ export const planSchema = z.object({
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
   workspaces: z.number(),
-  /** Number of models that it grants. */
+  /** Number of models that the plan grants. */
   models: z.number(),
-  /** Whether an account pays for it, so that its payer cannot change. */
+  /** Whether credit accounts use the plan, so that its payer cannot change. */
   payerFixed: z.boolean(),
   version: z.string(),
 });

@@ -9,15 +9,15 @@ describe("the console's steps for an account", () => {
     ["required", ["make-optional", "reset"]],
     ["malformed", ["require", "reset"]],
     ["recovery_in_progress", ["reset"]],
-  ] as const)("match its policy: %s", (state, steps) => {
+  ] as const)("offers the steps for an account that match its policy: %s", (state, steps) => {
     expect(openSteps({ state, locks: free })).toEqual(steps);
   });
 
-  test("are limited to a reset while policy changes are switched off", () => {
+  test("offers only a reset while policy changes are switched off", () => {
     expect(openSteps({ state: "optional", locks: { policy: "Switched off", reset: null } })).toEqual(["reset"]);
   });
 
-  test("are empty for one's own account, or if the database doesn't enforce the policy", () => {
+  test("offers no steps for one's own account, or if the database doesn't enforce the policy", () => {
     const locks = { policy: "Oneself", reset: "Oneself" };
     expect(openSteps({ state: "required", locks })).toEqual([]);
     expect(openSteps({ state: "recovery_in_progress", locks })).toEqual([]);

@@ -8,7 +8,7 @@ const price = (id: number, until: string | null) => ({ id, until }) as Parameter
 test.each([
   [50, 50],
   [51, 50],
-])("given %d past prices, shows the %d newest of them and every other price", (length, shown) => {
+])("given %d past prices, shows the %d newest past prices and all current and future prices", (length, shown) => {
   const past = Array.from({ length }, (_, n) => price(n, new Date(now - n * day).toISOString()));
   const others = [price(100, null), price(101, new Date(now + day).toISOString())];
   const ids = shownPrices([...past.toReversed(), ...others], now).map(({ id }) => id);

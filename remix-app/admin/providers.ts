@@ -16,7 +16,7 @@ const route = z.object({
   enabled: z.boolean(),
   hasPrice: z.boolean(),
   failedLastHour: z.number(),
-  /** From the last seven days. */
+  /** The latest failure of the last seven days, or null. */
   lastFailure: failure.nullable(),
 });
 const models = z.array(

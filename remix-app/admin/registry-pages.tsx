@@ -7,7 +7,7 @@ import { Dotted } from "../ui/facts.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { ChangeForm } from "./change-form.tsx";
 
-/** The page of a form in the registry. It is also the only page that ever shows the secret that the form created. */
+/** Renders the page of a registry form. It is the only page that ever shows the secret that the form created. */
 export function RegistryFormPage({
   title,
   madeTitle = title,
@@ -47,7 +47,7 @@ export function RegistryFormPage({
   );
 }
 
-/** The card about a registration's addresses and scopes. */
+/** Renders the addresses and scopes of a registration. */
 export function RegistrationCard({
   base,
   enabled,
@@ -87,7 +87,7 @@ export function RegistrationCard({
   );
 }
 
-/** The secrets that still work, and the way to rotate them. */
+/** Renders the secrets that still work, and the way to rotate them. */
 export function SecretsCard({
   what,
   base,
@@ -134,7 +134,7 @@ export function SecretsCard({
 
 const addressesShown = 3;
 
-/** Registrations in a list, each with the first of its addresses. */
+/** Lists registrations, each with the first of its addresses. */
 export function RegistrationList({
   pages,
   registrations,

@@ -20,7 +20,7 @@ export const appName = z
 
 export const displayName = z.string().trim().min(1, "Enter a display name").max(80, "At most 80 characters");
 
-/** Where an app learns of ended logins; empty for none. */
+/** The URL that notifies an app of ended logins; empty for none. */
 export const logoutUrl = z
   .string()
   .trim()
@@ -91,13 +91,13 @@ export async function listRegistered<Schema extends z.ZodType<{ name: string }>>
   return pageOf(found, { limit: shown, cursorOf: ({ name }) => writeKeyCursor([name]) });
 }
 
-/** What is done to an app or client. Only apps are linked to workspaces. */
+/** A change to an app or client. Only apps are linked to workspaces. */
 export type RegistryStep = "add" | "edit" | "enable" | "disable" | "rotate" | "link" | "unlink";
 
 export type RegistryChange = Record<string, unknown> & {
   admin: InfrastructureAdmin;
   step: RegistryStep;
-  /** For `add`: a public client has no secret. */
+  /** Whether `add` registers a public client, which has no secret. */
   isPublic?: boolean;
 };
 

@@ -54,7 +54,7 @@ async function signInWithCode(): Promise<SignedInBrowser> {
 }
 
 describe("access to the console", () => {
-  test("is granted to admins with their own second factor, until it is revoked", async () => {
+  test("opens the console to admins with a second factor of their own, until their role is revoked", async () => {
     const browser = await signInWithCode();
     expect(await knock(browser)).toBe(403);
     expect(await command("grant", person.email, "--reason", "on call")).toContain("may use the console now");
@@ -76,14 +76,14 @@ describe("access to the console", () => {
     });
   });
 
-  test("sends an admin without an authenticator to enrollment, and a stranger to sign-in", async () => {
+  test("sends an admin without an authenticator to enrollment, and a visitor without a session to sign-in", async () => {
     await command("grant", person.email);
     expect(await knock(await enter(person), "/admin/users?q=a")).toBe("/mfa/enroll?returnUrl=%2Fadmin%2Fusers%3Fq%3Da");
     const stranger = { ...(await enter(person)), cookie: () => "" };
     expect(await knock(stranger)).toBe("/login?returnUrl=%2Fadmin");
   });
 
-  test("requires a code if the session has none, an old one, or a phone approval instead", async () => {
+  test("requires a code for the console if the session has none, an old one, or a phone approval instead", async () => {
     await command("grant", person.email);
     const app = await enroll();
     const waiting = await enter(person);

@@ -4,7 +4,7 @@ import { problem } from "../http/problem.ts";
 import { destinationOf, detour } from "../http/redirect-target.ts";
 import { requireFreshUser, requireUser, type User } from "../session/user.ts";
 
-/** A person who may use the console and has proved it in this very session. */
+/** A person who may use the console and has passed the second factor in this session. */
 export type InfrastructureAdmin = Pick<User, "id" | "email" | "sessionId">;
 
 /**

@@ -184,7 +184,7 @@ function tryViewOf(
     };
   }
   const bySession = security.some((scheme) => Object.hasOwn(scheme, "session"));
-  // A challenge's secret belongs to the page that started it.
+  // Calls with a challenge's secret are left out, because only the page that started the challenge knows the secret.
   if (method !== "GET" || !bySession || parameters.some(({ name }) => name === "secret")) return null;
   const fields = parameters.flatMap(({ name, in: place, required, schema, description }) => {
     if (place === "header") return [];

@@ -4,7 +4,7 @@ import { areas, documentOf, type Schema } from "./documents.ts";
 import { sampleOf } from "./response-sample.ts";
 
 describe("a response sample", () => {
-  test("names every member, with values that its schema allows", () => {
+  test("a response sample contains every member, with values that its schema allows", () => {
     const sample = sampleOf(
       {
         type: "object",
@@ -27,11 +27,11 @@ describe("a response sample", () => {
     });
   });
 
-  test("is undefined for an answer without JSON", () => {
+  test("returns no sample for a response without JSON", () => {
     expect(sampleOf({}, () => ({}))).toBe(undefined);
   });
 
-  test.each(areas)("satisfies the schema of each answer of the %s", (area) => {
+  test.each(areas)("samples satisfy the schema of each response of the %s", (area) => {
     const { components, paths } = documentOf(area);
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
     ajv.addSchema({ $id: "document", components });

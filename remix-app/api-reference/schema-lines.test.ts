@@ -5,7 +5,7 @@ import { schemaLines, typeOf } from "./schema-lines.ts";
 
 const resolve = () => ({ type: "object", properties: { id: { type: "string", format: "uuid" } }, required: ["id"] });
 
-test("lists a shape's names, types, limits and nested members", () => {
+test("lists the names, types, limits and nested members of an object schema", () => {
   const shape = {
     type: "object",
     required: ["items"],
@@ -28,7 +28,7 @@ test("lists a shape's names, types, limits and nested members", () => {
   ]);
 });
 
-test("lists alternatives of objects one by one", () => {
+test("lists the alternatives of an object schema one by one", () => {
   const either: Schema = {
     oneOf: [
       { type: "object", properties: { a: {} } },

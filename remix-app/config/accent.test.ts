@@ -17,14 +17,14 @@ test("accepts a colour with a contrast of at least 4.5:1 on every light backgrou
   expect(accentFault("#6f6f6f")).toContain("#6f6f6f is too light");
 });
 
-test("accepts the shade that it suggests for a light colour", () => {
+test("accepts the shade that the check suggests for a light colour", () => {
   for (const colour of colours) {
     const offered = accentFault(colour)?.match(/(#[0-9a-f]{6}) works$/)?.[1];
     if (offered) expect(accentFault(offered), `${offered} for ${colour}`).toBeUndefined();
   }
 });
 
-test("makes every colour readable on dark backgrounds, and text readable on the colour", () => {
+test("derives a readable shade of every colour for dark backgrounds, and readable text on the colour", () => {
   const unreadable = colours.filter((colour) => darkContrast(colour) < 4.5);
   expect(unreadable).toEqual([]);
 });

@@ -34,18 +34,18 @@ test("the product is Gatehouse with its own mark and accent by default", () => {
   expect(brand({ BRAND_NAME: "", BRAND_ACCENT: "", BRAND_MARK: "" })).toEqual(brand({}));
 });
 
-test("settings replace the name and the accent", () => {
+test("settings replace the product's name and accent", () => {
   const settings = { BRAND_NAME: "Acme & Söhne", BRAND_ACCENT: "#1D4ED8" };
   expect(brand(settings)).toMatchObject({ name: "Acme & Söhne", accent: "#1d4ed8", ownAccent: true });
 });
 
 describe("BRAND_NAME", () => {
-  test.each(["A", "x".repeat(40), "Müller’s ID 2.0", "東京"])("accepts %j", (BRAND_NAME) => {
+  test.each(["A", "x".repeat(40), "Müller’s ID 2.0", "東京"])("accepts the brand name %j", (BRAND_NAME) => {
     expect(brand({ BRAND_NAME }).name).toBe(BRAND_NAME);
   });
 
   test.each(["x".repeat(41), "<b>Acme</b>", "Acme: ID", "Acme\r\nBcc: b@example.com", "a@b", ".", "   "])(
-    "refuses %j",
+    "refuses the brand name %j",
     (BRAND_NAME) => {
       expect(() => brand({ BRAND_NAME })).toThrow(
         "BRAND_NAME is not valid: must be 1 to 40 letters, digits, spaces or",
@@ -55,9 +55,12 @@ describe("BRAND_NAME", () => {
 });
 
 describe("BRAND_ACCENT", () => {
-  test.each(["teal", "#0b5", "0b5a63", "#0b5a6g", "#035e6300"])("refuses %s, which is not #rrggbb", (BRAND_ACCENT) => {
-    expect(() => brand({ BRAND_ACCENT })).toThrow("BRAND_ACCENT is not valid: must be a colour such as #035e63.");
-  });
+  test.each(["teal", "#0b5", "0b5a63", "#0b5a6g", "#035e6300"])(
+    "refuses the accent %s, which is not #rrggbb",
+    (BRAND_ACCENT) => {
+      expect(() => brand({ BRAND_ACCENT })).toThrow("BRAND_ACCENT is not valid: must be a colour such as #035e63.");
+    },
+  );
 
   test("refuses a colour that is hard to read, and suggests the nearest readable shade", () => {
     expect(() => brand({ BRAND_ACCENT: "#FFD400" })).toThrow(
@@ -68,13 +71,13 @@ describe("BRAND_ACCENT", () => {
 });
 
 describe("BRAND_MARK", () => {
-  test("accepts a file, and detects its type from its content", () => {
+  test("accepts a brand mark file, and detects its type from its content", () => {
     const file = fileOf("mark.bin", svg);
     expect(brand({ BRAND_MARK: file }).mark).toEqual({ type: "image/svg+xml", bytes: Buffer.from(svg) });
     expect(brand({ BRAND_MARK: fileOf("mark.svg", png) }).mark).toMatchObject({ type: "image/png" });
   });
 
-  test("may be a URL on our own origin", () => {
+  test("accepts a brand mark by its URL on our own origin", () => {
     const url = "https://app.example.com/logo.png";
     expect(brand({ BRAND_MARK: url }).mark).toEqual({ type: "image/png", url });
   });
@@ -84,17 +87,17 @@ describe("BRAND_MARK", () => {
     ["http://app.example.com/logo.svg", "must be a file, or a URL on the origin of BASE_URL"],
     ["https://app.example.com/logo.webp", "must end in .svg or .png"],
     ["/nowhere/logo.svg", "names /nowhere/logo.svg, which cannot be read (ENOENT)"],
-  ])("refuses %s", (BRAND_MARK, message) => {
+  ])("refuses the brand mark %s", (BRAND_MARK, message) => {
     expect(() => brand({ BRAND_MARK })).toThrow(`BRAND_MARK is not valid: ${message}`);
   });
 
-  test("refuses a file that is neither SVG nor PNG, even with a valid extension", () => {
+  test("refuses a brand mark that is neither SVG nor PNG, even with a valid file extension", () => {
     for (const content of ["<html><svg></svg></html>", "GIF89a", ""]) {
       expect(() => brand({ BRAND_MARK: fileOf("fake.svg", content) })).toThrow("must be an SVG or a PNG file");
     }
   });
 
-  test("may have at most 200 kB", () => {
+  test("a brand mark may have at most 200 kB", () => {
     const sized = (bytes: number) => Buffer.concat([png], bytes);
     expect(brand({ BRAND_MARK: fileOf("most.png", sized(maxMarkBytes)) }).mark).not.toBeNull();
     expect(() => brand({ BRAND_MARK: fileOf("more.png", sized(maxMarkBytes + 1)) })).toThrow("more than 200 kB");

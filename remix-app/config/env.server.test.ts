@@ -10,7 +10,7 @@ const whole = {
 };
 
 describe("the environment", () => {
-  test("is parsed with its defaults", () => {
+  test("parses the environment with its defaults", () => {
     expect(parseEnv(whole)).toMatchObject({
       NODE_ENV: "production",
       BASE_URL: "https://app.example.com",
@@ -21,7 +21,7 @@ describe("the environment", () => {
     });
   });
 
-  test("requires a secret for recovery emails in production, and falls back elsewhere", () => {
+  test("requires a secret for recovery emails in production only", () => {
     const { AUTH_RECOVERY_HASH_SECRET: _, ...without } = whole;
     expect(() => parseEnv(without)).toThrow(/^AUTH_RECOVERY_HASH_SECRET is missing/);
     expect(() => parseEnv({ ...whole, AUTH_RECOVERY_HASH_SECRET: "short" })).toThrow(/is not valid/);
@@ -32,7 +32,7 @@ describe("the environment", () => {
       expect(parseEnv({ ...without, NODE_ENV }).AUTH_RECOVERY_HASH_SECRET).toBeUndefined();
   });
 
-  test("is refused with one line for each missing or empty variable", () => {
+  test("reports each missing or empty variable on a line of its own", () => {
     expect(() => parseEnv({ ...whole, SUPABASE_URL: "", SUPABASE_SECRET_KEY: undefined })).toThrow(
       /^SUPABASE_URL is missing: [^\n]+\nSUPABASE_SECRET_KEY is missing: [^\n]+$/,
     );
@@ -57,23 +57,23 @@ describe("the environment", () => {
     ["MICROSOFT_TENANT", "9188040d-6c67-4c5b-b112-36a304b66dad"],
     ["MICROSOFT_LOGIN_URL", "login.microsoftonline.com"],
     ["MAIL_FROM", "a@example.com\r\nBcc: b@example.com"],
-  ])("is refused with %s=%s, and the error names the variable", (name, value) => {
+  ])("refuses %s=%s, and names the variable in the error", (name, value) => {
     expect(() => parseEnv({ ...whole, [name]: value })).toThrow(`${name} is not valid`);
   });
 
-  test("says in words which ports are valid", () => {
+  test("the error for an invalid port says which ports are valid", () => {
     const message = "PORT is not valid: must be a whole number from 0 to 65535.";
     for (const PORT of ["http", "65536", "-1", "3000.5"]) expect(() => parseEnv({ ...whole, PORT })).toThrow(message);
   });
 
-  test("requires a sender if a mail server is set", () => {
+  test("requires a sender address if a mail server is set", () => {
     const SMTP_URL = "smtps://user:password@smtp.example.com:465";
     expect(() => parseEnv({ ...whole, SMTP_URL })).toThrow(/^MAIL_FROM is missing/);
     for (const MAIL_FROM of ["a@example.com", "Gatehouse <no-reply@example.com>"])
       expect(parseEnv({ ...whole, SMTP_URL, MAIL_FROM })).toMatchObject({ SMTP_URL, MAIL_FROM });
   });
 
-  test("lists each enabled provider once", () => {
+  test("lists each enabled provider once, even if it is configured twice", () => {
     expect(parseEnv(whole).OAUTH_PROVIDERS).toEqual([]);
     expect(parseEnv({ ...whole, OAUTH_PROVIDERS: "github, google,github" }).OAUTH_PROVIDERS).toEqual([
       "github",
@@ -81,7 +81,7 @@ describe("the environment", () => {
     ]);
   });
 
-  test("requires a single tenant if Microsoft is enabled", () => {
+  test("requires a single Microsoft tenant if sign-in with Microsoft is enabled", () => {
     const given = { ...whole, OAUTH_PROVIDERS: "google,azure" };
     expect(() => parseEnv(given)).toThrow(/^MICROSOFT_TENANT is missing/);
     expect(() => parseEnv({ ...given, MICROSOFT_TENANT: "common" })).toThrow(
@@ -91,7 +91,7 @@ describe("the environment", () => {
       expect(parseEnv({ ...given, MICROSOFT_TENANT })).toMatchObject({ MICROSOFT_TENANT });
   });
 
-  test("accepts headers for a visitor's place only behind a trusted proxy", () => {
+  test("accepts headers with a visitor's place only behind a trusted proxy", () => {
     for (const name of ["VISITOR_CITY_HEADER", "VISITOR_COUNTRY_HEADER"]) {
       const given = { ...whole, [name]: "CF-IPCountry" };
       expect(() => parseEnv({ ...given, TRUSTED_PROXY_HOPS: "0" })).toThrow(/^TRUSTED_PROXY_HOPS .* at least 1/);
@@ -100,7 +100,7 @@ describe("the environment", () => {
     }
   });
 
-  test("is refused in production with an example's secret, and accepted elsewhere", () => {
+  test("refuses an example's secret in production, and accepts it elsewhere", () => {
     const secret = "example-only-0123456789abcdef0123456789";
     const given = { ...whole, WEB_MULTI_ACCOUNT_SESSION_SECRET: secret };
     expect(() => parseEnv(given)).toThrow(/^WEB_MULTI_ACCOUNT_SESSION_SECRET still holds the example's value/);
@@ -112,7 +112,7 @@ describe("the environment", () => {
     }
   });
 
-  test("takes the project's server secret from any of its names, in a fixed order", () => {
+  test("takes the project's server secret from any of its variable names, in a fixed order", () => {
     const { SUPABASE_SECRET_KEY: _, ...rest } = whole;
     const names = { SUPABASE_SECRET_KEY: "a", SUPABASE_SERVICE_ROLE_KEY: "b", SUPABASE_SERVICE_KEY: "c" };
     expect(parseEnv({ ...rest, ...names }).SUPABASE_SECRET_KEY).toBe("a");
@@ -121,7 +121,7 @@ describe("the environment", () => {
     expect(() => parseEnv(rest)).toThrow(/^SUPABASE_SECRET_KEY is missing/);
   });
 
-  test("never shows a value in an error message", () => {
+  test("error messages never show the value of a setting", () => {
     expect(() => parseEnv({ ...whole, WEB_MULTI_ACCOUNT_SESSION_SECRET: "hunter2" })).not.toThrow(/hunter2/);
   });
 });

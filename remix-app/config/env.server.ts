@@ -2,7 +2,7 @@ import { z } from "zod";
 import { brandAccent, brandMark, brandName, defaultName, isOwnMark, ownMarkFault } from "./brand.ts";
 import { microsoftTenant, oauthProviderNames } from "./oauth-providers.ts";
 
-/** An origin. Anything after it is cut off. */
+/** An origin. The path and everything after it are cut off. */
 const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
 const list = z.string().transform((text) => text.split(",").map((entry) => entry.trim()));
 const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");

@@ -9,7 +9,7 @@ const pinned = { MICROSOFT_TENANT: id, MICROSOFT_LOGIN_URL };
 
 describe("the pinned tenant", () => {
   test.each([id, id.toUpperCase(), "contoso.com", "contoso.onmicrosoft.com", " contoso.com "])(
-    "can be %s",
+    "the tenant can be pinned to %s",
     (tenant) => {
       expect(microsoftTenant.parse(tenant)).toBe(tenant.trim().toLowerCase());
     },
@@ -27,7 +27,7 @@ describe("the pinned tenant", () => {
     "https://login.microsoftonline.com/common",
     ".com",
     `${id}0`,
-  ])("cannot be %s", (tenant) => {
+  ])("the tenant cannot be pinned to %s", (tenant) => {
     expect(microsoftTenant.safeParse(tenant).success).toBe(false);
   });
 });
@@ -43,11 +43,11 @@ describe("a URL at Microsoft", () => {
     [`${MICROSOFT_LOGIN_URL}/`, false],
     [`https://login.microsoftonline.com.evil.example/${id}/authorize`, false],
     [`https://evil.example/${id}/authorize`, false],
-  ])("%s belongs to the pinned tenant: %s", async (url, ours) => {
+  ])("URL %s belongs to the pinned tenant: %s", async (url, ours) => {
     expect(await isTenantAddress(url, pinned)).toBe(ours);
   });
 
-  test("belongs to no tenant if none is configured", async () => {
+  test("a URL belongs to no tenant if none is configured", async () => {
     expect(await isTenantAddress(`${MICROSOFT_LOGIN_URL}/${id}/`, { MICROSOFT_LOGIN_URL })).toBe(false);
     expect(await tenantIssuer({ MICROSOFT_LOGIN_URL })).toBeNull();
   });
@@ -73,7 +73,7 @@ describe("a tenant named by its domain", () => {
 
   const by = (tenant: string) => ({ MICROSOFT_TENANT: tenant, MICROSOFT_LOGIN_URL: loginUrl });
 
-  test("has the issuer that Microsoft returns for it, looked up once", async () => {
+  test("a tenant named by its domain has the issuer that Microsoft returns, looked up once", async () => {
     for (const _ of [1, 2, 3]) expect(await tenantIssuer(by("contoso.example"))).toBe(`${loginUrl}/${id}/v2.0`);
     expect(asked.filter((tenant) => tenant === "contoso.example")).toHaveLength(1);
     expect(await isTenantAddress(`${loginUrl}/${id}/oauth2/v2.0/authorize`, by("contoso.example"))).toBe(true);
@@ -88,12 +88,12 @@ describe("a tenant named by its domain", () => {
     ["one without an id", () => `${loginUrl}/{tenantid}/v2.0`],
     ["one of another service", () => `https://evil.example/${id}/v2.0`],
     ["none", () => undefined],
-  ])("has no issuer if Microsoft returns %s", async (name, given) => {
+  ])("a tenant named by its domain has no issuer if Microsoft returns %s", async (name, given) => {
     issuerOf = given;
     expect(await tenantIssuer(by(`${name.replaceAll(" ", "-")}.example`))).toBeNull();
   });
 
-  test("has no issuer while Microsoft doesn't answer, and gets one later", async () => {
+  test("a tenant named by its domain has no issuer until Microsoft answers", async () => {
     const later = by("later.example");
     issuerOf = () => {
       throw new Error("never called");

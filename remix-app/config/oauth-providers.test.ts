@@ -8,7 +8,7 @@ const settings = {
 };
 
 describe("the list of providers", () => {
-  test("contains the enabled providers in the configured order", () => {
+  test("lists the enabled providers in the configured order", () => {
     expect(configuredProviders(settings).map(({ name, label }) => [name, label])).toEqual([
       ["github", "GitHub"],
       ["google", "Google"],
@@ -22,11 +22,11 @@ describe("the list of providers", () => {
     ["toString", false],
     ["", false],
     [undefined, false],
-  ])("has %s: %s", (name, found) => {
+  ])("finds the enabled provider %s: %s", (name, found) => {
     expect(findProvider(settings, name) !== null).toBe(found);
   });
 
-  test("has the brands' own names, and capitalizes the name of an unknown provider", () => {
+  test("uses the brands' own names, and capitalizes the name of an unknown provider", () => {
     expect(["google", "github", "apple", "azure", "gitlab"].map(providerLabel)).toEqual([
       "Google",
       "GitHub",
@@ -36,7 +36,7 @@ describe("the list of providers", () => {
     ]);
   });
 
-  test("yields the origins that a form may lead to: the providers', the backend's, and the configured ones", () => {
+  test("lists the origins that forms may lead to: the providers', the backend's, and the configured ones", () => {
     expect(providerOrigins(settings)).toEqual([
       "https://github.com",
       "https://accounts.google.com",

@@ -34,7 +34,7 @@ async function generate({ body = { prompt: "Grüße" }, key = tenant.key, header
   return { status: response.status, headers: response.headers, body: await response.json() };
 }
 
-test("returns the function's metered answer with a link to the successor endpoint", async () => {
+test("returns the generate function's metered answer with a link to the successor endpoint", async () => {
   const requestId = randomUUID();
   const { status, headers, body } = await generate({
     headers: { "x-request-id": requestId, "X-Platform-Operation": "legacy" },
@@ -58,14 +58,17 @@ test.for([
   ["{", 400, "invalid_json"],
   [{ prompt: "x", model: "no-such-model" }, 404, "model_not_found"],
   [{ prompt: "x", model: "demo-error-500" }, 502, "provider_error"],
-] as const)("passes on the function's error for %j, in the function's own format", async ([body, status, code]) => {
-  const answer = await generate({ body });
-  expect([answer.status, answer.body.error.code]).toEqual([status, code]);
-  expect(answer.body.error.request_id).toBe(answer.headers.get("x-request-id"));
-  expect(answer.headers.has("deprecation")).toBe(true);
-});
+] as const)(
+  "passes on the generate function's error for %j in the function's own format",
+  async ([body, status, code]) => {
+    const answer = await generate({ body });
+    expect([answer.status, answer.body.error.code]).toEqual([status, code]);
+    expect(answer.body.error.request_id).toBe(answer.headers.get("x-request-id"));
+    expect(answer.headers.has("deprecation")).toBe(true);
+  },
+);
 
-test("answers a GET with 405 in the function's error format", async () => {
+test("answers a GET with 405 in the generate function's error format", async () => {
   const method = await fetch(`${base}/api/ai/generate`);
   expect([method.status, method.headers.get("allow")]).toEqual([405, "POST"]);
   expect((await method.json()).error).toMatchObject({ code: "invalid_request", message: "Send a POST request." });
@@ -119,7 +122,7 @@ test("checks a key's allowed addresses against the caller's address, not this se
   expect(await statusFrom(newAddress())).toBe(403);
   expect(await statusFrom(newAddress(), { "x-platform-forwarded-for": address })).toBe(403);
   expect(await statusFrom(`${address}, ${newAddress()}`)).toBe(403);
-  // The gateway doesn't believe a direct caller who names another address.
+  // The gateway ignores the address that a direct caller claims to have.
   const claim = { "x-platform-forwarded-for": address, apikey: supabase.publishableKey };
   expect((await generate({ key: bound.key, headers: claim, url: ai })).status).toBe(403);
   await allow("{127.0.0.0/8,::1}");

@@ -16,7 +16,7 @@ export function basicCredentials(authorization: string | null): BasicCredentials
   return name === undefined || secret === undefined ? null : { name, secret };
 }
 
-/** Returns the header with which a client authenticates by Basic credentials. */
+/** Returns the Authorization header for Basic credentials. */
 export function basicAuthorization({ name, secret }: BasicCredentials): string {
   return `Basic ${Buffer.from(`${name}:${secret}`).toString("base64")}`;
 }

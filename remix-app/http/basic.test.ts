@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { basicAuthorization, basicCredentials } from "./authorization.ts";
 
-test("reads the credentials that it has written", () => {
+test("Basic credentials that were written are read back unchanged", () => {
   const credentials = { name: "notes", secret: "s:with:colons=and+more/Ü" };
   expect(basicCredentials(basicAuthorization(credentials))).toEqual(credentials);
 });
 
-test("reads RFC 7617's own example, with the scheme in any case", () => {
+test("reads RFC 7617's own example, with the scheme in upper or lower case", () => {
   const example = { name: "Aladdin", secret: "open sesame" };
   expect(basicCredentials("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")).toEqual(example);
   expect(basicCredentials("basic  QWxhZGRpbjpvcGVuIHNlc2FtZQ==")).toEqual(example);

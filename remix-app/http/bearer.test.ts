@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { bearerToken, openidBearerToken } from "./authorization.ts";
 
-test.each(["Bearer a.b.c", "bearer   a.b.c", "BEARER a.b.c"])("reads the token of %j", (authorization) => {
+test.each(["Bearer a.b.c", "bearer   a.b.c", "BEARER a.b.c"])("reads the bearer token of %j", (authorization) => {
   expect(bearerToken(authorization)).toBe("a.b.c");
 });
 
@@ -18,13 +18,13 @@ test.each([
   "Basic YTpi",
   "Basic a.b.c",
   "a.b.c",
-])("finds no token in %j", (authorization) => {
+])("finds no bearer token in %j", (authorization) => {
   expect(bearerToken(authorization)).toBeNull();
 });
 
 const accessToken = `gho_${"aB3-_".repeat(9).slice(0, 43)}`;
 
-test("reads the access token of an OpenID client, which is not a person's session", () => {
+test("reads an OpenID client's access token, and doesn't take it for a person's session", () => {
   expect(openidBearerToken(`Bearer ${accessToken}`)).toBe(accessToken);
   expect(bearerToken(`Bearer ${accessToken}`)).toBeNull();
 });

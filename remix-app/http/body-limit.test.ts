@@ -15,12 +15,12 @@ function streamed(bytes: number): Request {
 }
 
 describe("a request body", () => {
-  test("is accepted with 64 KiB and refused with one byte more, by counting", async () => {
+  test("accepts a request body of 64 KiB and refuses one more byte, by counting", async () => {
     expect((await readLimitedBody(streamed(maxBodyBytes)))?.byteLength).toBe(65_536);
     expect(await readLimitedBody(streamed(maxBodyBytes + 1))).toBeNull();
   });
 
-  test("is refused unread if its declared length is too long", async () => {
+  test("refuses a body unread if its declared length is too long", async () => {
     const request = new Request("http://localhost/", {
       method: "POST",
       body: "short",
@@ -30,18 +30,18 @@ describe("a request body", () => {
     expect(request.bodyUsed).toBe(false);
   });
 
-  test("is counted even if its declared length is within the limit", async () => {
+  test("counts a body's bytes even if its declared length is within the limit", async () => {
     const request = streamed(maxBodyBytes + 1);
     request.headers.set("content-length", "1");
     expect(await readLimitedBody(request)).toBeNull();
   });
 
-  test("is refused if its declared length is not a number", async () => {
+  test("refuses a body if its declared length is not a number", async () => {
     const request = new Request("http://localhost/", { method: "POST", body: "x", headers: { "content-length": "x" } });
     expect(await readLimitedBody(request)).toBeNull();
   });
 
-  test.each(["GET", "HEAD"])("is not read for a %s request", async (method) => {
+  test.each(["GET", "HEAD"])("does not read the body of a %s request", async (method) => {
     const request = new Request("http://localhost/", { method });
     let asked = false;
     Object.defineProperty(request, "body", {
@@ -54,7 +54,7 @@ describe("a request body", () => {
     expect(asked).toBe(false);
   });
 
-  test("is empty if absent", async () => {
+  test("returns an empty body if there is none", async () => {
     expect((await readLimitedBody(new Request("http://localhost/", { method: "POST" })))?.byteLength).toBe(0);
   });
 });

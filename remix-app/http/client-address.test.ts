@@ -9,28 +9,28 @@ const address = (forwarded: string | null, trustedProxyHops: number, peer = remo
   });
 
 describe("the client address", () => {
-  test("is the peer's without a trusted proxy, even with the header", () => {
+  test("the client address is the peer's without a trusted proxy, even with a forwarding header", () => {
     expect(address("6.6.6.6", 0)).toBe(remoteAddress);
   });
 
-  test("is the entry of the outermost trusted proxy, never one further left", () => {
+  test("the client address is the entry of the outermost trusted proxy, never one further left", () => {
     expect(address("6.6.6.6, 203.0.113.7", 1)).toBe("203.0.113.7");
     expect(address("6.6.6.6, 203.0.113.7, 10.0.0.1", 2)).toBe("203.0.113.7");
   });
 
-  test("falls back to the nearest known address if the header is too short, missing or invalid", () => {
+  test("the client address falls back to the nearest known one if the header is too short, missing or invalid", () => {
     expect(address("203.0.113.7", 3)).toBe("203.0.113.7");
     expect(address(null, 1)).toBe(remoteAddress);
     expect(address("unknown", 1)).toBe(remoteAddress);
     expect(address("203.0.113.7:x", 1)).toBe(remoteAddress);
   });
 
-  test("excludes the port that some proxies add", () => {
+  test("the client address excludes the port that some proxies add", () => {
     expect(address("6.6.6.6:1, 203.0.113.7:1234", 1)).toBe("203.0.113.7");
     expect(address("[2001:db8::1]:1234", 1)).toBe("2001:db8::1");
   });
 
-  test("has one form: IPv4 mapped to IPv6 is written as IPv4", () => {
+  test("writes an IPv4 address that is mapped to IPv6 as IPv4", () => {
     expect(address(null, 0, "::ffff:203.0.113.7")).toBe("203.0.113.7");
     expect(address("2001:db8::1", 1)).toBe("2001:db8::1");
   });

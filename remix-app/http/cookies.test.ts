@@ -33,7 +33,7 @@ describe("a cookie jar", () => {
     expect(createCookieJar("a=own; a=tossed").get("a")).toBe("own");
   });
 
-  test("reads back what was set, and answers with the last write of each scope", () => {
+  test("reads back cookies that were set, and sends only the last write of each scope", () => {
     const jar = createCookieJar("a=1");
     jar.set("a", "2", { httpOnly: true });
     jar.set("a", "3", { httpOnly: true });
@@ -52,12 +52,12 @@ describe("our cookies", () => {
   const at = (origin: string) => ({ jar: createCookieJar(null), origin });
   const all: CookieDefinition[] = Object.values(cookies);
 
-  test("have unique names, and the path that browsers require for __Host-", () => {
+  test("our cookies have unique names, and those with __Host- have the path that browsers require", () => {
     expect(new Set(all.map(({ name }) => name)).size).toBe(all.length);
     for (const { prefix, path } of all) if (prefix === "__Host-") expect(path).toBe("/");
   });
 
-  test("have their prefix and Secure on https, and neither on plain http", () => {
+  test("our cookies have their prefix and Secure on https, and neither on plain http", () => {
     const [secure, plain] = [at("https://app.example.com"), at("http://localhost:3000")];
     for (const context of [secure, plain]) {
       writeCookie(context, cookies.device, { value: "x" });
@@ -69,7 +69,7 @@ describe("our cookies", () => {
     expect(plain.jar.setCookieHeaders()).toEqual(["gh_device=x; Max-Age=34560000; Path=/; HttpOnly; SameSite=Lax"]);
   });
 
-  test("are cleared for this host, and for the parent domain if a browser allows it", () => {
+  test("our cookies are cleared for this host, and for the parent domain if a browser allows it", () => {
     const context = at("https://app.example.com");
     for (const cookie of [cookies.device, cookies.qrChallenge]) clearCookie(context, cookie, "example.com");
     expect(context.jar.setCookieHeaders()).toEqual([

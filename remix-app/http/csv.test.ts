@@ -14,14 +14,14 @@ const columns = [
 const fileOf = (rows: Row[], name = "usage") => csvFile(columns, { name, pages: [rows] });
 
 describe("csvFile", () => {
-  it("is a download that must not be cached", async () => {
+  it("a CSV file is a download that must not be cached", async () => {
     const { headers } = await fileOf([], "usage 2026/10");
     expect(headers.get("content-type")).toBe("text/csv; charset=utf-8");
     expect(headers.get("content-disposition")).toBe('attachment; filename="usage-2026-10.csv"');
     expect(headers.get("cache-control")).toBe("private, no-store");
   });
 
-  it("has a header, and line ends as in RFC 4180", async () => {
+  it("a CSV file has a header, and line endings as in RFC 4180", async () => {
     const file = await fileOf([{ model: "a", amount: 1 }]);
     expect(await file.text()).toBe("model,amount\r\na,1\r\n");
   });
@@ -31,7 +31,7 @@ describe("csvFile", () => {
     ["a,b", '"a,b"'],
     ["two\nlines", '"two\nlines"'],
     ["naïve", "naïve"],
-  ])("quotes %j", async (model, field) => {
+  ])("quotes %j in a CSV field if necessary", async (model, field) => {
     expect(await (await fileOf([{ model, amount: 0 }])).text()).toBe(`model,amount\r\n${field},0\r\n`);
   });
 
@@ -43,18 +43,18 @@ describe("csvFile", () => {
     },
   );
 
-  it("leaves exact amounts unchanged, including negative ones, and writes nothing for null", async () => {
+  it("leaves exact amounts unchanged, including negative ones, and writes null as an empty field", async () => {
     const file = await fileOf([{ model: null, amount: "-0.000000000001" }]);
     expect(await file.text()).toBe("model,amount\r\n,-0.000000000001\r\n");
   });
 
-  it("contains only the header without rows, with or without a page", async () => {
+  it("a CSV file without rows contains only the header", async () => {
     for (const pages of [[], [[]]]) {
       expect(await (await csvFile(columns, { name: "usage", pages })).text()).toBe("model,amount\r\n");
     }
   });
 
-  it("contains every row of every page once, in order, and reads one page ahead of its reader", async () => {
+  it("a CSV file contains every row of every page once, in order, and reads one page ahead of its reader", async () => {
     let read = 0;
     async function* pages() {
       for (; read < 50; read++) yield [0, 1].map((n) => ({ model: `m${read * 2 + n}`, amount: n }));
@@ -79,13 +79,13 @@ describe("csvFile", () => {
     throw refusal;
   }
 
-  it("fails with the refusal of its first page", async () => {
+  it("a CSV file fails with the error of its first page", async () => {
     const refusal = new Response(null, { status: 403 });
     const file = csvFile(columns, { name: "usage", pages: failingAfter(0, refusal) });
     await expect(file).rejects.toBe(refusal);
   });
 
-  it("breaks the connection if a later page can't be read, so that a part doesn't pass for the whole", async () => {
+  it("breaks the connection if a later page can't be read, so that the file doesn't pass for complete", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue();
     onTestFinished(() => errors.mockRestore());
     const pages = () => failingAfter(3, new Response(null, { status: 503 }));
@@ -101,7 +101,7 @@ describe("csvFile", () => {
     expect(String(errors.mock.calls[0]?.[0])).toContain("The file usage broke off");
   });
 
-  it("stops reading once its reader has left, and closes its source", async () => {
+  it("stops reading pages once the CSV file's reader has left, and closes its source", async () => {
     let read = 0;
     let ended = false;
     async function* pages() {

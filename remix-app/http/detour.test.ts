@@ -6,23 +6,23 @@ const context = { origin, isPage: (pathname: string) => !/^\/(post|.*\.csv)/.tes
 const requestOf = (method: string, { path, referer }: { path: string; referer?: string }) =>
   new Request(`${origin}${path}`, { method, headers: referer === undefined ? {} : { referer } });
 
-test("keeps the destination of a detour, but omits the start page", () => {
+test("keeps the destination in a detour's URL, but omits the start page", () => {
   expect(detour("/mfa", "/workspaces?sort=name")).toBe("/mfa?returnUrl=%2Fworkspaces%3Fsort%3Dname");
   expect(detour("/mfa", "/")).toBe("/mfa");
 });
 
 describe("the destination of a request", () => {
-  test("for a page is its URL", () => {
+  test("the destination of a request for a page is the page's URL", () => {
     expect(destinationOf(requestOf("GET", { path: "/a?b=c", referer: `${origin}/other` }), context)).toBe("/a?b=c");
   });
 
-  test("for a form is the page that contains it", () => {
+  test("the destination of a form is the page that contains the form", () => {
     const request = requestOf("POST", { path: "/a/remove", referer: `${origin}/a?tab=2` });
     expect(destinationOf(request, context)).toBe("/a?tab=2");
   });
 
   test.each([undefined, "https://evil.example/a", `${origin}.evil.example/`, "not an address"])(
-    "for a form on an unknown page (%s) is its URL without the query",
+    "the destination of a form on an unknown page (%s) is the form's URL without the query",
     (referer) => {
       const request = requestOf("POST", { path: "/a?intent=b", ...(referer === undefined ? {} : { referer }) });
       expect(destinationOf(request, context)).toBe("/a");
@@ -32,13 +32,16 @@ describe("the destination of a request", () => {
   test.each([
     ["GET", "/a/usage.csv?from=1"],
     ["POST", "/post"],
-  ])("for %s %s, which is not a page, is the page that links to it, else the start page", (method, path) => {
-    expect(destinationOf(requestOf(method, { path, referer: `${origin}/a?tab=2` }), context)).toBe("/a?tab=2");
-    expect(destinationOf(requestOf(method, { path, referer: `${origin}/a.csv` }), context)).toBe("/");
-    expect(destinationOf(requestOf(method, { path }), context)).toBe("/");
-  });
+  ])(
+    "the destination of %s %s, which is not a page, is the page that links to it, or else the start page",
+    (method, path) => {
+      expect(destinationOf(requestOf(method, { path, referer: `${origin}/a?tab=2` }), context)).toBe("/a?tab=2");
+      expect(destinationOf(requestOf(method, { path, referer: `${origin}/a.csv` }), context)).toBe("/");
+      expect(destinationOf(requestOf(method, { path }), context)).toBe("/");
+    },
+  );
 
-  test("never leaves our origin", () => {
+  test("the destination never leaves our origin", () => {
     expect(destinationOf(requestOf("GET", { path: "//evil.example" }), context)).toBe("/");
   });
 });

@@ -19,13 +19,13 @@ describe("eachPage", () => {
     [pageLength, 1],
     [pageLength + 1, 2],
     [pageLength * 100, 100],
-  ])("reads a list of %d in %d pages, each record once and in order", async (length, pageCount) => {
+  ])("reads a list of %d records in %d pages, each record once and in order", async (length, pageCount) => {
     const pages = await Array.fromAsync(eachPage(listOf(length)));
     expect(pages).toHaveLength(pageCount);
     expect(pages.flat()).toEqual(Array.from({ length }, (_, index) => index));
   });
 
-  test("reads a page only when it is needed", async () => {
+  test("fetches a page of a list only when the page is needed", async () => {
     let read = 0;
     const pages = eachPage(async () => ({ records: [read++], nextCursor: "on" }));
     expect(read).toBe(0);

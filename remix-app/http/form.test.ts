@@ -28,7 +28,7 @@ async function refusal(request: Request): Promise<unknown> {
 }
 
 describe("a form", () => {
-  test("is read in both encodings", async () => {
+  test("reads a form in both encodings", async () => {
     const body = new FormData();
     body.set("email", "a@b.example");
     for (const request of [post(body), urlencoded("email=a%40b.example")]) {
@@ -36,7 +36,7 @@ describe("a form", () => {
     }
   });
 
-  test("may contain files only if its page accepts them", async () => {
+  test("accepts files only in forms of pages that allow them", async () => {
     const body = new FormData();
     body.set("prices", new Blob(["{}"]), "prices.json");
     const file = (await readForm(post(body), context, { files: true })).get("prices");
@@ -44,13 +44,13 @@ describe("a form", () => {
     expect(await refusal(post(body))).toMatchObject({ code: "INVALID_REQUEST" });
   });
 
-  test("may have at most 50 fields", async () => {
+  test("a form may have at most 50 fields", async () => {
     const fields = (count: number) => Array.from({ length: count }, (_, index) => `f${index}=x`).join("&");
     expect([...(await readForm(urlencoded(fields(50)), context))]).toHaveLength(50);
     expect(await refusal(urlencoded(fields(51)))).toMatchObject({ status: 400, code: "INVALID_REQUEST" });
   });
 
-  test("may have field names of at most 64 characters", async () => {
+  test("a form's field names may have at most 64 characters", async () => {
     expect([...(await readForm(urlencoded(`${"a".repeat(64)}=x`), context))]).toHaveLength(1);
     expect(await refusal(urlencoded(`${"a".repeat(65)}=x`))).toMatchObject({ status: 400 });
   });
@@ -67,16 +67,16 @@ describe("a form", () => {
     "=1",
     "é=1",
     "email=1&email=2",
-  ])("with %s is refused before any other code reads it", async (body) => {
+  ])("refuses a form with %s before any other code reads it", async (body) => {
     expect(await refusal(urlencoded(body))).toMatchObject({ status: 400, code: "INVALID_REQUEST" });
   });
 
-  test("may have values of at most 8,192 characters", async () => {
+  test("a form's values may have at most 8,192 characters", async () => {
     expect((await readForm(urlencoded(`email=${"a".repeat(8_192)}`), context)).get("email")).toHaveLength(8_192);
     expect(await refusal(urlencoded(`email=${"a".repeat(8_193)}`))).toMatchObject({ status: 400 });
   });
 
-  test("may have longer values on a page that allows them", async () => {
+  test("a form's values may be longer on a page that allows it", async () => {
     const limit = { maxValueLength: 20_000 };
     const form = await readForm(urlencoded(`prompt=${"a".repeat(20_000)}`), context, limit);
     expect(form.get("prompt")).toHaveLength(20_000);
@@ -86,14 +86,14 @@ describe("a form", () => {
     );
   });
 
-  test("is refused if a value is not text", async () => {
+  test("refuses a form with a value that is not text", async () => {
     expect(await refusal(urlencoded("password=a%00b"))).toMatchObject({ status: 400 });
     const body = new FormData();
     body.set("password", new Blob(["a"]), "a.txt");
     expect(await refusal(post(body))).toMatchObject({ status: 400 });
   });
 
-  test("from an account's page is accepted for that account and for signed-out visitors only", async () => {
+  test("accepts a form from an account's page for that account and for signed-out visitors only", async () => {
     for (const reader of [contextOf("ada"), context]) {
       expect([...(await readForm(urlencoded("name=x&pageAccount=ada"), reader))]).toEqual([["name", "x"]]);
     }
@@ -106,7 +106,7 @@ describe("a form", () => {
     expect((await readForm(urlencoded("name=x"), contextOf("bob"))).get("name")).toBe("x");
   });
 
-  test("is refused if it can't be parsed or has another content type", async () => {
+  test("refuses a form that can't be parsed or has another content type", async () => {
     expect(await refusal(post("--b\r\nnonsense", "multipart/form-data; boundary=b"))).toMatchObject({ status: 400 });
     expect(await refusal(post("{}", "application/json"))).toMatchObject({
       status: 415,

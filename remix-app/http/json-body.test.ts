@@ -19,22 +19,25 @@ const refused = async (reading: Promise<unknown>) => {
 
 describe("a JSON body", () => {
   test.each(["application/json", "application/json; charset=utf-8", "Application/JSON"])(
-    "is read with content type %s",
+    "reads a JSON body with content type %s",
     async (type) => {
       expect(await read('{"name":"Ada","more":1}', type)).toEqual({ name: "Ada" });
     },
   );
 
-  test.each([null, "application/json"])("counts as an empty object if absent (content type %s)", async (type) => {
-    const headers = new Headers(type === null ? {} : { "content-type": type });
-    const absent = () => new Request("http://localhost/", { method: "POST", headers });
-    const optional = z.strictObject({ name: z.string().optional() });
-    expect(await readJson(absent(), { schema: optional, requestId: "r1" })).toEqual({});
-    expect(await refused(readJson(absent(), { schema, requestId: "r1" }))).toMatchObject({
-      status: 400,
-      body: { param: "name" },
-    });
-  });
+  test.each([null, "application/json"])(
+    "reads an absent JSON body as an empty object (content type %s)",
+    async (type) => {
+      const headers = new Headers(type === null ? {} : { "content-type": type });
+      const absent = () => new Request("http://localhost/", { method: "POST", headers });
+      const optional = z.strictObject({ name: z.string().optional() });
+      expect(await readJson(absent(), { schema: optional, requestId: "r1" })).toEqual({});
+      expect(await refused(readJson(absent(), { schema, requestId: "r1" }))).toMatchObject({
+        status: 400,
+        body: { param: "name" },
+      });
+    },
+  );
 
   test.each([
     null,
@@ -42,7 +45,7 @@ describe("a JSON body", () => {
     "application/jsonp",
     "application/x-www-form-urlencoded",
     "text/plain; application/json",
-  ])("is refused with content type %s", async (type) => {
+  ])("refuses a JSON body with content type %s", async (type) => {
     expect(await refused(read('{"name":"Ada"}', type))).toMatchObject({
       status: 415,
       body: {
@@ -54,13 +57,13 @@ describe("a JSON body", () => {
   });
 
   test.each(["", "{", "null", "[]", '"name"', '{"name":1}', `${"[".repeat(60_000)}`, Uint8Array.of(0xff, 0xfe)])(
-    "is refused with 400 if it is invalid",
+    "refuses an invalid JSON body with 400",
     async (body) => {
       expect(await refused(read(body, "application/json"))).toMatchObject({ status: 400 });
     },
   );
 
-  test("names the unknown field when refused", async () => {
+  test("names the unknown field of a refused JSON body", async () => {
     const strict = z.strictObject({ name: z.string(), inner: z.strictObject({}).optional() });
     const readStrictly = (body: string) => {
       const headers = { "content-type": "application/json" };
@@ -76,7 +79,7 @@ describe("a JSON body", () => {
     expect((await readStrictly("{")).body.detail).toBe("The body couldn’t be read as JSON.");
   });
 
-  test("names the invalid field when refused", async () => {
+  test("names the invalid field of a refused JSON body", async () => {
     expect(await refused(read('{"name":1}', "application/json"))).toMatchObject({ body: { param: "name" } });
   });
 });

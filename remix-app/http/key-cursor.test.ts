@@ -3,7 +3,7 @@ import { readCursor, readKeyCursor, writeCursor, writeKeyCursor } from "./list-p
 
 describe("a cursor of texts", () => {
   test.each([[["openai", "2026-10"]], [["", "日本 😀"]], [["a".repeat(256), "\u0001"]]])(
-    "is read back as it was written: %j",
+    "a cursor of texts is read back as it was written: %j",
     (values) => {
       expect(readKeyCursor(writeKeyCursor(values), { length: 2 })).toEqual(values);
     },
@@ -11,10 +11,10 @@ describe("a cursor of texts", () => {
 
   test.each([
     ["too few texts", ["a"]],
-    ["too long a text", ["a", "b".repeat(257)]],
-    ["a zero character, which no database holds", ["a", "b\0"]],
-    ["half a character", ["a", "\ud800"]],
-  ])("is rejected with %s", (_, values) => {
+    ["a text that is too long", ["a", "b".repeat(257)]],
+    ["a NUL character, which the database can't store", ["a", "b\0"]],
+    ["half a surrogate pair", ["a", "\ud800"]],
+  ])("rejects a cursor of texts with %s", (_, values) => {
     expect(readKeyCursor(writeKeyCursor(values), { length: 2 })).toBeNull();
   });
 });
@@ -24,14 +24,14 @@ describe("a cursor of a position", () => {
   const read = (createdAt: string) => readCursor(writeCursor({ createdAt, id }));
 
   test.each(["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00", "2026-10-07T12:00:00.123456+14:00"])(
-    "may be %s",
+    "accepts a cursor's position at %s",
     (at) => {
       expect(read(at)).toEqual({ createdAt: at, id });
     },
   );
 
   test.each(["0000-01-01T00:00:00Z", "2026-10-07T12:00:00+15:00", `2026-10-07T12:00:00.${"1".repeat(10)}Z`])(
-    "is rejected at %s",
+    "rejects a cursor's position at %s",
     (at) => {
       expect(read(at)).toBeNull();
     },

@@ -9,7 +9,7 @@ describe("pageOf", () => {
     [1, null],
     [3, null],
     [4, "after 2"],
-  ])("for a limit of 3 and %d records found returns the next cursor %j", (length, nextCursor) => {
+  ])("for a limit of 3 and %d records found, returns the next cursor %j", (length, nextCursor) => {
     const found = Array.from({ length }, (_, index) => index);
     expect(pageOf(found, { limit: 3, cursorOf })).toEqual({ records: found.slice(0, 3), nextCursor });
   });
@@ -26,7 +26,7 @@ describe("positionOf", () => {
     ]);
   });
 
-  test.each(["", "theirs"])("refuses %j", (cursor) => {
+  test.each(["", "theirs"])("refuses the cursor %j", (cursor) => {
     let refusal: unknown;
     try {
       positionOf(cursor, { read, requestId: "r" });

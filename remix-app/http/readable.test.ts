@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { isReadable } from "./readable.ts";
 
 test.each(["Nightly", "Ada’s phone", "日本語", "x\u3164x", "👩‍💻", "نگین\u200cالسادات"])(
-  "finds %j readable",
+  "accepts the name %j as readable",
   (name) => {
     expect(isReadable(name)).toBe(true);
   },
@@ -11,6 +11,6 @@ test.each(["Nightly", "Ada’s phone", "日本語", "x\u3164x", "👩‍💻", "
 test.each([
   ...["", " ", "\u00a0", "\u200d", "\u3164\u00ad", "a\0b", "a\nb", "a\tb", "\u0085", "\ud83d", "a\udc00"],
   ...["a\u061cb", "a\u180eb", "a\u200bb", "a\u200eb", "a\u2028b", "a\u202eb", "a\u2060b", "a\u2066b", "\ufeffa"],
-])("finds %j unreadable", (name) => {
+])("rejects the name %j as unreadable", (name) => {
   expect(isReadable(name)).toBe(false);
 });

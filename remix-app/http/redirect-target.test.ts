@@ -36,7 +36,7 @@ const confusion = fc
 const hostileText = fc.oneof(structure, confusion);
 
 describe("a redirect target", () => {
-  test("stays on our origin as browsers read it, for any input", { timeout }, () => {
+  test("a redirect target stays on our origin as browsers read it, for any input", { timeout }, () => {
     fc.assert(
       fc.property(hostileText, (input) => {
         const target = sanitise(input);
@@ -49,7 +49,7 @@ describe("a redirect target", () => {
     );
   });
 
-  test("does not change when it is sanitised again", { timeout }, () => {
+  test("a sanitised redirect target does not change when it is sanitised again", { timeout }, () => {
     fc.assert(
       fc.property(hostileText, (input) => {
         const once = sanitise(input);
@@ -59,7 +59,7 @@ describe("a redirect target", () => {
     );
   });
 
-  test("is kept if it is an ordinary path of ours", () => {
+  test("keeps a redirect target that is an ordinary path of ours", () => {
     const segment = fc.stringMatching(/^[a-z0-9_~-]{1,12}$/);
     fc.assert(
       fc.property(fc.array(segment, { maxLength: 5 }), fc.option(segment), (segments, query) => {
@@ -94,11 +94,11 @@ describe("a redirect target", () => {
     [undefined],
     [42],
     [["/x"]],
-  ])("falls back instead of accepting %j", (input) => {
+  ])("falls back to the default redirect target instead of accepting %j", (input) => {
     expect(sanitise(input)).toBe(fallback);
   });
 
-  test("falls back for a path that is not a page, with any query and fragment", () => {
+  test("falls back to the default redirect target for a path that is not a page, with any query and fragment", () => {
     const pages = { origin, isPage: (pathname: string) => pathname === "/page" };
     for (const path of ["/logout", "/logout?x=/page", "/logout#/page", "/page/../logout", `${origin}/logout`]) {
       expect(redirectTarget(path, { context: pages, fallback })).toBe(fallback);
@@ -108,12 +108,12 @@ describe("a redirect target", () => {
     }
   });
 
-  test("keeps encoded characters encoded", () => {
+  test("keeps encoded characters of a redirect target encoded", () => {
     expect(sanitise("/%2F%2Fevil.example")).toBe("/%2F%2Fevil.example");
     expect(sanitise("/a/../b?next=//evil.example#top")).toBe("/b?next=//evil.example#top");
   });
 
-  test("may have 2,048 characters, but no more", () => {
+  test("a redirect target may have at most 2,048 characters", () => {
     expect(sanitise(`/${"a".repeat(2_047)}`)).toHaveLength(2_048);
     expect(sanitise(`/${"a".repeat(2_048)}`)).toBe(fallback);
     expect(sanitise(`/${"ü".repeat(2_000)}`)).toBe(fallback);

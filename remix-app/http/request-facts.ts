@@ -51,10 +51,7 @@ export function requestIdOf(headers: Headers): string {
   return given !== null && sane.test(given) ? given : crypto.randomUUID();
 }
 
-/**
- * Returns whether the request comes from a browser that will show the answer. Scripts and programs don't want our
- * pages.
- */
+/** Returns whether the request comes from a browser that will show the answer. Other callers don't need a page. */
 export function asksForPage({ headers }: Request): boolean {
   return headers.get("accept")?.includes("text/html") ?? false;
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { requestLogLine } from "./request-log.ts";
 
-test("logs a request without its query, and escapes its path so that it can't forge a second line", () => {
+test("logs a request without its query, and escapes the path so that it can't forge a second line", () => {
   const line = requestLogLine({
     method: "GET",
     pathname: '/auth/confirm"\nstatus=200',

@@ -61,7 +61,7 @@ describe("the route table", () => {
     ["GET", "/login.data"],
     ["POST", "/logout"],
     ["DELETE", "/api/v1/items/7"],
-  ])("finds %s %s", (method, pathname) => {
+  ])("finds the route of %s %s", (method, pathname) => {
     expect(judge({ method, pathname })).toMatchObject({ status: "found", authorization: "bearer", pathname });
   });
 
@@ -69,7 +69,7 @@ describe("the route table", () => {
     ["/api/v1/exchange", "basic"],
     ["/api/generate", "gateway"],
   ])(
-    "finds how the servers that call %s authenticate, and finds no page data at its .data URL",
+    "finds how servers that call %s authenticate, and offers no page data at its .data URL",
     (pathname, authorization) => {
       expect(judge({ method: "POST", pathname })).toMatchObject({ status: "found", authorization, pathname });
       expect(judge({ method: "GET", pathname })).toEqual({ status: "method", authorization, allow: ["POST"] });
@@ -77,7 +77,7 @@ describe("the route table", () => {
     },
   );
 
-  test("finds a file only under its own URL", () => {
+  test("finds a file's route only at the file's own URL", () => {
     expect(judge({ method: "GET", pathname: "/items.csv" })).toMatchObject({ status: "found" });
     expect(judge({ method: "GET", pathname: "/items.csv.data" })).toEqual({ status: "not-found" });
   });
@@ -87,14 +87,14 @@ describe("the route table", () => {
     expect(judge({ pathname: "/login", method: "POST" })).not.toHaveProperty("maxBodyBytes");
   });
 
-  test("finds no path of more than 2,048 characters", () => {
+  test("finds no route for a path of more than 2,048 characters", () => {
     const longest = "/login".padEnd(2_048, "/");
     expect(judge({ method: "GET", pathname: longest })).toMatchObject({ status: "found" });
     expect(judge({ method: "GET", pathname: `${longest}/` })).toEqual({ status: "not-found" });
   });
 
   test.each(["/nothing", "/api/v1/items", "/login/more", "/logout/x.data", "/api/v1/items/a%00b"])(
-    "doesn't find %s",
+    "finds no route for %s",
     (pathname) => {
       expect(judge({ method: "POST", pathname })).toEqual({ status: "not-found" });
     },
@@ -109,7 +109,7 @@ describe("the route table", () => {
     expect(judge({ method, pathname })).toEqual({ status: "method", authorization: "bearer", allow });
   });
 
-  test.each(["/", "/login", "/login/", "/%6cogin"])("has the page %s", (pathname) => {
+  test.each(["/", "/login", "/login/", "/%6cogin"])("treats %s as a page", (pathname) => {
     expect(isPage(pathname)).toBe(true);
   });
 
@@ -126,7 +126,7 @@ describe("the route table", () => {
     "/nothing",
     "/assets/app.js",
     "/healthz",
-  ])("has no page %s", (pathname) => {
+  ])("does not treat %s as a page", (pathname) => {
     expect(isPage(pathname)).toBe(false);
   });
 });

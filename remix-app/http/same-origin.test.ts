@@ -5,15 +5,18 @@ const own = "https://app.example.com";
 const request = (method: string, headers: Record<string, string> = {}) => new Request(own, { method, headers });
 
 describe("a request that changes state", () => {
-  test.each(["POST", "PUT", "PATCH", "DELETE"])("by %s needs our origin", (method) => {
+  test.each(["POST", "PUT", "PATCH", "DELETE"])("a %s request needs our origin", (method) => {
     expect(originAllowed(request(method), [own])).toBe(false);
     expect(originAllowed(request(method, { origin: own }), [own])).toBe(true);
     expect(originAllowed(request(method, { "sec-fetch-site": "same-origin" }), [own])).toBe(true);
   });
 
-  test.each(["same-site", "cross-site", "none", "", "SAME-ORIGIN"])("is refused with Sec-Fetch-Site %j", (site) => {
-    expect(originAllowed(request("POST", { "sec-fetch-site": site, origin: own }), [own])).toBe(false);
-  });
+  test.each(["same-site", "cross-site", "none", "", "SAME-ORIGIN"])(
+    "refuses a request that changes state with Sec-Fetch-Site %j",
+    (site) => {
+      expect(originAllowed(request("POST", { "sec-fetch-site": site, origin: own }), [own])).toBe(false);
+    },
+  );
 
   test.each([
     "null",
@@ -22,20 +25,20 @@ describe("a request that changes state", () => {
     `${own}:8443`,
     `${own}.evil.example`,
     `${own}/`,
-  ])("is refused with Origin %s", (origin) => {
+  ])("refuses a request that changes state with Origin %s", (origin) => {
     expect(originAllowed(request("POST", { origin }), [own])).toBe(false);
   });
 
-  test("is refused even if Host or X-Forwarded-Host names its origin", () => {
+  test("refuses a foreign origin even if Host or X-Forwarded-Host names it", () => {
     const headers = { origin: "https://evil.example", "x-forwarded-host": "evil.example", host: "evil.example" };
     expect(originAllowed(request("POST", headers), [own])).toBe(false);
   });
 
-  test("is allowed from any configured origin", () => {
+  test("allows a request that changes state from any configured origin", () => {
     expect(originAllowed(request("POST", { origin: "https://b.example" }), [own, "https://b.example"])).toBe(true);
   });
 
-  test("is allowed with a Bearer token, which browsers never attach by themselves", () => {
+  test("needs no origin with a Bearer token, which browsers never attach by themselves", () => {
     expect(originAllowed(request("POST", { authorization: "Bearer a.b.c" }), [own])).toBe(true);
   });
 
@@ -50,6 +53,6 @@ describe("a request that changes state", () => {
   );
 });
 
-test.each(["GET", "HEAD", "OPTIONS"])("allows %s from any origin", (method) => {
+test.each(["GET", "HEAD", "OPTIONS"])("allows %s requests from any origin", (method) => {
   expect(originAllowed(request(method, { "sec-fetch-site": "cross-site" }), [own])).toBe(true);
 });

@@ -14,6 +14,6 @@ test.each([
   ["?q=%20a%00b%20", "ab"],
   [`?q=${"x".repeat(maxTermLength)}`, "x".repeat(maxTermLength)],
   [`?q=${"x".repeat(maxTermLength + 1)}`, "x".repeat(maxTermLength)],
-])("reads the search term of %j", (search, term) => {
+])("reads the search term from the query %j", (search, term) => {
   expect(searchTerm({ url: `http://localhost/list${search}` })).toBe(term);
 });

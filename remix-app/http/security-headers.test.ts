@@ -9,7 +9,7 @@ const base = {
   development: false,
 };
 
-test("names the nonce and the exact targets of the page's forms in the policy", () => {
+test("the CSP contains the nonce and the exact targets of the page's forms", () => {
   const policy = securityHeaders({ ...base, formTargets: new Set(["https://idp.example"]) })["Content-Security-Policy"];
   expect(policy).toContain("script-src 'self' 'nonce-n0';");
   expect(policy).toContain("form-action 'self' https://idp.example");
@@ -17,12 +17,12 @@ test("names the nonce and the exact targets of the page's forms in the policy", 
   expect(policy).toContain("media-src 'self' blob: data:;");
 });
 
-test("sends transport security on https only", () => {
+test("sends Strict-Transport-Security on https only", () => {
   expect(securityHeaders(base)).toHaveProperty("Strict-Transport-Security");
   expect(securityHeaders({ ...base, https: false })).not.toHaveProperty("Strict-Transport-Security");
 });
 
-test("lets a widget's origin run scripts and show frames on its own page only", () => {
+test("lets a widget's origin run scripts and show frames only on pages with the widget", () => {
   const policyFor = (widgets: Set<string>) => securityHeaders({ ...base, widgets })["Content-Security-Policy"];
   const policy = policyFor(new Set(["https://challenges.example"]));
   expect(policy).toContain("script-src 'self' 'nonce-n0' https://challenges.example;");

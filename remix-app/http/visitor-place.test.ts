@@ -5,7 +5,7 @@ const names = { city: "x-city", country: "x-country" };
 const place = (headers: Record<string, string>, configured = names) => visitorPlace(new Headers(headers), configured);
 
 describe("a visitor's place", () => {
-  test("combines the city and the country code, as Cloudflare sends them", () => {
+  test("combines a visitor's city and country code, as Cloudflare sends them", () => {
     // https://developers.cloudflare.com/rules/transform/managed-transforms/reference/#add-visitor-location-headers
     expect(place({ "x-city": "Porto", "x-country": "PT" })).toBe("Porto, Portugal");
     const latin1 = Buffer.from("São Paulo", "utf8").toString("latin1");
@@ -18,7 +18,7 @@ describe("a visitor's place", () => {
     expect(place({ "x-city": "100%", "x-country": "BR" })).toBe("100%, Brazil");
   });
 
-  test("contains only the city or the country if the other is unknown", () => {
+  test("shows only the visitor's city or country if the other is unknown", () => {
     expect(place({ "x-country": "pt" })).toBe("Portugal");
     expect(place({ "x-country": "United States" })).toBe("United States");
     expect(place({ "x-city": "Porto" })).toBe("Porto");
@@ -28,11 +28,11 @@ describe("a visitor's place", () => {
     expect(place({})).toBe(null);
   });
 
-  test("ignores headers that are not configured", () => {
+  test("ignores place headers that are not configured", () => {
     expect(place({ "x-city": "Porto", "x-country": "PT" }, { city: "", country: "" })).toBe(null);
   });
 
-  test("leaves out a name that is too long or unreadable", () => {
+  test("leaves out a place name that is too long or unreadable", () => {
     expect(place({ "x-city": "a".repeat(58) })).toBe("a".repeat(58));
     expect(place({ "x-city": "a".repeat(59), "x-country": "PT" })).toBe("Portugal");
     expect(place({ "x-city": "%E2%80%AEotroP", "x-country": "PT" })).toBe("Portugal");

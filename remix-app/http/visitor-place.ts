@@ -7,7 +7,9 @@ export interface PlaceHeaders {
 }
 
 const countries = new Intl.DisplayNames(["en"], { type: "region", fallback: "none" });
-/** Sent by proxies for an unknown country (Cloudflare: XX; Google: ZZ). T1 stands for Tor. */
+/**
+ * Sent by proxies for an unknown country (Cloudflare: XX; Google: ZZ). T1, Cloudflare's code for Tor, names no country.
+ */
 const unknownCountries = new Set(["XX", "ZZ"]);
 const maxNameLength = 58;
 

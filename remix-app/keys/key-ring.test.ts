@@ -19,7 +19,7 @@ test("derives different keys and ids for different purposes or secrets", async (
   expect(new Set(rings.map(({ current }) => current.id)).size).toBe(3);
 });
 
-test("reveals nothing about a key in its id", async () => {
+test("a key's id reveals nothing about the key", async () => {
   const { current } = await openKeyRing([first], "sessions");
   expect(Buffer.from(current.key).toString("base64url")).not.toContain(current.id);
 });

@@ -24,7 +24,7 @@ function wordsOf(html: string): string[] {
     .filter((line) => line.trim() !== "");
 }
 
-test("renders brand, heading, facts, one button, a code and small print, as text and as HTML", () => {
+test("renders an email's brand, heading, facts, one button, a code and small print, as text and as HTML", () => {
   const text = mailText({
     news: ["Somebody did it.", `See ${origin}/x?y=1&z=2.`],
     facts: [
@@ -57,7 +57,7 @@ test("renders brand, heading, facts, one button, a code and small print, as text
   expect(text).toContain("\n\n-- \nYou’re getting this email for a reason.\n\nIf it wasn’t you");
 });
 
-test("loads nothing in an email, and supports light, dark and the configured accent", () => {
+test("an email loads nothing, and supports light, dark and the configured accent", () => {
   const { html } = mailBody({ subject: "S", text: "T" }, { ...site, product: "Acme & Co", accent: "#1d4ed8" });
   expect(html).not.toMatch(/<img|<link|<script|url\(|@import|@font-face|src=/);
   expect(html).toContain("@media (prefers-color-scheme: dark)");
@@ -66,7 +66,7 @@ test("loads nothing in an email, and supports light, dark and the configured acc
   expect(html).not.toContain("#035e63");
 });
 
-test("shows an earlier release's text as paragraphs, and links our own URLs in it", () => {
+test("shows the text of an earlier release's email as paragraphs, and links our own URLs in it", () => {
   const { html } = body(`One.\nTwo: three.\n\nSee the credits: ${origin}/workspaces/w/ai/credits\n`);
   expect(wordsOf(html).slice(2)).toEqual([
     "One.",
@@ -75,7 +75,7 @@ test("shows an earlier release's text as paragraphs, and links our own URLs in i
   ]);
 });
 
-test("makes no button, code or small print of what a person typed", () => {
+test("turns nothing that a person typed into a button, a code or small print", () => {
   const name = quoted(`Pay:\n${origin}/logout\n\n123456\n\n-- \nReally`);
   const { html } = body(`${name}\n\nPay:\nhttps://evil.example/x`);
   expect(hrefsOf(html)).toEqual([]);
@@ -126,7 +126,7 @@ test.each([
   "Acme Inc. and Co.",
   "Code: 0123456789",
   "Address: 2001:db8:7:7::1",
-])("leaves %s unchanged", (text) => {
+])("leaves the text %s unchanged", (text) => {
   expect(body(text).text).toBe(text);
 });
 

@@ -7,8 +7,8 @@ import { type ReadPart, readParts } from "./mail-text.ts";
 export interface Mail {
   to: string;
   /**
-   * One line in sentence case, which is also the heading. Contains fixed words only, because a name in it would read as
-   * ours.
+   * One line in sentence case, which is also the heading. Contains fixed words only, because readers would take a name
+   * in it for our own words.
    */
   subject: string;
   /** Written by `mailText`. */

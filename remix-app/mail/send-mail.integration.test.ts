@@ -45,7 +45,7 @@ test("sends an email as text and as HTML, and then deletes it", async () => {
   await expect.poll(kept).toEqual([]);
 });
 
-test("sends nothing to an address that is a list of addresses", async () => {
+test("sends no email to an address that is a list of addresses", async () => {
   vi.spyOn(console, "error").mockImplementation(() => {});
   const other = `other-${to}`;
   await sendMail(env, { to: `${to}, ${other}`, subject: "S", text: "T" });
@@ -83,7 +83,7 @@ test("sends all due emails in one run, even several batches", async () => {
   await expect.poll(kept).toEqual([]);
 });
 
-test("logs an error without a mail server, and keeps nothing", async () => {
+test("logs an error if the mail server is missing, and keeps no email", async () => {
   const said = vi.spyOn(console, "error").mockImplementation(() => {});
   await sendMail({ ...env, SMTP_URL: undefined }, { to, subject: "Never", text: "T" });
   expect(said.mock.calls.join()).toContain("SMTP_URL is not set");

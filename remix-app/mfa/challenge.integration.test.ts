@@ -30,8 +30,8 @@ afterEach(() => deletePerson(person));
 
 const answerWith = ({ factorId }: AuthenticatorApp, code: string) => ({ factorId, code });
 
-describe("the challenge", () => {
-  test("follows the sign-in immediately and leads to the original destination", async () => {
+describe("the second-step challenge", () => {
+  test("the second-step challenge follows the sign-in immediately and leads to the original destination", async () => {
     const browser = await signIn(person, { returnUrl: "/workspaces?sort=name" });
     expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces%3Fsort%3Dname");
     expect(await browser.session()).toMatchObject({ aal: "aal1", mfa: { required: true, satisfied: false } });
@@ -41,7 +41,7 @@ describe("the challenge", () => {
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).location).toBe("/workspaces");
   });
 
-  test("accepts a code of the chosen app, in the format that apps show", async () => {
+  test("the challenge accepts a code of the chosen app, in the format that apps show", async () => {
     const browser = await enter(person);
     const code = codeOf(tablet);
     expect((await browser.post("/mfa", answerWith(phone, code))).status).toBe(400);
@@ -50,7 +50,7 @@ describe("the challenge", () => {
   });
 
   test.each(["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])(
-    "never leads to a URL like %s",
+    "the challenge never leads to a URL like %s",
     async (target) => {
       const browser = await enter(person);
       const page = `/mfa?${new URLSearchParams({ returnUrl: target })}`;
@@ -74,7 +74,7 @@ describe("the challenge", () => {
   });
 
   test.each(["", "12345", "1234567", "abcdef", "１２３４５６"])(
-    "explains what to enter when given %j",
+    "explains which code to enter when given %j",
     async (code) => {
       const browser = await enter(person);
       const { status, text } = await browser.post("/mfa", answerWith(phone, code));
@@ -83,12 +83,12 @@ describe("the challenge", () => {
     },
   );
 
-  test("leads a visitor without a session to the sign-in page, and keeps the destination", async () => {
+  test("the challenge leads a visitor without a session to the sign-in page, and keeps the destination", async () => {
     const browser = openBrowser(base);
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
   });
 
-  test("ends the user's other sessions that have not passed it", async () => {
+  test("a passed challenge ends the user's other sessions that have not passed one", async () => {
     const [one, other] = [await enter(person), await enter(person)];
     expect((await one.post("/mfa", answerWith(phone, codeOf(phone)))).location).toBe("/");
     expect((await other.get("/mfa")).location).toBe("/login");
@@ -96,7 +96,7 @@ describe("the challenge", () => {
 });
 
 describe("a code from an authenticator app", () => {
-  test("is refused for the next session once used, and the next code is accepted", async () => {
+  test("refuses a used code in the next session, and accepts the next code", async () => {
     const code = codeOf(phone);
     expect((await (await enter(person)).post("/mfa", answerWith(phone, code))).location).toBe("/");
     const browser = await enter(person);
@@ -106,7 +106,7 @@ describe("a code from an authenticator app", () => {
     expect((await browser.post("/mfa", answerWith(phone, codeOf(phone, 1)))).location).toBe("/");
   });
 
-  test("is refused once used, even if its authenticator's id has another case", async () => {
+  test("refuses a used code even if the authenticator's id is sent in another case", async () => {
     const code = codeOf(phone);
     expect((await (await enter(person)).post("/mfa", answerWith(phone, code))).location).toBe("/");
     const browser = await enter(person);
@@ -116,7 +116,7 @@ describe("a code from an authenticator app", () => {
     expect(await browser.session()).toMatchObject({ aal: "aal1" });
   });
 
-  test("counts once if one session sends it many times concurrently", async () => {
+  test("a code counts once if one session sends it many times concurrently", async () => {
     const browser = await enter(person);
     const code = codeOf(phone);
     const verified = async () =>
@@ -133,7 +133,7 @@ describe("a code from an authenticator app", () => {
     for (const { status } of answers) expect([302, 400, 429]).toContain(status);
   });
 
-  test("opens only one of many sessions that send it concurrently", async () => {
+  test("a code opens only one of many sessions that send it concurrently", async () => {
     const browsers = await Promise.all(Array.from({ length: 10 }, () => enter(person)));
     const code = codeOf(phone);
     await Promise.all(browsers.map((browser) => browser.post("/mfa", answerWith(phone, code))));
@@ -141,7 +141,7 @@ describe("a code from an authenticator app", () => {
     expect(open.filter(Boolean)).toHaveLength(1);
   });
 
-  test("is claimed by only one of many concurrent callers", async () => {
+  test("only one of many concurrent callers claims a code", async () => {
     const service = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
     const code_hash = crypto.randomUUID().replaceAll("-", "").repeat(2);
     const claims = await callAtOnce(async () =>
@@ -151,7 +151,7 @@ describe("a code from an authenticator app", () => {
     expect(claims.filter(({ data }) => data === true)).toHaveLength(1);
   });
 
-  test("can be wrong 5 times; after that even the right one is refused", async () => {
+  test("refuses even the right code after 5 wrong ones", async () => {
     const browser = await enter(person);
     const wrong = wrongCodesOf(phone);
     for (const code of wrong.slice(0, 5)) {
@@ -166,15 +166,15 @@ describe("a code from an authenticator app", () => {
     }
   });
 
-  test("is accepted after 4 wrong ones", async () => {
+  test("accepts the right code after 4 wrong ones", async () => {
     const browser = await enter(person);
     for (const code of wrongCodesOf(phone).slice(0, 4)) await browser.post("/mfa", answerWith(phone, code));
     expect((await browser.post("/mfa", answerWith(phone, codeOf(phone)))).location).toBe("/");
   });
 });
 
-describe("a session with its second factor still due", () => {
-  test("gets 403 MFA_REQUIRED from an API, and keeps its rotated cookies", async () => {
+describe("a session that still needs its second factor", () => {
+  test("answers an API request before the second factor with 403 MFA_REQUIRED, and keeps the rotated cookies", async () => {
     const browser = await enter(person);
     const response = await fetch(new URL("/api/workspaces/00000000-0000-4000-8000-000000000000", base), {
       method: "DELETE",
@@ -184,14 +184,14 @@ describe("a session with its second factor still due", () => {
     expect(await browser.session()).toMatchObject({ aal: "aal1" });
   });
 
-  test("can open the sign-in page, and can sign out", async () => {
+  test("a session without its second factor can open the sign-in page and sign out", async () => {
     const browser = await enter(person);
     expect((await browser.get("/login")).status).toBe(200);
     expect((await browser.post("/logout", {})).location).toBe("/login");
     expect((await browser.get("/api/v1/auth/session")).status).toBe(401);
   });
 
-  test("can't read anything from the Data API", async () => {
+  test("a session without its second factor can't read anything from the Data API", async () => {
     const { auth } = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
     const { data } = await auth.signInWithPassword(person);
     const token = data.session?.access_token ?? "";

@@ -11,7 +11,7 @@ export const factorIdSchema = z.uuid({ error: "Choose an authenticator app" }).t
 
 export const challengeSchema = z.object({ factorId: factorIdSchema, code: codeSchema });
 
-/** An authenticator's name, with which its owner distinguishes it. */
+/** The name by which an owner recognizes an authenticator. */
 const nameSchema = z
   .string()
   .trim()

@@ -52,7 +52,7 @@ interface BegunEnrollment {
   secret: string;
   name: string;
   user: User;
-  /** The name under which authenticator apps list the account: the product's. */
+  /** The product's name, under which authenticator apps list the account. */
   issuer: string;
 }
 

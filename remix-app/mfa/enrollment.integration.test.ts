@@ -46,7 +46,7 @@ const codesLeft = async () =>
   (await query("select from private.mfa_recovery_codes where user_id = $1 and used_at is null", [person.id])).length;
 
 describe("enrolling an authenticator app", () => {
-  test("raises the session, shows ten recovery codes, and requires codes from then on", async () => {
+  test("enrollment raises the session to AAL2, shows ten recovery codes, and requires codes from then on", async () => {
     const browser = await enter(person);
     const { sessionId } = await browser.session();
     const begun = await start(browser, { name: "Work phone" });
@@ -60,7 +60,7 @@ describe("enrolling an authenticator app", () => {
     expect((await signIn(person)).location).toBe("/mfa");
   });
 
-  test("shows the same key again after a wrong code", async () => {
+  test("enrollment shows the same key again after a wrong code", async () => {
     const browser = await enter(person);
     const begun = await start(browser);
     const [wrong = ""] = wrongCodesOf(begun);
@@ -73,7 +73,7 @@ describe("enrolling an authenticator app", () => {
     expect((await verify(browser, { ...begun, code: codeOf(begun) })).status).toBe(200);
   });
 
-  test("uses up the code, so that the challenge refuses it", async () => {
+  test("enrollment uses up its code, so that the challenge refuses the code", async () => {
     const browser = await enter(person);
     const begun = await start(browser);
     const code = codeOf(begun);
@@ -94,7 +94,7 @@ describe("enrolling an authenticator app", () => {
     expect((await verify(browser, { ...second, code: codeOf(second) })).status).toBe(200);
   });
 
-  test("with a second app keeps the recovery codes, returns to the destination, and requires a unique name", async () => {
+  test("enrolling a second app keeps the recovery codes, returns to the destination, and requires a unique name", async () => {
     const browser = await enter(person);
     const first = await start(browser, { name: "Phone" });
     await verify(browser, { ...first, code: codeOf(first) });
@@ -113,11 +113,11 @@ describe("enrolling an authenticator app", () => {
   test.each([
     { name: "N".repeat(60), status: 200 },
     { name: "N".repeat(61), status: 400 },
-  ])("accepts names of up to 60 characters ($status)", async ({ name, status }) => {
+  ])("accepts names of authenticator apps up to 60 characters ($status)", async ({ name, status }) => {
     expect((await start(await enter(person), { name })).status).toBe(status);
   });
 
-  test("allows ten apps per account", async () => {
+  test("allows ten authenticator apps per account", async () => {
     const names = Array.from({ length: 9 }, (_, index) => `App ${index}`);
     const [app] = await insertAuthenticators(person, names);
     if (!app) throw new Error("no app");
@@ -130,7 +130,7 @@ describe("enrolling an authenticator app", () => {
     expect([eleventh.status, eleventh.text]).toEqual([400, expect.stringContaining("at most 10 authenticator apps")]);
   });
 
-  test("sends a session that has not yet passed its authenticator to the challenge", async () => {
+  test("sends a session that has not yet passed its authenticator from enrollment to the challenge", async () => {
     await insertAuthenticators(person, ["Phone"]);
     const browser = await enter(person);
     expect((await browser.get("/mfa/enroll?returnUrl=%2Fworkspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
@@ -138,7 +138,7 @@ describe("enrolling an authenticator app", () => {
     expect(await factors()).toHaveLength(1);
   });
 
-  test("requires a proof from the last ten minutes, and continues after it", async () => {
+  test("enrollment requires a sign-in from the last ten minutes, and continues after a new one", async () => {
     for (const [secondsAgo, status] of [
       [590, 200],
       [610, 302],
@@ -157,7 +157,7 @@ describe("enrolling an authenticator app", () => {
 describe("an account that requires an authenticator but has none", () => {
   beforeEach(() => requireMfa(person));
 
-  test("enrolls at sign-in and continues to its destination", async () => {
+  test("an account that requires an authenticator enrolls one at sign-in, which continues to its destination", async () => {
     const browser = await signIn(person, { returnUrl: "/workspaces" });
     expect(browser.location).toBe("/mfa/enroll?returnUrl=%2Fworkspaces");
     const at = browser.location ?? "";
@@ -172,7 +172,7 @@ describe("an account that requires an authenticator but has none", () => {
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
-  test("in an old session, signs in again before it enrolls", async () => {
+  test("an old session needs a new sign-in before enrollment", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: 610 });
     const stepUp = (await browser.get("/workspaces")).location ?? "";
     expect(stepUp).toBe("/mfa/enroll?returnUrl=%2Fworkspaces");
@@ -195,7 +195,7 @@ describe("removing an authenticator app", () => {
   const remove = (browser: SignedInBrowser, factorId: string) =>
     browser.post(`/mfa/remove?${new URLSearchParams({ factorId })}`, { factorId });
 
-  test("leaves the other app and the recovery codes", async () => {
+  test("removing one of two apps leaves the other app and the recovery codes", async () => {
     const { browser, phone } = await enrolled();
     const tablet = await start(browser, { name: "Tablet" });
     await verify(browser, { ...tablet, code: codeOf(tablet) });
@@ -207,7 +207,7 @@ describe("removing an authenticator app", () => {
     expect((await browser.get("/settings/security")).status).toBe(200);
   });
 
-  test("requires a code from the other app if the session was verified by the removed one", async () => {
+  test("requires a code from the remaining app if the session was verified by the removed one", async () => {
     const { browser, phone } = await enrolled();
     const tablet = await start(browser, { name: "Tablet" });
     await verify(browser, { ...tablet, code: codeOf(tablet) });
@@ -221,7 +221,7 @@ describe("removing an authenticator app", () => {
     expect(location).toBe("/settings/security");
   });
 
-  test("deletes the recovery codes with the last app, and logs the removal", async () => {
+  test("removing the last app deletes the recovery codes and is logged", async () => {
     const { browser, phone } = await enrolled();
     expect((await browser.get(`/mfa/remove?factorId=${phone.factorId}`)).text).toContain("your last authenticator app");
     expect((await remove(browser, phone.factorId)).location).toBe("/settings/security");
@@ -250,7 +250,7 @@ describe("removing an authenticator app", () => {
     expect(await factors()).toHaveLength(1);
   });
 
-  test("requires a code from the last ten minutes", async () => {
+  test("removing an app requires a code from the last ten minutes", async () => {
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
     const prove = { factorId: app.factorId, code: codeOf(app) };

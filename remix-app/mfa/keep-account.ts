@@ -5,7 +5,7 @@ import type { User } from "../session/user.ts";
 
 /**
  * Runs a sign-in that doesn't name its account beforehand, such as one by passkey, for the user who is signed in. They
- * stay signed in, and a session of another account is ended again.
+ * stay signed in: a new session that belongs to another account is ended.
  * @param options.signIn stores a session of the identity backend
  * @throws Response 403 FORBIDDEN if the session belongs to another account
  */

@@ -39,7 +39,7 @@ async function sendTooLate(
 }
 
 describe("a form sent after the proof has expired", () => {
-  test("is restored on its page after a new proof, and changes nothing by itself", async () => {
+  test("a kept form is restored on its page after the identity is confirmed, and changes nothing by itself", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const page = "/settings/profile/email";
     const { status, text } = await sendTooLate(browser, {
@@ -52,7 +52,7 @@ describe("a form sent after the proof has expired", () => {
     expect(await query("select email from auth.users where id = $1", [person.id])).toEqual([{ email: person.email }]);
   });
 
-  test("restores all fields of a new key", async () => {
+  test("restores all fields of a kept form for a new key", async () => {
     const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
       person.id,
     ]);
@@ -64,7 +64,7 @@ describe("a form sent after the proof has expired", () => {
     expect([fieldValue(text, "environment"), fieldValue(text, "requestsPerMinute")]).toEqual(["staging", "30"]);
   });
 
-  test("is also kept if a script sent it", async () => {
+  test("a form sent by a script is also kept", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const page = "/settings/profile/email";
     const { status, text } = await browser.post(`${page}.data`, { email: "new@integration.gatehouse.test" });
@@ -73,14 +73,14 @@ describe("a form sent after the proof has expired", () => {
     expect((await browser.get(`${page}.data`)).text).toContain("new@integration.gatehouse.test");
   });
 
-  test("is not kept if it contains a secret", async () => {
+  test("a form that contains a secret is not kept", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const { status, headers } = await browser.post("/settings/security/password", { password: "a new one of mine" });
     expect(status).toBe(302);
     expect(headers.getSetCookie().join()).not.toContain("gh_kept_form");
   });
 
-  test("is kept for its sender only", async () => {
+  test("a form is kept for its sender only", async () => {
     const other = await createPerson();
     try {
       const page = "/settings/profile/email";
@@ -97,7 +97,7 @@ describe("a form sent after the proof has expired", () => {
     }
   });
 
-  test("from the console restores the change and its reason, but must be confirmed again", async () => {
+  test("a kept form from the console restores the change and its reason, but must be confirmed again", async () => {
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
     await query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [person.id]);

@@ -52,61 +52,64 @@ async function answersOf(asked: readonly Asked[], together: number) {
   return answers;
 }
 
-describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a policy lookup that is %s", (fault) => {
-  beforeEach(async () => {
-    if (fault === "malformed-policy") await breakMfaPolicy(await backend.newPerson());
-    else backend.state = fault;
-  });
-
-  test("answers 503 at every route within two seconds, for cookies and bearers, and sends no partial page", async () => {
-    const session = await backend.session();
-    const cookie = await backend.cookieOf(session);
-    const pages = { ...visitorHeaders(), cookie, accept: "text/html" };
-    const bearer = { ...visitorHeaders(), authorization: `Bearer ${session.access_token}` };
-    const asked = judged.flatMap(({ path }) => [
-      { path, headers: pages },
-      ...(answersJson(path) ? [{ path, headers: bearer }] : []),
-    ]);
-    const first = await answersOf(asked, atOnce);
-    const late = first.filter(({ ms }) => ms >= boundMs).map(({ asked }) => asked);
-    // Only their time is measured again. Their first answers still count.
-    const again = await answersOf(late, fewAtOnce);
-    const wrong = [...first, ...again].filter(({ status, text, headers }) => {
-      if (status === 405) return false;
-      // The redirect leads to a path whose answer is also checked here.
-      if (status === 302) return !judgedPaths.has(headers.get("location")?.split(/[?#]/)[0] ?? "");
-      const whole = headers.get("content-type")?.startsWith("application/problem+json")
-        ? JSON.parse(text).code === "AUTH_UNAVAILABLE"
-        : text.match(/<h1/g)?.length === 1 &&
-          text.includes("We can’t check your sign-in right now") &&
-          text.includes("</main>");
-      return !(status === 503 && whole && headers.getSetCookie().length === 0);
+describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)(
+  "a policy lookup with the fault %s",
+  (fault) => {
+    beforeEach(async () => {
+      if (fault === "malformed-policy") await breakMfaPolicy(await backend.newPerson());
+      else backend.state = fault;
     });
-    const slow = again.filter(({ ms }) => ms >= boundMs);
-    expect([...wrong, ...slow].map(({ path, status, ms }) => ({ path, status, ms }))).toEqual([]);
-    expect(first.length).toBeGreaterThan(60);
-  }, 120_000);
 
-  test("leaves the recovery pages reachable, and clears no cookies", async () => {
-    const cookie = await backend.cookieOf(await backend.session());
-    const headers = { ...visitorHeaders(), cookie, accept: "text/html" };
-    const hash = crypto.randomUUID();
-    await query(
-      `insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to)
+    test("every route answers 503 within two seconds, for cookies and bearer tokens, without a partial page", async () => {
+      const session = await backend.session();
+      const cookie = await backend.cookieOf(session);
+      const pages = { ...visitorHeaders(), cookie, accept: "text/html" };
+      const bearer = { ...visitorHeaders(), authorization: `Bearer ${session.access_token}` };
+      const asked = judged.flatMap(({ path }) => [
+        { path, headers: pages },
+        ...(answersJson(path) ? [{ path, headers: bearer }] : []),
+      ]);
+      const first = await answersOf(asked, atOnce);
+      const late = first.filter(({ ms }) => ms >= boundMs).map(({ asked }) => asked);
+      // Late requests are sent again only to measure their time. The content of the first answers still counts.
+      const again = await answersOf(late, fewAtOnce);
+      const wrong = [...first, ...again].filter(({ status, text, headers }) => {
+        if (status === 405) return false;
+        // The redirect leads to a path whose answer is also checked here.
+        if (status === 302) return !judgedPaths.has(headers.get("location")?.split(/[?#]/)[0] ?? "");
+        const whole = headers.get("content-type")?.startsWith("application/problem+json")
+          ? JSON.parse(text).code === "AUTH_UNAVAILABLE"
+          : text.match(/<h1/g)?.length === 1 &&
+            text.includes("We can’t check your sign-in right now") &&
+            text.includes("</main>");
+        return !(status === 503 && whole && headers.getSetCookie().length === 0);
+      });
+      const slow = again.filter(({ ms }) => ms >= boundMs);
+      expect([...wrong, ...slow].map(({ path, status, ms }) => ({ path, status, ms }))).toEqual([]);
+      expect(first.length).toBeGreaterThan(60);
+    }, 120_000);
+
+    test("a failed policy lookup leaves the recovery pages reachable and the cookies set", async () => {
+      const cookie = await backend.cookieOf(await backend.session());
+      const headers = { ...visitorHeaders(), cookie, accept: "text/html" };
+      const hash = crypto.randomUUID();
+      await query(
+        `insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to)
        values (gen_random_uuid(), $1, 'recovery_token', $2, $3)
        on conflict (user_id, token_type) do update set token_hash = excluded.token_hash`,
-      [backend.person.id, hash, backend.person.email],
-    );
-    for (const path of ["/auth/recovery", `/auth/confirm?token_hash=${hash}&type=recovery`]) {
-      const { status, text, headers: answered } = await answerOf(path, { headers });
-      const changed = answered.getSetCookie().filter((header) => /^(sb-|gh_device|gh_added_)/.test(header));
-      expect([path, status, changed]).toEqual([path, 200, []]);
-      expect(text).toMatch(/<form[^>]* method="post"/);
-    }
-  });
-});
+        [backend.person.id, hash, backend.person.email],
+      );
+      for (const path of ["/auth/recovery", `/auth/confirm?token_hash=${hash}&type=recovery`]) {
+        const { status, text, headers: answered } = await answerOf(path, { headers });
+        const changed = answered.getSetCookie().filter((header) => /^(sb-|gh_device|gh_added_)/.test(header));
+        expect([path, status, changed]).toEqual([path, 200, []]);
+        expect(text).toMatch(/<form[^>]* method="post"/);
+      }
+    });
+  },
+);
 
-test("keeps a browser off the sign-in page if its accounts can't be looked up", async () => {
+test("answers 503 instead of redirecting to the sign-in page if a browser's accounts can't be looked up", async () => {
   const cookie = await backend.cookieOf(await backend.session());
   backend.state = "down";
   const { status, headers } = await answerOf("/accounts", {
@@ -120,7 +123,7 @@ describe("an account that requires MFA", () => {
     await requireMfa(await backend.newPerson());
   });
 
-  test("gets its rotated cookie with a 403 too, and with a page's redirect to the challenge", async () => {
+  test("sets the rotated cookie with a 403 too, and with a page's redirect to the challenge", async () => {
     for (const [path, status] of [
       ["/api/v1/users/me/sessions", 403],
       ["/workspaces", 302],
@@ -134,7 +137,7 @@ describe("an account that requires MFA", () => {
     }
   });
 
-  test("can't combine a weak bearer token with a strong cookie in one request", async () => {
+  test("a weak bearer token and a strong cookie can't be combined in one request", async () => {
     await insertAuthenticators(backend.person, ["phone"]);
     const strong = await backend.cookieOf(await backend.session({ codeSecondsAgo: 1 }));
     const weak = await backend.accessToken();

@@ -45,7 +45,7 @@ async function newCodes(browser: SignedInBrowser): Promise<string[]> {
 const spend = (browser: SignedInBrowser, code = codes[0] ?? "") => browser.post(recoveryPage, { code });
 
 describe("recovery codes", () => {
-  test("are ten different ones, shown only when they are created", async () => {
+  test("ten different recovery codes are shown only when they are created", async () => {
     expect(new Set(codes).size).toBe(10);
     const browser = await signInWithCode(app, 1);
     for (const page of ["/mfa/recovery-codes", "/settings/security"]) {
@@ -54,7 +54,7 @@ describe("recovery codes", () => {
     }
   });
 
-  test("are stored as hashes that reveal neither the code nor whether another account has the same one", async () => {
+  test("stored hashes of recovery codes reveal neither a code nor whether another account has the same one", async () => {
     const rows = await query<{ row: string }>(
       "select to_jsonb(c)::text as row from private.mfa_recovery_codes c where user_id = $1",
       [person.id],
@@ -63,7 +63,7 @@ describe("recovery codes", () => {
     for (const { row } of rows) for (const code of codes) expect(row).not.toContain(code.replaceAll("-", ""));
   });
 
-  test("replace the earlier ones when they are created again", async () => {
+  test("new recovery codes replace the earlier ones", async () => {
     const renewed = await newCodes(await signInWithCode(app, 1));
     expect(renewed.filter((code) => codes.includes(code))).toEqual([]);
     const browser = await enter(person);
@@ -73,7 +73,7 @@ describe("recovery codes", () => {
 });
 
 describe("using a recovery code", () => {
-  test("removes the authenticators, does not count as a second factor, and leads to a new enrollment", async () => {
+  test("a recovery code removes the authenticators, does not count as a second factor, and leads to enrollment", async () => {
     const browser = await enter(person);
     expect((await spend(browser)).location).toBe(toEnrollment);
     expect(await browser.session()).toMatchObject({ aal: "aal1" });
@@ -81,7 +81,7 @@ describe("using a recovery code", () => {
     expect((await browser.get(toEnrollment)).text).toContain("Your authenticators were removed");
   });
 
-  test("is in the owner's log, and sends the owner an email", async () => {
+  test("using a recovery code is logged for the owner and emailed to them", async () => {
     await spend(await enter(person));
     const events = await query("select kind, method from public.security_events where user_id = $1 and kind = $2", [
       person.id,
@@ -93,20 +93,20 @@ describe("using a recovery code", () => {
       .toContain("A recovery code was used for your Gatehouse account");
   });
 
-  test("ends every other session, including one that waits at the challenge", async () => {
+  test("using a recovery code ends every other session, including one that waits at the challenge", async () => {
     const [elsewhere, waiting, browser] = [await signInWithCode(app, 1), await enter(person), await enter(person)];
     expect((await spend(browser)).location).toBe(toEnrollment);
     expect((await elsewhere.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
     expect((await waiting.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
   });
 
-  test("works as people type it: in small letters, with spaces, with O for 0 and I or l for 1", async () => {
+  test("accepts recovery codes in lower case, with spaces, with O for 0 and with I or l for 1", async () => {
     const [code = ""] = codes;
     const typed = code.toLowerCase().replaceAll("-", " ").replaceAll("0", "O").replaceAll("1", "l");
     expect((await spend(await enter(person), typed)).location).toBe(toEnrollment);
   });
 
-  test("works only once: it is refused after a new enrollment", async () => {
+  test("refuses a used recovery code after a new enrollment", async () => {
     await spend(await enter(person));
     await insertAuthenticators(person, ["New phone"]);
     const browser = await enter(person);
@@ -116,7 +116,7 @@ describe("using a recovery code", () => {
     expect((await spend(browser, codes[1])).location).toBe(toEnrollment);
   });
 
-  test("counts once when sent many times concurrently", async () => {
+  test("a recovery code counts once when it is sent many times concurrently", async () => {
     const browser = await enter(person);
     const answers = await callAtOnce(() => spend(browser));
     expect(answers.filter(({ location }) => location === toEnrollment)).toHaveLength(1);
@@ -127,7 +127,7 @@ describe("using a recovery code", () => {
     expect(events).toHaveLength(1);
   });
 
-  test("leaves the account closed when interrupted, and is finished by the session that started it", async () => {
+  test("an interrupted recovery leaves the account closed, and the session that started it can complete it", async () => {
     const browser = await enter(person);
     const { sessionId } = await browser.session();
     const hash = recoveryCodeHash(codes[0]?.replaceAll("-", "") ?? "", person.id);
@@ -148,7 +148,7 @@ describe("using a recovery code", () => {
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
-  test("is refused with another account's code", async () => {
+  test("refuses a recovery code of another account", async () => {
     const other = await createPerson();
     try {
       await insertAuthenticators(other, ["Theirs"]);
@@ -160,7 +160,7 @@ describe("using a recovery code", () => {
     }
   });
 
-  test("allows 5 wrong codes; after that even the right one is refused", async () => {
+  test("refuses even the right recovery code after 5 wrong ones", async () => {
     const browser = await enter(person);
     for (let attempt = 0; attempt < 5; attempt += 1) {
       expect((await spend(browser, "7KQ2-M9XA-04TC-HW5E")).status).toBe(400);
@@ -170,14 +170,14 @@ describe("using a recovery code", () => {
     expect(late.text).toContain("Too many attempts");
   });
 
-  test("still works after 4 wrong codes", async () => {
+  test("accepts the right recovery code after 4 wrong ones", async () => {
     const browser = await enter(person);
     for (let attempt = 0; attempt < 4; attempt += 1) await spend(browser, "7KQ2-M9XA-04TC-HW5E");
     expect((await spend(browser)).location).toBe(toEnrollment);
   });
 
   test.each(["", "7KQ2", "7KQ2-M9XA-04TC-HW5U", "7KQ2-M9XA-04TC-HW5E-7"])(
-    "explains the format when given %j",
+    "explains the format of recovery codes when given %j",
     async (code) => {
       const { status, text } = await spend(await enter(person), code);
       expect(status).toBe(400);
@@ -185,7 +185,7 @@ describe("using a recovery code", () => {
     },
   );
 
-  test("is unavailable after the challenge, and if there is nothing to recover", async () => {
+  test("offers no recovery after the challenge, or if there is nothing to recover", async () => {
     expect((await spend(await signInWithCode(app, 1))).location).toBe("/workspaces");
     const other = await createPerson();
     try {
@@ -198,7 +198,7 @@ describe("using a recovery code", () => {
 });
 
 describe("an account that requires an authenticator", () => {
-  test("must enroll a new one after using a recovery code, before anything else opens", async () => {
+  test("requires a new authenticator after a recovery code, before anything else opens", async () => {
     await requireMfa(person);
     const browser = await signIn(person, { returnUrl: "/workspaces" });
     expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces");
@@ -220,7 +220,7 @@ describe("an account that requires an authenticator", () => {
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
-  test("accepts no proof from before the recovery code was used", async () => {
+  test("accepts no proof of identity from before the recovery code was used", async () => {
     await requireMfa(person);
     await spend(await enter(person));
     const [policy] = await query<{ boundary: number; now: number; required: boolean }>(

@@ -52,12 +52,12 @@ const expectTold = async () => {
   await expect.poll(keptMails, { timeout: 10_000 }).toEqual([]);
 };
 
-test("sends the owner a single email about a removal", async () => {
+test("sends the owner a single email about a removed authenticator", async () => {
   expect(await remove()).toBe(302);
   await expectTold();
 });
 
-test("notifies the owner of a removal even if its answer is lost", async () => {
+test("notifies the owner of a removed authenticator even if the response is lost", async () => {
   const web = await startWatchedWeb(supabase, {
     SMTP_URL: mail.smtp,
     MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",

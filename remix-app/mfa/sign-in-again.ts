@@ -7,7 +7,7 @@ import { readSignInMethods } from "../session/sign-in-methods.ts";
 import type { User } from "../session/user.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 
-/** The offered ways in which an account can sign in again. */
+/** The ways in which the user of an account can sign in again. */
 export interface WaysAgain {
   password: boolean;
   passkey: boolean;

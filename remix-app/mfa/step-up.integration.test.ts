@@ -26,12 +26,12 @@ beforeEach(async () => {
 afterEach(() => deletePerson(person));
 
 describe("step-up without an authenticator", () => {
-  test("accepts a sign-in from the last ten minutes, but not an older one", async () => {
+  test("a step-up accepts a sign-in from the last ten minutes, but not an older one", async () => {
     expect((await (await signedInLongAgo(person, { secondsAgo: 590 })).get(guarded)).status).toBe(200);
     expect((await (await signedInLongAgo(person, { secondsAgo: stale })).get(guarded)).location).toBe(stepUp);
   });
 
-  test("replaces and ends the old session after the password, and continues", async () => {
+  test("a step-up with the password replaces and ends the old session, and continues", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const before = { cookie: browser.cookie(), ...(await browser.session()) };
     expect((await browser.get(stepUp)).text).toContain(person.email);
@@ -42,7 +42,7 @@ describe("step-up without an authenticator", () => {
     expect((await old.get("/api/v1/auth/session")).status).toBe(401);
   });
 
-  test("changes nothing after a wrong password", async () => {
+  test("a step-up changes nothing after a wrong password", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const { sessionId } = await browser.session();
     const answer = await browser.post(stepUp, { password: "not the password" });
@@ -51,7 +51,7 @@ describe("step-up without an authenticator", () => {
     expect((await browser.get(guarded)).location).toBe(stepUp);
   });
 
-  test("leads a form sent too late back to the page that contains it", async () => {
+  test("a form sent after the step-up expired leads back to the page that contains the form", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const response = await fetch(new URL("/reset-password?returnUrl=%2Fworkspaces", base), {
       method: "POST",
@@ -85,7 +85,7 @@ describe("step-up with a passkey", () => {
     return { status: answer.status, body: JSON.parse(answer.text) };
   }
 
-  test("replaces the old session and continues", async () => {
+  test("a step-up with a passkey replaces the old session and continues", async () => {
     const passkey = await addPasskey(person);
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     expect((await browser.get(stepUp)).text).toContain("Sign in with a passkey");
@@ -96,7 +96,7 @@ describe("step-up with a passkey", () => {
     expect((await openBrowser(base, { cookie: before.cookie }).get("/api/v1/auth/session")).status).toBe(401);
   });
 
-  test("refuses another account's passkey, and keeps the user signed in", async () => {
+  test("a step-up refuses another account's passkey, and keeps the user signed in", async () => {
     const other = await createPerson();
     try {
       const theirs = await addPasskey(other);
@@ -113,14 +113,14 @@ describe("step-up with a passkey", () => {
     }
   });
 
-  test("doesn't accept a passkey in place of an authenticator", async () => {
+  test("a step-up doesn't accept a passkey in place of an authenticator", async () => {
     const passkey = await addPasskey(person);
     await insertAuthenticators(person, ["Phone"]);
     const browser = await enter(person);
     expect(await prove(browser, passkey)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
   });
 
-  test("refuses a passkey from a signed-out visitor", async () => {
+  test("a step-up refuses a passkey from a signed-out visitor", async () => {
     const passkey = await addPasskey(person);
     const browser = { ...openBrowser(base), location: null, session: async () => Promise.reject(new Error("none")) };
     expect(await prove(browser, passkey)).toMatchObject({ status: 401, body: { code: "UNAUTHENTICATED" } });
@@ -128,7 +128,7 @@ describe("step-up with a passkey", () => {
 });
 
 describe("step-up for an account without a password", () => {
-  test("offers the methods that the account has, and a code by email", async () => {
+  test("a step-up offers the account's sign-in methods, and a code by email", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     await query("update auth.users set encrypted_password = null where id = $1", [person.id]);
     const { text } = await browser.get(stepUp);
@@ -149,7 +149,7 @@ describe("step-up with an authenticator", () => {
   const longAgo = () =>
     signedInLongAgo(person, { secondsAgo: stale, prove: { factorId: app.factorId, code: codeOf(app) } });
 
-  test("accepts a code in the same session, and continues", async () => {
+  test("a step-up with an authenticator accepts a code in the same session, and continues", async () => {
     const browser = await longAgo();
     expect((await browser.get(guarded)).location).toBe(stepUp);
     const { sessionId } = await browser.session();
@@ -159,13 +159,13 @@ describe("step-up with an authenticator", () => {
     expect((await browser.get(guarded)).status).toBe(200);
   });
 
-  test("refuses a password", async () => {
+  test("a step-up with an authenticator refuses a password", async () => {
     const browser = await longAgo();
     expect((await browser.post(stepUp, { password: person.password })).status).toBe(400);
     expect((await browser.get(guarded)).location).toBe(stepUp);
   });
 
-  test("refuses a wrong code and a used one", async () => {
+  test("a step-up refuses a wrong code and a used one", async () => {
     const browser = await longAgo();
     const [wrong = ""] = wrongCodesOf(app);
     expect((await browser.post(stepUp, { factorId: app.factorId, code: wrong })).status).toBe(400);
@@ -176,13 +176,13 @@ describe("step-up with an authenticator", () => {
     expect([used.status, used.text]).toEqual([400, expect.stringContaining("That code was already used")]);
   });
 
-  test("sends a session whose second factor is still due to the challenge", async () => {
+  test("a step-up sends a session whose second factor is still due to the challenge", async () => {
     const browser = await enter(person);
     expect((await browser.get(stepUp)).location).toBe(`/mfa?${new URLSearchParams({ returnUrl: guarded })}`);
   });
 });
 
-test("continues at once after a recent sign-in, but never leaves our origin", async () => {
+test("a step-up continues immediately after a recent sign-in, but never leaves our origin", async () => {
   const browser = await enter(person);
   expect((await browser.get(stepUp)).location).toBe(guarded);
   for (const target of ["https://evil.example", "//evil.example", "/\\evil.example"]) {
@@ -190,6 +190,6 @@ test("continues at once after a recent sign-in, but never leaves our origin", as
   }
 });
 
-test("sends a visitor without a session to sign-in", async () => {
+test("a step-up sends a visitor without a session to sign-in", async () => {
   expect((await openBrowser(base).get(stepUp)).location).toBe(`/login?${new URLSearchParams({ returnUrl: guarded })}`);
 });

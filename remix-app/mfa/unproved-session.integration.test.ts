@@ -42,13 +42,13 @@ afterAll(async () => {
 describe.each([
   ["who enrolled an authenticator by choice", { required: false }],
   ["who must use MFA", { required: true }],
-])("the session of a person %s, before the second factor,", (_, account) => {
+])("session of a person %s before the second factor", (_, account) => {
   let browser: SignedInBrowser;
   beforeAll(async () => {
     browser = await arrive(account);
   });
 
-  test.concurrent.each(closed)("opens nothing at /$route", async ({ path }) => {
+  test.concurrent.each(closed)("a session without its second factor can't open /$route", async ({ path }) => {
     let answer = await browser.get(path);
     // If the route redirects to another route, that route's answer counts.
     for (let hop = 0; hop < 3 && answer.location && !toChallenge.test(answer.location); hop += 1) {
@@ -62,7 +62,7 @@ describe.each([
     }
   });
 
-  test("doesn't open any page's data", async () => {
+  test("a session without its second factor can't read the data of any page", async () => {
     const pages = closed.filter(({ path }) => !answersJson(path));
     const answers = await Promise.all(pages.map(({ path }) => browser.get(`${path === "/" ? "/_root" : path}.data`)));
     for (const { status, text } of answers) {
@@ -77,13 +77,13 @@ describe.each([
 describe.each([
   ["an account that requires MFA", (person: Person) => enter(person)],
   ["a sign-in that a phone approved", enterApproved],
-] as const)("the bearer token of %s,", (_, sign) => {
+] as const)("bearer token of %s", (_, sign) => {
   let accessToken: string;
   beforeAll(async () => {
     accessToken = accessTokenOf(await arrive({ required: true, sign }));
   });
 
-  test.concurrent.each(closed)("opens nothing at /$route", async ({ path }) => {
+  test.concurrent.each(closed)("a bearer token without a second factor can't open /$route", async ({ path }) => {
     const call = (method: string) =>
       fetch(new URL(path, base), {
         method,

@@ -17,8 +17,8 @@ const { ai, supabase } = readStack();
 
 describe.each([
   ["an AAL1 token of an account that requires MFA", (person: Person) => enter(person)],
-  ["the token, without the cookie, of a sign-in approved on a phone", enterApproved],
-] as const)("%s,", (_, arrive) => {
+  ["a token of a sign-in approved on a phone, without the approval's cookie", enterApproved],
+] as const)("%s", (_, arrive) => {
   let person: Person;
   let accessToken: string;
   let workspaceId: string;
@@ -96,7 +96,7 @@ describe.each([
     );
 
   describe("direct calls to the Data API", () => {
-    test("read and change no row of any table", async () => {
+    test("direct calls read and change no row of any table", async () => {
       const found = await relations();
       const answers = await Promise.all(
         found.flatMap(({ schema, name, key }) => [
@@ -123,7 +123,7 @@ describe.each([
       expect(own).toHaveLength(1);
     });
 
-    test("get nothing from any function, except those that report the session and the policy", async () => {
+    test("direct calls get nothing from any function, except those that report the session and the policy", async () => {
       const found = await functions();
       const answers = await Promise.all(
         found.map(async ({ schema, name, arguments: given }) => ({
@@ -196,7 +196,7 @@ describe.each([
     };
     const forbidden = ["MFA_REQUIRED", "credential_not_bound"];
 
-    test("are refused with 403 by every function", async () => {
+    test("every gateway function refuses a token without a second factor with 403", async () => {
       const folders = readdirSync("supabase/functions", { withFileTypes: true })
         .filter((entry) => entry.isDirectory() && !entry.name.startsWith("_"))
         .map(({ name }) => name);
@@ -209,7 +209,7 @@ describe.each([
       expect(await query("select from ai.runs where workspace_id = $1", [workspaceId])).toEqual([]);
     });
 
-    test("get 503 if the account's policy is unreadable", async () => {
+    test("the gateway answers 503 if the account's policy is unreadable", async () => {
       await query(
         `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
        update auth.users set raw_app_meta_data = raw_app_meta_data || '{"platform_required_mfa": []}'

@@ -10,7 +10,7 @@ export type OAuthFlow = z.infer<typeof oauthFlow>;
 const oauthFlow = z.object({
   userId: z.uuid(),
   email: z.string().nullable(),
-  /** Banned or deleted. */
+  /** Whether the account is banned or deleted. */
   closed: z.boolean(),
   /** The account to link to; null for a sign-in. */
   linkedTo: z.uuid().nullable(),

@@ -19,7 +19,7 @@ describe("the identity backend's redirect to us", () => {
     ["error=invalid_request&error_code=bad_oauth_state", "expired"],
     ["error=server_error", "failed"],
     ["", "failed"],
-  ])("is read from %s as %s", (query, failure) => {
+  ])("reads a redirect with %s as %s", (query, failure) => {
     expect(failureOf(new URLSearchParams(query))).toBe(failure);
   });
 });
@@ -27,7 +27,7 @@ describe("the identity backend's redirect to us", () => {
 describe("the failure in the sign-in page's URL", () => {
   const said = (query: string) => failureIn(new URLSearchParams(query), settings);
 
-  test("is shown in our own words", () => {
+  test("shows a failure in our own words", () => {
     expect(said("oauth=unverified&provider=google")).toMatch(/^Google hasn’t verified/);
   });
 
@@ -39,11 +39,11 @@ describe("the failure in the sign-in page's URL", () => {
     "oauth=You+have+been+hacked&provider=google",
     "oauth=toString&provider=google",
     "oauth=constructor&provider=google",
-  ])("is not shown if its code or provider is not one of ours: %s", (query) => {
+  ])("shows no failure if its code or provider is not one of ours: %s", (query) => {
     expect(said(query)).toBeNull();
   });
 
-  test("must be on the closed list", () => {
+  test("shows only failures on the closed list", () => {
     expect(parseFailure("tenant")).toBe("tenant");
     expect(parseFailure("__proto__")).toBeNull();
     expect(parseFailure(null)).toBeNull();

@@ -27,40 +27,40 @@ const judge = (given: Partial<Parameters<typeof judgeVisit>[0]>) =>
 const refused = (failure: string) => ({ verdict: "refuse", failure });
 
 describe("a sign-in", () => {
-  test("is accepted if no account is signed in", () => {
+  test("accepts a sign-in if no account is signed in", () => {
     expect(judge({})).toEqual({ verdict: "sign_in" });
   });
 
-  test("is accepted if its own account is signed in already", () => {
+  test("accepts a sign-in of the account that is already signed in", () => {
     expect(judge({ visitor: ada })).toEqual({ verdict: "sign_in" });
   });
 
-  test("asks first if another account is signed in", () => {
+  test("asks before a sign-in if another account is signed in", () => {
     expect(judge({ visitor: bob })).toEqual({ verdict: "ask", email: "ada@example.com" });
     expect(judge({ visitor: bob, agreed: true })).toEqual({ verdict: "sign_in" });
   });
 
   test.each([
-    ["its code is good for nothing", { flow: null }, "expired"],
+    ["its code is invalid", { flow: null }, "expired"],
     ["the account is closed", { flow: { ...adasFlow, closed: true } }, "closed"],
-    ["its code is of a link", { flow: { ...adasFlow, linkedTo: ada.id } }, "expired"],
+    ["its code belongs to a link", { flow: { ...adasFlow, linkedTo: ada.id } }, "expired"],
     [
-      "its identity joined the account without the owner's word",
+      "its identity joined the account without the owner's confirmation",
       { flow: { ...adasFlow, identity: { ...adasFlow.identity, confirmed: false } } },
       "unfinished_link",
     ],
-  ])("is refused if %s", (_, given, failure) => {
+  ])("refuses a sign-in if %s", (_, given, failure) => {
     expect(judge(given)).toEqual(refused(failure));
     expect(judge({ ...given, visitor: bob })).toEqual(refused(failure));
   });
 });
 
 describe("a fresh proof", () => {
-  test("is accepted from the account that is signed in", () => {
+  test("accepts a fresh proof from the signed-in account", () => {
     expect(judge({ payload: proof, visitor: ada })).toEqual({ verdict: "sign_in" });
   });
 
-  test("is refused from another account, even with consent", () => {
+  test("refuses a fresh proof from another account, even with consent", () => {
     const flow = { ...adasFlow, userId: bob.id };
     expect(judge({ payload: proof, visitor: ada, flow, agreed: true })).toEqual(refused("other_account"));
   });
@@ -69,18 +69,18 @@ describe("a fresh proof", () => {
 describe.each([
   ["a fresh proof", proof, adasFlow],
   ["a link", link, linkFlow],
-])("%s", (_, payload, flow) => {
+])("%s without its session", (_, payload, flow) => {
   test.each([
     ["no account is signed in", null],
     ["another account is signed in", bob],
-    ["another session of the account is", { ...ada, sessionId: bob.sessionId }],
-  ])("is refused if %s", (_reason, visitor) => {
+    ["another session of the account is signed in", { ...ada, sessionId: bob.sessionId }],
+  ])("refuses a fresh proof or a link if %s", (_reason, visitor) => {
     expect(judge({ payload, flow, visitor, agreed: true })).toEqual(refused("expired"));
   });
 });
 
 describe("a link to a provider's account", () => {
-  test("is accepted for the account that started it, in its session", () => {
+  test("accepts a link for the account that started it, in its session", () => {
     expect(judge({ payload: link, visitor: ada, flow: linkFlow })).toEqual({ verdict: "link" });
   });
 
@@ -88,30 +88,30 @@ describe("a link to a provider's account", () => {
     ["a sign-in's code", adasFlow],
     ["a link to another account", { ...linkFlow, linkedTo: bob.id, userId: bob.id }],
     ["a link that ended at another account", { ...linkFlow, userId: bob.id }],
-  ])("is refused for %s", (_, flow) => {
+  ])("refuses a link for %s", (_, flow) => {
     expect(judge({ payload: link, visitor: ada, flow })).toEqual(refused("expired"));
   });
 });
 
-describe("Microsoft", () => {
+describe("Microsoft accounts", () => {
   const payload: OAuthState = { ...signIn, provider: "azure" };
 
-  test("accepts an account from our tenant", () => {
+  test("accepts a Microsoft account from our tenant", () => {
     expect(judge({ payload, flow: microsoft(tenant), tenantIssuer: tenant })).toEqual({ verdict: "sign_in" });
   });
 
   test.each([
     ["another tenant", "https://login.microsoftonline.com/00000000-0d5b-4d6c-9a40-2b6c7d8e9f01/v2.0"],
     ["private accounts", "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0"],
-    ["an issuer that begins alike", `${tenant}/evil`],
+    ["an issuer that begins with our tenant's", `${tenant}/evil`],
     ["no issuer", null],
-  ])("refuses %s", (_, issuer) => {
+  ])("refuses Microsoft accounts: %s", (_, issuer) => {
     expect(judge({ payload, flow: microsoft(issuer), tenantIssuer: tenant })).toEqual(refused("tenant"));
     const linking = { payload: { ...link, provider: "azure" } as OAuthState, visitor: ada, tenantIssuer: tenant };
     expect(judge({ ...linking, flow: { ...microsoft(issuer), linkedTo: ada.id } })).toEqual(refused("tenant"));
   });
 
-  test("refuses every account while our tenant's issuer is unknown", () => {
+  test("refuses every Microsoft account while our tenant's issuer is unknown", () => {
     expect(judge({ payload, flow: microsoft(tenant), tenantIssuer: null })).toEqual(refused("unavailable"));
   });
 });

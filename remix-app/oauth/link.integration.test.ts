@@ -59,7 +59,7 @@ async function wayBack(browser: Browser, email: string) {
 }
 
 describe("a link to a provider's account", () => {
-  test("exists once the browser that started it returns, and keeps the session", async () => {
+  test("a link exists once the browser that started it returns, and keeps the session", async () => {
     const { email, id, browser } = await journey.member();
     const sessions = await journey.sessionsOf(email);
     const elsewhere = journey.newEmail();
@@ -91,7 +91,7 @@ describe("a link to a provider's account", () => {
     expect(await journey.sessionsOf(email)).toHaveLength(sessions.length + 1);
   });
 
-  test("can be started through the API, as JSON and as a form", async () => {
+  test("a link can be started through the API, as JSON and as a form", async () => {
     const { browser } = await journey.member();
     const path = `${api}/link/${journey.provider}`;
     const asked = await call(path, { method: "POST", browser, json: { returnTo: "/workspaces?a=b" } });
@@ -110,16 +110,16 @@ describe("a link to a provider's account", () => {
 
   test.each([
     ["another site", { headers: { "sec-fetch-site": "cross-site" } }, 403, "CSRF_REJECTED"],
-    ["a sibling", { headers: { "sec-fetch-site": "same-site" } }, 403, "CSRF_REJECTED"],
+    ["a sibling origin", { headers: { "sec-fetch-site": "same-site" } }, 403, "CSRF_REJECTED"],
     ["plain text", { headers: { "content-type": "text/plain" } }, 415, "UNSUPPORTED_MEDIA_TYPE"],
     ["JSON of another shape", { json: { returnTo: 7 } }, 400, "INVALID_REQUEST"],
-  ] as const)("is not started by %s", async (_, given, status, code) => {
+  ] as const)("refuses to start a link from %s", async (_, given, status, code) => {
     const { browser } = await journey.member();
     const path = `${api}/link/${journey.provider}`;
     expect(await call(path, { method: "POST", browser, json: {}, ...given })).toMatchObject({ status, code });
   });
 
-  test("can only be started by a signed-in user, with an enabled provider, by POST", async () => {
+  test("only a signed-in user can start a link, with an enabled provider, by POST", async () => {
     const { browser } = await journey.member();
     const path = `${api}/link/${journey.provider}`;
     expect(await call(path, { method: "POST", json: {} })).toMatchObject({ status: 401, code: "UNAUTHENTICATED" });
@@ -128,15 +128,18 @@ describe("a link to a provider's account", () => {
     expect(await call(api, {})).toMatchObject({ status: 401 });
   });
 
-  test.each([{}, { "content-type": "application/json" }])("can be started without a body (%j)", async (headers) => {
-    const { browser } = await journey.member();
-    const path = `${api}/link/${journey.provider}`;
-    const asked = await call(path, { method: "POST", browser, headers: headers as Record<string, string> });
-    expect(asked.status).toBe(200);
-    expect(JSON.parse(asked.text)).toEqual({ url: expect.stringMatching(/^http/) });
-  });
+  test.each([{}, { "content-type": "application/json" }])(
+    "a link can be started without a body (%j)",
+    async (headers) => {
+      const { browser } = await journey.member();
+      const path = `${api}/link/${journey.provider}`;
+      const asked = await call(path, { method: "POST", browser, headers: headers as Record<string, string> });
+      expect(asked.status).toBe(200);
+      expect(JSON.parse(asked.text)).toEqual({ url: expect.stringMatching(/^http/) });
+    },
+  );
 
-  test.each(["json", "form"])("is refused with an unknown member (%s)", async (as) => {
+  test.each(["json", "form"])("refuses to start a link with an unknown member (%s)", async (as) => {
     const { browser } = await journey.member();
     const fields = { returnTo: "/", returnUrl: "/" };
     const asked = await call(`${api}/link/${journey.provider}`, { method: "POST", browser, [as]: fields });
@@ -144,7 +147,7 @@ describe("a link to a provider's account", () => {
     if (as === "json") expect(JSON.parse(asked.text)).toMatchObject({ code: "INVALID_REQUEST", param: "returnUrl" });
   });
 
-  test("changes nothing for an account that is linked already, and says so", async () => {
+  test("linking an already linked account changes nothing, and the page says so", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     const elsewhere = journey.newEmail();
     await journey.signIn(theirs.browser, { email: elsewhere }, link);
@@ -158,7 +161,7 @@ describe("a link to a provider's account", () => {
     expect(await journey.providersOf(theirs.email)).toEqual(["email", journey.provider].sort());
   });
 
-  test("leads to a message if the user canceled it", async () => {
+  test("canceling a link leads to a message", async () => {
     const { email, browser } = await journey.member();
     await journey.signIn(browser, { email: journey.newEmail(), cancel: true }, link);
     expect(await noticeOf(browser)).toContain("Nothing has changed");
@@ -182,7 +185,7 @@ describe("a link to a provider's account", () => {
         return browser.post("/login", { email, password });
       },
     ],
-  ])("is undone if the account that started it %s", async (_, meanwhile) => {
+  ])("undoes a link if the account that started it %s", async (_, meanwhile) => {
     const member = await journey.member();
     const elsewhere = journey.newEmail();
     const back = await wayBack(member.browser, elsewhere);
@@ -214,7 +217,7 @@ describe("a link started by a phone", () => {
     return back.searchParams.get("code") ?? "";
   };
 
-  test("links the account and returns to the app with its state, only once", async () => {
+  test("a phone's link links the account and returns to the app with its state, only once", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     const elsewhere = journey.newEmail();
@@ -228,7 +231,7 @@ describe("a link started by a phone", () => {
     expect((await journey.eventsOf(member.id)).filter(({ kind }) => kind === "identity_linked")).toHaveLength(1);
   });
 
-  test("returns to our callback if the phone named no URL of the app, and no browser can finish it there", async () => {
+  test("without a URL of the app, a phone's link returns to our callback, where no browser can complete it", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     for (const json of [undefined, {}, { returnTo: "/settings/security" }, { returnTo: `${base}/settings/security` }]) {
@@ -242,7 +245,7 @@ describe("a link started by a phone", () => {
     }
   });
 
-  test("is valid only for the provider and the session that it started with", async () => {
+  test("a phone's link is valid only for the provider and the session that it started with", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     const otherProvider = journey.provider === "github" ? "azure" : "github";
@@ -258,7 +261,7 @@ describe("a link started by a phone", () => {
     expect((await identitiesOf(member.browser)).identities.map(({ provider }) => provider)).toEqual(["email"]);
   });
 
-  test("cannot be finished by another account, another state, a cookie or a lured browser", async () => {
+  test("refuses to complete a phone's link for another account, another state, a cookie or a lured browser", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     const [headers, others] = [await phoneOf(mine), await phoneOf(theirs)];
     const lured = await begin(headers, { returnTo: `${appOrigin}/linked` });
@@ -280,7 +283,7 @@ describe("a link started by a phone", () => {
 });
 
 describe("a link that a victim was lured into", () => {
-  test("doesn't give away the victim's account, and is undone when they sign in", async () => {
+  test("a lured link doesn't give away the victim's account, and is undone when the victim signs in", async () => {
     const attacker = await journey.member();
     const victim = openBrowser(base);
     const email = journey.newEmail();
@@ -290,7 +293,7 @@ describe("a link that a victim was lured into", () => {
     expect((await victim.get(back)).status).toBe(403);
     expect((await identitiesOf(attacker.browser)).identities.map(({ provider }) => provider)).toEqual(["email"]);
 
-    // The attacker has the cookie and the state, but no code of theirs matches.
+    // The attacker has the cookie and the state, but only a code that belongs to another visit.
     const own = new URL(await journey.comeBack(await journey.setOut(openBrowser(base)), { email: journey.newEmail() }));
     const guessed = new URL(back);
     guessed.searchParams.set("code", own.searchParams.get("code") ?? "");
@@ -305,7 +308,7 @@ describe("a link that a victim was lured into", () => {
     expect(await journey.sessionsOf(attacker.email)).toHaveLength(1);
   });
 
-  test("is also undone if it was started at the identity backend directly", async () => {
+  test("a lured link is also undone if it was started directly at the identity backend", async () => {
     const attacker = await journey.member();
     const { data } = await anon.auth.signInWithPassword(attacker);
     const query = new URLSearchParams({
@@ -334,7 +337,7 @@ describe("unlinking", () => {
   const linkedIdentity = async (browser: Browser) =>
     (await identitiesOf(browser)).identities.find(({ provider }) => provider === journey.provider)?.id ?? "";
 
-  test("removes the account, notifies the owner, and keeps the sessions", async () => {
+  test("unlinking removes the provider account, notifies the owner, and keeps the sessions", async () => {
     const { email, id, browser } = await journey.member();
     const elsewhere = journey.newEmail();
     await journey.signIn(browser, { email: elsewhere }, link);
@@ -356,7 +359,7 @@ describe("unlinking", () => {
     expect((await browser.get(`/settings/security/linked-accounts/${identity}`)).status).toBe(404);
   });
 
-  test("works the same through the page's form, and says so", async () => {
+  test("unlinking through the page's form works the same, and the page says so", async () => {
     const { email, browser } = await journey.member();
     await journey.signIn(browser, { email: journey.newEmail() }, link);
     const answer = await browser.post(`/settings/security/linked-accounts/${await linkedIdentity(browser)}`, {});
@@ -365,7 +368,7 @@ describe("unlinking", () => {
     expect(await journey.providersOf(email)).toEqual(["email"]);
   });
 
-  test("keeps the last way to sign in", async () => {
+  test("unlinking keeps the last way to sign in", async () => {
     const email = journey.newEmail();
     const browser = openBrowser(base);
     await journey.signIn(browser, { email });
@@ -383,7 +386,7 @@ describe("unlinking", () => {
     expect(await journey.providersOf(email)).toEqual([journey.provider]);
   });
 
-  test("leaves one of two identities that are unlinked concurrently", async () => {
+  test("two identities that are unlinked concurrently leave one of them", async () => {
     const email = journey.newEmail();
     const browser = openBrowser(base);
     await journey.signIn(browser, { email });
@@ -394,7 +397,7 @@ describe("unlinking", () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([204, 409]);
   });
 
-  test("answers 404 for another account's or an unknown identity, and 409 for the email itself", async () => {
+  test("answers 404 for another account's or an unknown identity, and 409 for the email identity", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     await journey.signIn(theirs.browser, { email: journey.newEmail() }, link);
     const remove = (id: string) => call(`${api}/${id}`, { method: "DELETE", browser: mine.browser });
@@ -406,7 +409,7 @@ describe("unlinking", () => {
     expect(await journey.providersOf(theirs.email)).toEqual(["email", journey.provider].sort());
   });
 
-  test("needs a sign-in from the last ten minutes, like linking", async () => {
+  test("unlinking needs a sign-in from the last ten minutes, like linking", async () => {
     const { email, password, id } = await journey.member();
     const { data: signedIn } = await anon.auth.signInWithPassword({ email, password });
     await journey.query(

@@ -20,7 +20,7 @@ const withCookies = (path: string, cookie: string, init: RequestInit = {}) =>
   });
 
 describe("a sign-in with a provider", () => {
-  test("creates an account, and finds it again", async () => {
+  test("a sign-in with a provider creates an account, and finds it again the next time", async () => {
     const email = journey.newEmail();
     const first = openBrowser(base);
     expect((await first.get("/workspaces")).location).toContain("/login");
@@ -40,14 +40,14 @@ describe("a sign-in with a provider", () => {
     ]);
   });
 
-  test("joins the account with the same verified address, and emails its owner", async () => {
+  test("a provider sign-in joins the account with the same verified address, and emails its owner", async () => {
     const { email, id } = await journey.member();
     expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
     expect(await journey.providersOf(email)).toEqual(["email", journey.provider].sort());
     expect((await journey.eventsOf(id)).map(({ kind }) => kind)).toEqual(["sign_in", "identity_linked", "sign_in"]);
   });
 
-  test("never ends on another site", async () => {
+  test("a provider sign-in never ends on another site", async () => {
     const answer = await journey.signIn(
       openBrowser(base),
       { email: journey.newEmail() },
@@ -56,7 +56,7 @@ describe("a sign-in with a provider", () => {
     expect(answer.location).toBe("/");
   });
 
-  test("can only be started by one of our own forms, with an enabled provider", async () => {
+  test("only our own forms can start a provider sign-in, with an enabled provider", async () => {
     const path = `/auth/oauth/${journey.provider}`;
     const form = { method: "POST", body: new URLSearchParams() };
     for (const site of ["cross-site", "same-site"]) {
@@ -67,12 +67,12 @@ describe("a sign-in with a provider", () => {
     expect((await openBrowser(base).get(path)).location).toBe("/login");
   });
 
-  test("is refused without a user agent", async () => {
+  test("refuses a provider sign-in without a user agent", async () => {
     expect((await openBrowser(base, { userAgent: "" }).post(`/auth/oauth/${journey.provider}`, {})).status).toBe(403);
   });
 });
 
-describe("before the code is exchanged", () => {
+describe("a return from the provider before the code is exchanged", () => {
   async function onTheWayBack() {
     const email = journey.newEmail();
     const browser = openBrowser(base);
@@ -90,25 +90,25 @@ describe("before the code is exchanged", () => {
     expect(response.headers.getSetCookie().some((header) => header.startsWith("sb-"))).toBe(false);
   }
 
-  test("refuses a visit without a state", async () => {
+  test("refuses a return from the provider without a state", async () => {
     const way = await onTheWayBack();
     const address = new URL(way.back);
     address.searchParams.delete("state");
     await expectRefused(way, address.href, way.browser.cookie());
   });
 
-  test("refuses a visit with another state", async () => {
+  test("refuses a return from the provider with another state", async () => {
     const [way, other] = [await onTheWayBack(), await onTheWayBack()];
     await expectRefused(way, way.back.replace(way.state, other.state), way.browser.cookie());
   });
 
-  test("refuses a visit from another browser", async () => {
+  test("refuses a return from the provider in another browser", async () => {
     const [way, other] = [await onTheWayBack(), await onTheWayBack()];
     await expectRefused(way, way.back, "");
     await expectRefused(way, way.back, other.browser.cookie());
   });
 
-  test("refuses a visit with a forged cookie", async () => {
+  test("refuses a return from the provider with a forged cookie", async () => {
     const way = await onTheWayBack();
     const cookie = cookieNamed(way.browser.cookie(), "gh_oauth") ?? "";
     const [start, header, payload, signature = ""] = cookie.split(".");
@@ -121,7 +121,7 @@ describe("before the code is exchanged", () => {
     expect((await way.browser.get(way.back)).location).toBe("/");
   });
 
-  test("refuses an expired visit", async () => {
+  test("refuses a return from the provider after the visit has expired", async () => {
     const way = await onTheWayBack();
     await journey.query(
       `update private.oauth_attempts set created_at = now() - interval '10 minutes', expires_at = now()
@@ -133,7 +133,7 @@ describe("before the code is exchanged", () => {
     expect(await journey.sessionsOf(way.email)).toEqual([]);
   });
 
-  test("refuses a visit that has ended", async () => {
+  test("refuses a second return from the same visit to the provider", async () => {
     const way = await onTheWayBack();
     const cookie = way.browser.cookie();
     expect((await way.browser.get(way.back)).location).toBe("/");
@@ -142,7 +142,7 @@ describe("before the code is exchanged", () => {
     expect(await journey.sessionsOf(way.email)).toHaveLength(1);
   });
 
-  test("refuses all but one of many concurrent returns", async () => {
+  test("refuses all but one of many concurrent returns from the provider", async () => {
     const way = await onTheWayBack();
     const cookie = way.browser.cookie();
     const answers = await callAtOnce(() => withCookies(way.back, cookie));
@@ -152,7 +152,7 @@ describe("before the code is exchanged", () => {
     expect(await journey.sessionsOf(way.email)).toHaveLength(1);
   });
 
-  test("refuses a HEAD request, which changes nothing", async () => {
+  test("refuses a HEAD request to the provider callback, and changes nothing", async () => {
     const way = await onTheWayBack();
     const response = await withCookies(way.back, way.browser.cookie(), { method: "HEAD" });
     expect(response.status).toBe(405);
@@ -160,7 +160,7 @@ describe("before the code is exchanged", () => {
     expect((await way.browser.get(way.back)).location).toBe("/");
   });
 
-  test("refuses a code that belongs to another visit", async () => {
+  test("refuses an authorization code that belongs to another visit", async () => {
     const [way, other] = [await onTheWayBack(), await onTheWayBack()];
     const code = new URL(other.back).searchParams.get("code") ?? "";
     const mixed = new URL(way.back);
@@ -171,10 +171,10 @@ describe("before the code is exchanged", () => {
   });
 });
 
-describe("a visit ended by the provider or the backend", () => {
+describe("a visit that the provider or the backend ended", () => {
   const words = async (location: string | null) => (await openBrowser(base).get(location ?? "")).text;
 
-  test("says that the user canceled, without calling it a failure", async () => {
+  test("says that the user canceled the sign-in, without calling it a failure", async () => {
     const browser = openBrowser(base);
     const answer = await journey.signIn(
       browser,
@@ -186,7 +186,7 @@ describe("a visit ended by the provider or the backend", () => {
     expect(cookieNamed(browser.cookie(), "gh_oauth")).toBeUndefined();
   });
 
-  test("signs no account in with an unverified address", async () => {
+  test("signs in no account with an unverified address", async () => {
     const email = journey.newEmail();
     const answer = await journey.signIn(openBrowser(base), { email, verified: false });
     expect(answer.location).toMatch(/^\/login\?oauth=unverified/);
@@ -201,7 +201,7 @@ describe("a visit ended by the provider or the backend", () => {
     expect(await journey.sessionsOf(email)).toHaveLength(1);
   });
 
-  test("says that the account is closed after a ban", async () => {
+  test("says that the account is closed if it is banned", async () => {
     const email = journey.newEmail();
     await journey.signIn(openBrowser(base), { email });
     const id = (await journey.accountOf(email)) ?? "";
@@ -212,7 +212,7 @@ describe("a visit ended by the provider or the backend", () => {
     expect(await journey.sessionsOf(email)).toHaveLength(1);
   });
 
-  test("refuses an account that was banned during the visit, which the backend doesn't check again", async () => {
+  test("refuses an account that was banned while at the provider, which the backend doesn't check again", async () => {
     const email = journey.newEmail();
     await journey.signIn(openBrowser(base), { email });
     const browser = openBrowser(base);
@@ -225,7 +225,7 @@ describe("a visit ended by the provider or the backend", () => {
 });
 
 describe("a signed-in user", () => {
-  test("adds an account through a provider once they agree, and keeps their own", async () => {
+  test("a signed-in user who agrees adds an account through a provider, and keeps their own", async () => {
     const { browser, email: own } = await journey.member();
     const email = journey.newEmail();
     const back = await journey.comeBack(await journey.setOut(browser, { intent: "add" }), { email });
@@ -240,7 +240,7 @@ describe("a signed-in user", () => {
     ]);
   });
 
-  test("stays signed in until they agree to switch, and their earlier session remains after the switch", async () => {
+  test("a signed-in user stays signed in until they agree to switch, and keeps their earlier session after it", async () => {
     const member = await journey.member();
     const visitor = openBrowser(base);
     const email = journey.newEmail();
@@ -252,7 +252,7 @@ describe("a signed-in user", () => {
     const asked = await visitor.get(back);
     expect(asked.status).toBe(200);
     expect(asked.words).toContain(`Continue as ${email}?`);
-    // If the line is too short, the email breaks between its parts.
+    // A long email may break before its @.
     expect(asked.text).toMatch(/<h1[^>]*>.*<wbr\/>@.*<\/h1>/);
     expect(asked.words).toContain(`You’re signed in as ${own}`);
     expect(await journey.sessionsOf(email)).toEqual([]);
@@ -273,11 +273,11 @@ describe("a signed-in user", () => {
 
     expect((await visitor.post("/auth/callback", form)).location).toBe("/");
     expect(await journey.sessionsOf(email)).toHaveLength(1);
-    // The other account is added to this browser's accounts, and theirs remains among them.
+    // The other account is added to this browser's accounts, and the user's own sessions remain.
     expect(await journey.sessionsOf(own)).toHaveLength(before);
   });
 
-  test("isn't asked if the account is their own", async () => {
+  test("a signed-in user isn't asked if the provider account is their own", async () => {
     const { email, password } = await journey.member();
     const visitor = openBrowser(base);
     const back = await journey.comeBack(await journey.setOut(visitor), { email });
@@ -285,7 +285,7 @@ describe("a signed-in user", () => {
     expect((await visitor.get(back)).location).toBe("/");
   });
 
-  test("proves their identity with a provider, in a new session", async () => {
+  test("a signed-in user proves their identity with a provider, in a new session", async () => {
     const { email, browser } = await journey.member();
     const [before] = await journey.sessionsOf(email);
     expect(await journey.signIn(browser, { email }, { returnUrl: "/settings/security" })).toMatchObject({
@@ -298,7 +298,7 @@ describe("a signed-in user", () => {
     expect(after).not.toContain(before);
   });
 
-  test("can't prove it with another account, and no account is created", async () => {
+  test("a user can't prove their identity with another account, and no account is created", async () => {
     const { email, browser } = await journey.member();
     const [before] = await journey.sessionsOf(email);
     const cookie = browser.cookie();
@@ -311,7 +311,7 @@ describe("a signed-in user", () => {
     expect(cookieNamed(browser.cookie(), "sb-127-auth-token")).toBe(cookieNamed(cookie, "sb-127-auth-token"));
   });
 
-  test("may switch accounts while the second factor is due, but can't prove it with another account", async () => {
+  test("a user may switch accounts while the second factor is due, but can't pass it with another account", async () => {
     const { email: own, password } = await journey.member();
     await enrollApps(supabase, { email: own, password, names: ["Phone"] });
     const browser = openBrowser(base);
@@ -322,14 +322,14 @@ describe("a signed-in user", () => {
     expect((await journey.signIn(browser, { email }, { intent: "prove" })).status).toBe(403);
   });
 
-  test("leaves another person's account unchanged", async () => {
+  test("a proof of identity with another person's account leaves that account unchanged", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     expect((await journey.signIn(mine.browser, { email: theirs.email })).status).toBe(403);
     expect(await journey.providersOf(theirs.email)).toEqual(["email"]);
     expect(await journey.sessionsOf(theirs.email)).toHaveLength(1);
   });
 
-  test("proves nothing after signing out in the meantime", async () => {
+  test("a proof of identity fails after the user has signed out in the meantime", async () => {
     const { email, browser } = await journey.member();
     const back = await journey.comeBack(await journey.setOut(browser), { email });
     await browser.post("/logout", {});

@@ -60,12 +60,12 @@ afterEach(() => {
 });
 
 describe("the state of a visit to a provider", () => {
-  test.each([signIn, link])("returns with its payload unchanged: $purpose", async (payload) => {
+  test.each([signIn, link])("a state returns with its payload unchanged: $purpose", async (payload) => {
     const { state, cookie } = await setOut(payload);
     expect(await comeBack(cookie, state)).toMatchObject({ payload, values: { state } });
   });
 
-  test("is in a cookie for the callback only, for ten minutes", async () => {
+  test("a state is in a cookie for the callback only, for ten minutes", async () => {
     const { jar } = await setOut();
     const [header = "", ...more] = jar.setCookieHeaders();
     expect(more).toEqual([]);
@@ -81,7 +81,7 @@ describe("the state of a visit to a provider", () => {
     expect(jar.setCookieHeaders()[0]).toMatch(/^__Secure-gh_oauth=; Max-Age=0; Path=\/auth\/callback;/);
   });
 
-  test("is in a cookie without a prefix on http, because browsers refuse prefixed cookies there", async () => {
+  test("a state's cookie has no prefix on http, because browsers refuse prefixed cookies there", async () => {
     const jar = createCookieJar(null);
     const { state } = createState(env);
     await writeStateCookie(contextOf(jar, "http://localhost:3000"), { state, payload: signIn });
@@ -89,7 +89,7 @@ describe("the state of a visit to a provider", () => {
     expect(jar.setCookieHeaders()[0]).not.toContain("Secure");
   });
 
-  test("is rejected without a cookie, without a query, or with another visit's", async () => {
+  test("rejects a state without a cookie, without a query, or with another visit's state", async () => {
     const [one, other] = [await setOut(), await setOut()];
     expect(await comeBack("", one.state)).toBeNull();
     expect(await comeBack(one.cookie, null)).toBeNull();
@@ -98,7 +98,7 @@ describe("the state of a visit to a provider", () => {
     expect(await comeBack(other.cookie, one.state)).toBeNull();
   });
 
-  test("is compared with the state in the cookie before any signature is verified", async () => {
+  test("compares a state with the one in the cookie before it verifies any signature", async () => {
     const { state, cookie } = await setOut();
     const verify = vi.spyOn(crypto.subtle, "verify");
     expect(await comeBack(cookie, createState(env).state)).toBeNull();
@@ -108,7 +108,7 @@ describe("the state of a visit to a provider", () => {
     verify.mockRestore();
   });
 
-  test("expires after ten minutes", async () => {
+  test("a state expires after ten minutes", async () => {
     vi.useFakeTimers({ toFake: ["Date"] });
     const { state, cookie } = await setOut();
     vi.setSystemTime(Date.now() + 599_000);
@@ -117,7 +117,7 @@ describe("the state of a visit to a provider", () => {
     expect(await comeBack(cookie, state)).toBeNull();
   });
 
-  test("is refused without our signature for exactly this use", async () => {
+  test("refuses a state without our signature for exactly this use", async () => {
     const { state } = createState(env);
     expect(await comeBack(await forge(state), state)).not.toBeNull();
     const wrong = [
@@ -138,7 +138,7 @@ describe("the state of a visit to a provider", () => {
     expect(await comeBack(`__Secure-gh_oauth=${state}.${none}.${unsigned}.`, state)).toBeNull();
   });
 
-  test("is never accepted from arbitrary text", async () => {
+  test("never accepts arbitrary text as a state", async () => {
     await fc.assert(
       fc.asyncProperty(fc.string(), fc.string(), async (cookie, state) => {
         const jar = createCookieJar(null);
@@ -151,7 +151,7 @@ describe("the state of a visit to a provider", () => {
 });
 
 describe("the values derived from a state", () => {
-  test("differ for each state, and are always the same for one state", async () => {
+  test("derived values differ for each state, and are always the same for one state", async () => {
     const values = createState(env);
     expect(values.state).toMatch(/^[A-Za-z0-9_-]{43}$/);
     expect(values.verifier).toMatch(/^[A-Za-z0-9_-]{43}$/);

@@ -51,7 +51,7 @@ const statusOf = async (response: Response | Promise<Response>) => {
 };
 
 describe("an authorization code", () => {
-  test("succeeds once when it is replayed concurrently, and its login is revoked (RFC 6749 4.1.2)", async () => {
+  test("an authorization code succeeds once when it is replayed concurrently, and its login is revoked (RFC 6749 4.1.2)", async () => {
     const asked = await ask(client);
     const address = await consent(browser, asked);
     const answers = await callAtOnce(async () => {
@@ -64,7 +64,7 @@ describe("an authorization code", () => {
     expect(await userinfo(client, redeemed[0]?.body.access_token)).toBe(401);
   });
 
-  test("is refused for another client, and stays valid for its own", async () => {
+  test("refuses an authorization code for another client, and keeps the code valid for its own", async () => {
     const thief = await createOpenidClient();
     const asked = await ask(client);
     const address = await consent(browser, asked);
@@ -81,7 +81,7 @@ describe("an authorization code", () => {
     expect((await redeem(asked, { address })).status).toBe(200);
   });
 
-  test("is refused with a redirect URI other than the one it was issued for", async () => {
+  test("refuses an authorization code with a redirect URI other than the one it was issued for", async () => {
     const both = await createOpenidClient({ redirectUris: ["https://a.example/cb", "https://b.example/cb"] });
     const asked = await ask(both);
     const address = await consent(browser, asked);
@@ -90,7 +90,7 @@ describe("an authorization code", () => {
     expect((await redeem(asked, { address })).status).toBe(200);
   });
 
-  test("is refused in another sign-in, whose verifier does not match (RFC 7636)", async () => {
+  test("refuses an authorization code in another sign-in, whose verifier does not match (RFC 7636)", async () => {
     const [stolen, own] = [await ask(client), await ask(client)];
     const address = await consent(browser, stolen);
     expect((await redeem(stolen, { address, verifier: own.verifier })).status).toBe(400);
@@ -105,12 +105,12 @@ describe("PKCE", () => {
     [{ code_challenge_method: "plain" }],
     [{ code_challenge_method: undefined }],
     [{ code_challenge: "short" }],
-  ])("cannot be downgraded by %j", async (given) => {
+  ])("PKCE cannot be downgraded by %j", async (given) => {
     const address = leadsTo(await browser.get((await ask(client, given)).path));
     expect(address?.searchParams.get("error")).toBe("invalid_request");
   });
 
-  test("cannot be left out when the code is redeemed", async () => {
+  test("PKCE cannot be left out when the code is redeemed", async () => {
     const asked = await ask(client);
     const address = await consent(browser, asked);
     const response = await oauth.authorizationCodeGrantRequest(
@@ -127,7 +127,7 @@ describe("PKCE", () => {
 });
 
 describe("mix-up", () => {
-  test("is detectable by the issuer in each answer, including errors (RFC 9207)", async () => {
+  test("a client can detect a mix-up by the issuer in each answer, including errors (RFC 9207)", async () => {
     const asked = await ask(client);
     const address = await consent(browser, asked);
     const other = { ...server, issuer: "https://honest.example" };
@@ -145,7 +145,7 @@ describe("a refresh token", () => {
       [token, seconds],
     );
 
-  test("leads all concurrent callers to the same successor", async () => {
+  test("a refresh token leads all concurrent callers to the same successor", async () => {
     const { tokens } = await login();
     const answers = await callAtOnce(async () => (await refresh(client, tokens.refresh_token)).json());
     expect(new Set(answers.map(({ access_token, refresh_token }) => `${access_token} ${refresh_token}`)).size).toBe(1);
@@ -153,7 +153,7 @@ describe("a refresh token", () => {
   });
 
   test.each([29, 31])(
-    "keeps the login if it is used again within 30 seconds, and revokes the login later: %i (RFC 9700 4.14.2)",
+    "reusing a refresh token within 30 seconds keeps the login, and reusing it later revokes it: %i (RFC 9700 4.14.2)",
     async (seconds) => {
       const { tokens } = await login();
       const next = await (await refresh(client, tokens.refresh_token)).json();
@@ -165,13 +165,13 @@ describe("a refresh token", () => {
     },
   );
 
-  test("is refused for another client", async () => {
+  test("refuses a refresh token for another client", async () => {
     const { tokens } = await login();
     expect((await refresh(await createOpenidClient(), tokens.refresh_token)).status).toBe(400);
     expect((await refresh(client, tokens.refresh_token)).status).toBe(200);
   });
 
-  test("can't be used as an access token, nor the other way round", async () => {
+  test("refuses a refresh token as an access token, and an access token as a refresh token", async () => {
     const { tokens } = await login();
     expect((await refresh(client, tokens.access_token)).status).toBe(400);
     const response = await fetch(`${base}/oauth/userinfo`, {
@@ -182,7 +182,7 @@ describe("a refresh token", () => {
 });
 
 describe("consent", () => {
-  test("can't be given by another site's form", async () => {
+  test("another site's form can't give consent", async () => {
     const other = await createOpenidClient();
     const form = decisionForm((await browser.get((await ask(other)).path)).text);
     const response = await fetch(new URL(form?.action ?? "", base), {
@@ -194,7 +194,7 @@ describe("consent", () => {
     expect(response.status).toBe(403);
   });
 
-  test("can't be given by posting the decision to the authorization endpoint", async () => {
+  test("posting the decision to the authorization endpoint can't give consent", async () => {
     const other = await createOpenidClient();
     const { path } = await ask(other);
     const answer = await browser.post(path, { accountId: person.id });
@@ -202,14 +202,14 @@ describe("consent", () => {
     expect(decisionForm((await browser.get(path)).text)).not.toBeNull();
   });
 
-  test("counts only for the account that the page named: any other account is asked again", async () => {
+  test("consent counts only for the account that the page named: any other account is asked again", async () => {
     const other = await createOpenidClient();
     const form = decisionForm((await browser.get((await ask(other)).path)).text);
     const answer = await browser.post(form?.action ?? "", { accountId: crypto.randomUUID() });
     expect(answer.location).toMatch(/^\/oauth\/authorize\?/);
   });
 
-  test("covers the granted scopes: asks again for more, but not for fewer", async () => {
+  test("consent covers the granted scopes: the page asks again for more, but not for fewer", async () => {
     const other = await createOpenidClient({ scopes: ["profile", "workspaces:read"] });
     await signInAt(browser, other, { scope: "openid profile" });
     expect(decisionForm((await browser.get((await ask(other)).path)).text)).toBeNull();
@@ -219,7 +219,7 @@ describe("consent", () => {
   });
 
   test.each(["http://127.0.0.1/callback", "com.example.app:/callback"])(
-    "is asked for every time by a public client at %s (RFC 8252 8.6)",
+    "a public client at %s asks for consent every time (RFC 8252 8.6)",
     async (uri) => {
       const native = await createOpenidClient({ isPublic: true, redirectUris: [uri] });
       // RFC 8252 section 7.3: any port of the loopback address.
@@ -232,7 +232,7 @@ describe("consent", () => {
     },
   );
 
-  test("leads to access_denied if it is refused", async () => {
+  test("refused consent leads to access_denied", async () => {
     const other = await createOpenidClient();
     const asked = await ask(other);
     const form = decisionForm((await browser.get(asked.path)).text);
@@ -245,7 +245,7 @@ describe("consent", () => {
   });
 
   test.each(["http://127.0.0.1:51004/callback", "http://127.0.0.1.evil.example/callback"])(
-    "refuses a confidential client any other port or host: %s",
+    "refuses a confidential client with another port or host: %s",
     async (redirect_uri) => {
       const web = await createOpenidClient({ redirectUris: ["http://127.0.0.1:3000/callback"] });
       expect((await browser.get((await ask(web, { redirect_uri })).path)).status).toBe(400);
@@ -254,7 +254,7 @@ describe("consent", () => {
 });
 
 describe("required MFA", () => {
-  test("is not skipped: prompt=none is refused, and the page leads to the second step", async () => {
+  test("required MFA is not skipped: prompt=none is refused, and the page leads to the second step", async () => {
     const guarded = await createPerson();
     const [app] = await insertAuthenticators(guarded, ["Phone"]);
     const half = await enter(guarded);
@@ -278,7 +278,7 @@ describe("required MFA", () => {
     await deletePerson(guarded);
   });
 
-  test("revokes the tokens that were issued before it was required", async () => {
+  test("revokes the tokens that were issued before MFA was required", async () => {
     const guarded = await createPerson();
     const { tokens } = await signInAt(await enter(guarded), client);
     expect(await userinfo(client, tokens.access_token)).toEqual({ sub: guarded.id });
@@ -306,7 +306,7 @@ describe("tokens", () => {
   const api = (path: string, token: string, init: RequestInit = {}) =>
     fetch(`${base}${path}`, { ...init, headers: { authorization: `Bearer ${token}`, ...init.headers } });
 
-  test("end with the browser session that they were issued in", async () => {
+  test("tokens end with the browser session that they were issued in", async () => {
     const leaving = await enter(person);
     const { tokens } = await signInAt(leaving, client, { scope: "openid offline_access" });
     await leaving.post("/logout", {});
@@ -314,7 +314,7 @@ describe("tokens", () => {
     expect((await refresh(client, tokens.refresh_token)).status).toBe(400);
   });
 
-  test("end with the client's registration", async () => {
+  test("tokens end when the client loses a scope or is disabled", async () => {
     const other = await createOpenidClient({ scopes: ["profile", "workspaces:read"] });
     const { tokens } = await signInAt(browser, other, { scope: "openid workspaces:read" });
     expect(await statusOf(api("/api/v1/workspaces", tokens.access_token))).toBe(200);
@@ -325,7 +325,7 @@ describe("tokens", () => {
     expect((await browser.get((await ask(other)).path)).words).toContain("This app is turned off");
   });
 
-  test("open only the routes of their scopes", async () => {
+  test("tokens open only the routes of their scopes", async () => {
     const { tokens } = await signInAt(browser, client, { scope: "openid workspaces:read" });
     const listed = await api("/api/v1/workspaces", tokens.access_token);
     const { workspaces } = await listed.json();
@@ -349,14 +349,14 @@ describe("tokens", () => {
     expect(await statusOf(fetch(`${supabase.url}/rest/v1/profiles`, { headers }))).toBe(401);
   });
 
-  test("never contain anything from the identity backend", async () => {
+  test("tokens never contain anything from the identity backend", async () => {
     const { tokens } = await signInAt(browser, client, { scope: "openid profile email offline_access" });
     const { sessionId } = await browser.session();
     const text = JSON.stringify(tokens) + Buffer.from((tokens.id_token ?? "").split(".")[1] ?? "", "base64url");
     for (const secret of [sessionId, tokenOf(browser), person.email]) expect(text).not.toContain(secret);
   });
 
-  test("can't be obtained with a bearer token at the authorization endpoint", async () => {
+  test("refuses a bearer token at the authorization endpoint", async () => {
     const { path } = await ask(client);
     const response = await fetch(`${base}${path}`, {
       redirect: "manual",

@@ -55,7 +55,7 @@ async function errorOf(given: Record<string, string | undefined>, by = browser):
   return address?.searchParams.get("error") ?? null;
 }
 
-describe("the response type code", () => {
+describe("the code response type", () => {
   test("OP-Response-code: answers a code, the state and the issuer (OIDC Core 3.1.2.5, RFC 9207)", async () => {
     const asked = await ask(client);
     const address = await consent(browser, asked);
@@ -96,7 +96,7 @@ describe("the response type code", () => {
 });
 
 describe("the ID token", () => {
-  test("OP-IDToken-RS256: has the claims of section 2, signed by RS256 with a key's id", async () => {
+  test("OP-IDToken-RS256: the ID token has the claims of section 2, and is signed by RS256 with a key id", async () => {
     const { tokens, claims } = await signInAt(browser, client);
     const now = Math.floor(Date.now() / 1000);
     expect(claims).toMatchObject({
@@ -119,17 +119,17 @@ describe("the ID token", () => {
     });
   });
 
-  test("OP-nonce-code: repeats the nonce (3.1.3.7)", async () => {
+  test("OP-nonce-code: repeats the request's nonce in the ID token (3.1.3.7)", async () => {
     const { asked, claims } = await signInAt(browser, client);
     expect(claims?.nonce).toBe(asked.nonce);
   });
 
-  test("OP-nonce-NoReq-code: has no nonce if the request had none", async () => {
+  test("OP-nonce-NoReq-code: the ID token has no nonce if the request had none", async () => {
     const { claims } = await signInAt(browser, client, { nonce: undefined });
     expect(claims).not.toHaveProperty("nonce");
   });
 
-  test.each([512, 513])("OP-nonce-length: accepts a nonce of up to 512 characters (%i)", async (length) => {
+  test.each([512, 513])("OP-nonce-length: accepts a nonce of at most 512 characters (%i)", async (length) => {
     const asked = await ask(client, { nonce: "n".repeat(length) });
     const address = await consent(browser, asked);
     expect(address.searchParams.get(length > 512 ? "error" : "code")).not.toBeNull();
@@ -152,7 +152,7 @@ describe("the token response", () => {
     });
   });
 
-  test("OP-ClientAuth-SecretPost-Static: accepts the secret in the body", async () => {
+  test("OP-ClientAuth-SecretPost-Static: accepts the client secret in the body", async () => {
     const { tokens } = await signInAt(browser, { ...client, auth: oauth.ClientSecretPost(client.secret ?? "") });
     expect(tokens.access_token).toMatch(/^gho_/);
   });
@@ -194,7 +194,7 @@ describe("the redirect URI", () => {
     expect(answer.words).toContain("isn’t registered for Charts");
   });
 
-  test("OP-redirect_uri-Missing: shows a page", async () => {
+  test("OP-redirect_uri-Missing: shows an error page instead of redirecting", async () => {
     const { path } = await ask(client, { redirect_uri: undefined });
     expect((await browser.get(path)).status).toBe(400);
   });
@@ -207,26 +207,26 @@ describe("the redirect URI", () => {
     "https://client.example/callback/../callback",
     "https://client.example@evil.example/callback",
     "//client.example/callback",
-  ])("OP-redirect_uri-Query-Added: compares as an exact string, so not %s", async (redirect_uri) => {
+  ])("OP-redirect_uri-Query-Added: compares redirect URIs as exact strings, and refuses %s", async (redirect_uri) => {
     const { path } = await ask(client, { redirect_uri });
     const answer = await browser.get(path);
     expect([answer.status, leadsTo(answer)]).toEqual([400, null]);
   });
 
-  test("OP-redirect_uri-Query-OK: keeps a registered query", async () => {
+  test("OP-redirect_uri-Query-OK: keeps the query of a registered redirect URI", async () => {
     const other = await createOpenidClient({ redirectUris: ["https://client.example/cb?tenant=7"] });
     const address = await consent(browser, await ask(other));
     expect([address.searchParams.get("tenant"), address.searchParams.get("code")]).toEqual(["7", expect.any(String)]);
   });
 });
 
-describe("prompt", () => {
-  test("OP-prompt-login: asks to sign in again, but only once", async () => {
+describe("the prompt parameter", () => {
+  test("OP-prompt-login: asks the person to sign in again, but only once", async () => {
     const { claims } = await signInAt(browser, client);
     const asked = await ask(client, { prompt: "login" });
     const first = await browser.get(asked.path);
     expect(first.location).toMatch(/^\/step-up\?returnUrl=/);
-    // Until the person confirms, every way back leads there again.
+    // Until the person confirms, every way back leads to the step-up again.
     const returnUrl = new URL(first.location ?? "", base).searchParams.get("returnUrl") ?? "";
     expect((await browser.get(returnUrl)).location).toBe(first.location);
     // The page asks even though the sign-in is less than ten minutes old.
@@ -264,13 +264,13 @@ describe("prompt", () => {
     expect(leadsTo(await browser.get(path))?.searchParams.get("error")).toBe("consent_required");
   });
 
-  test("OP-prompt-none-combined: refuses none with another value (3.1.2.1)", async () => {
+  test("OP-prompt-none-combined: refuses prompt=none together with another value (3.1.2.1)", async () => {
     expect(await errorOf({ prompt: "none login" })).toBe("invalid_request");
     expect(await errorOf({ prompt: "create" })).toBe("invalid_request");
   });
 
   test.each(["consent", "select_account", "consent select_account"])(
-    "OP-prompt-%s: asks even if the person has consented",
+    "OP-prompt-%s: asks for consent even if the person has consented",
     async (prompt) => {
       await signInAt(browser, client);
       const { path } = await ask(client, { prompt });
@@ -280,7 +280,7 @@ describe("prompt", () => {
 });
 
 describe("request parameters", () => {
-  test("OP-Req-max_age=1: asks to sign in again once the sign-in is older", async () => {
+  test("OP-Req-max_age=1: asks the person to sign in again once the sign-in is older", async () => {
     const old = await signedInLongAgo(person, { secondsAgo: 5 });
     const { path } = await ask(client, { max_age: "1" });
     expect((await old.get(path)).location).toMatch(/^\/step-up\?/);
@@ -293,11 +293,11 @@ describe("request parameters", () => {
     expect(claims?.auth_time).toEqual(expect.any(Number));
   });
 
-  test.each(["-1", "1.5", "x", "99999999999"])("OP-Req-max_age: refuses %s", async (max_age) => {
+  test.each(["-1", "1.5", "x", "99999999999"])("OP-Req-max_age: refuses a max_age of %s", async (max_age) => {
     expect(await errorOf({ max_age })).toBe("invalid_request");
   });
 
-  test("OP-Req-id_token_hint: answers only for the person that it names", async () => {
+  test("OP-Req-id_token_hint: answers only for the person that the hint names", async () => {
     const { tokens } = await signInAt(browser, client);
     const hinted = { id_token_hint: tokens.id_token, prompt: "none" };
     expect(leadsTo(await browser.get((await ask(client, hinted)).path))?.searchParams.has("code")).toBe(true);
@@ -307,7 +307,7 @@ describe("request parameters", () => {
     await deletePerson(other);
   });
 
-  test("OP-Req-login_hint: fills in the sign-in page, which names the app", async () => {
+  test("OP-Req-login_hint: fills in the email on the sign-in page, which names the app", async () => {
     const visitor = openBrowser(base);
     const { path } = await ask(client, { login_hint: "ada@example.test" });
     const { location } = await visitor.get(path);
@@ -346,7 +346,7 @@ describe("claims at the userinfo endpoint", () => {
   const claimsWith = async (scope: string) =>
     userinfo(client, (await signInAt(browser, client, { scope })).tokens.access_token);
 
-  test("OP-claims-sub, OP-scope-profile, OP-scope-email and OP-scope-All: returns what was granted (5.4)", async () => {
+  test("OP-claims-sub, OP-scope-profile, OP-scope-email and OP-scope-All: returns the claims of the granted scopes (5.4)", async () => {
     const sub = person.id;
     const profile = { name: "Ada", picture: "https://img.example/a.png" };
     const email = { email: person.email, email_verified: true };
@@ -397,7 +397,7 @@ describe("claims at the userinfo endpoint", () => {
 });
 
 describe("refresh tokens", () => {
-  test("OP-Refresh-offline_access: are issued for offline_access only (11), and keep auth_time and sid (12.2)", async () => {
+  test("OP-Refresh-offline_access: issues refresh tokens only for offline_access (11), keeping auth_time and sid (12.2)", async () => {
     const { tokens, claims } = await signInAt(browser, client, { scope: "openid email offline_access" });
     const response = await refresh(client, tokens.refresh_token);
     const next = await oauth.processRefreshTokenResponse(server, client.client, response);
@@ -407,7 +407,7 @@ describe("refresh tokens", () => {
     expect(next.refresh_token).not.toBe(tokens.refresh_token);
   });
 
-  test("OP-Refresh-scope: may narrow the scope of an access token, never widen it (RFC 6749 6)", async () => {
+  test("OP-Refresh-scope: a refresh may narrow the scope of the access token, never widen it (RFC 6749 6)", async () => {
     const { tokens } = await signInAt(browser, client, { scope: "openid email offline_access" });
     const none = await refresh(client, tokens.refresh_token, " ");
     expect([none.status, await none.json()]).toMatchObject([400, { error: "invalid_scope" }]);
@@ -421,7 +421,7 @@ describe("refresh tokens", () => {
 });
 
 describe("introspection and revocation", () => {
-  test("describe a confidential client's own tokens (RFC 7662)", async () => {
+  test("introspection describes a confidential client's own tokens (RFC 7662)", async () => {
     const { tokens, claims } = await signInAt(browser, client, { scope: "openid offline_access" });
     const describeToken = async (by: TestClient, token: string) =>
       (await oauth.introspectionRequest(server, by.client, by.auth, token, loopback)).json();
@@ -443,7 +443,7 @@ describe("introspection and revocation", () => {
     expect(await describeToken(spa, tokens.access_token)).toMatchObject({ error: "invalid_client" });
   });
 
-  test("revoke only the token for an access token, and the whole login for a refresh token (RFC 7009)", async () => {
+  test("revokes one access token, or the whole login of a refresh token (RFC 7009)", async () => {
     const revoke = (by: TestClient, token: string) =>
       oauth.revocationRequest(server, by.client, by.auth, token, loopback);
     const { tokens } = await signInAt(browser, client, { scope: "openid offline_access" });

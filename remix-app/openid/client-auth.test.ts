@@ -23,12 +23,12 @@ async function refusal(body: string, headers?: Record<string, string>) {
 }
 
 describe("a client's credentials", () => {
-  test("are read from Basic, form-decoded (RFC 6749 section 2.3.1)", async () => {
+  test("reads client credentials from Basic, form-decoded (RFC 6749 section 2.3.1)", async () => {
     const { client } = await read("a=1", { authorization: basic("my%20app:s%3Acret%2B+x") });
     expect(client).toEqual({ id: "my app", secretHash: hashOf("s:cret+ x"), method: "client_secret_basic" });
   });
 
-  test("are read from the body, and the secret isn’t passed on", async () => {
+  test("reads client credentials from the body, and doesn't pass the secret on", async () => {
     const { client, form } = await read("client_id=charts&client_secret=s&code=c");
     expect(client).toEqual({ id: "charts", secretHash: hashOf("s"), method: "client_secret_post" });
     expect([...form]).toEqual([
@@ -37,20 +37,20 @@ describe("a client's credentials", () => {
     ]);
   });
 
-  test("are only the id for a public client; an empty secret counts as absent", async () => {
+  test("reads only the id of a public client; an empty secret counts as absent", async () => {
     const expected = { id: "charts", secretHash: null, method: "none" };
     expect((await read("client_id=charts")).client).toEqual(expected);
     expect((await read("client_id=charts&client_secret=")).client).toEqual(expected);
   });
 
-  test("may name the same id in the body", async () => {
+  test("accepts the same client id in the body and the header", async () => {
     expect((await read("client_id=charts", { authorization: basic("charts:s") })).client.id).toBe("charts");
   });
 
   test.each([
     ["in both places", "client_secret=s", "charts:s"],
     ["for two clients", "client_id=other", "charts:s"],
-  ])("are refused %s", async (_, body, credentials) => {
+  ])("refuses client credentials %s", async (_, body, credentials) => {
     expect(await refusal(body, { authorization: basic(credentials) })).toMatchObject({
       status: 400,
       error: "invalid_request",
@@ -58,7 +58,7 @@ describe("a client's credentials", () => {
   });
 
   test.each([basic("charts:%zz"), basic("charts"), basic(":s"), basic("a%00:s"), "Bearer abc", "Basic !"])(
-    "get a challenge if they are unreadable: %s",
+    "answers unreadable client credentials with a challenge: %s",
     async (authorization) => {
       const challenge = 'Basic realm="https://accounts.example.com", charset="UTF-8"';
       expect(await refusal("a=1", { authorization })).toEqual({ status: 401, error: "invalid_client", challenge });
@@ -66,7 +66,7 @@ describe("a client's credentials", () => {
   );
 
   test.each(["a=1", "client_assertion=x&client_assertion_type=y", "client_secret=s"])(
-    "are refused if missing or of an unknown kind: %s",
+    "refuses missing client credentials and unknown kinds: %s",
     async (body) => {
       expect(await refusal(body)).toEqual({ status: 401, error: "invalid_client", challenge: null });
     },
@@ -77,17 +77,17 @@ describe("a form", () => {
   const many = (count: number) => Array.from({ length: count }, (_, index) => `p${index}=1`).join("&");
 
   test.each(["client_id=a&client_id=a", "client_id=a&code=1&code=", "client_id=a&code=%00", `client_id=a&${many(50)}`])(
-    "is refused: %s",
+    "refuses the form %s",
     async (body) => {
       expect(await refusal(body)).toMatchObject({ status: 400, error: "invalid_request" });
     },
   );
 
-  test("has at most 50 parameters", async () => {
+  test("a form has at most 50 parameters", async () => {
     expect((await read(`client_id=a&${many(49)}`)).form.size).toBe(50);
   });
 
-  test("is refused as JSON", async () => {
+  test("refuses JSON in place of a form", async () => {
     expect(await refusal("{}", { "content-type": "application/json" })).toMatchObject({ error: "invalid_request" });
   });
 });

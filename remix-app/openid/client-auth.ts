@@ -4,7 +4,7 @@ import { countAttempt } from "../satellites/app-client.ts";
 import { hashOf } from "../satellites/tokens.ts";
 import { oauthError } from "./oauth-error.ts";
 
-/** The client that a request claims to come from. Each database function authenticates it. */
+/** The client that a request claims to come from. Each database function authenticates the client. */
 export interface OpenidClient {
   id: string;
   /**

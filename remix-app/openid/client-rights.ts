@@ -4,7 +4,7 @@ const profileRight = appScopes.find(({ scope }) => scope === "profile")?.right;
 
 /**
  * Returns what an OpenID client may see and do with these scopes, in words for the person who is asked.
- * @param product the name of this product, which signing out of ends the login
+ * @param product the name of this product; signing out of it ends the login
  */
 export function rightsOfScopes(scopes: readonly string[], product: string): string[] {
   const [profile, email] = [scopes.includes("profile"), scopes.includes("email")];

@@ -9,7 +9,7 @@ describe("a redirect URI", () => {
     "http://127.0.0.1/callback",
     "http://[::1]:4000/",
     `https://app.example.com/${"a".repeat(2_000 - "https://app.example.com/".length)}`,
-  ])("is accepted for any client: %s", (uri) => {
+  ])("accepts a redirect URI for any client: %s", (uri) => {
     expect(redirectUriFault(uri, { isPublic: false })).toBeNull();
     expect(redirectUriFault(uri, { isPublic: true })).toBeNull();
   });
@@ -33,12 +33,12 @@ describe("a redirect URI", () => {
     ["javascript:alert(1)", "a private-use scheme with a dot"],
     ["myapp:/callback", "a private-use scheme with a dot"],
     [`https://app.example.com/${"a".repeat(2_001 - "https://app.example.com/".length)}`, "at most 2000 characters"],
-  ])("is refused with its reason: %s", (uri, reason) => {
+  ])("refuses a redirect URI with the reason: %s", (uri, reason) => {
     expect(redirectUriFault(uri, { isPublic: true })).toContain(reason);
     expect(redirectUriFault(uri, { isPublic: false })).toContain(reason);
   });
 
-  test("may have a private-use scheme with a dot for public clients only (RFC 8252 section 7.1)", () => {
+  test("allows a private-use scheme with a dot for public clients only (RFC 8252 section 7.1)", () => {
     expect(redirectUriFault("com.example.app:/callback", { isPublic: true })).toBeNull();
     expect(redirectUriFault("com.example.app:/callback", { isPublic: false })).toContain("public clients only");
   });
@@ -46,7 +46,7 @@ describe("a redirect URI", () => {
 
 describe("a logout URL", () => {
   test.each(["https://app.example.com/logout", "https://app.example.com", "http://localhost:3000/logout?x=1"])(
-    "is accepted: %s",
+    "accepts a logout URL: %s",
     (url) => expect(logoutUrlFault(url)).toBeNull(),
   );
 
@@ -58,5 +58,5 @@ describe("a logout URL", () => {
     ["https://App.example.com/logout", "must begin with https://app.example.com"],
     ["https://app.example.com:443/logout", "must begin with https://app.example.com"],
     ["https://user:x@app.example.com/logout", "holds a username"],
-  ])("is refused with its reason: %s", (url, reason) => expect(logoutUrlFault(url)).toContain(reason));
+  ])("refuses a logout URL with the reason: %s", (url, reason) => expect(logoutUrlFault(url)).toContain(reason));
 });

@@ -7,7 +7,7 @@ export const maxUris = 20;
 /** Lines end with CRLF. One line too many is still read, so that the form can say so. */
 const maxListLength = (maxUris + 1) * (maxUriLength + 2);
 
-/** Limits of a form with two lists of URIs, each of whose characters may be percent-encoded. */
+/** Limits of a form with two lists of URIs. Each character may be percent-encoded. */
 export const uriFormLimits = {
   maxValueLength: maxListLength,
   maxBodyBytes: 2 * 3 * maxListLength + 16 * 1024,
@@ -24,7 +24,7 @@ export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean 
   if (uri.includes("#")) return `${uri} has a fragment (#), which a redirect URI must not have`;
   if (uri.includes("*")) return `${uri} has a wildcard (*): register each address in full`;
   if (url.username || url.password) return `${uri} holds a username or password`;
-  // Clients and URL parsers must read the same URL from it.
+  // Clients and URL parsers must read the same URL from the text.
   if (url.href !== uri && url.href !== `${uri}/`) return `${uri} must be written as ${url.href}`;
   if (url.protocol === "https:") return null;
   if (url.protocol === "http:") {

@@ -32,14 +32,14 @@ afterEach(() => deletePerson(person));
 const disconnectPath = () => `${list}/${client.id}/disconnect`;
 
 describe("connected apps and OpenID clients", () => {
-  test("a login is listed with its rights, age and expiry", async () => {
+  test("a client's login is listed with its rights, age and expiry", async () => {
     await signInAt(browser, client, { scope });
     expect((await browser.get(list)).words).toMatch(
       /Field charts Signs in with OpenID Connect Disconnect Field charts Signed in\. This app can: See your name, email and picture Stay connected for up to 30 days, .* Connected just now · Expires in 30 days/,
     );
   });
 
-  test("a consent without a login is listed, and disconnecting makes the client ask again", async () => {
+  test("a consent without a login is listed, and disconnecting the client makes it ask again", async () => {
     await signInAt(browser, client, { scope });
     await query("update private.openid_grants set revoked_at = now() where user_id = $1", [person.id]);
     const { words } = await browser.get(list);
@@ -55,7 +55,7 @@ describe("connected apps and OpenID clients", () => {
     expect((await browser.get(list)).words).not.toContain("Field charts");
   });
 
-  test("disconnecting ends all logins at the client, in this browser and in others, and is logged", async () => {
+  test("disconnecting a client ends all its logins, in this browser and in others, and is logged", async () => {
     const logins = [await signInAt(browser, client, { scope }), await signInAt(await enter(person), client, { scope })];
     const page = await browser.get(disconnectPath());
     expect(page.words).toContain(
@@ -74,7 +74,7 @@ describe("connected apps and OpenID clients", () => {
     expect(events).toEqual([{ details: { app: "Field charts" } }]);
   });
 
-  test("disconnecting doesn't end another person's login at the client", async () => {
+  test("disconnecting a client doesn't end another person's login", async () => {
     const other = await createPerson();
     try {
       const theirs = await signInAt(await enter(other), client, { scope });

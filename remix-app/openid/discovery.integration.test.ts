@@ -3,26 +3,29 @@ import { readStack } from "../../scripts/test/stack.ts";
 
 const { base } = readStack();
 
-describe("the provider's documents", () => {
-  test.each(["openid-configuration", "oauth-authorization-server"])("%s lists only what is supported", async (name) => {
-    const response = await fetch(`${base}/.well-known/${name}`, { headers: { origin: "https://other.example" } });
-    expect(response.headers.get("access-control-allow-origin")).toBe("*");
-    expect(response.headers.get("cache-control")).toBe("public, max-age=300");
-    expect(response.headers.get("set-cookie")).toBeNull();
-    expect(await response.json()).toMatchObject({
-      issuer: base,
-      jwks_uri: `${base}/.well-known/jwks.json`,
-      response_types_supported: ["code"],
-      response_modes_supported: ["query"],
-      code_challenge_methods_supported: ["S256"],
-      id_token_signing_alg_values_supported: ["RS256"],
-      authorization_response_iss_parameter_supported: true,
-      backchannel_logout_supported: true,
-      request_parameter_supported: false,
-      claims_parameter_supported: false,
-      request_uri_parameter_supported: false,
-    });
-  });
+describe("OpenID provider metadata", () => {
+  test.each(["openid-configuration", "oauth-authorization-server"])(
+    "the %s document lists only what is supported",
+    async (name) => {
+      const response = await fetch(`${base}/.well-known/${name}`, { headers: { origin: "https://other.example" } });
+      expect(response.headers.get("access-control-allow-origin")).toBe("*");
+      expect(response.headers.get("cache-control")).toBe("public, max-age=300");
+      expect(response.headers.get("set-cookie")).toBeNull();
+      expect(await response.json()).toMatchObject({
+        issuer: base,
+        jwks_uri: `${base}/.well-known/jwks.json`,
+        response_types_supported: ["code"],
+        response_modes_supported: ["query"],
+        code_challenge_methods_supported: ["S256"],
+        id_token_signing_alg_values_supported: ["RS256"],
+        authorization_response_iss_parameter_supported: true,
+        backchannel_logout_supported: true,
+        request_parameter_supported: false,
+        claims_parameter_supported: false,
+        request_uri_parameter_supported: false,
+      });
+    },
+  );
 
   test("the key set contains only public RSA keys", async () => {
     const response = await fetch(`${base}/.well-known/jwks.json`);
@@ -32,7 +35,7 @@ describe("the provider's documents", () => {
     expect(keys.length).toBeGreaterThan(0);
   });
 
-  test("a preflight is answered without a session, and other methods are refused", async () => {
+  test("a preflight of a metadata document is answered without a session, and other methods are refused", async () => {
     const preflight = await fetch(`${base}/.well-known/jwks.json`, { method: "OPTIONS" });
     expect([preflight.status, preflight.headers.get("access-control-allow-origin")]).toEqual([204, "*"]);
     expect((await fetch(`${base}/.well-known/jwks.json`, { method: "POST" })).status).toBe(405);

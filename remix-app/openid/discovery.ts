@@ -19,8 +19,8 @@ export function endpointsOf(issuer: string) {
 }
 
 /**
- * Returns the provider's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2), which list only what it
- * supports.
+ * Returns the provider's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2), which list only
+ * supported features.
  */
 export function providerMetadata(issuer: string) {
   const methods = ["client_secret_basic", "client_secret_post"];

@@ -8,7 +8,7 @@ import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } 
 import { readStack } from "../../scripts/test/stack.ts";
 import { newAddress } from "../testing/visitor.ts";
 
-// What Grafana does with the settings of docs/openid.md, after its source:
+// The requests that Grafana sends with the settings of docs/openid.md, according to its source:
 // https://github.com/grafana/grafana/blob/e7ed17198fd2284714b6971eb7eac7b8aaa96715/pkg/services/authn/clients/oauth.go
 // https://github.com/grafana/grafana/blob/09d6a32d0d8379517991245e50b9cfac5e6ecfa0/pkg/login/social/connectors/generic_oauth.go
 // It sends requests by https://pkg.go.dev/golang.org/x/oauth2, which tries client_secret_basic first.
@@ -16,7 +16,7 @@ import { newAddress } from "../testing/visitor.ts";
 const { base } = readStack();
 const grafana = "https://charts.example.com";
 
-/** The block of the guide, as Grafana reads an ini file, with this platform and a client of its own. */
+/** Parses the settings in the guide as Grafana parses an ini file, with this platform's URL and a client of its own. */
 function settingsOf({ id, secret }: { id: string; secret: string | null }) {
   const guide = readFileSync("docs/openid.md", "utf8");
   const block = /^```text\n\[auth\.generic_oauth\]\n(.*?)^```$/ms.exec(guide)?.[1] ?? "";
@@ -54,7 +54,7 @@ afterAll(() => deletePerson(person));
 
 const redirectUri = `${grafana}/login/generic_oauth`;
 
-/** A request of golang.org/x/oauth2 for tokens: form-encoded credentials in Basic (internal/token.go). */
+/** Requests tokens as golang.org/x/oauth2 does, with form-encoded credentials in Basic (internal/token.go). */
 async function requestTokens(parameters: Record<string, string>) {
   const encoded = [setting(settings, "client_id"), setting(settings, "client_secret")].map(encodeURIComponent);
   const response = await fetch(setting(settings, "token_url"), {
@@ -100,7 +100,7 @@ async function signIn() {
   });
 }
 
-/** generic_oauth.go, collectUserInfoData: what the ID token has comes before what `api_url` answers. */
+/** generic_oauth.go, collectUserInfoData: values in the ID token take precedence over the answer of `api_url`. */
 async function userInfoOf({ access_token, id_token }: Record<string, string>) {
   const response = await fetch(setting(settings, "api_url"), { headers: { authorization: `Bearer ${access_token}` } });
   expect(response.status).toBeLessThan(300);
@@ -114,8 +114,8 @@ async function userInfoOf({ access_token, id_token }: Record<string, string>) {
   };
 }
 
-describe("Grafana with the settings of the guide", () => {
-  test("signs a person in and knows their id, login, name and email", async () => {
+describe("Grafana with the settings of our guide", () => {
+  test("Grafana signs a person in and gets their id, login, name and email", async () => {
     const { status, body } = await signIn();
     expect(status).toBe(200);
     expect(await userInfoOf(body)).toEqual({
@@ -126,7 +126,7 @@ describe("Grafana with the settings of the guide", () => {
     });
   });
 
-  test("refreshes its token without a new sign-in", async () => {
+  test("Grafana refreshes its token without a new sign-in", async () => {
     const { body } = await signIn();
     expect(setting(settings, "use_refresh_token")).toBe("true");
     const refreshed = await requestTokens({ grant_type: "refresh_token", refresh_token: body.refresh_token });
@@ -134,7 +134,7 @@ describe("Grafana with the settings of the guide", () => {
     expect(await userInfoOf(refreshed.body)).toMatchObject({ email: person.email });
   });
 
-  test("leads to sign-out and back to its sign-in page", async () => {
+  test("Grafana's sign-out signs the person out and returns to its sign-in page", async () => {
     const url = new URL(setting(settings, "signout_redirect_url"));
     const page = await browser.get(`${url.pathname}${url.search}`);
     const confirm = /action="([^"]*\/oauth\/logout\/confirm[^"]*)"/.exec(page.text)?.[1]?.replaceAll("&amp;", "&");

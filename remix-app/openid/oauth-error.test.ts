@@ -12,21 +12,21 @@ afterEach(() => {
 });
 
 describe("an endpoint for OAuth clients", () => {
-  test("passes its own answers and errors on", async () => {
+  test("an OAuth endpoint passes on its own answers and errors", async () => {
     const done = Response.json({ active: false });
     expect(await answerClient(context, async () => done)).toBe(done);
     const refused = oauthError("invalid_grant", { description: "used" });
     expect(await answerClient(context, () => Promise.reject(refused))).toBe(refused);
   });
 
-  test("answers temporarily_unavailable with the failure's Retry-After, or 5 seconds", async () => {
+  test("an OAuth endpoint answers temporarily_unavailable with the failure's Retry-After, or 5 seconds", async () => {
     const expected = { status: 503, retryAfter: "5", body: { error: "temporarily_unavailable" } };
     expect(await answer(problem("UNAVAILABLE", context))).toMatchObject(expected);
     const later = problem("AUTH_UNAVAILABLE", { ...context, headers: { "Retry-After": "30" } });
     expect(await answer(later)).toMatchObject({ ...expected, retryAfter: "30" });
   });
 
-  test("answers server_error for a defect, which is logged and not passed on", async () => {
+  test("an OAuth endpoint answers server_error for a defect, and logs the cause without revealing it", async () => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
     const { status, body } = await answer(new Error("internal text"));
     expect([status, body.error]).toEqual([500, "server_error"]);

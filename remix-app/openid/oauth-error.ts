@@ -18,7 +18,7 @@ export type OAuthErrorCode =
   | "server_error";
 
 /**
- * Makes the error answer of an OAuth endpoint (RFC 6749 section 5.2).
+ * Creates the error response of an OAuth endpoint (RFC 6749 section 5.2).
  * @param options.description printable ASCII without quotation marks and backslashes
  * @param options.status 401 for `invalid_client`, else 400, unless set
  */

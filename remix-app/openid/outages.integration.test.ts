@@ -14,7 +14,7 @@ let client: TestClient;
 
 beforeAll(async () => {
   [web, person, client] = await Promise.all([
-    // With the issuer of the stack, since it sends logout notices, too.
+    // Uses the issuer of the stack, because this server also sends logout notices.
     startWatchedWeb(supabase, { ...appSettings(), BASE_URL: base }),
     createPerson(),
     createOpenidClient(),
@@ -53,8 +53,8 @@ async function consented(): Promise<{ asked: Asked; code: Record<string, string>
 
 const refreshing = (refresh_token: string) => post("/oauth/token", { grant_type: "refresh_token", refresh_token });
 
-describe("an OAuth client loses nothing in an outage:", () => {
-  // First in the file: the server keeps the keys once it has read them.
+describe("an OAuth client loses nothing in an outage", () => {
+  // Must run first, because the server caches the keys once it has read them.
   test("a code that could not be redeemed without a signing key is redeemed by the next request", async () => {
     const { code } = await consented();
     await unreachable("read_signing_keys");
@@ -76,7 +76,7 @@ describe("an OAuth client loses nothing in an outage:", () => {
     expect((await refreshing(tokens.body.refresh_token)).status).toBe(200);
   });
 
-  test("a refresh whose answer is lost can be repeated", async () => {
+  test("a token refresh whose response is lost can be repeated", async () => {
     const { code } = await consented();
     const tokens = await post("/oauth/token", code);
     await web.trouble({ losesAnswer: "/rpc/refresh_openid_tokens" });
@@ -88,7 +88,7 @@ describe("an OAuth client loses nothing in an outage:", () => {
 });
 
 const verifier = "v".repeat(43);
-describe("without a database, an endpoint answers 503 as OAuth clients read errors (RFC 6749 section 5.2)", () => {
+describe("OAuth endpoints without a database answer 503 with an OAuth error (RFC 6749 section 5.2)", () => {
   test.each([
     [
       "token, code",
@@ -111,7 +111,7 @@ describe("without a database, an endpoint answers 503 as OAuth clients read erro
     ["introspection", "/oauth/introspect", "introspect_openid_token", { token: "t" }],
     ["revocation", "/oauth/revoke", "revoke_openid_token", { token: "t" }],
     ["device authorization", "/oauth/device_authorization", "begin_device_authorization", { scope: "openid" }],
-  ])("%s", async (_, path, name, parameters) => {
+  ])("without a database, %s answers 503 temporarily_unavailable", async (_, path, name, parameters) => {
     await unreachable(name);
     const { headers, ...answer } = await post(path, parameters);
     expect(answer).toEqual({
@@ -126,7 +126,7 @@ describe("without a database, an endpoint answers 503 as OAuth clients read erro
     });
   });
 
-  test("userinfo", async () => {
+  test("without a database, userinfo answers 503 temporarily_unavailable", async () => {
     await unreachable("read_openid_userinfo");
     const headers = { authorization: `Bearer gho_${"a".repeat(43)}` };
     const response = await web.fetch("/oauth/userinfo", { headers });

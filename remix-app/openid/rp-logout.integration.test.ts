@@ -31,7 +31,7 @@ function confirmation(text: string): string | null {
 }
 
 describe("RP-initiated logout", () => {
-  test("RP-Logout-id_token_hint: signs out without asking in the session that the login came from, and leads back", async () => {
+  test("RP-Logout-id_token_hint: signs out without asking in the session that the login came from, and then redirects back", async () => {
     const browser = await enter(person);
     const { tokens } = await signInAt(browser, client, { scope: "openid offline_access" });
     const answer = await browser.get(
@@ -43,7 +43,7 @@ describe("RP-initiated logout", () => {
     expect((await refresh(client, tokens.refresh_token)).status).toBe(400);
   });
 
-  test("RP-Logout-confirmation: asks without a hint, and signs out once the person agrees", async () => {
+  test("RP-Logout-confirmation: asks for confirmation without a hint, and signs out once the person agrees", async () => {
     const browser = await enter(person);
     const page = await browser.get(logout({ client_id: client.id, post_logout_redirect_uri: bye }));
     expect(page.words).toContain("Charts asks to sign you out here, too.");
@@ -53,7 +53,7 @@ describe("RP-initiated logout", () => {
     expect((await browser.get("/settings/profile")).location).toMatch(/^\/login/);
   });
 
-  test("RP-Logout-other-session: asks if the hint is from another browser's login, and ends that login once the person agrees", async () => {
+  test("RP-Logout-other-session: asks if the hint is from a login in another browser, and ends that login once the person agrees", async () => {
     const [first, second] = [await enter(person), await enter(person)];
     const { tokens } = await signInAt(first, client);
     const page = await second.get(logout({ id_token_hint: tokens.id_token ?? "" }));
@@ -64,7 +64,7 @@ describe("RP-initiated logout", () => {
     expect((await first.get("/settings/profile")).status).toBe(200);
   });
 
-  test("RP-Logout-other-person: doesn’t end another person’s login by a hint", async () => {
+  test("RP-Logout-other-person: a hint from another person’s login doesn’t end that login", async () => {
     const other = await createPerson();
     const { tokens } = await signInAt(await enter(other), client);
     const browser = await enter(person);
@@ -80,14 +80,14 @@ describe("RP-initiated logout", () => {
     { post_logout_redirect_uri: `${bye}/` },
     { client_id: "unknown", post_logout_redirect_uri: bye },
     { id_token_hint: "a.b.c" },
-  ])("RP-Logout-bad-request: neither redirects nor signs out: %j", async (given) => {
+  ])("RP-Logout-bad-request: neither redirects nor signs out for %j", async (given) => {
     const browser = await enter(person);
     const answer = await browser.get(logout({ client_id: client.id, ...given }));
     expect([answer.status, leadsTo(answer), confirmation(answer.text)]).toEqual([400, null, null]);
     expect((await browser.get("/settings/profile")).status).toBe(200);
   });
 
-  test("RP-Logout-client_id-mismatch: refuses another client's hint, and a redirect without a client", async () => {
+  test("RP-Logout-client_id-mismatch: refuses another client's hint, and a redirect URI without a client_id", async () => {
     const browser = await enter(person);
     const { tokens } = await signInAt(browser, client);
     const other = await createOpenidClient({ postLogoutRedirectUris: [bye] });
@@ -96,7 +96,7 @@ describe("RP-initiated logout", () => {
     expect((await browser.get(logout({ post_logout_redirect_uri: bye }))).status).toBe(400);
   });
 
-  test("RP-Logout-POST: accepts a form from another site after a redirect, which shows the page", async () => {
+  test("RP-Logout-POST: accepts another site's form post by redirecting to the confirmation page", async () => {
     const browser = await enter(person);
     const response = await fetch(`${base}/oauth/logout`, {
       method: "POST",
@@ -108,7 +108,7 @@ describe("RP-initiated logout", () => {
     expect(confirmation((await browser.get(response.headers.get("location") ?? "")).text)).not.toBeNull();
   });
 
-  test("RP-Logout-forged: refuses an answer from another site", async () => {
+  test("RP-Logout-forged: refuses a confirmation posted by another site", async () => {
     const browser = await enter(person);
     const page = await browser.get(logout({ client_id: client.id }));
     const response = await fetch(new URL(confirmation(page.text) ?? "", base), {

@@ -72,14 +72,14 @@ const kids = async () =>
   (await query<{ kid: string }>("select kid from private.signing_keys order by signs_from", [])).map(({ kid }) => kid);
 
 describe("signing keys", () => {
-  test("creates exactly one key on concurrent first use", async () => {
+  test("creates exactly one signing key on concurrent first use", async () => {
     const tokens = await Promise.all(Array.from({ length: 6 }, () => signJwt(server(first), idToken)));
     const used = new Set(tokens.map((token) => decodeProtectedHeader(token).kid));
     expect([...used]).toEqual(await kids());
     expect(used.size).toBe(1);
   });
 
-  test("verifies an ID token and a logout token with the published keys, each as its own type only", async () => {
+  test("verifies ID tokens and logout tokens with the published keys, and accepts each only as its own type", async () => {
     const context = server(first);
     const keys = createLocalJWKSet({ keys: await publicKeys(context) });
     const token = await signJwt(context, idToken);
@@ -93,7 +93,7 @@ describe("signing keys", () => {
     expect(await verifyOwnJwt(context, elsewhere, { typ: "JWT" })).toBeNull();
   });
 
-  test("accepts an expired ID token as a hint of who it was for", async () => {
+  test("accepts an expired ID token as a hint of the account it was issued for", async () => {
     const context = server(first);
     const token = await signJwt(context, { typ: "JWT", claims: { ...claims, exp: 1 } });
     expect(await verifyOwnJwt(context, token, { typ: "JWT" })).toMatchObject({ exp: 1 });
@@ -114,11 +114,11 @@ describe("signing keys", () => {
     expect(await kids()).toHaveLength(1);
   });
 
-  test("accepts the ID token of a 30-day-old login as a hint after its key was replaced", async () => {
+  test("accepts the ID token of a 30-day-old login as a hint after its signing key was replaced", async () => {
     const token = await signJwt(server(first), idToken);
     await query("update private.signing_keys set signs_from = now() - interval '89 days' where true", []);
     await rotateStoredKeys(server(first));
-    // The next key signs in a day; a login opened until then lasts for 30 days.
+    // The next key begins to sign in one day, and a login from before then can last for 30 more days.
     await query(
       "update private.signing_keys set signs_from = signs_from - interval '31 days', retires_at = retires_at - interval '31 days' where true",
       [],
@@ -127,7 +127,7 @@ describe("signing keys", () => {
     expect(await verifyOwnJwt(server(first), token, { typ: "JWT" })).toEqual(claims);
   });
 
-  test("publishes the next key once, a day before it signs, and not before the 89th day", async () => {
+  test("publishes the next signing key once, a day before its first use, and not before the 89th day", async () => {
     const before = decodeProtectedHeader(await signJwt(server(first), idToken)).kid;
     await query(
       "update private.signing_keys set signs_from = now() - interval '89 days' + interval '1 minute' where true",
@@ -146,14 +146,14 @@ describe("signing keys", () => {
     expect(decodeProtectedHeader(await signJwt(server(first), idToken)).kid).toBe(next);
   });
 
-  test("opens a key from an earlier secret, and seals it with the current one", async () => {
+  test("decrypts a signing key with an earlier secret, and encrypts it again with the current one", async () => {
     const { signing } = await readStoredKeys(server(first));
     expect((await readStoredKeys(server(second, first))).signing.kid).toBe(signing.kid);
     await rotateStoredKeys(server(second, first));
     expect((await readStoredKeys(server(second))).signing.kid).toBe(signing.kid);
   });
 
-  test("immediately replaces a key that no secret opens, and keeps its signatures verifiable for a day", async () => {
+  test("immediately replaces a signing key that no secret decrypts, and keeps its signatures verifiable for a day", async () => {
     const said = vi.spyOn(console, "error").mockImplementation(() => {});
     const token = await signJwt(server(first), idToken);
     const lost = decodeProtectedHeader(token).kid;
@@ -163,7 +163,7 @@ describe("signing keys", () => {
     expect(await verifyOwnJwt(server(second), token, { typ: "JWT" })).toEqual(claims);
   });
 
-  test("keeps at most six keys when servers replace each other's keys", async () => {
+  test("keeps at most six signing keys when servers replace each other's keys", async () => {
     vi.spyOn(console, "error").mockImplementation(() => {});
     for (let turn = 0; turn < 5; turn += 1) {
       await readStoredKeys(server(first));
@@ -172,7 +172,7 @@ describe("signing keys", () => {
     expect(await kids()).toHaveLength(6);
   });
 
-  test("answers 503 without APP_SESSION_SECRET", async () => {
+  test("signing keys answer 503 without APP_SESSION_SECRET", async () => {
     const { APP_SESSION_SECRET: _, ...env } = server(first).env;
     const refused = await publicKeys({ env: env as never }).catch((error: unknown) => error);
     expect(refused).toMatchObject({ status: 503 });

@@ -33,7 +33,7 @@ const cached = new WeakMap<Env, { until: number; keys: Promise<SigningKeys> }>()
 export type Signer = (token: { typ: OwnJwtType; claims: JWTPayload }) => Promise<string>;
 
 /**
- * Returns a signer. Open it before redeeming anything that can be used only once.
+ * Returns a signer. Call this before redeeming anything that can be used only once.
  * @throws Response 503 UNAVAILABLE without APP_SESSION_SECRET, or if the database does not answer
  */
 export async function openSigner(context: SigningContext): Promise<Signer> {

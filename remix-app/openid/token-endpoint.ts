@@ -113,7 +113,7 @@ async function issued(
   }
 }
 
-/** Returns the scopes that a refresh asks for; null for those of the login (RFC 6749 section 6). */
+/** Returns the scopes that a refresh asks for; null for the scopes of the login (RFC 6749 section 6). */
 function scopesIn(form: ReadonlyMap<string, string>): string[] | null {
   const scope = form.get("scope");
   if (scope === undefined) return null;

@@ -83,14 +83,14 @@ const expectMail = (subject: string) =>
 const sessionOf = async (browser: Browser) => JSON.parse((await browser.get("/api/v1/auth/session")).text);
 
 describe("a passkey", () => {
-  test("is requested under the configured product name", async () => {
+  test("a passkey is requested under the configured product name", async () => {
     const env = { ...vaultSettings(), BRAND_NAME: "Acme & Co" };
     const context = await openContext({ base, supabase, cookie: owner.browser.cookie(), env });
     const { options } = await startRegistration(context);
     expect(options.rp).toEqual({ id: new URL(base).hostname, name: "Acme & Co" });
   });
 
-  test("is registered for the account, notifies the owner, signs in and continues to the destination", async () => {
+  test("a passkey is registered for the account, notifies the owner, signs in and continues to the destination", async () => {
     const { authenticator, status, text } = await register(owner.browser);
     expect([status, JSON.parse(text)]).toEqual([200, { redirectTo: "/settings/security#passkeys" }]);
     expect(await passkeys(owner.id)).toMatchObject([{ name: "Passkey" }]);
@@ -113,7 +113,7 @@ describe("a passkey", () => {
   });
 
   test.each(["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])(
-    "does not redirect to %s",
+    "a passkey sign-in does not redirect to %s",
     async (returnUrl) => {
       const { authenticator } = await register(owner.browser);
       const browser = stranger();
@@ -122,7 +122,7 @@ describe("a passkey", () => {
     },
   );
 
-  test("does not sign in to a browser with 10 accounts, and leads to its accounts", async () => {
+  test("a passkey does not sign in to a browser with 10 accounts, and leads to the list of its accounts", async () => {
     const { authenticator } = await register(owner.browser);
     const { browser } = await newOwner();
     const deviceId = /gh_device=([0-9a-f-]{36})/.exec(browser.cookie())?.[1];
@@ -143,7 +143,7 @@ describe("a passkey", () => {
     expect(sessions).toHaveLength(1);
   });
 
-  test("signs in once per challenge, also with concurrent attempts", async () => {
+  test("a passkey signs in once per challenge, also with concurrent attempts", async () => {
     const { authenticator } = await register(owner.browser);
     const answer = await answerOf(stranger(), { authenticator });
     const answers = await callAtOnce(() => stranger().postJson(signIn, answer));
@@ -152,7 +152,7 @@ describe("a passkey", () => {
     expect(JSON.parse((await stranger().postJson(signIn, answer)).text)).toMatchObject({ code: "GONE" });
   });
 
-  test("is stored once per challenge, also with concurrent attempts", async () => {
+  test("a passkey is stored once per challenge, also with concurrent attempts", async () => {
     const { challengeId, options } = await creationOptions(owner.browser);
     const body = { challengeId, credential: new Authenticator().create(options, quirks) };
     const answers = await callAtOnce(() => owner.browser.postJson(registration, body));
@@ -160,7 +160,7 @@ describe("a passkey", () => {
     expect(await passkeys(owner.id)).toHaveLength(1);
   });
 
-  test("that no account knows gets a different answer from one that fails verification", async () => {
+  test("an unknown passkey gets a different answer from one that fails verification", async () => {
     const { authenticator } = await register(owner.browser);
     const [passkey] = await passkeys(owner.id);
     const browser = stranger();
@@ -178,7 +178,7 @@ describe("a passkey", () => {
     expect(browser.cookie()).not.toContain("auth-token");
   });
 
-  test("of a banned account does not sign in", async () => {
+  test("a banned account's passkey does not sign in", async () => {
     const { authenticator } = await register(owner.browser);
     await service.auth.admin.updateUserById(owner.id, { ban_duration: "1h" });
     const browser = stranger();
@@ -186,7 +186,7 @@ describe("a passkey", () => {
     expect([answer.status, JSON.parse(answer.text).code]).toEqual([403, "FORBIDDEN"]);
   });
 
-  test("replaces and ends the browser's previous session", async () => {
+  test("a passkey sign-in replaces and ends the browser's previous session", async () => {
     const { authenticator } = await register(owner.browser);
     const other = await newOwner();
     const before = other.browser.cookie();
@@ -198,8 +198,8 @@ describe("a passkey", () => {
   });
 });
 
-describe("a registration", () => {
-  test("cannot be completed with another account's challenge", async () => {
+describe("registering a passkey", () => {
+  test("a passkey registration cannot be completed with another account's challenge", async () => {
     const other = await newOwner();
     const { challengeId, options } = await creationOptions(other.browser);
     const credential = new Authenticator().create(options, quirks);
@@ -209,7 +209,7 @@ describe("a registration", () => {
     expect((await other.browser.postJson(registration, { challengeId, credential })).status).toBe(200);
   });
 
-  test("cannot be completed with a sign-in's challenge, nor a sign-in with a registration's", async () => {
+  test("a passkey registration's challenge cannot complete a sign-in, nor a sign-in's challenge a registration", async () => {
     const { authenticator } = await register(owner.browser);
     const asked = await requestOptions(owner.browser);
     const credential = new Authenticator().create({ ...asked.options, user: { id: "AAAA" } }, quirks);
@@ -220,7 +220,7 @@ describe("a registration", () => {
     expect((await stranger().postJson(signIn, answer)).status).toBe(410);
   });
 
-  test("of a passkey that is already added returns a message saying so", async () => {
+  test("registering a passkey that is already added returns a message saying so", async () => {
     const { authenticator } = await register(owner.browser);
     const { status, text } = await register(owner.browser, authenticator);
     expect([status, JSON.parse(text)]).toMatchObject([409, { detail: expect.stringContaining("already added") }]);
@@ -228,7 +228,7 @@ describe("a registration", () => {
     expect((await register(other.browser, authenticator)).status).toBe(409);
   });
 
-  test(`succeeds at most ${maxPasskeys} times per account`, async () => {
+  test(`registering a passkey succeeds at most ${maxPasskeys} times per account`, async () => {
     for (let count = 0; count < maxPasskeys; count += 1) expect((await register(owner.browser)).status).toBe(200);
     const refused = await owner.browser.postJson(`${registration}/options`, {});
     expect([refused.status, JSON.parse(refused.text).code]).toEqual([409, "CONFLICT"]);
@@ -236,7 +236,7 @@ describe("a registration", () => {
     expect((await owner.browser.get("/settings/security")).text).not.toContain(`href="${registration}/new"`);
   });
 
-  test("needs a session", async () => {
+  test("registering a passkey requires a session", async () => {
     for (const path of [registration, `${registration}/options`]) {
       const { status, location } = await stranger().postJson(path, {});
       expect([status, location]).toEqual([302, expect.stringMatching(/^\/login/)]);
@@ -254,27 +254,27 @@ describe("a passkey's name", () => {
     await register(owner.browser);
   });
 
-  test("can be changed by its owner with a form", async () => {
+  test("a passkey's name can be changed by its owner with a form", async () => {
     expect((await rename("  Ada’s laptop  ")).location).toBe("/settings/security#passkeys");
     expect(await passkeys(owner.id)).toMatchObject([{ name: "Ada’s laptop" }]);
     expect(await events(owner.id)).toContainEqual({ kind: "passkey_renamed", method: null });
   });
 
-  test(`has at most ${maxPasskeyNameBytes} bytes`, async () => {
+  test(`a passkey's name has at most ${maxPasskeyNameBytes} bytes`, async () => {
     expect((await rename(`${"é".repeat(60)}x`)).status).toBe(400);
     expect((await rename("é".repeat(60))).status).toBe(302);
     expect((await rename("x".repeat(maxPasskeyNameBytes + 1))).status).toBe(400);
     expect((await rename("x".repeat(maxPasskeyNameBytes))).status).toBe(302);
   });
 
-  test.each(["", "   ", "two\nlines", "bell\u0007"])("is rejected as %j", async (name) => {
+  test.each(["", "   ", "two\nlines", "bell\u0007"])("a passkey's name is rejected as %j", async (name) => {
     const { status, text } = await rename(name);
     expect(status).toBe(400);
     expect(text).toContain('aria-invalid="true"');
     expect(await passkeys(owner.id)).toMatchObject([{ name: "Passkey" }]);
   });
 
-  test("cannot be changed by another account", async () => {
+  test("a passkey's name cannot be changed by another account", async () => {
     const other = await newOwner();
     expect((await rename("Mine", { browser: other.browser })).status).toBe(404);
     expect((await rename("Mine", { browser: stranger() })).location).toContain("/login");
@@ -291,7 +291,7 @@ describe("deleting a passkey", () => {
     return browser.post(`${registration}/${passkey?.id}/delete`, {});
   };
 
-  test("requires confirmation and notifies the owner", async () => {
+  test("deleting a passkey requires confirmation and notifies the owner", async () => {
     await register(owner.browser);
     const [passkey] = await passkeys(owner.id);
     expect((await owner.browser.get(`${registration}/${passkey?.id}/delete`)).text).toContain("Delete passkey");
@@ -302,7 +302,7 @@ describe("deleting a passkey", () => {
     expect((await owner.browser.post(`${registration}/${passkey?.id}/delete`, {})).status).toBe(404);
   });
 
-  test("is refused for another account's passkey", async () => {
+  test("deleting another account's passkey is refused", async () => {
     await register(owner.browser);
     const other = await newOwner();
     expect((await remove({ browser: other.browser })).status).toBe(404);
@@ -310,13 +310,13 @@ describe("deleting a passkey", () => {
   });
 });
 
-describe("an invalid ceremony request", () => {
+describe("invalid passkey requests", () => {
   const paths = [signIn, `${signIn}/options`, registration, `${registration}/options`];
   const send = (path: string, init: RequestInit & { headers: Record<string, string> }) =>
     fetch(new URL(path, base), { method: "POST", redirect: "manual", body: "{}", ...init });
   const json = { "content-type": "application/json" };
 
-  test.each(paths)("is refused from another origin at %s", async (path) => {
+  test.each(paths)("a passkey request from another origin is refused at %s", async (path) => {
     const cookie = owner.browser.cookie();
     const origins: Record<string, string>[] = [
       { "sec-fetch-site": "cross-site" },
@@ -332,17 +332,17 @@ describe("an invalid ceremony request", () => {
     }
   });
 
-  test.each(paths)("is refused with a bearer token at %s", async (path) => {
+  test.each(paths)("a passkey request with a bearer token is refused at %s", async (path) => {
     const authorization = "Bearer aaaa.bbbb.cccc";
     expect((await send(path, { headers: { ...json, authorization } })).status).toBe(403);
   });
 
-  test.each(paths)("is refused with another method at %s", async (path) => {
+  test.each(paths)("a passkey request with another method is refused at %s", async (path) => {
     const answer = await fetch(new URL(path, base), { method: "PUT" });
     expect([answer.status, answer.headers.get("allow")]).toEqual([405, "POST"]);
   });
 
-  test.each(paths)("is refused with another content type at %s", async (path) => {
+  test.each(paths)("a passkey request with another content type is refused at %s", async (path) => {
     const cookie = owner.browser.cookie();
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"]) {
       const headers = { "sec-fetch-site": "same-origin", cookie, "content-type": type };
@@ -350,14 +350,14 @@ describe("an invalid ceremony request", () => {
     }
   });
 
-  test.each(paths)("is refused with too large a body at %s", async (path) => {
+  test.each(paths)("a passkey request with too large a body is refused at %s", async (path) => {
     const cookie = owner.browser.cookie();
     const headers = { ...json, "sec-fetch-site": "same-origin", cookie };
     expect((await send(path, { headers, body: " ".repeat(65_537) })).status).toBe(413);
     expect((await send(path, { headers, body: `${" ".repeat(65_534)}{}` })).status).not.toBe(413);
   });
 
-  test("is refused with an invalid body, never with a 500", async () => {
+  test("a passkey request with an invalid body is refused, never with a 500", async () => {
     const { authenticator } = await register(owner.browser);
     const whole = await answerOf(owner.browser, { authenticator });
     const { credential } = whole;

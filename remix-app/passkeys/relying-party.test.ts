@@ -19,6 +19,6 @@ test.each([
   // Previews of one host must not share passkeys with other customers of the host.
   ["https://gatehouse.vercel.app", undefined, "gatehouse.vercel.app"],
   ["https://pr-7.gatehouse.vercel.app", undefined, "gatehouse.vercel.app"],
-])("passkeys of %s under %s belong to %s", (origin, parentDomain, expected) => {
+])("on %s with parent domain %s, passkeys are bound to %s", (origin, parentDomain, expected) => {
   expect(relyingPartyId({ origin, parentDomain })).toBe(expected);
 });

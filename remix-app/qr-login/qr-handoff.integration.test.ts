@@ -109,7 +109,7 @@ const claimsOf = (by: SignedInBrowser) => {
 describe("a QR handoff", () => {
   shareOne();
 
-  test("gives the browser a session that is neither its own nor the phone's", async () => {
+  test("a QR handoff gives the browser a session that is neither its previous one nor the phone's", async () => {
     const before = (await browser.session()).sessionId;
     const begun = await begin();
     expect(begun.payload).toBe(`${base}/qr/open#${begun.id}.${begun.secret}`);
@@ -136,7 +136,7 @@ describe("a QR handoff", () => {
     ]);
   });
 
-  test("shows the phone which device asks, from where and when, and changes nothing", async () => {
+  test("a QR handoff shows the phone which device sent it, from where and when, and changes nothing", async () => {
     const begun = await begin();
     const path = `${challenges}/${begun.id}?secret=${begun.secret}`;
     const asked = {
@@ -159,7 +159,7 @@ describe("a QR handoff", () => {
     expect((await poll(browser, begun)).body.status).toBe("consumed");
   });
 
-  test("is hidden from other accounts, without the secret, and from the requesting session's bearer token", async () => {
+  test("a QR handoff is hidden from other accounts, without the secret, and from the requesting session's bearer token", async () => {
     const [begun, other] = [await begin(), await own()];
     const path = `${challenges}/${begun.id}?secret=${begun.secret}`;
     expect(await other.phone.get(path)).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
@@ -174,7 +174,7 @@ describe("a QR handoff", () => {
     expect([same.status, await same.json()]).toMatchObject([403, { code: "FORBIDDEN" }]);
   });
 
-  test("describes the device neutrally for any user agent", async () => {
+  test("a QR handoff describes the device neutrally for any user agent", async () => {
     const headers = { "user-agent": "Gatehouse security check - press approve", "sec-fetch-site": "same-origin" };
     const asked = await fetch(new URL(challenges, base), {
       method: "POST",
@@ -187,7 +187,7 @@ describe("a QR handoff", () => {
     });
   });
 
-  test("stores only a hash of the secret, and no token", async () => {
+  test("a QR handoff stores only a hash of the secret, and no token", async () => {
     const begun = await begin();
     await approve(phone, begun);
     const [row] = await query<{ text: string; hash: string }>(
@@ -199,7 +199,7 @@ describe("a QR handoff", () => {
     expect(row?.text).not.toMatch(/eyJ[A-Za-z0-9_-]+\./);
   });
 
-  test("is consumed by one of many concurrent polls, and mints one session", async () => {
+  test("a QR handoff is consumed by one of many concurrent polls, and mints one session", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);
@@ -211,14 +211,14 @@ describe("a QR handoff", () => {
     expect(await sessionsOf(person)).toHaveLength(2);
   });
 
-  test("is approved once despite concurrent approvals", async () => {
+  test("a QR handoff is approved once despite concurrent approvals", async () => {
     const begun = await begin();
     const answers = await callAtOnce(() => approve(phone, begun));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
     expect(answers.filter(({ status }) => status === 409)).toHaveLength(atOnce - 1);
   });
 
-  test("inherits the phone's sign-in time, so that an old sign-in leads to step-up", async () => {
+  test("a QR handoff inherits the phone's sign-in time, so that an old sign-in leads to step-up", async () => {
     const begun = await begin();
     const secondsAgo = 1_234;
     const old = await signedInLongAgo(person, { secondsAgo });
@@ -236,7 +236,7 @@ describe("a QR handoff", () => {
     expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
   });
 
-  test("inherits the phone's sign-in time in the identity backend too: a new password requires an emailed code", async () => {
+  test("a QR handoff inherits the phone's sign-in time in the identity backend too: a new password requires an emailed code", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     const old = await signedInLongAgo(person, { secondsAgo: 25 * 60 * 60 });
@@ -260,7 +260,7 @@ describe("a QR handoff", () => {
     expect((await phone.get("/api/v1/auth/session")).status).toBe(200);
   });
 
-  test("of an account with an authenticator ends at the challenge, because a handoff is not a second factor", async () => {
+  test("a QR handoff to an account with an authenticator ends at the challenge, because it is not a second factor", async () => {
     const { person } = await own();
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
@@ -277,26 +277,29 @@ describe("a QR handoff", () => {
   });
 });
 
-describe("creating a challenge", () => {
+describe("creating a QR challenge", () => {
   shareOne();
 
-  test("requires a session", async () => {
+  test("creating a QR challenge requires a session", async () => {
     expect((await openBrowser(base).postJson(challenges, {})).status).toBe(401);
   });
 
-  test("is refused with a bearer token, because only a browser may create a challenge", async () => {
+  test("creating a QR challenge is refused with a bearer token, because only a browser may do it", async () => {
     expect(await phone.post(challenges, {})).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
   });
 
-  test.each(["cross-site", "same-site"])("is refused from another origin (%s)", async (site) => {
-    const response = await fetch(new URL(challenges, base), {
-      method: "POST",
-      headers: { cookie: browser.cookie(), "sec-fetch-site": site },
-    });
-    expect([response.status, await response.json()]).toMatchObject([403, { code: "CSRF_REJECTED" }]);
-  });
+  test.each(["cross-site", "same-site"])(
+    "creating a QR challenge is refused from another origin (%s)",
+    async (site) => {
+      const response = await fetch(new URL(challenges, base), {
+        method: "POST",
+        headers: { cookie: browser.cookie(), "sec-fetch-site": site },
+      });
+      expect([response.status, await response.json()]).toMatchObject([403, { code: "CSRF_REJECTED" }]);
+    },
+  );
 
-  test("succeeds 20 times in 15 minutes, and not a 21st time", async () => {
+  test("creating a QR challenge succeeds 20 times in 15 minutes, and not a 21st time", async () => {
     const { person, browser } = await own();
     await query(
       `insert into private.login_challenges (kind, user_id, session_id, secret_hash, created_at, expires_at)
@@ -316,13 +319,13 @@ describe("creating a challenge", () => {
     expect((await browser.post("/qr", { intent: "create" })).words).toContain("too many codes");
   });
 
-  test("is refused for an account without an email", async () => {
+  test("creating a QR challenge is refused for an account without an email", async () => {
     const { person, browser } = await own();
     await query("update auth.users set email = null where id = $1", [person.id]);
     expect(await browser.postJson(challenges, {})).toMatchObject({ status: 409 });
   });
 
-  test("is refused for a session that has yet to pass its second factor", async () => {
+  test("creating a QR challenge is refused for a session that has yet to pass its second factor", async () => {
     const { person, browser } = await own();
     await requireMfa(person);
     const answer = await browser.postJson(challenges, {});
@@ -330,15 +333,15 @@ describe("creating a challenge", () => {
   });
 });
 
-describe("an approval is refused", () => {
+describe("refused QR approvals", () => {
   shareOne();
 
   test.each([
     ["without app lock", { ...unlockedPhone, appLock: false }],
-    ["that says nothing of its app lock", { name: "Phone", platform: "android", localAuthentication: "passcode" }],
+    ["that does not report an app lock", { name: "Phone", platform: "android", localAuthentication: "passcode" }],
     ["without local authentication", { ...unlockedPhone, localAuthentication: "none" }],
-    ["that says nothing of local authentication", { name: "Phone", platform: "ios", appLock: true }],
-  ])("from a phone %s", async (_, device) => {
+    ["that does not report local authentication", { name: "Phone", platform: "ios", appLock: true }],
+  ])("a QR approval is refused from a phone %s", async (_, device) => {
     const begun = await begin();
     expect(await approve(phone, begun, device)).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
     expect((await poll(browser, begun)).body.status).toBe("created");
@@ -350,20 +353,23 @@ describe("an approval is refused", () => {
     ["an unknown field", { secret: "x", device: unlockedPhone, userId: "x" }],
     ["a name of 101 characters", { secret: "x", device: { ...unlockedPhone, name: "x".repeat(101) } }],
     ["a name with a NUL in it", { secret: "x", device: { ...unlockedPhone, name: "Pho\0ne" } }],
-    ["a name that is half a character", { secret: "x", device: { ...unlockedPhone, name: "\ud83d" } }],
-    ["a text for its app lock", { secret: "x", device: { ...unlockedPhone, appLock: "true" } }],
-  ])("with 400 for %s", async (_, body) => {
+    ["a name that is half a surrogate pair", { secret: "x", device: { ...unlockedPhone, name: "\ud83d" } }],
+    ["a string as its app lock", { secret: "x", device: { ...unlockedPhone, appLock: "true" } }],
+  ])("a QR approval is refused with 400 for %s", async (_, body) => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
   });
 
-  test.each(["%00", "none", "a%0d%0ab"])("with 404 for a malformed id (%s), and so is a poll", async (id) => {
-    const body = { secret: "x", device: unlockedPhone };
-    expect((await phone.post(`${challenges}/${id}/approve`, body)).status).toBe(404);
-    expect((await browser.get(`${challenges}/${id}?secret=x`)).status).toBe(404);
-    expect((await browser.get(`/api/v1/auth/mfa/mobile/challenges/${id}?secret=x`)).status).toBe(404);
-  });
+  test.each(["%00", "none", "a%0d%0ab"])(
+    "a QR approval or poll is refused with 404 for a malformed id (%s)",
+    async (id) => {
+      const body = { secret: "x", device: unlockedPhone };
+      expect((await phone.post(`${challenges}/${id}/approve`, body)).status).toBe(404);
+      expect((await browser.get(`${challenges}/${id}?secret=x`)).status).toBe(404);
+      expect((await browser.get(`/api/v1/auth/mfa/mobile/challenges/${id}?secret=x`)).status).toBe(404);
+    },
+  );
 
-  test("with 403 for another account, and with 404 for a wrong secret or id", async () => {
+  test("a QR approval is refused with 403 for another account, and with 404 for a wrong secret or id", async () => {
     const begun = await begin();
     const other = await createPerson();
     try {
@@ -377,7 +383,7 @@ describe("an approval is refused", () => {
     expect((await poll(browser, begun)).body.status).toBe("created");
   });
 
-  test("with 409 for a second approval or after a rejection, and with 410 after expiry", async () => {
+  test("a QR approval is refused with 409 after an approval or rejection, and with 410 after expiry", async () => {
     const first = await begin();
     expect((await approve(phone, first)).status).toBe(200);
     expect(await approve(phone, first)).toMatchObject({ status: 409, body: { code: "CONFLICT" } });
@@ -395,7 +401,7 @@ describe("an approval is refused", () => {
     expect((await poll(browser, third)).body).toEqual({ status: "expired" });
   });
 
-  test("if it comes from a browser or without a session", async () => {
+  test("a QR approval is refused if it comes from a browser or without a session", async () => {
     const begun = await begin();
     const body = { secret: begun.secret, device: unlockedPhone };
     const path = `${challenges}/${begun.id}/approve`;
@@ -410,7 +416,7 @@ describe("an approval is refused", () => {
     expect(own.status).toBe(403);
   });
 
-  test("if the phone's session has yet to pass a second factor", async () => {
+  test("a QR approval is refused if the phone's session has yet to pass a second factor", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await requireMfa(person);
@@ -418,10 +424,10 @@ describe("an approval is refused", () => {
   });
 });
 
-describe("a poll", () => {
+describe("polling a QR challenge", () => {
   shareOne();
 
-  test("consumes nothing before the approval, and a HEAD request consumes nothing after it", async () => {
+  test("polling a QR challenge consumes nothing before the approval, and a HEAD request consumes nothing after it", async () => {
     const begun = await begin();
     for (const _ of [1, 2]) expect((await poll(browser, begun)).body).toEqual({ status: "created" });
     await approve(phone, begun);
@@ -433,7 +439,7 @@ describe("a poll", () => {
     expect((await poll(browser, begun)).body.status).toBe("consumed");
   });
 
-  test("returns 403 from another session, 404 with a wrong secret or id, and 401 without a session", async () => {
+  test("polling a QR challenge returns 403 from another session, 404 with a wrong secret or id, and 401 without a session", async () => {
     const begun = await begin();
     await approve(phone, begun);
     const sibling = await enter(person);
@@ -444,14 +450,14 @@ describe("a poll", () => {
     expect((await poll(browser, begun)).body.status).toBe("consumed");
   });
 
-  test("returns expired after the challenge's time, even if it was approved before", async () => {
+  test("polling an expired QR challenge returns expired, even if it was approved before", async () => {
     const begun = await begin();
     await approve(phone, begun);
     await expire(begun);
     expect((await poll(browser, begun)).body).toEqual({ status: "expired" });
   });
 
-  test("waits while another session of the account is being minted, then consumes the challenge", async () => {
+  test("polling a QR challenge waits while another session of the account is being minted, then consumes the challenge", async () => {
     const begun = await begin();
     await approve(phone, begun);
     const lease = "insert into private.mint_leases (user_id, expires_at) values ($1, now() + interval '1 minute')";
@@ -461,7 +467,7 @@ describe("a poll", () => {
     expect((await poll(browser, begun)).body.status).toBe("consumed");
   });
 
-  test("returns rejected and mints no session if the phone has signed out since", async () => {
+  test("polling a QR challenge returns rejected and mints no session if the phone has signed out since", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);
@@ -470,7 +476,7 @@ describe("a poll", () => {
     expect(await sessionsOf(person)).toHaveLength(1);
   });
 
-  test("returns 401 if the browser has signed out since", async () => {
+  test("polling a QR challenge returns 401 if the browser has signed out since", async () => {
     const { browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);
@@ -479,7 +485,7 @@ describe("a poll", () => {
     expect((await poll(openBrowser(base, { cookie }), begun)).status).toBe(401);
   });
 
-  describe("on a server that stalls", () => {
+  describe("a delayed QR poll", () => {
     let web: WatchedWeb;
     beforeAll(async () => {
       web = await startWatchedWeb(supabase, vaultSettings());
@@ -491,7 +497,7 @@ describe("a poll", () => {
       ["log out of this account", "/api/v1/auth/accounts/logout", "GET", 401],
       ["log out of all, and was a form", "/api/v1/auth/accounts/logout-all", "POST", 302],
     ])(
-      "that finishes after another tab's “%s” signs no account in",
+      "a QR poll that finishes after another tab's “%s” signs no account in",
       async (_, logout, method, status) => {
         const { person, browser, phone } = await own();
         await web.trouble({ holds: "continue_account_session" });
@@ -516,7 +522,7 @@ describe("a poll", () => {
       60_000,
     );
 
-    test("that finishes after another tab's switch renews its own account, and leaves the other account active", async () => {
+    test("a QR poll that finishes after another tab's switch renews its own account, and leaves the other account active", async () => {
       const { person, browser, phone } = await own();
       const other = await createPerson();
       made.push(other);
@@ -543,7 +549,7 @@ describe("a poll", () => {
   });
 
   test.each(["created", "rejected", "expired"])(
-    "of a session whose required second step is missing returns 403 MFA_REQUIRED, and reveals nothing of a challenge that is %s",
+    "polling without a required second step returns 403 MFA_REQUIRED, and reveals nothing of a challenge that is %s",
     async (state) => {
       const { person, browser, phone } = await own();
       const begun = await begin(browser);
@@ -564,7 +570,7 @@ describe("a poll", () => {
     },
   );
 
-  test("returns 403 MFA_REQUIRED if MFA has become required since", async () => {
+  test("polling a QR challenge returns 403 MFA_REQUIRED if MFA has become required since", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);
@@ -573,10 +579,10 @@ describe("a poll", () => {
   });
 });
 
-describe("the page", () => {
+describe("the QR page", () => {
   shareOne();
 
-  test("consumes the challenge only through its button, never by loading, and continues to the destination", async () => {
+  test("the QR page consumes the challenge only through its button, never by loading, and continues to the destination", async () => {
     const page = "/qr?returnUrl=%2Fworkspaces";
     expect((await browser.get(page)).words).toContain("Show QR code");
     expect((await browser.post(page, { intent: "create" })).location).toBe(page);
@@ -592,7 +598,7 @@ describe("the page", () => {
     expect((await browser.get(page)).words).toContain("Show QR code");
   });
 
-  test("shows that a code was rejected or has expired, and offers a new one", async () => {
+  test("the QR page shows that a code was rejected or has expired, and offers a new one", async () => {
     await browser.post("/qr", { intent: "create" });
     await query("update private.login_challenges set status = 'rejected' where user_id = $1", [person.id]);
     expect((await browser.get("/qr")).words).toMatch(/The request was rejected.*Show QR code/);
@@ -606,7 +612,7 @@ describe("the page", () => {
   });
 
   test.each(["https://evil.example/", "//evil.example", "/\\evil.example"])(
-    "does not redirect to %s",
+    "the QR page does not redirect to %s",
     async (target) => {
       const { text } = await browser.get(`/qr?${new URLSearchParams({ returnUrl: target })}`);
       expect(text).not.toContain('href="https://evil');
@@ -614,7 +620,7 @@ describe("the page", () => {
     },
   );
 
-  test("behind the link itself asks any visitor to scan it with the app", async () => {
+  test("the page that the QR code links to asks any visitor to scan the code with the app", async () => {
     const { status, words } = await openBrowser(base).get("/qr/open");
     expect(status).toBe(200);
     expect(words).toContain("Scan this code with the app");

@@ -40,8 +40,8 @@ export function codeHash(env: HashEnv, { code, salt }: { code: string; salt: str
 }
 
 /**
- * Derives a key for one purpose (HKDF, RFC 5869). Production has its own secret for it; elsewhere the backend's key
- * serves.
+ * Derives a key for one purpose (HKDF, RFC 5869). Production sets a separate secret for it; elsewhere, the identity
+ * backend's key is used.
  */
 function keyOf({ AUTH_RECOVERY_HASH_SECRET, SUPABASE_SECRET_KEY }: HashEnv, purpose: string): Buffer {
   const secret = AUTH_RECOVERY_HASH_SECRET ?? SUPABASE_SECRET_KEY;

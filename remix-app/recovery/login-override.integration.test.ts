@@ -37,7 +37,7 @@ const eventsOf = async () =>
     .reverse();
 
 describe("a normal sign-in under an override", () => {
-  test("lifts a ban and confirms the email after the right password, and records it", async () => {
+  test("a sign-in under an override lifts a ban and confirms the email after the right password, and is recorded", async () => {
     await helper.override(person.email);
     expect((await login(`${person.password}!`)).status).toBe(400);
     expect(await banned()).toBe(true);
@@ -60,7 +60,7 @@ describe("a normal sign-in under an override", () => {
     ]);
   });
 
-  test("does not confirm the email of an account created after the override", async () => {
+  test("a sign-in under an override does not confirm the email of an account created after the override", async () => {
     await query("update auth.users set banned_until = null where id = $1", [person.id]);
     await helper.override(person.email);
     await query("update auth.users set created_at = now() where id = $1", [person.id]);
@@ -84,13 +84,13 @@ describe("a normal sign-in under an override", () => {
         );
       },
     ],
-  ])("leaves the ban in place if %s", async (_, given) => {
+  ])("a sign-in leaves the ban in place if %s", async (_, given) => {
     await given();
     expect((await login()).status).toBe(400);
     expect(await banned()).toBe(true);
   });
 
-  test("bypasses the limits of the email, but not those of the IP address", async () => {
+  test("a sign-in under an override bypasses the limits of the email, but not those of the IP address", async () => {
     await query("update auth.users set banned_until = null, email_confirmed_at = now() where id = $1", [person.id]);
     const address = newAddress();
     for (let wrong = 0; wrong < 10; wrong += 1) await login("wrong", address);
@@ -111,7 +111,7 @@ describe("a normal sign-in under an override", () => {
   });
 });
 
-describe("with a required bot challenge", () => {
+describe("a sign-in under an override with a required bot challenge", () => {
   let web: WebProcess;
   beforeAll(async () => {
     web = await startWeb(supabase.url, {
@@ -126,7 +126,7 @@ describe("with a required bot challenge", () => {
   });
   afterAll(() => web.stop());
 
-  test("an override bypasses neither the challenge nor the check for bots", async () => {
+  test("an override bypasses neither the bot challenge nor the check for bots", async () => {
     await helper.override(person.email);
     const post = (headers: Record<string, string>) =>
       web.fetch("/login", {

@@ -41,7 +41,7 @@ const eventsOf = async (email = person.email) =>
   (await findRecovery(await openContext(stack), email)).events.map(({ kind, outcome }) => `${kind} ${outcome}`);
 
 describe("a recovery link", () => {
-  test("shows its account and a button, also to scanners, and signs in only when the button is pressed", async () => {
+  test("a recovery link shows its account and a button, also to scanners, and signs in only when the button is pressed", async () => {
     const { path, token } = await help();
     for (const method of ["GET", "HEAD", "GET"]) {
       const response = await fetch(new URL(path, stack.base), { method });
@@ -66,26 +66,29 @@ describe("a recovery link", () => {
     expect((await stranger().get(path)).status).toBe(410);
   });
 
-  test.each(["link", "code"] as const)("opened by %s stays unused in a browser with 10 accounts", async (way) => {
-    const { token, code } = await help();
-    const owner = await createPerson();
-    const full = await enter(owner);
-    const deviceId = /gh_device=([0-9a-f-]{36})/.exec(full.cookie())?.[1];
-    const others = Array.from({ length: 9 }, () => crypto.randomUUID());
-    await query(
-      "insert into auth.users (id, email) select id, id || '@full.gatehouse.test' from unnest($1::uuid[]) id",
-      [others],
-    );
-    await query(
-      `insert into private.account_vault_entries (device_id, user_id, session_id)
+  test.each(["link", "code"] as const)(
+    "a recovery opened by %s stays unused in a browser with 10 accounts",
+    async (way) => {
+      const { token, code } = await help();
+      const owner = await createPerson();
+      const full = await enter(owner);
+      const deviceId = /gh_device=([0-9a-f-]{36})/.exec(full.cookie())?.[1];
+      const others = Array.from({ length: 9 }, () => crypto.randomUUID());
+      await query(
+        "insert into auth.users (id, email) select id, id || '@full.gatehouse.test' from unnest($1::uuid[]) id",
+        [others],
+      );
+      await query(
+        `insert into private.account_vault_entries (device_id, user_id, session_id)
        select $1, id, gen_random_uuid() from unnest($2::uuid[]) id`,
-      [deviceId, others],
-    );
-    const proof: Record<string, string> = way === "link" ? { token } : { email: person.email.toUpperCase(), code };
-    expect(await full.post(page, proof)).toMatchObject({ status: 302, location: "/accounts?full" });
-    expect(await stranger().post(page, proof)).toMatchObject({ status: 302, location: review() });
-    await Promise.all([...others.map((id) => ({ id })), owner].map(deletePerson));
-  });
+        [deviceId, others],
+      );
+      const proof: Record<string, string> = way === "link" ? { token } : { email: person.email.toUpperCase(), code };
+      expect(await full.post(page, proof)).toMatchObject({ status: 302, location: "/accounts?full" });
+      expect(await stranger().post(page, proof)).toMatchObject({ status: 302, location: review() });
+      await Promise.all([...others.map((id) => ({ id })), owner].map(deletePerson));
+    },
+  );
 
   test.each([
     "//evil.example",
@@ -93,12 +96,12 @@ describe("a recovery link", () => {
     "/\\evil.example",
     "/a/..//evil.example",
     "javascript:alert(1)",
-  ])("leads only to our own pages, not to %j", async (next) => {
+  ])("a recovery link leads only to our own pages, not to %j", async (next) => {
     const { token } = await help();
     expect((await stranger().post(page, { token, next })).location).toBe(review());
   });
 
-  test("is accepted only from our own pages", async () => {
+  test("a recovery form is accepted only from our own pages", async () => {
     const { token } = await help();
     const response = await fetch(new URL(page, stack.base), {
       method: "POST",
@@ -109,7 +112,7 @@ describe("a recovery link", () => {
     expect((await stranger().post(page, { token })).location).toBe(review());
   });
 
-  test("names the other signed-in account and adds to it in the browser", async () => {
+  test("a recovery link names the other signed-in account, and adds its own account to the browser", async () => {
     const other = await createPerson();
     try {
       const { path, token } = await help();
@@ -131,7 +134,7 @@ describe("a recovery link", () => {
 
   // supabase/tests/recovery-credentials.test.ts tests sixty concurrent uses. Here each use makes several calls that
   // queue.
-  test("posted ten times concurrently signs in once", async () => {
+  test("a recovery link posted ten times concurrently signs in once", async () => {
     const { token } = await help();
     const answers = await Promise.all(Array.from({ length: 10 }, () => stranger().post(page, { token })));
     expect(answers.filter(({ location }) => location === review())).toHaveLength(1);
@@ -141,7 +144,7 @@ describe("a recovery link", () => {
 });
 
 describe("a recovery code", () => {
-  test("signs in with its email in any spelling, and ends the link", async () => {
+  test("a recovery code signs in with its email in any spelling, and ends the link", async () => {
     const { token, code } = await help();
     const browser = stranger();
     const typed = `${code.slice(0, 3)} ${code.slice(3)}`;
@@ -150,7 +153,7 @@ describe("a recovery code", () => {
     expect((await stranger().post(page, { token })).status).toBe(410);
   });
 
-  test("is rejected with the same answer if it is wrong, for another email, and for an unknown email", async () => {
+  test("a recovery code is rejected with the same answer if it is wrong, for another email, and for an unknown email", async () => {
     const { code } = await help();
     const other = await createPerson();
     const wrong = code === "000000" ? "000001" : "000000";
@@ -168,7 +171,7 @@ describe("a recovery code", () => {
     expect((await stranger().post(page, { email: person.email, code })).location).toBe(review());
   });
 
-  test("locks after five wrong guesses from any browser, also for a newly sent code, and leaves the link valid", async () => {
+  test("a recovery code locks after five wrong guesses from any browser, and so does a new code, but the link stays valid", async () => {
     const overrideId = await helper.override(person.email);
     const first = await helper.send(person.email, overrideId);
     const wrong = first.code === "000000" ? "000001" : "000000";
@@ -190,14 +193,14 @@ describe("a recovery code", () => {
   test.each([
     [{ email: "", code: "" }, "Enter your email address"],
     [{ email: "a@example.test", code: "12345" }, "Enter the 6 digits from the email"],
-  ])("reports what is missing in %j", async (fields, message) => {
+  ])("the recovery code form reports what is missing in %j", async (fields, message) => {
     const { status, words } = await stranger().post(page, fields);
     expect([status, words]).toEqual([400, expect.stringContaining(message)]);
   });
 });
 
 describe("a recovery", () => {
-  test("lifts a ban and confirms the email once the link has proven ownership", async () => {
+  test("a recovery lifts a ban and confirms the email once the link has proven ownership", async () => {
     await query(
       "update auth.users set banned_until = now() + interval '1 day', email_confirmed_at = null where id = $1",
       [person.id],
@@ -225,7 +228,7 @@ describe("a recovery", () => {
     expect((await stranger().post("/login", { email, password: chosen })).location).toBe("/");
   });
 
-  test("restores the link and signs no one in if an unconfirmed account's password cannot be replaced", async () => {
+  test("a recovery restores the link and signs no one in if an unconfirmed account's password cannot be replaced", async () => {
     await query("update auth.users set email_confirmed_at = null where id = $1", [person.id]);
     const { token } = await help();
     const context = await openContext(stack);
@@ -249,7 +252,7 @@ describe("a recovery", () => {
     });
   });
 
-  test("of an account without a second factor ends earlier sessions and shows what can open the account now", async () => {
+  test("a recovery without a second factor ends earlier sessions and shows what can open the account now", async () => {
     const elsewhere = await enter(person);
     const app = await createApp({ scopes: ["profile"] });
     await handOver({ ...person, ...(await signInAgain(person)) }, app);
@@ -265,7 +268,7 @@ describe("a recovery", () => {
     expect([list.status, list.words]).toEqual([200, expect.stringContaining("Review account access")]);
   });
 
-  test("creates the account of an email that has none", async () => {
+  test("a recovery creates the account of an email that has none", async () => {
     const email = `new-${person.email}`;
     const { code } = await help(email);
     const browser = stranger();
@@ -276,7 +279,7 @@ describe("a recovery", () => {
     await deletePerson(user);
   });
 
-  test("is AAL1: the account's authenticator is still asked for, and a required second factor must be proven again", async () => {
+  test("a recovery is AAL1: the account's authenticator is still asked for, and a required second factor must be proven again", async () => {
     await insertAuthenticators(person, ["Phone"]);
     await requireMfa(person);
     const { token } = await help();
@@ -300,7 +303,7 @@ describe("a recovery", () => {
     expect(policy?.signed_in).toBeGreaterThan(policy?.boundary ?? 0);
   });
 
-  test("does not bypass an account's MFA policy if the policy is unreadable", async () => {
+  test("a recovery does not bypass an account's MFA policy if the policy is unreadable", async () => {
     await query(
       `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
        update auth.users set raw_app_meta_data = raw_app_meta_data || '{"platform_required_mfa": "?"}'
@@ -313,7 +316,7 @@ describe("a recovery", () => {
     expect((await browser.get("/workspaces")).status).toBe(503);
   });
 
-  test("restores the link if no session was minted", async () => {
+  test("a recovery restores the link if no session was minted", async () => {
     const { token } = await help();
     await query("insert into private.mint_leases (user_id, expires_at) values ($1, now() + interval '1 minute')", [
       person.id,
@@ -324,15 +327,15 @@ describe("a recovery", () => {
     expect(await recoverAccount(context, { token })).toMatchObject({ outcome: "recovered" });
   });
 
-  test("consumes nothing if the database does not answer", async () => {
+  test("a recovery consumes nothing if the database does not answer", async () => {
     const context = await openContext({ ...stack, supabase: { ...stack.supabase, url: "http://127.0.0.1:9" } });
     const proofs = [{ token: "x".repeat(43) }, { email: person.email, code: "000000" }];
     for (const proof of proofs) expect(await recoverAccount(context, proof)).toMatchObject({ status: 503 });
   });
 });
 
-describe("the helping admin", () => {
-  test("never sees the link or code, and an undelivered email is void", async () => {
+describe("the admin who starts a recovery", () => {
+  test("the admin never sees the recovery link or code, and an undelivered recovery email is void", async () => {
     const overrideId = await helper.override(person.email);
     const context = await openContext({ ...stack, mail: { smtp: "smtp://127.0.0.1:9" } });
     const sent = await sendRecovery(context, { admin: helper.admin, overrideId, reason: "asked" });
@@ -349,7 +352,7 @@ describe("the helping admin", () => {
     for (const { row } of log) for (const secret of [token, code]) expect(row).not.toContain(secret);
   });
 
-  test("cannot recover their own account", async () => {
+  test("admins cannot recover their own account", async () => {
     await expect(helper.override(helper.admin.email)).rejects.toThrow("You can’t recover your own account");
   });
 });

@@ -9,7 +9,7 @@ const shape = /^[\w-]{43}$/;
 /** Marks the browser that shows the recovery page until it has received the response to its form. */
 export function markRecoveryBrowser(context: CookieContext): void {
   const held = readCookie(context, cookies.recoveryBrowser);
-  // Written at each visit, so that it lasts as long as the most recently opened email.
+  // Written at each visit, so that the mark lasts as long as the link in the most recently opened email.
   const value = shape.test(held) ? held : randomBytes(secretBytes).toString("base64url");
   writeCookie(context, cookies.recoveryBrowser, { value });
 }

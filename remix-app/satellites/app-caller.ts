@@ -8,8 +8,8 @@ import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { hashOf, isSessionToken, readSessionToken } from "./tokens.ts";
 
 /**
- * A satellite's central session or an OpenID client's access token, by the hash that the database functions take. It is
- * not a user's session.
+ * A caller with a satellite's central session or an OpenID client's access token, as the token's hash that the database
+ * functions take. It has no user session.
  */
 export interface AppCaller {
   kind: "app";
@@ -43,8 +43,8 @@ const anyId = z.uuid();
 const noWorkspace = "00000000-0000-0000-0000-000000000000";
 
 /**
- * Returns the workspace id from the URL, as functions for app sessions take it. A malformed id becomes an id that does
- * not exist, because the session is checked before the URL.
+ * Returns the workspace id from the URL, for a database function that takes an app session. A malformed id becomes an
+ * id that does not exist, because the session is checked before the URL.
  */
 export function askedWorkspace(id: string | undefined): string {
   return anyId.safeParse(id).data ?? noWorkspace;
@@ -63,7 +63,7 @@ const refusals = refusalOf(
  * Calls a database function as the person behind an app session. Each function derives person, app, scopes and MFA from
  * the token's hash in the same statement.
  * @param name of a function of supabase/schemas/apps/app-session-access.sql
- * @throws Response what the function refuses, as a problem
+ * @throws Response the function's refusal, as a problem
  */
 export async function callAsApp<Schema extends z.ZodType>(
   context: AppLoadContext,

@@ -14,7 +14,7 @@ export const mintRequest = z.strictObject({
 export const issuedSession = z.object({ token: z.string(), expiresAt: z.iso.datetime() });
 export type IssuedSession = z.output<typeof issuedSession>;
 
-/** How many cross-app tokens were outstanding. */
+/** The number of tokens that were outstanding and are now revoked. */
 export const revokedTokens = z.object({ revoked: z.number().int() });
 
 export const validateRequest = z.strictObject({
@@ -80,7 +80,6 @@ export const exchangeRequest = z.union([
 ]);
 export type ExchangeRequest = z.output<typeof exchangeRequest>;
 
-/** The response of an exchange. */
 export const issuedAppToken = z.object({
   userId: z.uuid(),
   accessToken: z.string(),

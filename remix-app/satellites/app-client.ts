@@ -11,7 +11,10 @@ import { hashOf } from "./tokens.ts";
 /** The app named in a request. Each database function verifies its credentials itself. */
 export interface AppClient {
   name: string;
-  /** In the form that the functions take. Comparing SHA-256 hashes leaks nothing of the secret through timing. */
+  /**
+   * The app's name and its secret's hash, as the database functions take them. Comparing SHA-256 hashes leaks nothing
+   * of the secret through timing.
+   */
   credentials: { app_name: string; secret_hash: string };
 }
 

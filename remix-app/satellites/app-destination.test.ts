@@ -27,11 +27,11 @@ test.each([
   ["HTTPS://Notes.Example:443/a?b#c", "https://notes.example"],
   ["http://localhost:3100/x", "http://localhost:3100"],
   ["https://notes.example.evil.example/", "https://notes.example.evil.example"],
-])("%s has the origin %s, which must equal the registered origin", (address, origin) => {
+])("%s has the origin %s, which is compared with the registered origin", (address, origin) => {
   expect(parseAddress(address)?.origin).toBe(origin);
 });
 
-test("every parsed address leads only to its own origin", () => {
+test("every valid app URL leads only to its own origin", () => {
   fc.assert(
     fc.property(fc.oneof(fc.webUrl({ withQueryParameters: true, withFragments: true }), fc.string()), (address) => {
       const url = parseAddress(address);
@@ -45,7 +45,7 @@ test("every parsed address leads only to its own origin", () => {
   );
 });
 
-test("a valid state is passed on, and an invalid one is dropped", () => {
+test("a valid state is passed on to the app, and an invalid one is dropped", () => {
   const address = "https://notes.example/a";
   expect(continuePath(address, "s-1")).toBe("/continue?returnUrl=https%3A%2F%2Fnotes.example%2Fa&state=s-1");
   expect(continuePath(address, "a&b=c")).toBe("/continue?returnUrl=https%3A%2F%2Fnotes.example%2Fa");

@@ -20,7 +20,7 @@ export interface AppDestination {
   app: z.infer<typeof registeredApp>;
   /** Exactly as registered. */
   origin: string;
-  /** Path, query and fragment there. */
+  /** Path, query and fragment on that origin. */
   nextUrl: string;
 }
 

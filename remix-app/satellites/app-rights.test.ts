@@ -32,11 +32,11 @@ describe("what an app may do", () => {
     ],
     [["ai:use"], [unnamed]],
     [[], [unnamed]],
-  ])("with %j is described in plain words", (scopes, rights) => {
+  ])("an app's rights with %j are described in plain words", (scopes, rights) => {
     expect(rightsOfApp({ scopes })).toEqual(rights);
   });
 
-  test("is described for every scope, before and after the app is connected", () => {
+  test("every scope has a description, before and after the app is connected", () => {
     const scopes = appScopes.map(({ scope }) => scope);
     const missing = (scope: string) => {
       const others = scopes.filter((other) => other !== scope);

@@ -75,7 +75,7 @@ function aiRight(scopes: readonly string[], where: string): string | null {
 export function effectOfDisconnecting({ session, login, consent, tokens }: ConnectedApp): string {
   const ends = [
     session ? "You’ll be signed out of it on all devices." : "",
-    // The app decides whether to end its own session too.
+    // Doesn't say that the person is signed out, because the app decides whether to end its own session too.
     login ? "It loses access to your account." : "",
     login?.scopes.includes("studio:keys") ? "Coding agents that it connected stop working." : "",
     login || consent ? "It asks for your permission when you next sign in to it." : "",

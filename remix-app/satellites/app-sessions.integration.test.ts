@@ -56,7 +56,7 @@ const central = (
 const workspacePath = () => `/api/v1/workspaces/${workspaceId}`;
 
 describe("introspection", () => {
-  test("describes an app's own sessions to it in the format of RFC 7662", async () => {
+  test("introspection describes an app's own sessions to the app in the format of RFC 7662", async () => {
     expect(await introspect(held.appSession.token)).toEqual({
       active: true,
       token_type: "app_session",
@@ -75,7 +75,7 @@ describe("introspection", () => {
     expect(await introspect(held.centralSession.token)).toMatchObject({ active: true, aud: base });
   });
 
-  test("returns only active: false for any other token", async () => {
+  test("introspection returns only active: false for any other token", async () => {
     const other = await createApp({ scopes: ["profile"] });
     expect(await introspect(held.appSession.token, other)).toEqual({ active: false });
     const [header, claims] = held.appSession.token.split(".");
@@ -92,7 +92,7 @@ describe("introspection", () => {
 });
 
 describe("a central session", () => {
-  test("reads and renames a workspace as the person", async () => {
+  test("a central session reads and renames a workspace as the person", async () => {
     expect(await central("GET", "/api/v1/workspaces")).toMatchObject({
       status: 200,
       body: { workspaces: [{ id: workspaceId, personal: true, role: "owner" }] },
@@ -110,7 +110,7 @@ describe("a central session", () => {
     ["GET", "/workspaces"],
     ["GET", "/settings/security"],
     ["GET", "/"],
-  ])("is not a full session: %s %s returns 401", async (method, path) => {
+  ])("a central session is not a full session: %s %s returns 401", async (method, path) => {
     for (const { token } of [held.centralSession, held.appSession]) {
       const answer = await central(method, path, { token });
       expect(answer.status).toBe(401);
@@ -118,13 +118,13 @@ describe("a central session", () => {
     }
   });
 
-  test("cannot delete a workspace: the request returns 401 and the workspace remains", async () => {
+  test("a central session cannot delete a workspace: the request returns 401 and the workspace remains", async () => {
     const answer = await central("DELETE", `/api/workspaces/${workspaceId}`);
     expect([answer.status, answer.body]).toMatchObject([401, { code: "UNAUTHENTICATED" }]);
     expect((await central("GET", workspacePath())).status).toBe(200);
   });
 
-  test("is not accepted by the identity backend or the Data API", async () => {
+  test("a central session is not accepted by the identity backend or the Data API", async () => {
     for (const path of ["/auth/v1/user", "/auth/v1/factors", "/rest/v1/workspaces", "/rest/v1/rpc/session_state"]) {
       const response = await fetch(`${supabase.url}${path}`, {
         method: path.includes("rpc") || path.includes("factors") ? "POST" : "GET",
@@ -140,7 +140,7 @@ describe("a central session", () => {
     }
   });
 
-  test("never falls back to cookies if it is invalid, and an app's own session is not accepted here", async () => {
+  test("an invalid central session never falls back to cookies, and an app's own session is not accepted as one", async () => {
     const { accessToken } = await signInAgain(person);
     const cookie = `sb-127-auth-token=base64-${Buffer.from(JSON.stringify({ access_token: accessToken })).toString("base64url")}`;
     for (const token of [
@@ -153,7 +153,7 @@ describe("a central session", () => {
     }
   });
 
-  test("gets the same answer for another person's workspace and a missing one", async () => {
+  test("a central session gets the same answer for another person's workspace and a missing one", async () => {
     const stranger = await createPerson();
     try {
       const theirs = await one<{ id: string }>(db, {
@@ -179,13 +179,13 @@ describe("a central session", () => {
     { name: "\ud800" },
     { name: 1 },
     { name: "a", planId: "team" },
-  ])("refuses to rename a workspace with %j", async (body) => {
+  ])("a central session cannot rename a workspace with %j", async (body) => {
     expect((await central("PATCH", workspacePath(), { body })).status).toBe(400);
     const full = await send(workspacePath(), { method: "PATCH", body, headers: bearer(person.accessToken) });
     expect(full.status).toBe(400);
   });
 
-  test("is limited to its scopes", async () => {
+  test("a central session is limited to its scopes", async () => {
     const reader = await createApp({ scopes: ["workspaces:read"] });
     const token = (await handOver(person, reader)).centralSession.token;
     expect((await central("GET", workspacePath(), { token })).status).toBe(200);
@@ -196,19 +196,19 @@ describe("a central session", () => {
   });
 });
 
-describe("a session ends", () => {
+describe("the end of an app session", () => {
   const worth = async () => [
     ((await introspect(held.appSession.token)) as { active: boolean }).active,
     (await central("GET", workspacePath())).status,
   ];
 
-  test("with sign-out on the web", async () => {
+  test("an app session ends with sign-out on the web", async () => {
     expect(await worth()).toEqual([true, 200]);
     await signOut(person);
     expect(await worth()).toEqual([false, 401]);
   });
 
-  test("by revocation, together with its sibling, and revoking again is not an error", async () => {
+  test("an app session ends by revocation, together with its central session, and can be revoked again without an error", async () => {
     for (let time = 0; time < 2; time += 1) {
       const answer = await asApp(app, paths.revoke, { token: held.appSession.token });
       expect([answer.status, answer.body]).toEqual([204, ""]);
@@ -220,20 +220,20 @@ describe("a session ends", () => {
     });
   });
 
-  test("for the central API while a required factor is unproven: 403 MFA_REQUIRED", async () => {
+  test("an app session cannot call the central API while a required factor is unproven: 403 MFA_REQUIRED", async () => {
     await enrollFactor(db, { userId: person.id });
     const answer = await central("GET", workspacePath());
     expect([answer.status, answer.body]).toMatchObject([403, { code: "MFA_REQUIRED" }]);
     expect(await introspect(held.appSession.token)).toEqual({ active: false });
   });
 
-  test("when the session boundary moves", async () => {
+  test("an app session ends when the session boundary moves", async () => {
     const boundary = await currentSecond(db);
     await setPolicy(db, { userId: person.id, policy: { required: true, boundary, generation: 1 } });
     expect(await worth()).toEqual([false, 401]);
   });
 
-  test("only temporarily while the policy is unreadable: 503, and the session is kept", async () => {
+  test("an app session is unavailable only while the policy is unreadable: 503, and the session is kept", async () => {
     await setPolicy(db, { userId: person.id, policy: { version: 7 } });
     const answer = await central("GET", workspacePath());
     expect([answer.status, answer.body]).toMatchObject([503, { code: "AUTH_UNAVAILABLE" }]);
@@ -243,7 +243,7 @@ describe("a session ends", () => {
     expect(await worth()).toEqual([true, 200]);
   });
 
-  test("with the browser session it came from, which a step-up by password replaces", async () => {
+  test("an app session ends with the browser session it came from when a step-up by password replaces that session", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: 610 });
     const { appSession } = await handOver({ accessToken: accessTokenOf(browser) }, app);
     expect(await introspect(appSession.token)).toMatchObject({ active: true });
@@ -252,25 +252,25 @@ describe("a session ends", () => {
     });
     expect((await browser.get("/")).status).toBe(200);
     expect(await introspect(appSession.token)).toEqual({ active: false });
-    // The session of the person's other sign-in did not come from this browser.
+    // The person's other sign-in remains active, because it did not come from this browser.
     expect(await worth()).toEqual([true, 200]);
   });
 
-  test("with a ban, permanently", async () => {
+  test("a ban ends an app session permanently", async () => {
     await service.auth.admin.updateUserById(person.id, { ban_duration: "1h" });
     expect(await worth()).toEqual([false, 401]);
     await service.auth.admin.updateUserById(person.id, { ban_duration: "none" });
     expect(await worth()).toEqual([false, 401]);
   });
 
-  test("with a new password", async () => {
+  test("a new password ends an app session", async () => {
     await service.auth.admin.updateUserById(person.id, { password: "another correct horse" });
     expect(await worth()).toEqual([false, 401]);
   });
 });
 
-describe("refreshing", () => {
-  test("returns a new token for the same person, and the old one works through its grace period", async () => {
+describe("refreshing an app session", () => {
+  test("refreshing an app session returns a new token for the same person, and the old one works through its grace period", async () => {
     const { status, body } = await asApp(app, paths.refresh, { token: held.appSession.token });
     expect(status).toBe(200);
     const next = body as Held["appSession"];
@@ -286,7 +286,7 @@ describe("refreshing", () => {
     expect(await introspect(next.token)).toMatchObject({ active: true });
   });
 
-  test("by concurrent requests returns the same token to all", async () => {
+  test("concurrent refreshes of an app session all return the same token", async () => {
     const answers = await callAtOnce(() => asApp(app, paths.refresh, { token: held.centralSession.token }));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
     const tokens = new Set(answers.map(({ body }) => (body as Held["appSession"]).token));
@@ -295,7 +295,7 @@ describe("refreshing", () => {
     expect((await central("GET", workspacePath(), { token })).status).toBe(200);
   });
 
-  test("of anything but the app's own session returns 401 and asks for a sign-in", async () => {
+  test("refreshing anything but the app's own session returns 401 and asks for a sign-in", async () => {
     const other = await createApp({ scopes: ["profile"] });
     for (const [by, token] of [
       [other, held.appSession.token],

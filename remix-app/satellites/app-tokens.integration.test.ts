@@ -44,7 +44,7 @@ const known = async (accessToken: string) =>
     values: [Buffer.from(hashOf(accessToken).slice(2), "hex")],
   });
 
-test("an exchange returns a gateway token that the database stores as a hash", async () => {
+test("a token exchange returns a gateway token that the database stores as a hash", async () => {
   const before = Date.now();
   const answer = await exchange({ token: await mint(person, app), workspaceId: workspaceId.toUpperCase() });
   expect([answer.status, answer.headers.get("cache-control")]).toEqual([200, "private, no-store"]);
@@ -62,7 +62,7 @@ test("an exchange returns a gateway token that the database stores as a hash", a
   expect(await known(issued.accessToken)).toEqual({ count: 1, refused: null });
 });
 
-test("a token is exchanged once, also by concurrent requests", async () => {
+test("a cross-app token is exchanged once, also by concurrent requests", async () => {
   const token = await mint(person, app);
   const answers = await callAtOnce(() => exchange({ token }));
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
@@ -71,7 +71,7 @@ test("a token is exchanged once, also by concurrent requests", async () => {
     expect([answer.status, answer.body]).toMatchObject([401, { code: "REAUTH_REQUIRED", requiresReauth: true }]);
 });
 
-test("a refresh returns the next pair, the same to concurrent requests, and never widens the scopes", async () => {
+test("refreshing an app's token returns the next pair, the same to concurrent requests, and never widens the scopes", async () => {
   const first = await begin();
   const narrowed = await exchange({ refreshToken: first.refreshToken, scopes: ["ai:use"] });
   expect([narrowed.status, (narrowed.body as IssuedAppToken).scopes]).toEqual([200, ["ai:use"]]);
@@ -95,7 +95,7 @@ test("a refresh returns the next pair, the same to concurrent requests, and neve
     expect(await known(token)).toEqual({ count: 1, refused: null });
 });
 
-test("reusing a refresh token after its grace period revokes everything derived from it", async () => {
+test("reusing an app's refresh token after its grace period revokes everything derived from it", async () => {
   const first = await begin();
   const second = (await exchange({ refreshToken: first.refreshToken })).body as IssuedAppToken;
   await db.query(
@@ -107,7 +107,7 @@ test("reusing a refresh token after its grace period revokes everything derived 
   expect(await known(second.accessToken)).toMatchObject({ count: 0 });
 });
 
-test("an exchange requires a registered external app and a workspace that it is linked to", async () => {
+test("a token exchange requires a registered external app and a workspace that the app is linked to", async () => {
   const internal = await createApp({ scopes: ["profile"] });
   const refused = await exchange({ token: await mint(person, internal) }, internal);
   expect([refused.status, refused.body]).toMatchObject([400, { param: "scopes" }]);
@@ -119,7 +119,7 @@ test("an exchange requires a registered external app and a workspace that it is 
   }
 });
 
-test("an app revokes its own token by access or refresh token, and cannot revoke another app's", async () => {
+test("an app revokes its own token by access or refresh token, and cannot revoke another app's token", async () => {
   const other = await createApp({ kind: "external", scopes: ["workspace:session", "ai:use"], workspaceId });
   const [first, second, third] = [await begin(), await begin(), await begin()];
   for (const [issued, token] of [
@@ -139,7 +139,7 @@ test("an app revokes its own token by access or refresh token, and cannot revoke
   expect(await known(third.accessToken)).toEqual({ count: 1, refused: null });
 });
 
-test("a token survives a sign-out but not a new password", async () => {
+test("an app's token survives a sign-out but not a new password", async () => {
   const issued = await begin();
   await signOut(person);
   expect(await known(issued.accessToken)).toEqual({ count: 1, refused: null });
@@ -156,6 +156,6 @@ test.each([
   { token: "x", scopes: [] },
   { token: "x", scopes: ["a\0:b"] },
   { token: "x", userId: "y" },
-])("a body such as %j returns 400", async (body) => {
+])("a token exchange with a body such as %j returns 400", async (body) => {
   expect((await exchange(body)).status).toBe(400);
 });

@@ -78,8 +78,8 @@ async function connectGatewayApp(scopes: string[]) {
   return { app, callGateway, refresh };
 }
 
-describe("the list", () => {
-  test("describes what each app may do", async () => {
+describe("the list of connected apps", () => {
+  test("the list of connected apps describes what each app may do", async () => {
     await connectGatewayApp(["workspace:session", "ai:use", "tts:use"]);
     const { status, headers, words, text } = await browser.get(list);
     expect([status, headers.get("cache-control")]).toEqual([200, "private, no-store"]);
@@ -92,7 +92,7 @@ describe("the list", () => {
     expect(text).not.toContain("<script src");
   });
 
-  test("is empty for a person without connected apps, even if other people have some", async () => {
+  test("the list of connected apps is empty for a person without any, even if other people have some", async () => {
     const other = await createPerson();
     try {
       const { words } = await (await enter(other)).get(list);
@@ -103,13 +103,13 @@ describe("the list", () => {
     }
   });
 
-  test("is linked from the security page", async () => {
+  test("the list of connected apps is linked from the security page", async () => {
     expect((await browser.get("/settings/security")).text).toContain(`href="${list}"`);
   });
 });
 
-describe("disconnecting", () => {
-  test("asks first, ends everything immediately, confirms it, and is logged", async () => {
+describe("disconnecting an app", () => {
+  test("disconnecting an app asks first, ends everything immediately, confirms it, and is logged", async () => {
     const { app, callGateway, refresh } = await connectGatewayApp(["workspace:session", "ai:use"]);
     expect(await callGateway()).toBe(200);
     expect((await browser.get(pathOf(app))).words).toContain(
@@ -129,7 +129,7 @@ describe("disconnecting", () => {
     expect((await browser.get("/settings/security/activity")).words).toContain("Disconnected an app Scribe");
   });
 
-  test("takes effect once, also with concurrent requests", async () => {
+  test("disconnecting an app takes effect once, also with concurrent requests", async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => browser.post(pathOf(notes), {})));
     expect(new Set(answers.map(({ status, location }) => `${status} ${location}`))).toEqual(new Set([`303 ${list}`]));
     expect(await active()).toBe(false);
@@ -138,7 +138,7 @@ describe("disconnecting", () => {
     expect((await browser.get(list)).words).toContain("That app was already disconnected.");
   });
 
-  test("through an outdated link leads back to the list, which says that the app was already disconnected", async () => {
+  test("disconnecting through an outdated link leads back to the list, which says that the app was already disconnected", async () => {
     await browser.post(pathOf(notes), {});
     await browser.get(list);
     const answer = await browser.get(pathOf(notes));
@@ -148,7 +148,7 @@ describe("disconnecting", () => {
     expect(words).not.toContain("Field notes");
   });
 
-  test("leaves other people's sessions with the same app alone", async () => {
+  test("disconnecting an app leaves other people's sessions with the same app alone", async () => {
     const other = await createPerson();
     try {
       const theirs = await handOver(other, notes);
@@ -160,7 +160,7 @@ describe("disconnecting", () => {
     }
   });
 
-  test("gives the same answer for an unknown app and for an app that only other people connected", async () => {
+  test("disconnecting gives the same answer for an unknown app and for an app that only other people connected", async () => {
     const others = await connectGatewayApp(["workspace:session", "ai:use"]);
     const stranger = await createPerson();
     try {
@@ -188,7 +188,7 @@ describe("disconnecting", () => {
     ["a sibling", { "sec-fetch-site": "same-site" }],
     ["another origin", { origin: "https://evil.example" }],
     ["nowhere", {}],
-  ])("is refused if the form is from %s", async (_, site) => {
+  ])("disconnecting an app is refused if the form is from %s", async (_, site) => {
     for (const path of [pathOf(notes), `${pathOf(notes)}.data`]) {
       for (const type of ["application/x-www-form-urlencoded", "text/plain"]) {
         const headers = { ...site, cookie: browser.cookie(), "content-type": type, "user-agent": "Test browser" };
@@ -199,11 +199,11 @@ describe("disconnecting", () => {
     expect(await active()).toBe(true);
   });
 
-  test("requires a full session and refuses an app's own session", async () => {
+  test("disconnecting an app requires a full session and refuses an app's own session", async () => {
     for (const { token } of [held.appSession, held.centralSession]) {
       for (const path of [list, pathOf(notes)])
         expect((await send(path, { method: "GET", headers: bearer(token) })).status, path).toBe(401);
-      // Forms accept only browser sessions, no bearer tokens.
+      // Forms accept browser sessions but not bearer tokens.
       expect((await send(pathOf(notes), { headers: bearer(token) })).status).toBe(403);
     }
     const signedOut = openBrowser(base);
@@ -214,7 +214,7 @@ describe("disconnecting", () => {
     expect(await active()).toBe(true);
   });
 
-  test("requires a step-up within the last ten minutes, but reading the list does not", async () => {
+  test("disconnecting an app requires a step-up within the last ten minutes, but reading the list does not", async () => {
     const late = await signedInLongAgo(person, { secondsAgo: freshSignInMs / 1_000 + 1 });
     expect((await late.get(list)).words).toContain("Field notes");
     for (const answer of [await late.get(pathOf(notes)), await late.post(pathOf(notes), {})])
@@ -225,7 +225,7 @@ describe("disconnecting", () => {
     expect((await soon.post(pathOf(notes), {})).location).toBe(list);
   });
 
-  test("requires the second step that the account requires, and so does reading the list", async () => {
+  test("disconnecting an app and reading the list both require the account's second step", async () => {
     await requireMfa(person);
     for (const answer of [
       await browser.get(list),

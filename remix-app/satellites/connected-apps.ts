@@ -20,13 +20,13 @@ const connectedApp = z.object({
   name: z.string(),
   displayName: z.string(),
   origins: z.array(z.string()),
-  /** Its sessions combined, or null if it has none. */
+  /** The app's sessions combined, or null if it has none. */
   session: held.nullable(),
-  /** Its OpenID Connect logins combined, or null if it has none. */
+  /** The app's OpenID Connect logins combined, or null if it has none. */
   login: held.nullable(),
-  /** The scopes that it gets through OpenID Connect without asking again, or null if it would ask. */
+  /** The scopes that the app gets through OpenID Connect without asking again, or null if it would ask. */
   consent: z.object({ scopes: z.array(z.string()), grantedAt: time }).nullable(),
-  /** Its gateway tokens combined per workspace. The workspace has no name if the gateway refuses the tokens. */
+  /** The app's gateway tokens combined per workspace. The workspace has no name if the gateway refuses the tokens. */
   tokens: z.array(held.extend({ workspace: z.string().nullable() })),
 });
 
@@ -49,7 +49,7 @@ export async function listConnectedApps(context: AppLoadContext, user: User): Pr
 }
 
 /**
- * Returns whether the user's log shows that an app, which is not connected now, was connected before.
+ * Returns whether the user's log shows that a disconnected app was connected before.
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function wasConnected(

@@ -39,8 +39,8 @@ afterAll(async () => {
 const mintWith = (body: unknown, headers: Record<string, string> = bearer(person.accessToken)) =>
   send(paths.mint, { body, headers });
 
-describe("minting", () => {
-  test("returns a token with its expiry, to the page by cookie and to a bearer", async () => {
+describe("minting a handoff token", () => {
+  test("minting a handoff token returns it with its expiry, to the page by cookie and to a bearer", async () => {
     const before = Date.now();
     const { status, body, headers } = await mintWith({ targetApp: app.name });
     expect([status, headers.get("cache-control")]).toEqual([201, "private, no-store"]);
@@ -50,28 +50,31 @@ describe("minting", () => {
     expect(Math.abs(Date.parse(expiresAt) - before - 300_000)).toBeLessThan(10_000);
   });
 
-  test.each([1, 300])("accepts an expiry of %i s", async (expirySeconds) => {
+  test.each([1, 300])("minting a handoff token accepts an expiry of %i s", async (expirySeconds) => {
     expect((await mintWith({ targetApp: app.name, expirySeconds })).status).toBe(201);
   });
 
-  test.each([0, -1, 301, 1_000_000_000, 1.5, "60", null])("rejects an expiry of %j", async (expirySeconds) => {
-    const answer = await mintWith({ targetApp: app.name, expirySeconds });
-    expect([answer.status, answer.body]).toMatchObject([400, { code: "INVALID_REQUEST", param: "expirySeconds" }]);
-  });
+  test.each([0, -1, 301, 1_000_000_000, 1.5, "60", null])(
+    "minting a handoff token rejects an expiry of %j",
+    async (expirySeconds) => {
+      const answer = await mintWith({ targetApp: app.name, expirySeconds });
+      expect([answer.status, answer.body]).toMatchObject([400, { code: "INVALID_REQUEST", param: "expirySeconds" }]);
+    },
+  );
 
   test.each(["no-such-app", "", "web", "A".repeat(200), "a\0b", "../x", "\ud800"])(
-    "answers 404 for the unknown target %j",
+    "minting a handoff token answers 404 for the unknown target %j",
     async (targetApp) => {
       expect((await mintWith({ targetApp })).status).toBe(404);
     },
   );
 
-  test("rejects fields that name a user or an origin", async () => {
+  test("minting a handoff token rejects fields that name a user or an origin", async () => {
     for (const extra of [{ userId: crypto.randomUUID() }, { originApp: "notes" }])
       expect((await mintWith({ targetApp: app.name, ...extra })).status).toBe(400);
   });
 
-  test("requires a full session and refuses anonymous callers, apps' servers, app sessions and other sites", async () => {
+  test("minting a handoff token requires a full session and refuses anonymous callers, apps' servers, app sessions and other sites", async () => {
     const held = await handOver(person, app);
     const body = { targetApp: app.name };
     expect((await mintWith(body, { "sec-fetch-site": "same-origin" })).status).toBe(401);
@@ -82,8 +85,8 @@ describe("minting", () => {
   });
 });
 
-describe("validating", () => {
-  test("opens an app session and a central one, neither with anything from the identity backend", async () => {
+describe("validating a handoff token", () => {
+  test("validating a handoff token opens an app session and a central one, without any token of the identity backend", async () => {
     const answer = await asApp(app, paths.validate, { token: await mint(person, app) });
     expect([answer.status, answer.headers.get("cache-control")]).toEqual([200, "private, no-store"]);
     const held = answer.body as Held;
@@ -104,14 +107,14 @@ describe("validating", () => {
     expect(Date.parse(held.appSession.expiresAt) - Date.now()).toBeGreaterThan(7.9 * 3_600_000);
   });
 
-  test("concurrently 50 times succeeds once and returns null otherwise", async () => {
+  test("validating a handoff token 50 times concurrently succeeds once and returns null otherwise", async () => {
     const token = await mint(person, app);
     const answers = await callAtOnce(() => asApp(app, paths.validate, { token }), { times: 50 });
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
     expect(answers.filter(({ body }) => body !== null)).toHaveLength(1);
   });
 
-  test("returns null for a used, foreign, unknown or malformed token", async () => {
+  test("validating returns null for a used, foreign, unknown or malformed handoff token", async () => {
     const other = await createApp({ scopes });
     const used = await mint(person, app);
     await asApp(app, paths.validate, { token: used });
@@ -122,7 +125,7 @@ describe("validating", () => {
     expect((await asApp(other, paths.validate, { token: foreign })).body).toMatchObject({ userId: person.id });
   });
 
-  test("returns null after revocation, after sign-out, and once the proven factor is removed", async () => {
+  test("validating a handoff token returns null after revocation, after sign-out, and once the proven factor is removed", async () => {
     const revoked = [await mint(person, app), await mint(person, app)];
     const revoke = await send(paths.mint, { method: "DELETE", headers: bearer(person.accessToken) });
     expect([revoke.status, (revoke.body as { revoked: number }).revoked]).toEqual([200, expect.any(Number)]);
@@ -137,7 +140,7 @@ describe("validating", () => {
     expect((await asApp(app, paths.validate, { token: late })).body).toBeNull();
   });
 
-  test("redeems no token whose row was tampered with", async () => {
+  test("a handoff token whose row was tampered with is not redeemed", async () => {
     const victim = await createPerson();
     try {
       const token = await mint(person, app);
@@ -165,7 +168,7 @@ describe("validating", () => {
     }
   });
 
-  test("previews the person to an app with the scope for it, and redeems nothing", async () => {
+  test("previewing a handoff token shows the person to an app with that scope, and does not redeem the token", async () => {
     const token = await mint(person, app);
     const preview = () => asApp(app, paths.validate, { token, preview: true });
     expect((await preview()).body).toEqual({ userId: person.id, name: expect.any(String), email: person.email });
@@ -182,7 +185,7 @@ describe("validating", () => {
   });
 });
 
-describe("an app's server", () => {
+describe("handoff requests from an app's server", () => {
   const serverPaths = [paths.validate, paths.introspect, paths.refresh, paths.revoke, paths.exchange];
   const bodyOf = (path: string) => ({
     token: "x",
@@ -190,7 +193,7 @@ describe("an app's server", () => {
   });
 
   test.each(serverPaths)(
-    "%s: gets the same answer with a wrong secret, an unknown name or a disabled app",
+    "%s: an app's server gets the same answer with a wrong secret, an unknown name or a disabled app",
     async (path) => {
       const disabled = await createApp({ scopes });
       const off = { app_name: disabled.name, enabled: false, reason: "test" };
@@ -257,7 +260,7 @@ describe("an app's server", () => {
     }
   });
 
-  test("must send JSON of the right shape and size", async () => {
+  test("an app's server must send JSON of the right shape and size", async () => {
     const authorization = `Basic ${Buffer.from(`${app.name}:${app.secret}`).toString("base64")}`;
     const post = (body: string, type: string) =>
       send(paths.validate, { body, headers: { authorization, "content-type": type } });
@@ -268,7 +271,7 @@ describe("an app's server", () => {
     expect((await send(paths.validate, { method: "GET", headers: { authorization } })).status).toBe(405);
   });
 
-  test("may fail 60 times in ten minutes with a wrong secret, and always succeeds with the right one", async () => {
+  test("an app's server may send a wrong secret 60 times in ten minutes, and always succeeds with the right one", async () => {
     const headers = { "x-forwarded-for": newAddress() };
     const attempt = (secret: string) =>
       send(paths.introspect, {

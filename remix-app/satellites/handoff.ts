@@ -80,7 +80,7 @@ export interface ProvenHandoff {
 }
 
 /**
- * First half of a redemption, which changes nothing: reads the proof stored with the token and verifies its signature.
+ * Reads the proof stored with a token and verifies its signature. This first half of a redemption changes nothing.
  * @returns null for a token that the app cannot redeem
  * @throws Response 401 if the app's credentials are invalid
  */
@@ -105,7 +105,7 @@ export async function proveHandoff(
 }
 
 /**
- * Second half: redeems the token, once, and opens the app's sessions. The proof is checked again against the current
+ * Redeems the token, once, and opens the app's sessions. This second half checks the proof again against the current
  * policy.
  * @returns null if another call was first, or if the proof no longer holds
  */

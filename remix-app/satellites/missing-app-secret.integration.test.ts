@@ -29,12 +29,12 @@ describe("a platform without APP_SESSION_SECRET", () => {
   });
   afterAll(() => web.stop());
 
-  test("control: a satellite's connection to the identity backend is recorded", async () => {
+  test("the test records a satellite's connection to the identity backend", async () => {
     await openBrowser(web.base).post("/login", { email: person.email, password: "wrong", returnUrl: "" });
     expect(connections(web)).toContain(new URL(supabase.url).host);
   });
 
-  test("refuses handoffs and names the missing setting", async () => {
+  test("a platform without APP_SESSION_SECRET refuses handoffs and names the missing setting", async () => {
     const json = { "content-type": "application/json" };
     const minted = await web.fetch("/api/v1/auth/cross-app-tokens", {
       method: "POST",

@@ -65,7 +65,7 @@ async function mintAt(web: WebProcess, app: TestApp): Promise<string> {
   return (body as { token: string }).token;
 }
 
-test("repeating a session's refresh after a secret change leads to the same next token", async () => {
+test("repeating an app session's refresh after a secret change returns the same next token", async () => {
   const app = await createApp({ scopes: ["profile"] });
   const { appSession } = (await ask(before, app, paths.validate, { token: await mintAt(before, app) })).body as Held;
   const refresh = (web: WebProcess, token: string) => ask(web, app, paths.refresh, { token });

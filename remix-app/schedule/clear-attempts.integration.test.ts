@@ -5,7 +5,7 @@ import { upkeepTask } from "./upkeep.ts";
 
 const { supabase } = readStack();
 
-test("one run of the schedule clears more than one batch of expired attempts", async () => {
+test("one scheduled run clears more than one batch of expired attempts", async () => {
   const { db, close } = openPool(1);
   try {
     // A batch is 1,000 rows.

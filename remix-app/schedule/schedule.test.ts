@@ -17,7 +17,7 @@ function scheduleOf(run: (signal: AbortSignal) => Promise<void>) {
   return { lines, stop };
 }
 
-test("a task runs at its interval, and never twice concurrently", async () => {
+test("a scheduled task runs at its interval, and never twice concurrently", async () => {
   let finish = () => {};
   const run = vi.fn(() => new Promise<void>((resolve) => (finish = resolve)));
   const { stop } = scheduleOf(run);
@@ -31,7 +31,7 @@ test("a task runs at its interval, and never twice concurrently", async () => {
   stop();
 });
 
-test("an outage logs two lines, regardless of its length", async () => {
+test("an outage of a scheduled task logs two lines, regardless of its length", async () => {
   let down = true;
   const { lines, stop } = scheduleOf(async () => {
     if (down) throw new Error("no database");
@@ -43,7 +43,7 @@ test("an outage logs two lines, regardless of its length", async () => {
   stop();
 });
 
-test("stopping aborts the running task without logging, and nothing runs afterwards", async () => {
+test("stopping the schedule aborts the running task without logging, and nothing runs afterwards", async () => {
   const run = vi.fn(
     (signal: AbortSignal) =>
       new Promise<void>((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted")))),

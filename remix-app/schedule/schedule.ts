@@ -13,7 +13,7 @@ export interface ScheduleOptions {
 
 /**
  * Runs each task at its interval, never twice concurrently. Logs a failure when it begins and when it ends, so that an
- * outage of an hour is two lines.
+ * hour's outage logs two lines.
  * @returns a function that stops the schedule and aborts a running task
  */
 export function startSchedule({ tasks, log }: ScheduleOptions): () => void {

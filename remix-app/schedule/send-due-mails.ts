@@ -9,7 +9,7 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import type { ScheduledTask } from "./schedule.ts";
 
 const intervalMs = 5_000;
-/** A batch's emails are sent concurrently, within the four minutes that a claim lasts. */
+/** The size of a batch. Its emails are sent concurrently, within the four minutes that a claim lasts. */
 const maxMails = 10;
 
 const claimedMails = z.array(

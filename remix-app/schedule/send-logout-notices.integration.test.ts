@@ -107,7 +107,7 @@ async function proveByFactor({ sid }: Held): Promise<string> {
   return factorId;
 }
 
-describe("an app gets a logout token within 5 seconds", () => {
+describe("logout tokens sent to an app within 5 seconds", () => {
   test.for<[string, () => PromiseLike<unknown>]>([
     ["of a sign-out", () => signOut(person)],
     [
@@ -119,23 +119,23 @@ describe("an app gets a logout token within 5 seconds", () => {
           event: { kind: "app_disconnected" },
         }),
     ],
-    ["of a new boundary of required MFA", () => requireMfa(person)],
+    ["of MFA becoming required", () => requireMfa(person)],
     ["of the deletion of the account", () => deletePerson(person)],
-  ])("%s", async ([, end]) => {
+  ])("an app gets a logout token within 5 seconds %s", async ([, end]) => {
     const held = await handOver(person, app);
     await end();
     await expect.poll(() => sidsOf(person), soon).toEqual([held.sid]);
     await expect.poll(() => waiting(person), soon).toEqual([]);
   });
 
-  test("of the removal of the factor that proved the login", async () => {
+  test("an app gets a logout token when the factor that proved the login is removed", async () => {
     const held = await handOver(person, app);
     const factorId = await proveByFactor(held);
     await query("delete from auth.mfa_factors where id = $1", [factorId]);
     await expect.poll(() => sidsOf(person), soon).toEqual([held.sid]);
   });
 
-  test("but none when the app signs the person out itself", async () => {
+  test("an app gets no logout token when it signs the person out itself", async () => {
     const held = await handOver(person, app);
     await asApp(app, paths.revoke, { token: held.appSession.token });
     const other = await handOver(person, app);
@@ -154,11 +154,11 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
     return first;
   }
 
-  test("section 2.2: the URI is used as registered, with its query", async () => {
+  test("section 2.2: the logout URI is used as registered, with its query", async () => {
     expect((await signedOut()).path).toBe("/logout?tenant=a");
   });
 
-  test("section 2.4: the token has iss, sub, aud, iat, exp, jti, events and sid, and no nonce", async () => {
+  test("section 2.4: the logout token has iss, sub, aud, iat, exp, jti, events and sid, and no nonce", async () => {
     await signedOut();
     const [claims] = await logoutsOf(person);
     expect(claims).toEqual({
@@ -174,7 +174,7 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
     expect(claims).not.toHaveProperty("nonce");
   });
 
-  test("section 2.4: the token is typed explicitly, so that it cannot pass for an ID token", async () => {
+  test("section 2.4: the logout token is typed explicitly, so that it cannot pass for an ID token", async () => {
     const { body } = await signedOut();
     expect(decodeProtectedHeader(body.get("logout_token") ?? "")).toEqual({
       alg: "RS256",
@@ -183,20 +183,20 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
     });
   });
 
-  test("section 2.4: the token expires two minutes after it was issued", async () => {
+  test("section 2.4: the logout token expires two minutes after it was issued", async () => {
     await signedOut();
     const [claims] = await logoutsOf(person);
     expect((claims?.exp ?? 0) - (claims?.iat ?? 0)).toBe(120);
   });
 
-  test("section 2.4: each login has a jti of its own", async () => {
+  test("section 2.4: each login's logout token has its own jti", async () => {
     await Promise.all([handOver(person, app), handOver(person, app)]);
     await signOut(person);
     await expect.poll(async () => (await logoutsOf(person)).length, soon).toBe(2);
     expect(new Set((await logoutsOf(person)).map(({ jti }) => jti)).size).toBe(2);
   });
 
-  test("section 2.5: the request is a form post of logout_token only, without cookies", async () => {
+  test("section 2.5: the logout request is a form post of logout_token only, without cookies", async () => {
     const { method, contentType, cookie, body } = await signedOut();
     expect([method, contentType, cookie]).toEqual([
       "POST",
@@ -206,13 +206,13 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
     expect([...body.keys()]).toEqual(["logout_token"]);
   });
 
-  test.for([200, 204])("section 2.8: %i is success", async (status) => {
+  test.for([200, 204])("section 2.8: %i counts as a successful logout", async (status) => {
     statuses = [status];
     await signedOut();
     await expect.poll(() => waiting(person), soon).toEqual([]);
   });
 
-  test("section 2.8: 400 is final", async () => {
+  test("section 2.8: a logout request refused with 400 is not retried", async () => {
     statuses = [400];
     await signedOut();
     await expect.poll(() => waiting(person), soon).toEqual([]);
@@ -220,8 +220,8 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
   });
 });
 
-describe("an unacknowledged notice", () => {
-  test("is resent after 503, with the same jti", async () => {
+describe("unacknowledged logout notices", () => {
+  test("a logout notice is resent after 503, with the same jti", async () => {
     statuses = [503, 200];
     const held = await handOver(person, app);
     await signOut(person);
@@ -232,7 +232,7 @@ describe("an unacknowledged notice", () => {
     await expect.poll(() => waiting(person), soon).toEqual([]);
   }, 15_000);
 
-  test("does not follow a redirect", async () => {
+  test("a logout notice does not follow a redirect", async () => {
     statuses = [302, 200];
     await handOver(person, app);
     await signOut(person);
@@ -243,7 +243,7 @@ describe("an unacknowledged notice", () => {
     expect(received.map(({ path }) => path)).toEqual(["/logout?tenant=a", "/logout?tenant=a"]);
   });
 
-  test("is abandoned at the first attempt after a day", async () => {
+  test("a logout notice is abandoned at the first attempt after a day", async () => {
     statuses = [503];
     await handOver(person, app);
     await signOut(person);
@@ -256,7 +256,7 @@ describe("an unacknowledged notice", () => {
     expect(received).toHaveLength(2);
   });
 
-  test("does not delay the notices to another app", async () => {
+  test("an unacknowledged logout notice does not delay the notices to another app", async () => {
     // This server accepts connections but never answers.
     const silent = createServer(() => {});
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
@@ -282,7 +282,7 @@ describe("an unacknowledged notice", () => {
     }
   }, 15_000);
 
-  test("is logged with the app's name at the first attempt and when it is abandoned", async () => {
+  test("an unacknowledged logout notice is logged with the app's name at the first attempt and when it is abandoned", async () => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
     try {
       // Without a secret, no token can be signed.
@@ -295,7 +295,7 @@ describe("an unacknowledged notice", () => {
         );
         await task.run(AbortSignal.timeout(5_000));
       };
-      // The stack's own server may claim it first.
+      // The stack's own server may claim the notice first.
       await expect
         .poll(
           async () => {

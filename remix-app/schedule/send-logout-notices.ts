@@ -62,7 +62,7 @@ export function sendLogoutNotices(env: Env): ScheduledTask {
   };
 }
 
-/** Returns a warning at an unresponsive app's first and last attempt, so that an outage is two lines per notice. */
+/** Returns a warning at an unresponsive app's first and last attempt, so that an outage logs two lines per notice. */
 function warningOf({ attempts, isLast }: ClaimedNotice, delivery: Delivery): string | null {
   if (delivery.outcome === "acknowledged") return null;
   if (delivery.outcome === "refused") return `was refused, and is not sent again: ${delivery.reason}`;

@@ -35,7 +35,7 @@ export const upkeepFunctions = {
   "forget-expired-gateway-state": { schema: "ai", name: "delete_expired", intervalMs: 5 * minute },
   /** Deletes the credentials of apps a day after they end. */
   "sweep-app-credentials": { schema: "private", name: "sweep_app_credentials", intervalMs: 10 * minute },
-  /** Deletes expired visits to providers, and removes identities whose link was never completed. */
+  /** Deletes expired sign-in attempts at providers, and removes identities whose link was never completed. */
   "sweep-oauth-attempts": { schema: "private", name: "sweep_oauth_attempts", intervalMs: minute },
   /** Deletes expired challenges, and approvals that are no longer valid. */
   "sweep-login-challenges": { schema: "private", name: "sweep_login_challenges", intervalMs: 10 * minute },
@@ -44,9 +44,9 @@ export const upkeepFunctions = {
    * keep each call short.
    */
   "roll-up-usage": { schema: "ai", name: "roll_up_usage", args: { max_days: 7 }, intervalMs: minute },
-  /** Ends sessions that are idle in browsers' vaults, and deletes what was abandoned. */
+  /** Ends sessions that have been idle in browsers' vaults, and deletes expired additions, entries and devices. */
   "sweep-account-devices": { schema: "private", name: "sweep_account_devices", intervalMs: hour },
-  /** Deletes what recovery emails and minted sessions leave behind. */
+  /** Deletes expired recovery credentials, outdated guesses of codes, and expired leases for minting sessions. */
   "sweep-recoveries": { schema: "private", name: "sweep_recoveries", intervalMs: hour },
 } as const satisfies Record<string, DatabaseFunction>;
 
@@ -79,9 +79,7 @@ export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY"
 const sweepIntervalMs = 60_000;
 const alertsAtOnce = 100;
 
-/**
- * Warns the people who manage a budget at 50, 80 and 100% of it, and when it refuses calls before that.
- */
+/** Warns the people who manage a budget at 50, 80 and 100% of it, and if it refuses calls before it is used up. */
 export function warnOfBudgets(env: Env): ScheduledTask {
   return warn<BudgetAlert>(env, {
     name: "warn-of-budgets",
@@ -103,7 +101,7 @@ export function warnOfCredits(env: Env): ScheduledTask {
 
 /**
  * Writes the emails about crossed thresholds. The database records each crossing once, and queues its emails in the
- * statement that marks it as sent; the next sweep finds what failed.
+ * statement that marks it as sent; the next sweep retries failures.
  */
 function warn<Alert>(
   env: Env,

@@ -35,7 +35,7 @@ const resend = async (given = env) => {
   await db.query("update private.outgoing_mails set next_attempt_at = now() where recipient = $1", [admin.email]);
   await sendDueMails(given).run(soon());
 };
-/** The stack's own server sweeps too; if it was sweeping, our next sweep counts. */
+/** Repeats the sweep, because it does nothing while the stack's own server is sweeping. */
 async function warn(): Promise<void> {
   await expect
     .poll(
@@ -52,7 +52,7 @@ async function warn(): Promise<void> {
     .toBe(true);
 }
 
-test("concurrent sweepers send one email per crossing, with its figures and a link to the budgets", async () => {
+test("concurrent sweepers send one budget email per crossing, with its figures and a link to the budgets", async () => {
   await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
   await spend("8.000000000001");
   await callAtOnce(() => warnOfBudgets(env).run(soon()));
@@ -67,7 +67,7 @@ test("concurrent sweepers send one email per crossing, with its figures and a li
   expect(mails[0]?.text).toContain(`${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/budgets`);
 });
 
-test("a budget that refuses calls before it is used up is reported once, with what is left", async () => {
+test("a budget that refuses calls before it is used up is reported once, with the amount left", async () => {
   await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
   await spend("9.999999999999");
   const answers = await callAtOnce(() => begin(db, chatCall(tenant)));
@@ -84,7 +84,7 @@ test("a budget that refuses calls before it is used up is reported once, with wh
   expect(mails[0]?.text).toContain("Left: $0.000000000001");
 });
 
-test("a warning waits while the mail server is down, and is sent once afterwards", async () => {
+test("a budget warning waits while the mail server is down, and is sent once afterwards", async () => {
   await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
   await spend("5");
   await warn();
@@ -93,7 +93,7 @@ test("a warning waits while the mail server is down, and is sent once afterwards
   await whileOthersWait(admin.email, () => resend(down));
   expect(said.mock.calls.join()).not.toContain(admin.email);
   said.mockRestore();
-  // While it waits, the warning is neither lost nor recorded again.
+  // While the warning waits, it is neither lost nor recorded again.
   await warn();
   expect((await kept()).length + (await mailsTo(admin.email)).length).toBe(1);
   await resend();

@@ -24,7 +24,7 @@ const setBalance = (credits: string) =>
   db.query("update ai.credit_accounts set balance = $2 where workspace_id = $1", [tenant.workspaceId, credits]);
 const kept = () => db.query("select from private.outgoing_mails where recipient = $1", [admin.email]);
 
-/** The stack's own server sweeps too; if it was sweeping, our next sweep counts. */
+/** Repeats the sweep, because it does nothing while the stack's own server is sweeping. */
 async function warn(): Promise<void> {
   await expect
     .poll(
@@ -63,7 +63,7 @@ test("concurrent sweepers send one email of a low balance, with the exact balanc
   expect(mails[0]?.text).toContain(`${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/credits`);
 });
 
-test("refused calls send one email, and another one after a top-up that is used up", async () => {
+test("refused calls send one credits email, and another one once a top-up is used up", async () => {
   await setBalance("0.00000001");
   const answers = await callAtOnce(() => begin(db, chatCall(tenant)));
   expect(new Set(answers.map(({ refused }) => refused))).toEqual(new Set(["insufficient_credits"]));
@@ -77,7 +77,7 @@ test("refused calls send one email, and another one after a top-up that is used 
   expect(await received()).toHaveLength(2);
 });
 
-test("a balance above the threshold sends nothing", async () => {
+test("a balance above the threshold sends no email", async () => {
   await setBalance("10000");
   await warnOfCredits(env).run(soon());
   expect(await kept()).toEqual([]);

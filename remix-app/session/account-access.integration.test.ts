@@ -93,7 +93,7 @@ async function openResetMail() {
 }
 
 describe("the list of what can open an account", () => {
-  test("preselects new additions, but not the current session", async () => {
+  test("the access list preselects new additions, but not the current session", async () => {
     const browser = await enter(person);
     const identity = await linkDirectly();
     const passkey = await addPasskey();
@@ -108,7 +108,7 @@ describe("the list of what can open an account", () => {
       expect(page.words).toContain(words);
   });
 
-  test("removes what is selected, keeps and confirms the rest, and notifies the owner", async () => {
+  test("the access list removes what is selected, keeps and confirms the rest, and notifies the owner", async () => {
     const browser = await enter(person);
     const identity = await linkDirectly();
     const passkey = await addPasskey();
@@ -142,7 +142,7 @@ describe("the list of what can open an account", () => {
     expect(event).toMatchObject({ device: "Unknown browser", ip: expect.any(String) });
   });
 
-  test("confirms everything if nothing is selected", async () => {
+  test("the access list confirms everything if nothing is selected", async () => {
     const browser = await enter(person);
     const passkey = await addPasskey();
     expect((await browser.get(security)).words).toMatch(/Laptop Unconfirmed/);
@@ -154,7 +154,7 @@ describe("the list of what can open an account", () => {
     expect(words).not.toContain("Unconfirmed");
   });
 
-  test("continues to the destination, and never to another site", async () => {
+  test("the access list continues to the destination, and never to another site", async () => {
     const browser = await enter(person);
     const { fields } = await list(browser, `${path}?returnUrl=%2Fworkspaces`);
     expect((await browser.post(path, fields)).location).toBe("/workspaces");
@@ -162,7 +162,7 @@ describe("the list of what can open an account", () => {
     expect((await browser.post(path, elsewhere)).location).toBe("/");
   });
 
-  test("answers 409 if the last way to sign in would be removed, with errors at the field and above it", async () => {
+  test("the access list answers 409 if the last way to sign in would be removed, with errors at the field and above it", async () => {
     const browser = await enter(person);
     const { fields, boxes } = await list(browser);
     expect(checkedIn({ fields, boxes })).toEqual([]);
@@ -176,7 +176,7 @@ describe("the list of what can open an account", () => {
     expect((await signInDirectly()).token).toBeTruthy();
   });
 
-  test("keeps the last authenticator of an account that requires one", async () => {
+  test("the access list keeps the last authenticator of an account that requires one", async () => {
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no authenticator");
     await requireMfa(person);
@@ -190,7 +190,7 @@ describe("the list of what can open an account", () => {
     expect(await query("select from auth.mfa_factors where user_id = $1", [person.id])).toHaveLength(1);
   });
 
-  test("ignores what belongs to another account", async () => {
+  test("the access list ignores what belongs to another account", async () => {
     const other = await createPerson();
     try {
       const theirs = await enter(other);
@@ -204,7 +204,7 @@ describe("the list of what can open an account", () => {
     }
   });
 
-  test("submitted twice concurrently removes each item once", async () => {
+  test("the access list submitted twice concurrently removes each item once", async () => {
     const browser = await enter(person);
     await linkDirectly();
     const { fields } = await list(browser);
@@ -217,7 +217,7 @@ describe("the list of what can open an account", () => {
   test.each([
     [freshSignInMs / 1_000 - 30, 200],
     [freshSignInMs / 1_000 + 1, 302],
-  ])("with a sign-in %s seconds old returns %s", async (secondsAgo, status) => {
+  ])("the access list with a sign-in %s seconds old returns %s", async (secondsAgo, status) => {
     const browser = await signedInLongAgo(person, { secondsAgo });
     const answer = await browser.get(path);
     expect(answer.status).toBe(status);
@@ -225,7 +225,7 @@ describe("the list of what can open an account", () => {
   });
 
   test.each<Record<string, string>>([{ listed: "" }, { listedAt: "yesterday", listed: "" }])(
-    "refuses the form %j",
+    "the access list refuses the form %j",
     async (fields) => {
       expect((await (await enter(person)).post(path, fields)).status).toBe(400);
     },
@@ -235,7 +235,7 @@ describe("the list of what can open an account", () => {
 describe("after a password reset", () => {
   const password = `quite another ${crypto.randomUUID()}`;
 
-  test("an attacker's additions are shown and removed, and the attacker is locked out", async () => {
+  test("after a password reset, an attacker's additions are shown and removed, and the attacker is locked out", async () => {
     const elsewhere = await enter(person);
     const app = await createApp({ scopes: ["profile"] });
     await handOver({ ...person, accessToken: (await signInDirectly()).token }, app);
@@ -262,7 +262,7 @@ describe("after a password reset", () => {
     await expect.poll(subjects).toContain("An account was unlinked from your Gatehouse account");
   });
 
-  test("an authenticator that an attacker enrolled does not lock the owner out", async () => {
+  test("after a password reset, an authenticator that an attacker enrolled does not lock the owner out", async () => {
     const { email, password: known } = person;
     const [app] = await enrollApps(supabase, { email, password: known, names: ["Theirs"] });
     const { browser, location } = await openResetMail();
@@ -279,7 +279,7 @@ describe("after a password reset", () => {
     expect((await signInDirectly({ email, password })).token).toBeTruthy();
   });
 
-  test("an authenticator that the owner confirmed is still asked for", async () => {
+  test("after a password reset, an authenticator that the owner confirmed is still asked for", async () => {
     await insertAuthenticators(person, ["Phone"]);
     const { browser, location } = await openResetMail();
     expect(location).toBe("/mfa?returnUrl=%2Freset-password");
@@ -292,7 +292,7 @@ describe("signing out everywhere", () => {
   const call = (token: string) =>
     fetch(new URL(everywhere, base), { method: "POST", headers: { authorization: `Bearer ${token}` } });
 
-  test("ends every session, app session and app token of the account, and notifies its owner once", async () => {
+  test("signing out everywhere ends every session, app session and app token of the account, and notifies its owner once", async () => {
     const browser = await enter(person);
     const { token } = await signInDirectly();
     const app = await createApp({ scopes: ["profile"] });
@@ -309,7 +309,7 @@ describe("signing out everywhere", () => {
     await expect.poll(subjects).toContain("You were signed out of Gatehouse everywhere");
   });
 
-  test("from a browser clears its session", async () => {
+  test("signing out everywhere from a browser clears its session", async () => {
     const browser = await enter(person);
     const { status, text } = await browser.postJson(everywhere, undefined);
     expect([status, JSON.parse(text)]).toEqual([200, { activeAccountId: null, redirectTo: "/login" }]);
@@ -319,12 +319,12 @@ describe("signing out everywhere", () => {
   test.each([
     [freshSignInMs / 1_000 - 30, 200],
     [freshSignInMs / 1_000 + 1, 403],
-  ])("with a sign-in %s seconds old returns %s", async (secondsAgo, status) => {
+  ])("signing out everywhere with a sign-in %s seconds old returns %s", async (secondsAgo, status) => {
     const browser = await signedInLongAgo(person, { secondsAgo });
     expect((await browser.postJson(everywhere, undefined)).status).toBe(status);
   });
 
-  test("with a pending second step is refused", async () => {
+  test("signing out everywhere with a pending second step is refused", async () => {
     await insertAuthenticators(person, ["Phone"]);
     const answer = await call((await signInDirectly()).token);
     expect([answer.status, await answer.json()]).toEqual([403, expect.objectContaining({ code: "MFA_REQUIRED" })]);

@@ -44,7 +44,7 @@ const accountAccess = z.object({
   email: z.string().nullable(),
   ways: z.array(way),
   /**
-   * Sessions that the list leaves out, counted up to 1,001, and whether any of them is new. The key stands for all of
+   * Sessions that the list leaves out, counted up to 1,001, and whether any of them is new. The key selects all of
    * them.
    */
   otherSessions: z.object({ key: z.string(), count: z.number().int(), isNew: z.boolean() }),
@@ -106,7 +106,7 @@ export function preselected(
     kind === "passkey" ||
     (kind === "identity" && (env.OAUTH_PROVIDERS as readonly (string | null)[]).includes(provider));
   const needed = (way: AccessWay) =>
-    // A password can be changed instead, and a password that this session set is the owner's choice.
+    // A password that this session set is the owner's choice, and one that is needed to sign in can be changed instead.
     (way.kind === "password" && (way.bySession === user.sessionId || !kept.some(signsIn))) ||
     (way.kind === "authenticator" &&
       user.mfa.policy !== "optional" &&

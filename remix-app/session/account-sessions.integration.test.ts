@@ -36,7 +36,7 @@ const subjectsOf = async (email: string) => (await mailsTo(email)).map(({ subjec
 const end = (token: string, id: string) => call(token, { at: `${path}/${id}`, method: "DELETE" });
 
 describe("an account's sessions", () => {
-  test("are listed with only the fields that the API documents, the current one first", async () => {
+  test("an account's sessions are listed with only the fields that the API documents, the current one first", async () => {
     const userAgent = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:127.0) Gecko/20100101 Firefox/127.0";
     const address = newAddress();
     await openBrowser(base, { userAgent, address }).post("/login", credentials());
@@ -48,7 +48,7 @@ describe("an account's sessions", () => {
     expect(Object.keys(sessions[0] ?? {}).sort()).toEqual([...Object.keys(shape), "current", "userAgent"].sort());
   });
 
-  test("cannot be listed or ended by another account", async () => {
+  test("an account's sessions cannot be listed or ended by another account", async () => {
     const other = await createAccount();
     try {
       const [mine, theirs] = [await account.signIn(), await other.signIn()];
@@ -60,13 +60,13 @@ describe("an account's sessions", () => {
     }
   });
 
-  test("require a session to be listed", async () => {
+  test("listing an account's sessions requires a session", async () => {
     expect((await fetch(new URL(path, base))).status).toBe(401);
   });
 });
 
-describe("signing out elsewhere", () => {
-  test("ends the chosen session immediately and once, also with concurrent requests", async () => {
+describe("signing out another device", () => {
+  test("signing out another device ends its session immediately and once, also with concurrent requests", async () => {
     const [here, there] = [await account.signIn(), await account.signIn()];
     const target = (await list(here)).find(({ current }) => !current)?.id ?? "";
     const answers = await callAtOnce(() => end(here, target));
@@ -81,7 +81,7 @@ describe("signing out elsewhere", () => {
   test.each([
     [freshSeconds - 30, 204],
     [freshSeconds + 1, 403],
-  ])("with a sign-in %s seconds old returns %s", async (seconds, status) => {
+  ])("signing out another device with a sign-in %s seconds old returns %s", async (seconds, status) => {
     const here = await account.signInAged(seconds);
     await account.signIn();
     const target = (await list(here)).find(({ current }) => !current)?.id ?? "";
@@ -90,7 +90,7 @@ describe("signing out elsewhere", () => {
     if (status === 403) expect(answer.body.code).toBe("STEP_UP_REQUIRED");
   });
 
-  test("is notified by email, for one device and for all others", async () => {
+  test("signing out one other device or all of them is notified by email", async () => {
     const browser = await enter(credentials());
     await account.signIn();
     const target = (await list(await account.signIn())).find(({ current }) => !current)?.id ?? "";
@@ -101,7 +101,7 @@ describe("signing out elsewhere", () => {
     await expect.poll(() => subjectsOf(account.email)).toContain("Your other devices were signed out of Gatehouse");
   });
 
-  test("from the current device requires no fresh sign-in and sends no email", async () => {
+  test("signing out the current device requires no fresh sign-in and sends no email", async () => {
     const here = await account.signInAged(freshSeconds + 60);
     const [target] = await list(here);
     expect((await end(here, target?.id ?? "")).status).toBe(204);
@@ -109,16 +109,19 @@ describe("signing out elsewhere", () => {
     expect(await subjectsOf(account.email)).toEqual([]);
   });
 
-  test.each(["6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", "nonsense", "%00"])("finds no session %s", async (id) => {
-    expect((await end(await account.signIn(), id)).status).toBe(404);
-  });
+  test.each(["6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", "nonsense", "%00"])(
+    "signing out answers 404 for the session %s",
+    async (id) => {
+      expect((await end(await account.signIn(), id)).status).toBe(404);
+    },
+  );
 });
 
-describe("the log", () => {
+describe("the activity log", () => {
   const at = "/api/v1/users/me/security-events";
   const idsOf = (body: { events: { id: string }[] }) => body.events.map(({ id }) => id);
 
-  test("is paginated without losing or repeating an entry", async () => {
+  test("the activity log is paginated without losing or repeating an entry", async () => {
     for (let visit = 0; visit < 5; visit += 1) await openBrowser(base).post("/login", credentials());
     const token = await account.signIn();
     const whole = await call(token, { at });
@@ -151,13 +154,13 @@ describe("the log", () => {
     ["cursor=nonsense", 400],
     [`cursor=${Buffer.from('["2026-01-01T00:00:00Z","x,or(id.gt.0)"]').toString("base64url")}`, 400],
     [`cursor=${Buffer.from('["2026-01-01T00:00:00Z),or(a","x"]').toString("base64url")}`, 400],
-  ])("with %s answers %s", async (query, status) => {
+  ])("the activity log with %s answers %s", async (query, status) => {
     const answer = await call(await account.signIn(), { at: `${at}?${query}` });
     expect(answer.status).toBe(status);
     if (status === 400) expect(answer.body.code).toBe("INVALID_REQUEST");
   });
 
-  test("is hidden from other accounts", async () => {
+  test("the activity log is hidden from other accounts", async () => {
     await openBrowser(base).post("/login", credentials());
     const other = await createAccount();
     try {

@@ -54,8 +54,8 @@ async function browserWith(first: Person, ...others: Person[]): Promise<Browser>
   return browser;
 }
 
-describe("a sign-in", () => {
-  test("adds an account and ends no session", async () => {
+describe("adding an account by sign-in", () => {
+  test("a second sign-in adds an account and ends no session", async () => {
     const browser = await browserWith(ada, bob, cid);
     const { activeAccountId, accounts } = await list(browser);
     expect(activeAccountId).toBe(cid.id);
@@ -69,7 +69,7 @@ describe("a sign-in", () => {
     for (const person of [ada, bob, cid]) expect(await sessionsOf(person)).toHaveLength(1);
   });
 
-  test("to an account that is already there replaces its session", async () => {
+  test("a sign-in to an account that is already in the browser replaces its session", async () => {
     const browser = await browserWith(ada, bob);
     const [before] = await sessionsOf(ada);
     await add(browser, ada);
@@ -80,7 +80,7 @@ describe("a sign-in", () => {
     expect((await list(browser)).accounts).toHaveLength(2);
   });
 
-  test("gives the browser a new secret, and the old one opens nothing", async () => {
+  test("a sign-in gives the browser a new secret, and the old one opens nothing", async () => {
     const browser = await enter(ada);
     const planted = openBrowser(base, { cookie: browser.cookie() });
     expect((await whoIs(planted))?.user.id).toBe(ada.id);
@@ -91,7 +91,7 @@ describe("a sign-in", () => {
     expect((await planted.get(api)).status).toBe(401);
   });
 
-  test("adopts neither a device nor a session from the browser's cookies", async () => {
+  test("a sign-in adopts neither a device nor a session from the browser's cookies", async () => {
     const others = await enter(bob);
     const deviceOf = (browser: Browser) => /gh_device=([^;]+)/.exec(browser.cookie())?.[1] ?? "";
     const [id = "", , keyId = "", signature = ""] = deviceOf(others).split(".");
@@ -112,8 +112,8 @@ describe("a sign-in", () => {
   });
 });
 
-describe("a switch", () => {
-  test("opens the account where it was left, or at the caller's target", async () => {
+describe("switching accounts", () => {
+  test("a switch opens the page where the account was left, or the caller's target", async () => {
     const browser = await browserWith(ada, bob);
     const there = await switchTo(browser, ada, { currentRoute: "/settings/profile?x=1" });
     expect([there.status, JSON.parse(there.text)]).toEqual([200, { accountId: ada.id, redirectTo: "/" }]);
@@ -127,7 +127,7 @@ describe("a switch", () => {
     expect((await list(browser)).accounts.find(({ id }) => id === ada.id)?.lastRoute).toBeNull();
   });
 
-  test("to an account that is not in this browser returns 404, and 401 without a device", async () => {
+  test("a switch to an account that is not in this browser returns 404, and 401 without a device", async () => {
     const browser = await enter(ada);
     const unknown = await switchTo(browser, bob);
     expect([unknown.status, JSON.parse(unknown.text)]).toMatchObject([
@@ -141,13 +141,13 @@ describe("a switch", () => {
     expect((await whoIs(browser))?.user.id).toBe(ada.id);
   });
 
-  test("without an account is rejected as invalid", async () => {
+  test("a switch that names no account is rejected as invalid", async () => {
     const browser = await enter(ada);
     expect((await browser.post("/accounts", { intent: "switch" })).status).toBe(400);
     expect((await whoIs(browser))?.user.id).toBe(ada.id);
   });
 
-  test("to an ended session deletes only that entry", async () => {
+  test("a switch to an ended session deletes only that entry", async () => {
     const browser = await browserWith(ada, bob, cid);
     await query("delete from auth.sessions where user_id = $1", [ada.id]);
     expect((await list(browser)).accounts.find(({ id }) => id === ada.id)).toMatchObject({ requiresReauth: true });
@@ -160,7 +160,7 @@ describe("a switch", () => {
     expect((await whoIs(browser))?.user.id).toBe(cid.id);
   });
 
-  test("to a session whose tokens the backend rejects deletes the entry", async () => {
+  test("a switch to a session whose tokens the backend rejects deletes the entry", async () => {
     const browser = await browserWith(ada, bob);
     await query(
       "update auth.refresh_tokens set revoked = true, updated_at = now() - interval '1 hour' where user_id = $1",
@@ -172,9 +172,9 @@ describe("a switch", () => {
   });
 
   test.each([
-    ["29 days without use is taken", 29, 200],
-    ["30 days without use needs a sign-in", 30, 401],
-  ])("after %s", async (_, days, status) => {
+    ["29 days without use succeeds", 29, 200],
+    ["30 days without use requires a sign-in", 30, 401],
+  ])("a switch to an account after %s", async (_, days, status) => {
     const browser = await browserWith(ada, bob);
     await query(
       "update private.account_vault_entries set last_active_at = now() - make_interval(days => $2) where user_id = $1",
@@ -183,7 +183,7 @@ describe("a switch", () => {
     expect((await switchTo(browser, ada)).status).toBe(status);
   });
 
-  test("whose response was lost loses nothing: the old secret works until the new one has arrived", async () => {
+  test("a switch whose response was lost loses nothing: the old secret works until the new one has arrived", async () => {
     const browser = await browserWith(ada, bob);
     const lost = openBrowser(base, { cookie: browser.cookie() });
     expect((await switchTo(lost, ada)).status).toBe(200);
@@ -198,26 +198,29 @@ describe("a switch", () => {
   });
 });
 
-describe("an unreadable row", () => {
+describe("an unreadable vault entry", () => {
   const damage: [string, string][] = [
     ["with a bit flipped", "translate(sealed, 'abcdefghij', 'bcdefghija')"],
     ["that was cut", "substr(sealed, 1, 60)"],
-    ["of a key that is not listed any more", "sealed, key_id = 'gone'"],
+    ["sealed with a key that is no longer listed", "sealed, key_id = 'gone'"],
     ["of another user", "(select o.sealed from private.account_vault_entries o where o.user_id = $2 limit 1)"],
   ];
 
-  test.each(damage)("%s is dropped: its account asks for a sign-in, the other accounts stay", async (_, value) => {
-    const browser = await browserWith(ada, bob);
-    const values = value.includes("$2") ? [ada.id, bob.id] : [ada.id];
-    await query(`update private.account_vault_entries set sealed = ${value} where user_id = $1`, values);
-    const refused = await switchTo(browser, ada);
-    expect([refused.status, JSON.parse(refused.text)]).toMatchObject([401, { requiresReauth: true }]);
-    expect((await list(browser)).accounts.map(({ id }) => id)).toEqual([bob.id]);
-    expect((await whoIs(browser))?.user.id).toBe(bob.id);
-    expect((await add(browser, ada)).location).toBe("/");
-  });
+  test.each(damage)(
+    "an entry %s is dropped: its account asks for a sign-in, the other accounts stay",
+    async (_, value) => {
+      const browser = await browserWith(ada, bob);
+      const values = value.includes("$2") ? [ada.id, bob.id] : [ada.id];
+      await query(`update private.account_vault_entries set sealed = ${value} where user_id = $1`, values);
+      const refused = await switchTo(browser, ada);
+      expect([refused.status, JSON.parse(refused.text)]).toMatchObject([401, { requiresReauth: true }]);
+      expect((await list(browser)).accounts.map(({ id }) => id)).toEqual([bob.id]);
+      expect((await whoIs(browser))?.user.id).toBe(bob.id);
+      expect((await add(browser, ada)).location).toBe("/");
+    },
+  );
 
-  test("of another device is dropped", async () => {
+  test("an entry of another device is dropped", async () => {
     const [browser, other] = [await browserWith(ada, bob), await enter(ada)];
     await query(
       `update private.account_vault_entries e set sealed = o.sealed, key_id = o.key_id
@@ -236,7 +239,7 @@ describe("an unreadable row", () => {
 });
 
 describe("the browser's cookies", () => {
-  test("cannot override the device's active account: a late response for A leaves B active", async () => {
+  test("cookies cannot override the device's active account: a late response for A leaves B active", async () => {
     const browser = await browserWith(ada, bob);
     const late = openBrowser(base, { cookie: browser.cookie() }).cookie();
     await switchTo(browser, ada);
@@ -252,7 +255,7 @@ describe("the browser's cookies", () => {
     expect((await whoIs(without))?.user.id).toBe(ada.id);
   });
 
-  test("cannot plant another person's session on a signed-out browser", async () => {
+  test("cookies cannot plant another person's session on a signed-out browser", async () => {
     const stranger = await enter(bob);
     const planted = stranger
       .cookie()
@@ -265,7 +268,7 @@ describe("the browser's cookies", () => {
     expect((await whoIs(stranger))?.user.id).toBe(bob.id);
   });
 
-  test("stay below 8 KB with ten accounts, and an eleventh is refused and its session ended", async () => {
+  test("cookies stay below 8 KB with ten accounts, and an eleventh is refused and its session ended", async () => {
     const people = await Promise.all(Array.from({ length: 8 }, createPerson));
     const [tenth, eleventh] = [people[6], people[7]];
     const browser = await browserWith(ada, bob, cid, ...people.slice(0, 7));
@@ -281,7 +284,7 @@ describe("the browser's cookies", () => {
   }, 60_000);
 });
 
-test("PATCH current saves where an account is, and refuses paths such as the sign-in page", async () => {
+test("PATCH current saves an account's last page, and refuses paths such as the sign-in page", async () => {
   const browser = await enter(ada);
   const patch = async (route: string) => {
     const { status } = await browser.sendJson("PATCH", `${api}/current`, { route });
@@ -304,8 +307,8 @@ test("PATCH current saves where an account is, and refuses paths such as the sig
   }
 });
 
-describe("signing out", () => {
-  test("of the active account moves to the most recently used one, and ends only that session", async () => {
+describe("signing out of one or all accounts", () => {
+  test("signing out of the active account moves to the most recently used one, and ends only that session", async () => {
     const browser = await browserWith(ada, bob, cid);
     await switchTo(browser, ada);
     const answer = await browser.postJson(`${api}/logout`, {});
@@ -316,14 +319,14 @@ describe("signing out", () => {
     expect((await list(browser)).accounts.map(({ id }) => id)).toEqual([cid.id, bob.id]);
   });
 
-  test("of the last account leads to the sign-in page", async () => {
+  test("signing out of the last account leads to the sign-in page", async () => {
     const browser = await enter(ada);
     const answer = await browser.postJson(`${api}/logout`, {});
     expect(JSON.parse(answer.text)).toEqual({ activeAccountId: null, redirectTo: "/login" });
     expect(await whoIs(browser)).toBeNull();
   });
 
-  test("of another account leaves the active one unchanged", async () => {
+  test("signing out of another account leaves the active one unchanged", async () => {
     const browser = await browserWith(ada, bob);
     const answer = await browser.sendJson("DELETE", `${api}/${ada.id}`);
     expect([answer.status, JSON.parse(answer.text)]).toMatchObject([200, { activeAccountId: bob.id }]);
@@ -336,7 +339,7 @@ describe("signing out", () => {
   test.each([
     ["logout-all", (browser: Browser) => browser.postJson(`${api}/logout-all`, {})],
     ["/logout", (browser: Browser) => browser.post("/logout", {})],
-  ])("of all accounts by %s ends every session and leaves no account cookie", async (_, signOut) => {
+  ])("signing out of all accounts by %s ends every session and leaves no account cookie", async (_, signOut) => {
     const browser = await browserWith(ada, bob);
     const before = browser.cookie();
     await signOut(browser);
@@ -349,7 +352,7 @@ describe("signing out", () => {
     expect(rows).toEqual([]);
   });
 
-  test("of all accounts expires pending approvals", async () => {
+  test("signing out of all accounts expires pending approvals", async () => {
     const browser = await enter(ada);
     const response = await fetch(new URL(`${api}/logout-all`, base), {
       method: "POST",
@@ -360,7 +363,7 @@ describe("signing out", () => {
     expect(headers).toMatch(/^gh_mfa_app=;.*Max-Age=0; Path=\/mfa;/m);
   });
 
-  test("expires the approval cookie", async () => {
+  test("signing out expires the approval cookie", async () => {
     const browser = await browserWith(ada, bob);
     for (const path of [`${api}/logout`, `${api}/logout-all`]) {
       const response = await fetch(new URL(path, base), {
@@ -372,7 +375,7 @@ describe("signing out", () => {
   });
 });
 
-test("the scheduled sweep ends idle sessions, and runs only with our server's key", async () => {
+test("the scheduled sweep ends idle sessions, and requires our server's key", async () => {
   const browser = await browserWith(ada, bob);
   await query(
     "update private.account_vault_entries set last_active_at = now() - interval '31 days' where user_id = $1",
@@ -402,7 +405,7 @@ test("a bearer token sees only its own account and cannot switch", async () => {
   expect((await fetch(new URL(`${api}/switch`, base), { method: "POST", headers, body })).status).toBe(401);
   expect((await fetch(new URL(`${api}/logout`, base), { method: "POST", headers })).status).toBe(200);
   expect(await sessionsOf(ada)).toEqual([]);
-  // Its token outlives the session, and there is nothing left to end.
+  // The session has ended, but its token is still valid, so there is nothing left to end.
   for (const again of ["logout", "logout-all"]) {
     expect((await fetch(new URL(`${api}/${again}`, base), { method: "POST", headers })).status, again).toBe(200);
   }

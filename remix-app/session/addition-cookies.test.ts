@@ -16,7 +16,7 @@ const headerOf = ({ jar }: ReturnType<typeof open>) =>
     .map(({ name, value }) => `${name}=${value}`)
     .join("; ");
 
-test("an addition's cookie is host-only, HttpOnly, Secure on https, and has its own name", () => {
+test("the cookie of an added account is host-only, HttpOnly, Secure on https, and has its own name", () => {
   const context = open();
   const [one, other] = [addition(), addition()];
   for (const each of [one, other]) writeAddition(context, each);
@@ -28,7 +28,7 @@ test("an addition's cookie is host-only, HttpOnly, Secure on https, and has its 
   expect(readAdditions(open(headerOf(context)), device)).toEqual([one.secret, other.secret]);
 });
 
-test("a merged addition counts only for earlier secrets, until a minute after the new one was seen", () => {
+test("the cookie of a merged account counts only for earlier secrets, until a minute after the new secret was first used", () => {
   const shown = open();
   const one = addition();
   writeAddition(shown, one);
@@ -49,14 +49,14 @@ test("a merged addition counts only for earlier secrets, until a minute after th
   for (const later of [taken, arrived]) {
     expect(readAdditions(open(headerOf(later)), next)).toEqual([]);
     expect(readAdditions(open(headerOf(later)), device)).toEqual([one.secret]);
-    // An earlier device cookie came back, so the path is kept for as long as before.
+    // An earlier device cookie came back, so the addition's cookie still names the secret that it led to.
     const back = settle(later, { shown: device.secret, taken: [one.secret] });
     expect(readAdditions(open(headerOf(back)), next)).toEqual([]);
   }
   expect(settle(arrived, { shown: next.secret, taken: [] }).jar.setCookieHeaders()).toEqual([]);
 });
 
-test("an addition of another device or without our signature is ignored and removed", async () => {
+test("the cookie of an added account is ignored and removed if it is another device's or lacks our signature", async () => {
   const foreign = await openAccountKeys({ SUPABASE_SECRET_KEY: "sb_secret_b" });
   const name = "__Host-gh_added_";
   const context = open(
@@ -72,16 +72,19 @@ test("an addition of another device or without our signature is ignored and remo
   expect(context.jar.getAll().map((pair) => pair.name)).toEqual(["gh_added_4"]);
 });
 
-test("an addition in two cookies counts once", () => {
+test("an added account in two cookies counts once", () => {
   const one = addition();
   const value = deviceCookieValue(one, cookie);
   const context = open(`__Host-gh_added_1=${value}; __Host-gh_added_2=${value}`);
   expect(readAdditions(context, device)).toEqual([one.secret]);
 });
 
-test.each(["é", "a b", "\u0001", "", "[x]"])("a cookie whose name ends in %j is left alone", (suffix) => {
-  const context = open(`__Host-gh_added_${suffix}=${deviceCookieValue(addition(), cookie)}`);
-  expect(readAdditions(context, device)).toEqual([]);
-  settleAdditions(context, { device: null, taken: [] });
-  expect(context.jar.setCookieHeaders()).toEqual([]);
-});
+test.each(["é", "a b", "\u0001", "", "[x]"])(
+  "a cookie whose name ends in %j is not treated as an added account",
+  (suffix) => {
+    const context = open(`__Host-gh_added_${suffix}=${deviceCookieValue(addition(), cookie)}`);
+    expect(readAdditions(context, device)).toEqual([]);
+    settleAdditions(context, { device: null, taken: [] });
+    expect(context.jar.setCookieHeaders()).toEqual([]);
+  },
+);

@@ -40,7 +40,7 @@ const sessionsOf = ({ id }: Person) => query("select from auth.sessions where us
 const idsOf = (...people: Person[]) => people.map(({ id }) => id).sort();
 
 describe("two tabs of one browser that add accounts concurrently", () => {
-  test("keep all the accounts", async () => {
+  test("two tabs that add accounts concurrently keep all the accounts", async () => {
     const browser = await enter(ada);
     await Promise.all([add(browser, bob), add(browser, cid)]);
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob, cid));
@@ -49,14 +49,14 @@ describe("two tabs of one browser that add accounts concurrently", () => {
     }
   });
 
-  test("keep one session if both add the same account", async () => {
+  test("two tabs that add the same account keep one session", async () => {
     const browser = await enter(ada);
     await Promise.all([add(browser, bob), add(browser, bob)]);
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
     expect(await sessionsOf(bob)).toHaveLength(1);
   });
 
-  test("keep all the accounts in any order of the responses", async () => {
+  test("two tabs keep all the added accounts in any order of the responses", async () => {
     const browser = await enter(ada);
     await add(browser, bob);
     const [first, early] = [copyOf(browser), copyOf(browser)];
@@ -76,7 +76,7 @@ describe("two tabs of one browser that add accounts concurrently", () => {
     expect((await accountsOf(lost)).sort()).toEqual(idsOf(ada, bob, cid));
   });
 
-  test("keep all the accounts if one tab's account has joined while the other tab's form was pending", async () => {
+  test("two tabs keep all the accounts if one tab's account has joined while the other tab's form was pending", async () => {
     const browser = await enter(ada);
     const tab = copyOf(browser);
     await add(browser, bob);
@@ -87,7 +87,7 @@ describe("two tabs of one browser that add accounts concurrently", () => {
   });
 });
 
-test("concurrent requests with a sign-in's cookies all lead to the same device secret", async () => {
+test("concurrent requests with the cookies of one sign-in all lead to the same device secret", async () => {
   const browser = await enter(ada);
   await add(browser, bob);
   const tabs = Array.from({ length: 50 }, () => copyOf(browser));
@@ -102,7 +102,7 @@ test("concurrent requests with a sign-in's cookies all lead to the same device s
   expect(devices.size).toBe(1);
 });
 
-test("a form that was pending while several accounts joined loses none of them", async () => {
+test("a form that was pending while several accounts joined loses none of the accounts", async () => {
   const browser = await enter(ada);
   const tab = copyOf(browser);
   const before = cookiesOf(tab, "gh_device=");
@@ -117,7 +117,7 @@ test("a form that was pending while several accounts joined loses none of them",
   expect((await accountsOf(both)).sort()).toEqual(idsOf(ada, bob, cid));
 });
 
-test("a switch with a lost response, and every response before and after it, loses no account", async () => {
+test("losing the response to a switch, and each response before and after it, loses no account", async () => {
   const browser = await enter(ada);
   await add(browser, bob);
   await accountsOf(copyOf(browser));
@@ -132,15 +132,15 @@ test("a switch with a lost response, and every response before and after it, los
   expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
 });
 
-test("two tabs without a device create one each, and the last response wins", async () => {
+test("two tabs without a device create one device each, and the last response wins", async () => {
   const browser = openBrowser(base);
   await Promise.all([ada, bob].map(({ email, password }) => browser.post("/login", { email, password })));
   const [active, ...others] = await accountsOf(browser);
   expect([idsOf(ada, bob).includes(active ?? ""), others]).toEqual([true, []]);
 });
 
-describe("an account is not revealed", () => {
-  test("to an earlier copy of the cookies, even if that copy adds an account itself", async () => {
+describe("access to an added account", () => {
+  test("an added account is not revealed to an earlier copy of the cookies, even if that copy adds an account itself", async () => {
     const browser = await enter(ada);
     const thief = copyOf(browser);
     await add(browser, bob);
@@ -158,7 +158,7 @@ describe("an account is not revealed", () => {
     expect((await accountsOf(copy)).sort()).toEqual(idsOf(ada, bob));
   });
 
-  test("to earlier copies of the cookies that read, switch and add while it joins", async () => {
+  test("an added account is not revealed to earlier copies of the cookies that read, switch and add meanwhile", async () => {
     const browser = await enter(ada);
     await add(browser, cid);
     await accountsOf(browser);
@@ -175,7 +175,7 @@ describe("an account is not revealed", () => {
     for (const text of seen.slice(1)) expect(text).not.toContain(bob.id);
   });
 
-  test("to an attacker who plants a device cookie and an addition before or after a sign-in", async () => {
+  test("an added account is not revealed to an attacker who plants a device cookie and an addition before or after a sign-in", async () => {
     const mallory = await enter(ada);
     const own = copyOf(mallory);
     await add(own, cid);
@@ -194,7 +194,7 @@ describe("an account is not revealed", () => {
     }
   });
 
-  test("to an addition's cookie alone, used as a device cookie, or with another device's cookie", async () => {
+  test("an added account is not revealed to its cookie alone, used as a device cookie, or with another device's cookie", async () => {
     const [browser, other] = [await enter(ada), await enter(cid)];
     await add(browser, bob);
     const addition = cookiesOf(browser, "gh_added_");
@@ -210,7 +210,7 @@ describe("an account is not revealed", () => {
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
   });
 
-  test("to earlier cookies once the browser has signed out of all accounts", async () => {
+  test("an added account is not revealed to earlier cookies once the browser has signed out of all accounts", async () => {
     const browser = await enter(ada);
     await add(browser, bob);
     const before = browser.cookie();

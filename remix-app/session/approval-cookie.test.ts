@@ -31,7 +31,7 @@ test("the approval cookie is host-only, HttpOnly, and lasts as long as the appro
   expect(written().header).toMatch(/; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
 });
 
-test("the approval is valid for its own session, until the exact expiry", () => {
+test("a stored approval is valid for its own session, until the exact expiry", () => {
   const { value } = written();
   expect(held(value)).toBe("held");
   vi.setSystemTime(now + 12 * 3_600_000 - 1);
@@ -47,7 +47,7 @@ test.each([
   ["signed differently", (value: string) => held(value.replace(/\..*/, `.${"A".repeat(43)}`))],
   ["empty", () => held("")],
   [
-    "of another server",
+    "signed by another server",
     (value: string) =>
       heldApproval(
         { ...contextOf(`ttr_mfa_mobile_approval=${value}`), env: { ...env, SUPABASE_SECRET_KEY: "another" } },
@@ -58,11 +58,11 @@ test.each([
   expect(look(written().value)).toBe("stale");
 });
 
-test("a missing cookie is not an approval", () => {
+test("a missing approval cookie is not an approval", () => {
   expect(heldApproval(contextOf(null), sessionId)).toBe("none");
 });
 
-test("clearing expires the approval cookie for this host and one that a sibling set for the domain", () => {
+test("clearing expires this host's approval cookie and one that a sibling host set for the domain", () => {
   const context = contextOf(`ttr_mfa_mobile_approval=${written().value}`);
   clearApprovalCookie(context);
   const headers = context.jar.setCookieHeaders();

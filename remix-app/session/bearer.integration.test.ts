@@ -46,8 +46,8 @@ async function post(path: string, fields: Record<string, string>, headers: Recor
 /** Every change to an account goes to the identity backend. The server's scheduled tasks call only the Data API. */
 const acts = (call: string) => /^(?!GET )\w+ \/auth\/v1\//.test(call);
 
-describe("one of our forms", () => {
-  test.each(forms)("%s refuses a bearer token, and neither uses nor sets cookies", async (path, fields) => {
+describe("forms on our pages", () => {
+  test.each(forms)("the form at %s refuses a bearer token, and neither uses nor sets cookies", async (path, fields) => {
     const brought: Record<string, string>[] = [{ authorization: bearer, cookie }, { authorization: bearer }];
     for (const headers of brought) {
       for (const site of ["same-origin", "cross-site"]) {
@@ -57,16 +57,19 @@ describe("one of our forms", () => {
     }
   });
 
-  test.each(["", "Basic YTpi", "Bearer", "Bearer x"])("is refused with Authorization %j too", async (authorization) => {
-    for (const [path, fields] of forms) {
-      const headers = { authorization, cookie, origin: "https://evil.example", "sec-fetch-site": "cross-site" };
-      expect(await post(path, fields, headers)).toEqual({ status: 401, setCookies: [], written: [] });
-    }
-  });
+  test.each(["", "Basic YTpi", "Bearer", "Bearer x"])(
+    "a form is refused with Authorization %j too",
+    async (authorization) => {
+      for (const [path, fields] of forms) {
+        const headers = { authorization, cookie, origin: "https://evil.example", "sec-fetch-site": "cross-site" };
+        expect(await post(path, fields, headers)).toEqual({ status: 401, setCookies: [], written: [] });
+      }
+    },
+  );
 });
 
 describe("a request with a bearer token", () => {
-  test("uses only that account: its cookies are neither read, refreshed nor cleared", async () => {
+  test("a request with a bearer token uses only that account: its cookies are neither read, refreshed nor cleared", async () => {
     const cookies = [
       await backend.cookieOf(await backend.session({ expiresIn: -10 })),
       "sb-127-auth-token=garbage",

@@ -23,8 +23,8 @@ async function signIn(password = account.password) {
 const newestMail = async (subject: string) =>
   (await mailsTo(account.email)).findLast((mail) => mail.subject === subject);
 
-describe("a changed password", () => {
-  test("works immediately, ends the other sessions but not this one, and notifies the owner by email", async () => {
+describe("changing a password", () => {
+  test("a changed password works immediately, ends the other sessions but not this one, and notifies the owner by email", async () => {
     const [{ browser }, { browser: elsewhere }] = [await signIn(), await signIn()];
     const answer = await browser.post(path, { password: renewed });
     expect(answer.location).toBe("/settings/security#password");
@@ -42,7 +42,7 @@ describe("a changed password", () => {
     ["short", "Choose a password of at least 8 characters"],
     ["correct horse battery", "Choose a different password from your current one"],
     ["x".repeat(73), "at most 72 bytes"],
-  ])("cannot be %s", async (password, message) => {
+  ])("a new password cannot be %s", async (password, message) => {
     const { browser } = await signIn();
     const answer = await browser.post(path, { password });
     expect(answer).toMatchObject({ status: 400, words: expect.stringContaining(message) });
@@ -51,7 +51,7 @@ describe("a changed password", () => {
     expect(await newestMail("Your Gatehouse password was changed")).toBeUndefined();
   });
 
-  test("requires the backend's emailed code in a session older than a day", async () => {
+  test("changing a password in a session older than a day requires the backend's emailed code", async () => {
     const { browser } = await signIn();
     await query("update auth.sessions set created_at = now() - interval '25 hours' where user_id = $1", [account.id]);
     const asked = await browser.post(path, { password: renewed });
@@ -76,7 +76,7 @@ describe("a changed password", () => {
     expect((await signIn(renewed)).signedIn).toBe(true);
   });
 
-  test("is announced as added, not changed, if the account had no password", async () => {
+  test("a password is announced as added, not changed, if the account had none", async () => {
     const { browser } = await signIn();
     await query("update auth.users set encrypted_password = '' where id = $1", [account.id]);
     expect((await browser.get("/settings/security")).words).toContain("Set password");
@@ -86,7 +86,7 @@ describe("a changed password", () => {
     await expect.poll(() => newestMail("A password was added to your Gatehouse account")).toBeDefined();
   });
 
-  test("is announced as added too if it is set through an emailed link", async () => {
+  test("a first password is announced as added too if it is set through an emailed link", async () => {
     const { browser } = await signIn();
     await query("update auth.users set encrypted_password = '' where id = $1", [account.id]);
     expect((await browser.post("/reset-password", { password: renewed })).status).toBe(200);
@@ -96,7 +96,7 @@ describe("a changed password", () => {
   });
 });
 
-test("password managers are redirected to the page", async () => {
+test("password managers are redirected to the page that changes the password", async () => {
   const response = await fetch(new URL("/.well-known/change-password", base), { redirect: "manual" });
   expect([response.status, response.headers.get("location")]).toEqual([302, path]);
 });

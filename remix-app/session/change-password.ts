@@ -28,7 +28,6 @@ export type PasswordChange =
   | { status: "changed" }
   | {
       status: "refused";
-      /** The status of the response to the form. */
       httpStatus: AuthFailure["status"];
       formErrors?: string[];
       fieldErrors?: Partial<Record<"password" | PasswordProof, string[]>>;
@@ -53,8 +52,8 @@ const refusals: Record<string, FieldRefusal> = {
 const guesses = new Set(["current_password_invalid", "reauthentication_not_valid"]);
 
 /**
- * Changes the password of this request's user, upon which the identity backend ends the account's other sessions.
- * Notifies the owner by email.
+ * Changes the password of this request's user and notifies the owner by email. The identity backend then ends the
+ * account's other sessions.
  * @param change.first whether the account had no password before
  */
 export async function changePassword(

@@ -51,7 +51,7 @@ export async function completeSignIn(
     context.session.issuedState(),
     recordEvent(context, { userId: sub, kind: "sign_in", method, sessionId: session_id }),
   ]);
-  // If the state is unknown, the destination page finds out.
+  // If the state is unknown, the destination page checks it.
   const facts = state.status === "alive" ? state.facts : null;
   const isListed =
     password !== undefined &&
@@ -188,7 +188,7 @@ const lastUsedMethod = z.union([
 /** A sign-in method as marked on the sign-in page: `password`, `passkey`, `oauth:google`. */
 export type LastUsedMethod = z.infer<typeof lastUsedMethod>;
 
-/** The last sign-in method used in this browser, or null. A hint for the order of buttons. */
+/** Returns the last sign-in method used in this browser, or null. Only a hint for the order of buttons. */
 export function readLastUsedMethod(context: CookieContext): LastUsedMethod | null {
   return lastUsedMethod.safeParse(readCookie(context, cookies.lastMethod)).data ?? null;
 }

@@ -44,7 +44,7 @@ export const newPasswordSchema = z
 
 export const signUpSchema = z.object({ email: emailSchema, password: newPasswordSchema, returnUrl });
 
-/** For forms that send an email. */
+/** The fields of a form that sends an email. */
 export const mailSchema = z.object({ email: emailSchema, returnUrl });
 
 export const resetPasswordSchema = z.object({ password: newPasswordSchema });
@@ -141,7 +141,10 @@ export async function replaceForeignPassword(
   throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
 }
 
-/** For an existing account, an email is sent only minutes after the previous email. */
+/**
+ * Returns whether this call created the account: an existing one gets another email only minutes after the previous
+ * one.
+ */
 function wasJustCreated({ created_at, confirmation_sent_at }: User): boolean {
   return Date.parse(confirmation_sent_at ?? "") - Date.parse(created_at) < sameCallMs;
 }

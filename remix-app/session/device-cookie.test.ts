@@ -17,7 +17,7 @@ function written(at = origin) {
 const read = (header: string, at = origin) => readDeviceCookie(createCookieJar(header), { origin: at, cookie });
 
 describe("the device cookie", () => {
-  test("is host-only, HttpOnly and Secure on https, and is read back unchanged", () => {
+  test("the device cookie is host-only, HttpOnly and Secure on https, and is read back unchanged", () => {
     const { header, value, device } = written();
     expect(header).toMatch(/^__Host-gh_device=/);
     expect(header).toMatch(/; HttpOnly/);
@@ -28,7 +28,7 @@ describe("the device cookie", () => {
     expect(read(`__Host-gh_device=${value}`)).toEqual(device);
   });
 
-  test("has no prefix on plain http, and is accepted on https only with it", () => {
+  test("the device cookie has no prefix on plain http, and requires the prefix on https", () => {
     const { header, value, device } = written("http://localhost:3000");
     expect(header).toMatch(/^gh_device=/);
     expect(header).not.toMatch(/Secure/);
@@ -36,7 +36,7 @@ describe("the device cookie", () => {
     expect(read(`gh_device=${value}`)).toBeNull();
   });
 
-  test("without our signature is ignored", async () => {
+  test("a device cookie without our signature is ignored", async () => {
     const { value } = written();
     const [id = "", secret = "", keyId = "", signature = ""] = value.split(".");
     const foreign = await openAccountKeys({ SUPABASE_SECRET_KEY: "sb_secret_b" });
@@ -55,7 +55,7 @@ describe("the device cookie", () => {
     }
   });
 
-  test("stays valid under a new server secret while the old one is listed", async () => {
+  test("the device cookie stays valid under a new server secret while the old one is listed", async () => {
     const { value, device } = written();
     const rotated = await openAccountKeys({
       SUPABASE_SECRET_KEY: "sb_secret_b",
@@ -65,7 +65,7 @@ describe("the device cookie", () => {
     expect(readDeviceCookie(jar, { origin, cookie: rotated.cookie })).toEqual(device);
   });
 
-  test("has one successor, which every server and no one else can derive", async () => {
+  test("the device cookie has one successor, which every server and no one else can derive", async () => {
     const { device } = written();
     const next = successorOf(device, keys);
     expect(next).toEqual(successorOf(device, await openAccountKeys({ SUPABASE_SECRET_KEY: "sb_secret_a" })));

@@ -56,7 +56,7 @@ async function withBearer(token: string, jar = createCookieJar(null)) {
 }
 
 describe("a live session", () => {
-  test("is verified without a call to the identity backend once its keys are cached", async () => {
+  test("a live session is verified without a call to the identity backend once its keys are cached", async () => {
     await withCookie(await backend.session());
     backend.calls.length = 0;
     const { auth, setCookies } = await withCookie(await backend.session());
@@ -65,7 +65,7 @@ describe("a live session", () => {
     expect(backend.calls).toEqual(["POST /rest/v1/rpc/device_session_state"]);
   });
 
-  test("is refreshed from 90 s before its expiry, not at 91 s", async () => {
+  test("a live session is refreshed from 90 s before its expiry, not at 91 s", async () => {
     expect((await withCookie(await backend.session({ expiresIn: 92 }))).setCookies).toEqual([]);
     const { auth, kept, jar } = await withCookie(await backend.session({ expiresIn: 90 }));
     expect(auth.status).toBe("authenticated");
@@ -81,7 +81,7 @@ describe("a live session", () => {
 });
 
 describe("an expired session", () => {
-  test("in a late request gets the refreshed session from the vault, without another refresh", async () => {
+  test("an expired session in a late request gets the refreshed session from the vault, without another refresh", async () => {
     const cookie = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
     await withJar(createCookieJar(cookie));
     clockOffsetMs = 31_000;
@@ -91,7 +91,7 @@ describe("an expired session", () => {
   });
 
   test.each(["refresh_token_not_found", "refresh_token_already_used", "session_expired", "user_banned"])(
-    "that the backend refuses with %s is signed out",
+    "an expired session that the backend refuses with %s is signed out",
     async (code) => {
       backend.refresh = { status: 400, code };
       const { auth, kept, setCookies } = await withCookie(await backend.session({ expiresIn: -10 }));
@@ -103,10 +103,10 @@ describe("an expired session", () => {
 
   test.each([
     ["an outage", "down" as const],
-    ["a limit", { status: 429, code: "over_request_rate_limit" }],
+    ["a rate limit", { status: 429, code: "over_request_rate_limit" }],
     ["contention", { status: 409, code: "conflict" }],
     ["a key of ours that the gateway does not know", { status: 401, code: "invalid_api_key" }],
-  ])("survives %s: the session is reported as unavailable, and the cookie stays", async (_, refresh) => {
+  ])("an expired session survives %s: it is reported as unavailable, and the cookie stays", async (_, refresh) => {
     backend.refresh = refresh;
     const session = await backend.session({ expiresIn: -10 });
     const { auth, setCookies } = await withCookie(session);
@@ -116,7 +116,7 @@ describe("an expired session", () => {
     expect((await withCookie(session)).auth.status).toBe("authenticated");
   });
 
-  test("that cannot be refreshed works until its expiry", async () => {
+  test("a session that cannot be refreshed works until its expiry", async () => {
     backend.refresh = "down";
     const { auth, setCookies } = await withCookie(await backend.session({ expiresIn: 60 }));
     expect(auth.status).toBe("authenticated");
@@ -124,16 +124,19 @@ describe("an expired session", () => {
   });
 });
 
-describe("without the backend's keys", () => {
-  test.each(["down", "hang", "empty"] as const)("(%s) the user is fetched instead", async (jwks) => {
-    backend.jwks = jwks;
-    const { auth } = await withCookie(await backend.session());
-    expect(auth).toMatchObject({ status: "authenticated", claims: { sub: backend.person.id } });
-    expect(backend.count("GET /auth/v1/user")).toBe(1);
-    expect(backend.headers.get("/auth/v1/user")).toMatchObject({ apikey: backend.env.SUPABASE_SECRET_KEY });
-  });
+describe("sessions without the backend's keys", () => {
+  test.each(["down", "hang", "empty"] as const)(
+    "without the backend's keys (%s) the user is fetched instead",
+    async (jwks) => {
+      backend.jwks = jwks;
+      const { auth } = await withCookie(await backend.session());
+      expect(auth).toMatchObject({ status: "authenticated", claims: { sub: backend.person.id } });
+      expect(backend.count("GET /auth/v1/user")).toBe(1);
+      expect(backend.headers.get("/auth/v1/user")).toMatchObject({ apikey: backend.env.SUPABASE_SECRET_KEY });
+    },
+  );
 
-  test("and without an answer about the user, the session is unavailable within a bounded time", async () => {
+  test("a session is unavailable within a bounded time if neither the backend's keys nor the user can be fetched", async () => {
     backend.jwks = "hang";
     backend.user = "hang";
     const started = Date.now();
@@ -143,13 +146,13 @@ describe("without the backend's keys", () => {
     expect(Date.now() - started).toBeLessThan(5_000);
   });
 
-  test("a token that the backend rejects is refused", async () => {
+  test("a session is refused without the backend's keys if the backend rejects its token", async () => {
     backend.jwks = "down";
     backend.user = "refused";
     expect((await withBearer(await backend.accessToken())).auth.status).toBe("anonymous");
   });
 
-  test("the keys are fetched again only after a while", async () => {
+  test("the backend's keys are fetched again only after a while", async () => {
     backend.jwks = "down";
     await withCookie(await backend.session());
     await withCookie(await backend.session());
@@ -163,7 +166,7 @@ describe("without the backend's keys", () => {
 });
 
 describe("a bearer token", () => {
-  test("is identified by its claims", async () => {
+  test("a bearer token is identified by its claims", async () => {
     expect((await withBearer(await backend.accessToken())).auth).toMatchObject({
       status: "authenticated",
       via: "bearer",
@@ -175,10 +178,10 @@ describe("a bearer token", () => {
     ["of another issuer", { issuer: "https://evil.example/auth/v1" }],
     ["for another audience", { audience: "anon" }],
     ["of an unknown key", { kid: "k2" }],
-    ["signed by another's key", { foreignKey: true }],
-    ["that takes our public key for a secret", { algorithm: "HS256" }],
+    ["signed with a foreign key", { foreignKey: true }],
+    ["that uses our public key as a secret", { algorithm: "HS256" }],
   ];
-  test.each(bad)("%s is refused, and its cookies are ignored", async (_, options) => {
+  test.each(bad)("a bearer token %s is refused, and its cookies are ignored", async (_, options) => {
     const jar = await jarWith(await backend.session());
     const { auth } = await withBearer(await backend.accessToken(options), jar);
     expect(auth.status).toBe("anonymous");
@@ -186,7 +189,7 @@ describe("a bearer token", () => {
     expect(backend.count("GET /auth/v1/user")).toBe(0);
   });
 
-  test("without a signature is refused, even if the keys are unavailable", async () => {
+  test("a bearer token without a signature is refused, even if the keys are unavailable", async () => {
     const [, payload] = (await backend.accessToken()).split(".");
     const header = Buffer.from(JSON.stringify({ alg: "none", kid: "k1" })).toString("base64url");
     expect((await withBearer(`${header}.${payload}.`)).auth.status).toBe("anonymous");
@@ -194,12 +197,12 @@ describe("a bearer token", () => {
     expect((await withBearer(`${header}.${payload}.`)).auth.status).toBe("anonymous");
   });
 
-  test.each(["", "x", "a.b", "a b.c.d", "..", "null"])("%j is refused", async (token) => {
+  test.each(["", "x", "a.b", "a b.c.d", "..", "null"])("the bearer token %j is refused", async (token) => {
     expect((await withBearer(token, await jarWith(await backend.session()))).auth.status).toBe("anonymous");
   });
 });
 
-test("an incomplete cookie is ignored and removed", async () => {
+test("an incomplete session cookie is ignored and removed", async () => {
   const jar = createCookieJar("sb-127-auth-token.1=leftover");
   expect((await withJar(jar)).auth.status).toBe("anonymous");
   expect(jar.setCookieHeaders().join()).toContain("sb-127-auth-token.1=; Max-Age=0");

@@ -94,8 +94,8 @@ async function startProxy() {
 const stateOf = (accessToken: string) =>
   fetchSessionState(accessToken, { supabaseUrl: url, publishableKey, approvalProof: null });
 
-describe("against the running backend", () => {
-  test("a sign-in is identified by its claims and active in the database", async () => {
+describe("the edge proxy against the running backend", () => {
+  test("a signed-in session is identified by its claims and active in the database", async () => {
     const session = await signIn();
     const { auth } = await (await startProxy()).visit(await keepSession(session));
     expect(auth).toMatchObject({ status: "authenticated", claims: { sub: userId, aal: "aal1" } });
@@ -105,7 +105,7 @@ describe("against the running backend", () => {
     });
   });
 
-  test("20 requests with one expired token trigger one refresh, and its result works", async () => {
+  test("20 requests with one expired token trigger one refresh, and all get the refreshed session", async () => {
     const session = await signIn();
     const cookie = await keepSession(await expired(session));
     const { visit, calls } = await startProxy();
@@ -141,7 +141,7 @@ describe("against the running backend", () => {
     ["that was signed out elsewhere", (token: string) => admin.signOut(token, "local")],
     ["of a banned user", () => admin.updateUserById(userId, { ban_duration: "1h" })],
     ["of a deleted user", () => admin.deleteUser(userId)],
-  ])("a session %s ends at once, and a refresh can't restore it", async (_, end) => {
+  ])("a session %s ends immediately, and a refresh can't restore it", async (_, end) => {
     const session = await signIn();
     const cookies = [await keepSession(session), await keepSession(await expired(session))];
     await end(session.access_token);

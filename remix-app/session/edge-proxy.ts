@@ -71,8 +71,8 @@ function unanswered(error: unknown): "unavailable" {
 /**
  * Creates the edge proxy, which judges a request's session once, refreshes it in time, and decides what the browser
  * holds afterwards. A request with an Authorization header never falls back to its cookies. A cookie's session is valid
- * only if the browser's device says so. Any other session, be it late, older than the one in the vault, or planted, is
- * replaced from the vault or dropped.
+ * only if it is the active session of the browser's device. Any other session (late, older than the one in the vault,
+ * or planted) is replaced from the vault or dropped.
  */
 export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   const { verifyClaims, refreshSession, vault, fetchState, now = Date.now } = options;
@@ -157,7 +157,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         return (await vault.lose(owner, { entry, listed: true })) ? signedOut(opened) : "again";
       }
       if (result.status === "refreshed") {
-        // Written before it is used: a rotation that is not in the vault is not in any browser either.
+        // Stored before it is used, so that no browser gets a rotated session that the vault lacks.
         renewed = (await vault.keep({ device: owner, entry, session: result.session })).kept;
         return renewed ? result.session : "again";
       }
@@ -196,10 +196,10 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         known.device = successorOf(known.device, vault.keys);
         return known.device;
       }
-      // The browser has yet to receive a secret that additions led to.
+      // If additions led to a new secret, the browser has yet to receive it.
       const shown = known.device.secret === credentials.device?.secret;
       if (shown && !view.arrived) void vault.noteArrival(known.device);
-      // Extends the expiry, but rarely: a late response with an earlier secret would undo a sign-in.
+      // Extends the cookie's expiry, but rarely, because a late response with an earlier secret would undo a sign-in.
       return renewed && view.old ? known.device : null;
     }
 

@@ -41,40 +41,43 @@ describe("a change of email", () => {
   test.each([
     ["the new mailbox first", (current: string, next: string) => [next, current]],
     ["the old mailbox first", (current: string, next: string) => [current, next]],
-  ] as const)("takes effect after both addresses confirm, %s, and both are notified", async (_, order) => {
-    const { browser, answer } = await ask();
-    expect(answer.location).toBe("/settings/profile#email");
-    expect(await profile(browser)).toContain("We sent a link to both addresses.");
-    const [first = "", second = ""] = order(await confirmationLink(account.email), await confirmationLink(newEmail));
+  ] as const)(
+    "a change of email takes effect after both addresses confirm, %s, and both are notified",
+    async (_, order) => {
+      const { browser, answer } = await ask();
+      expect(answer.location).toBe("/settings/profile#email");
+      expect(await profile(browser)).toContain("We sent a link to both addresses.");
+      const [first = "", second = ""] = order(await confirmationLink(account.email), await confirmationLink(newEmail));
 
-    const half = await confirm(first);
-    expect(half).toMatchObject({ status: 200, words: expect.stringContaining("One more confirmation") });
-    expect(await profile(browser)).toMatch(/Confirmed.*Not confirmed yet|Not confirmed yet.*Confirmed/s);
-    expect((await signIn(newEmail)).signedIn).toBe(false);
-    const asked = await openBrowser(base).get(new URL(second).pathname + new URL(second).search);
-    expect(asked.words).toContain("This is the last step");
-    // The link's page shows the new email, and only the first letter of the account's own.
-    expect(asked.words).toContain(`${maskEmail(account.email)} to ${newEmail}`);
-    expect(asked.text.replaceAll(newEmail, "")).not.toContain(account.email);
+      const half = await confirm(first);
+      expect(half).toMatchObject({ status: 200, words: expect.stringContaining("One more confirmation") });
+      expect(await profile(browser)).toMatch(/Confirmed.*Not confirmed yet|Not confirmed yet.*Confirmed/s);
+      expect((await signIn(newEmail)).signedIn).toBe(false);
+      const asked = await openBrowser(base).get(new URL(second).pathname + new URL(second).search);
+      expect(asked.words).toContain("This is the last step");
+      // The link's page shows the new email, and only the first letter of the account's own.
+      expect(asked.words).toContain(`${maskEmail(account.email)} to ${newEmail}`);
+      expect(asked.text.replaceAll(newEmail, "")).not.toContain(account.email);
 
-    const elsewhere = openBrowser(base);
-    const whole = await confirm(second, elsewhere);
-    expect(whole).toMatchObject({ status: 200, words: expect.stringContaining("Email changed") });
-    expect(elsewhere.cookie()).not.toContain("auth-token");
-    expect([(await signIn(newEmail)).signedIn, (await signIn()).signedIn]).toEqual([true, false]);
-    const text = await profile(browser);
-    expect(text).toContain(newEmail);
-    expect(text).not.toContain("Not confirmed yet");
-    for (const address of [account.email, newEmail]) await expect.poll(() => noticesTo(address)).toHaveLength(1);
-    expect((await noticesTo(account.email))[0]?.text).toContain(`To: ${quoted(newEmail)}`);
-    const rows = await query(
-      "select kind, session_id from public.security_events where user_id = $1 and kind like 'email%'",
-      [account.id],
-    );
-    expect(rows.map(({ kind }) => kind).sort()).toEqual(["email_change_requested", "email_changed"]);
-  });
+      const elsewhere = openBrowser(base);
+      const whole = await confirm(second, elsewhere);
+      expect(whole).toMatchObject({ status: 200, words: expect.stringContaining("Email changed") });
+      expect(elsewhere.cookie()).not.toContain("auth-token");
+      expect([(await signIn(newEmail)).signedIn, (await signIn()).signedIn]).toEqual([true, false]);
+      const text = await profile(browser);
+      expect(text).toContain(newEmail);
+      expect(text).not.toContain("Not confirmed yet");
+      for (const address of [account.email, newEmail]) await expect.poll(() => noticesTo(address)).toHaveLength(1);
+      expect((await noticesTo(account.email))[0]?.text).toContain(`To: ${quoted(newEmail)}`);
+      const rows = await query(
+        "select kind, session_id from public.security_events where user_id = $1 and kind like 'email%'",
+        [account.id],
+      );
+      expect(rows.map(({ kind }) => kind).sort()).toEqual(["email_change_requested", "email_changed"]);
+    },
+  );
 
-  test("is confirmed once, also when its links are submitted concurrently", async () => {
+  test("a change of email is confirmed once, also when its links are submitted concurrently", async () => {
     await ask();
     const links = [await confirmationLink(account.email), await confirmationLink(newEmail)];
     const answers = await callAtOnce((nth) => confirm(links[nth % 2] ?? ""));
@@ -84,7 +87,7 @@ describe("a change of email", () => {
     await expect.poll(() => noticesTo(newEmail)).toHaveLength(1);
   });
 
-  test("of an account without an email is complete once the new mailbox has confirmed", async () => {
+  test("a change of email without an earlier email is complete once the new mailbox has confirmed", async () => {
     const { browser } = await signIn();
     await query("update auth.users set email = null where id = $1", [account.id]);
     expect((await browser.post("/settings/profile/email", { email: newEmail })).status).toBe(303);
@@ -98,7 +101,7 @@ describe("a change of email", () => {
     expect((await signIn(newEmail)).signedIn).toBe(true);
   });
 
-  test("is not affected by a mail scanner", async () => {
+  test("a change of email is not affected by a mail scanner", async () => {
     const { browser } = await ask();
     for (const address of [account.email, newEmail]) {
       const link = await confirmationLink(address);
@@ -107,7 +110,7 @@ describe("a change of email", () => {
     expect(await profile(browser)).not.toContain("Confirmed");
   });
 
-  test("that is canceled invalidates both links and keeps the old email", async () => {
+  test("canceling a change of email invalidates both links and keeps the old email", async () => {
     const { browser } = await ask();
     const links = [await confirmationLink(account.email), await confirmationLink(newEmail)];
     expect((await browser.post("/settings/profile/email-change", { do: "cancel" })).status).toBe(303);
@@ -124,7 +127,7 @@ describe("a change of email", () => {
     expect(await profile(browser)).toContain("There’s no pending email change.");
   });
 
-  test("that is resent asks both mailboxes again and invalidates the earlier links", async () => {
+  test("resending a change of email asks both mailboxes again and invalidates the earlier links", async () => {
     const { browser } = await ask();
     const first = await confirmationLink(account.email);
     await confirm(first);
@@ -137,7 +140,7 @@ describe("a change of email", () => {
     expect((await confirm(link)).words).toContain("One more confirmation");
   });
 
-  test("is not resent within three minutes, so that its links keep working", async () => {
+  test("a change of email is not resent within three minutes, so that its links keep working", async () => {
     const { browser } = await ask();
     const link = await confirmationLink(account.email);
     expect((await browser.post("/settings/profile/email-change", { do: "resend" })).status).toBe(303);
@@ -153,7 +156,7 @@ describe("a change of email", () => {
     ["nonsense", "Enter an email address"],
     ["same", "This is already your email"],
     ["taken", "This email can’t be used"],
-  ])("is rejected at its field: %s", async (what, message) => {
+  ])("a change of email is rejected at its field: %s", async (what, message) => {
     const other = await createAccount();
     try {
       const to = { nonsense: "nonsense", same: account.email.toUpperCase(), taken: other.email }[what];
@@ -165,12 +168,12 @@ describe("a change of email", () => {
     }
   });
 
-  test("leaves no code verifier in the browser", async () => {
+  test("a change of email leaves no code verifier in the browser", async () => {
     const { browser } = await ask();
     expect(browser.cookie()).not.toContain("verifier");
   });
 
-  test("confirmed through another account's link leaves the visitor's session unchanged", async () => {
+  test("a change of email confirmed through another account's link leaves the visitor's session unchanged", async () => {
     const other = await createAccount();
     try {
       await ask();

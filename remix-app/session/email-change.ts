@@ -171,9 +171,9 @@ export async function confirmEmailChange(
 }
 
 /**
- * Redeems a link while no other link of its account is being redeemed: the backend would take two concurrent ones for
- * the first mailbox and invalidate both. An account without an email has only one link.
- * @returns the change that it confirms, if any, and the backend's answer; null if its turn did not come in time
+ * Redeems a link while no other link of its account is being redeemed: the backend would take two concurrent links for
+ * the first confirmation and invalidate both. An account without an email has only one link.
+ * @returns the change that it confirms, if any, and the backend's answer; null if no lease was available in time
  */
 async function redeemAlone<Answer>(context: AppLoadContext, tokenHash: string, redeem: () => Promise<Answer>) {
   for (const deadline = Date.now() + patienceMs; Date.now() < deadline; await pause()) {

@@ -97,7 +97,7 @@ test("no response contains the password typed on the sign-in page", async () => 
   expect([limited.status, limited.text.includes(password)]).toEqual([429, false]);
 });
 
-test("a refused resend shows the email masked", async () => {
+test("a refused resend of an emailed code shows the email masked", async () => {
   const address = newAddress();
   const browser = openBrowser(base, { address });
   await askForCode(browser);
@@ -108,7 +108,7 @@ test("a refused resend shows the email masked", async () => {
   expect([refused.status, refused.text.includes(person.email)]).toEqual([429, false]);
 });
 
-test("the email contains the code and no link", async () => {
+test("the email with a sign-in code contains the code and no link", async () => {
   await askForCode(openBrowser(base));
   await codeOf(person.email);
   const [mail] = await mailsTo(person.email);
@@ -116,7 +116,7 @@ test("the email contains the code and no link", async () => {
   expect(`${mail?.text} ${mail?.html}`).not.toMatch(/https?:|href|token_hash/);
 });
 
-describe("a code is refused", () => {
+describe("refused emailed codes", () => {
   let browser: Browser;
   beforeEach(async () => {
     browser = openBrowser(base);
@@ -128,13 +128,13 @@ describe("a code is refused", () => {
     expect(answer.words).toContain(wrong);
   };
 
-  test("if it is wrong, and the right one still works", async () => {
+  test("an emailed code is refused if it is wrong, and the right one still works", async () => {
     const code = await codeOf(person.email);
     await expectWrong(code === "0000000000" ? "0000000001" : "0000000000");
     expect((await enter(browser, code)).status).toBe(302);
   });
 
-  test("if it was used, by the same browser or by another", async () => {
+  test("an emailed code is refused if it was used, by the same browser or by another", async () => {
     const other = openBrowser(base);
     await askForCode(other);
     const code = await codeOf(person.email);
@@ -143,12 +143,12 @@ describe("a code is refused", () => {
     expect(await sessionsOf(person)).toHaveLength(1);
   });
 
-  test("if it has expired at the identity backend", async () => {
+  test("an emailed code is refused if it has expired at the identity backend", async () => {
     await query("update auth.users set recovery_sent_at = now() - interval '61 minutes' where id = $1", [person.id]);
     await expectWrong(await codeOf(person.email));
   });
 
-  test("if another code replaced it", async () => {
+  test("an emailed code is refused if another code replaced it", async () => {
     const first = await codeOf(person.email);
     await passMailPause(person.email);
     expect((await browser.post("/login/code", { intent: "resend" })).location).toBe("/login/code?resent=");
@@ -157,7 +157,7 @@ describe("a code is refused", () => {
     expect((await enter(browser, second)).status).toBe(302);
   });
 
-  test("if it belongs to another account", async () => {
+  test("an emailed code is refused if it belongs to another account", async () => {
     const other = await createAccount();
     try {
       const theirs = openBrowser(base);
@@ -169,12 +169,15 @@ describe("a code is refused", () => {
     }
   });
 
-  test.each(["", "12345", "12345678901", "abcdefghij"])("if it is not a code: %j", async (code) => {
-    expect((await enter(browser, code)).status).toBe(400);
-    expect(await sessionsOf(person)).toEqual([]);
-  });
+  test.each(["", "12345", "12345678901", "abcdefghij"])(
+    "an emailed code is refused if it is malformed: %j",
+    async (code) => {
+      expect((await enter(browser, code)).status).toBe(400);
+      expect(await sessionsOf(person)).toEqual([]);
+    },
+  );
 
-  test("in a browser that did not request it", async () => {
+  test("an emailed code is refused in a browser that did not request it", async () => {
     const code = await codeOf(person.email);
     const [name = "", value = ""] = browser.cookie().split("=");
     const [text = "", signature = ""] = value.split(".");
@@ -191,13 +194,13 @@ describe("a code is refused", () => {
     expect(await sessionsOf(person)).toEqual([]);
   });
 
-  test("for a banned account, with the same message as for a wrong code", async () => {
+  test("an emailed code is refused for a banned account, with the same message as for a wrong code", async () => {
     const code = await codeOf(person.email);
     await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [person.id]);
     await expectWrong(code);
   });
 
-  test("from a client that names an attack tool", async () => {
+  test("an emailed code is refused from a client that names an attack tool", async () => {
     const code = await codeOf(person.email);
     const tool = openBrowser(base, { cookie: browser.cookie(), userAgent: "sqlmap/1.8" });
     expect((await enter(tool, code)).status).toBe(403);
@@ -205,11 +208,11 @@ describe("a code is refused", () => {
   });
 });
 
-test("50 concurrent redemptions of one code start one session", async () => {
+test("50 concurrent redemptions of one emailed code start one session", async () => {
   const asked = openBrowser(base);
   await askForCode(asked);
   const code = await codeOf(person.email);
-  // Each uses its own address, so that no rate limit applies.
+  // Each request has its own address, so that no rate limit applies.
   const answers = await callAtOnce(() => enter(openBrowser(base, { cookie: asked.cookie() }), code), { times: 50 });
   expect(answers.filter(({ status }) => status === 302)).toHaveLength(1);
   expect(answers.filter(({ status }) => status === 400)).toHaveLength(49);
@@ -217,7 +220,7 @@ test("50 concurrent redemptions of one code start one session", async () => {
   expect(await mailsTo(person.email)).toHaveLength(1);
 }, 60_000);
 
-test("a code that a concurrent request has just tried never reaches the identity backend", async () => {
+test("an emailed code that a concurrent request has just tried never reaches the identity backend", async () => {
   // Supabase Auth starts a session for each of 50 concurrent requests with one code.
   const backend = await startIdentityBackend();
   const web = await backend.startWeb();
@@ -238,13 +241,13 @@ test("a code that a concurrent request has just tried never reaches the identity
   }
 });
 
-describe("limits", () => {
+describe("limits on emailed codes", () => {
   const exhaust = async (attempt: { action: string; address: string; email?: string }, times: number) => {
     for (let made = 0; made < times; made += 1)
       await query("select private.begin_attempt($1)", [JSON.stringify(attempt)]);
   };
 
-  test("an address can try five wrong codes, and then not even the right one", async () => {
+  test("an address can try five wrong emailed codes, and then not even the right one", async () => {
     const address = newAddress();
     const { email } = person;
     const browser = openBrowser(base, { address });
@@ -260,7 +263,7 @@ describe("limits", () => {
     expect((await enter(elsewhere, code)).status).toBe(302);
   });
 
-  test("a fifth attempt still signs in", async () => {
+  test("a code entered at the fifth attempt still signs in", async () => {
     const address = newAddress();
     const browser = openBrowser(base, { address });
     await askForCode(browser);
@@ -268,7 +271,7 @@ describe("limits", () => {
     expect((await enter(browser, await codeOf(person.email))).status).toBe(302);
   });
 
-  test("an address can request five emails in a row, for known and unknown emails alike", async () => {
+  test("an address can request five sign-in codes in a row, for known and unknown emails alike", async () => {
     for (const email of [person.email, `unknown-${person.email}`]) {
       const address = newAddress();
       await exhaust({ action: "mail", address, email }, 4);
@@ -278,7 +281,7 @@ describe("limits", () => {
     }
   });
 
-  test("a blocked address can neither request nor enter a code", async () => {
+  test("a blocked address can neither request nor enter an emailed code", async () => {
     const address = newAddress();
     const browser = openBrowser(base, { address });
     await askForCode(browser);
@@ -292,7 +295,7 @@ describe("limits", () => {
     expect((await browser.post("/login/code", { email: person.email })).status).toBe(429);
   });
 
-  test("an override lifts the email's own limits", async () => {
+  test("an override lifts the limits on the email itself", async () => {
     const address = newAddress();
     const { email } = person;
     const browser = openBrowser(base, { address });
@@ -314,7 +317,7 @@ describe("limits", () => {
     ]);
   });
 
-  test("an override does not lift a ban for a code", async () => {
+  test("an override does not lift a ban for a sign-in by emailed code", async () => {
     const browser = openBrowser(base);
     await askForCode(browser);
     const code = await codeOf(person.email);
@@ -329,7 +332,7 @@ describe("limits", () => {
   });
 });
 
-test("a wrong code gets the same answer in the same time for known, banned and unknown emails", async () => {
+test("a wrong emailed code gets the same answer in the same time for known, banned and unknown emails", async () => {
   const banned = await createAccount();
   try {
     await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [banned.id]);
@@ -350,7 +353,7 @@ test("a wrong code gets the same answer in the same time for known, banned and u
   }
 });
 
-test("no code is sent within 3 minutes of a reset email, whose link still works", async () => {
+test("no sign-in code is sent within 3 minutes of a reset email, whose link still works", async () => {
   const browser = openBrowser(base);
   await browser.post("/forgot-password", { email: person.email });
   const link = await confirmationLink(person.email);
@@ -364,7 +367,7 @@ test("no code is sent within 3 minutes of a reset email, whose link still works"
   expect(answer.location).toBe("/reset-password");
 });
 
-test("another code is emailed immediately after one was used", async () => {
+test("another sign-in code is emailed immediately after one was used", async () => {
   const [browser, other] = [openBrowser(base), openBrowser(base)];
   await askForCode(browser);
   expect((await enter(browser, await codeOf(person.email))).location).toBe("/");
@@ -373,7 +376,7 @@ test("another code is emailed immediately after one was used", async () => {
   expect((await enter(other, await codeOf(person.email, { mails: 2 }))).location).toBe("/");
 });
 
-test("an unconfirmed account gets its confirmation email instead, and no code opens it", async () => {
+test("an unconfirmed account gets its confirmation email instead of a code, and no code signs in to it", async () => {
   await query("update auth.users set email_confirmed_at = null, raw_user_meta_data = '{}' where id = $1", [person.id]);
   const browser = openBrowser(base);
   await askForCode(browser);
@@ -384,7 +387,7 @@ test("an unconfirmed account gets its confirmation email instead, and no code op
   expect(answer.location).toMatch(/^\/reset-password\?first=/);
 });
 
-test("an unknown email gets no account and no email", async () => {
+test("requesting a code for an unknown email creates no account and sends no email", async () => {
   const email = `unknown-${person.email}`;
   const browser = openBrowser(base);
   await askForCode(browser, email);
@@ -394,7 +397,7 @@ test("an unknown email gets no account and no email", async () => {
   expect(await query("select from auth.users where email = $1", [email])).toEqual([]);
 });
 
-test("a code sends an account with an authenticator to the second step", async () => {
+test("an emailed code sends an account with an authenticator to the second step", async () => {
   await insertAuthenticators(person, ["Phone"]);
   const browser = openBrowser(base);
   await askForCode(browser);
@@ -403,7 +406,7 @@ test("a code sends an account with an authenticator to the second step", async (
   expect(await sessionOf(browser)).toMatchObject({ mfa: { satisfied: false } });
 });
 
-test("a code adds an account to the browser's other accounts", async () => {
+test("an emailed code adds an account to the browser's other accounts", async () => {
   const other = await createAccount();
   try {
     const browser = await signIn(other);
@@ -418,8 +421,8 @@ test("a code adds an account to the browser's other accounts", async () => {
   }
 });
 
-describe("step-up", () => {
-  test("accepts an emailed code from people without a password", async () => {
+describe("step-up by emailed code", () => {
+  test("step-up accepts an emailed code from people without a password", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: 900 });
     await query("update auth.users set encrypted_password = '' where id = $1", [person.id]);
     const page = await browser.get("/step-up?returnUrl=%2Fsettings%2Fsecurity%2Faccess");
@@ -435,7 +438,7 @@ describe("step-up", () => {
     expect(await sessionsOf(person)).toHaveLength(1);
   });
 
-  test("refuses an emailed code if the account has an authenticator", async () => {
+  test("step-up refuses an emailed code if the account has an authenticator", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: 900 });
     await insertAuthenticators(person, ["Phone"]);
     expect((await browser.get("/step-up/code")).location).toMatch(/^\/mfa/);
@@ -443,7 +446,7 @@ describe("step-up", () => {
     expect(await mailsTo(person.email)).toEqual([]);
   });
 
-  test("refuses a code that was requested for another email", async () => {
+  test("step-up refuses a code that was requested for another email", async () => {
     const other = await createAccount();
     try {
       const browser = await signedInLongAgo(person, { secondsAgo: 900 });

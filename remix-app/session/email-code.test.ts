@@ -6,7 +6,7 @@ const env = { SUPABASE_SECRET_KEY: "a secret key" };
 const origin = "https://app.example.com";
 const contextOf = (cookie: string | null) => ({ env, origin, jar: createCookieJar(cookie) });
 
-describe("the email that a browser requested a code for", () => {
+describe("the remembered email of a code request", () => {
   let cookie: string;
   beforeEach(() => {
     vi.useFakeTimers();
@@ -18,7 +18,7 @@ describe("the email that a browser requested a code for", () => {
     vi.useRealTimers();
   });
 
-  test("is in a host-only, HttpOnly cookie", () => {
+  test("the remembered email of a code request is in a host-only, HttpOnly cookie", () => {
     const context = contextOf(null);
     rememberRequest(context, "ada@example.com");
     expect(context.jar.setCookieHeaders()).toEqual([
@@ -29,12 +29,12 @@ describe("the email that a browser requested a code for", () => {
   test.each([
     [15 * 60_000 - 1, "ada@example.com"],
     [15 * 60_000, null],
-  ])("is valid for 15 minutes: after %d ms it is %s", (elapsedMs, expected) => {
+  ])("the remembered email is valid for 15 minutes: after %d ms it is %s", (elapsedMs, expected) => {
     vi.advanceTimersByTime(elapsedMs);
     expect(requestedFor(contextOf(cookie))).toBe(expected);
   });
 
-  test("is not read from a cookie that we did not sign", () => {
+  test("the remembered email is not read from a cookie that we did not sign", () => {
     const [name = "", value = ""] = cookie.split("=");
     const [, signature = ""] = value.split(".");
     const until = Date.now() + 60_000;
@@ -53,6 +53,6 @@ test.each([
   ["12345", null],
   ["12345678901", null],
   ["12345a", null],
-])("reads %j as the code %j", (typed, code) => {
+])("reads %j as the emailed code %j", (typed, code) => {
   expect(emailCodeSchema.safeParse({ code: typed }).data?.code ?? null).toBe(code);
 });

@@ -62,7 +62,8 @@ export async function mailCode(
     attempt.mailWaitSeconds === null
       ? await context.session.mailClient().auth.signInWithOtp({ email, options })
       : await holdMailBack(context, attempt);
-  // Only known emails can reach their own limit, and only unknown emails are rejected.
+  // Only known emails reach their own limit, and only unknown emails are rejected, so neither error may change the
+  // answer.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();

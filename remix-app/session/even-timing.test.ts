@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { answerJitterMs, answerStepMs, startEvenTiming } from "./even-answers.ts";
 
-/** @returns when an answer is sent whose work took `workMs` */
+/** Returns after how many milliseconds an answer is sent if its work took `workMs`. */
 async function answeredAfter(workMs: number, random = 0): Promise<number> {
   let clockMs = 1_000;
   const answer = startEvenTiming({
@@ -24,11 +24,14 @@ test.each([0, 5, 73, 208, 395, answerStepMs - 1, answerStepMs])(
   },
 );
 
-test.each([answerStepMs + 1, 2 * answerStepMs])("work of %d ms is answered a step later", async (ms) => {
-  expect(await answeredAfter(ms)).toBe(2 * answerStepMs);
-});
+test.each([answerStepMs + 1, 2 * answerStepMs])(
+  "work of %d ms, which is longer than one step, is answered at the second step",
+  async (ms) => {
+    expect(await answeredAfter(ms)).toBe(2 * answerStepMs);
+  },
+);
 
-test("the jitter is added, and stays below its bound", async () => {
+test("the jitter is added to the response time, and stays below its bound", async () => {
   expect(await answeredAfter(10, 0.5)).toBe(answerStepMs + answerJitterMs / 2);
   expect(await answeredAfter(10, 0.999)).toBeLessThan(answerStepMs + answerJitterMs);
 });

@@ -66,15 +66,18 @@ const ways: [string, () => Promise<unknown>][] = [
 ];
 
 describe("an account that an attacker signed up for", () => {
-  test.each(ways)("keeps nothing of the attacker's once it is confirmed by %s", async (_, confirm) => {
-    await confirm();
-    const account = await accountOf();
-    const name = email.split("@")[0];
-    expect(account).toMatchObject({ confirmed: true, display_name: name, workspace: `${name}'s workspace` });
-    expect(JSON.stringify(account)).not.toMatch(/squatter|evil/i);
-  });
+  test.each(ways)(
+    "an account that an attacker signed up for keeps nothing of the attacker's once it is confirmed by %s",
+    async (_, confirm) => {
+      await confirm();
+      const account = await accountOf();
+      const name = email.split("@")[0];
+      expect(account).toMatchObject({ confirmed: true, display_name: name, workspace: `${name}'s workspace` });
+      expect(JSON.stringify(account)).not.toMatch(/squatter|evil/i);
+    },
+  );
 
-  test("rejects an attacker who keeps trying the password while the owner confirms", async () => {
+  test("an attacker who keeps trying the password while the owner confirms is rejected", async () => {
     const fields = await linkFields(0);
     let confirmed = false;
     const codes: (string | undefined)[] = [];
@@ -93,7 +96,7 @@ describe("an account that an attacker signed up for", () => {
     expect(codes.filter((code) => code !== "email_not_confirmed" && code !== "invalid_credentials")).toEqual([]);
   });
 
-  test("gets the provider's data once its owner signs in there", async () => {
+  test("an account that an attacker signed up for gets the provider's data once its owner signs in there", async () => {
     expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
     expect(await mailsTo(email)).toHaveLength(1);
     const account = await accountOf();
@@ -103,7 +106,7 @@ describe("an account that an attacker signed up for", () => {
   });
 });
 
-test("an identity with an email that its provider never verified opens nothing after the mailbox is confirmed", async () => {
+test("an identity whose email its provider never verified cannot open the account after the mailbox is confirmed", async () => {
   email = journey.newEmail();
   const { location } = await journey.signIn(openBrowser(base), { email, verified: false });
   expect(location).toContain("/login?oauth=");
@@ -115,7 +118,7 @@ test("an identity with an email that its provider never verified opens nothing a
   expect(again.location).toContain("/login?oauth=");
 });
 
-test("a name set after the confirmation stays", async () => {
+test("a name set after the first confirmation stays", async () => {
   const { token_hash = "" } = await linkFields(0);
   const auth = direct();
   await auth.verifyOtp({ token_hash, type: "signup" });

@@ -32,12 +32,12 @@ function take(cookie: string, { userId = "ann", at = page, method = "GET" } = {}
 describe("a stored form", () => {
   afterEach(() => void vi.useRealTimers());
 
-  test("is in a host-only, HttpOnly cookie, for ten minutes", async () => {
+  test("a stored form is in a host-only, HttpOnly cookie, for ten minutes", async () => {
     const { header } = await keep({ email: "new@gatehouse.test" });
     expect(header).toMatch(/; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
   });
 
-  test("is restored as typed, and removed", async () => {
+  test("a stored form is restored as typed, and removed", async () => {
     const typed = { name: "Zoë’s “key” 🔑 & <b>", environment: "", lines: "a\r\nb" };
     const { cookie } = await keep(typed);
     const given = take(cookie);
@@ -46,20 +46,20 @@ describe("a stored form", () => {
     expect(take("").set).toEqual([]);
   });
 
-  test("remains after a HEAD request, which changes nothing", async () => {
+  test("a stored form remains after a HEAD request, which changes nothing", async () => {
     const typed = { email: "new@gatehouse.test" };
     const { cookie } = await keep(typed);
     expect(take(cookie, { method: "HEAD" })).toEqual({ typed, set: [] });
   });
 
-  test("belongs to its page in any spelling of the query, and to no other query", async () => {
+  test("a stored form belongs to its page in any spelling of the query, and to no other query", async () => {
     const typed = { reason: "They called" };
     const { cookie } = await keep(typed, `${page}?email=a+b@gatehouse.test`);
     expect(take(cookie, { at: `${page}?email=a%20b%40gatehouse.test` }).typed).toEqual(typed);
     for (const at of [page, `${page}?email=b@gatehouse.test`]) expect(take(cookie, { at }).typed).toEqual({});
   });
 
-  test("is ignored for other people, on other pages, or if it was modified", async () => {
+  test("a stored form is ignored for other people, on other pages, or if it was modified", async () => {
     const { cookie } = await keep({ email: "new@gatehouse.test" });
     expect(take(cookie, { userId: "bob" }).typed).toEqual({});
     for (const at of ["/settings/profile/name", `${page}?email=bob@gatehouse.test`])
@@ -70,7 +70,7 @@ describe("a stored form", () => {
       expect(take(`gh_kept_form=${value}`).typed, value).toEqual({});
   });
 
-  test("expires after ten minutes, even if the browser still has it", async () => {
+  test("a stored form expires after ten minutes, even if the browser still has it", async () => {
     vi.useFakeTimers();
     const { cookie } = await keep({ email: "new@gatehouse.test" });
     vi.advanceTimersByTime(599_999);
@@ -79,7 +79,7 @@ describe("a stored form", () => {
     expect(take(cookie).typed).toEqual({});
   });
 
-  test("is not stored if it is too large for the browser's cookies or empty", async () => {
+  test("a form is not stored if it is empty or too large for the browser's cookies", async () => {
     const longest = 1_455;
     expect((await keep({ reason: "a".repeat(longest) })).cookie).not.toBe("");
     expect((await keep({ reason: "a".repeat(longest + 1) })).cookie).toBe("");

@@ -41,7 +41,7 @@ export function takeForm(
 ): Record<string, string> {
   const [text = "", signature = ""] = readCookie(context, cookies.keptForm).split(".");
   const expected = signatureOf(context, { text, userId, page: request.url });
-  // The cookie belongs to another page or person, or a sibling host set it, so that a person would submit what they
+  // The cookie belongs to another page or person, or a sibling host set it: the person would submit text that they
   // never typed.
   if (!isSignature(signature, expected)) return {};
   // HEAD changes nothing.

@@ -12,7 +12,7 @@ test.each([
   "/settings/security",
   "/settings/100%",
   "/x?next=/login.data",
-])("%s is a page to return to", (path) => {
+])("%s is a valid last route", (path) => {
   expect(lastRoute(path, context)).toBe(path);
 });
 
@@ -40,6 +40,6 @@ test.each([
   expect(lastRoute(input, context)).toBeNull();
 });
 
-test("a URL that is not a page cannot be returned to", () => {
+test("a URL that is not a page is not a valid last route", () => {
   expect(lastRoute("/logout", { ...context, isPage: (pathname) => pathname !== "/logout" })).toBeNull();
 });

@@ -21,24 +21,27 @@ describe("the last used method", () => {
     [["email_link"], null],
     [["password", "email_code"], "email_code"],
     [["passkey", "password"], "password"],
-  ])("after %j is %s", (methods, last) => {
+  ])("the last used method after %j is %s", (methods, last) => {
     expect(remember(...methods).last).toBe(last);
   });
 
-  test("is in a host-only, HttpOnly cookie", () => {
+  test("the last used method is in a host-only, HttpOnly cookie", () => {
     const { jar } = remember("oauth:google");
     expect(jar.setCookieHeaders()).toEqual([
       "__Host-gh_last_method=oauth%3Agoogle; Max-Age=31536000; Path=/; HttpOnly; Secure; SameSite=Lax",
     ]);
   });
 
-  test.each(["ada@example.com", "<script>", "", `oauth:${"x".repeat(33)}`])("ignores the stored value %j", (value) => {
-    const jar = createCookieJar(null);
-    jar.set("__Host-gh_last_method", value);
-    expect(readLastUsedMethod({ jar, origin: https })).toBeNull();
-  });
+  test.each(["ada@example.com", "<script>", "", `oauth:${"x".repeat(33)}`])(
+    "the last used method ignores the stored value %j",
+    (value) => {
+      const jar = createCookieJar(null);
+      jar.set("__Host-gh_last_method", value);
+      expect(readLastUsedMethod({ jar, origin: https })).toBeNull();
+    },
+  );
 
-  test("moves to the front, and the others keep their order", () => {
+  test("the last used method moves to the front, and the others keep their order", () => {
     expect(lastUsedFirst(["a", "b", "c"], (item) => item === "c")).toEqual(["c", "a", "b"]);
     expect(lastUsedFirst(["a", "b", "c"], () => false)).toEqual(["a", "b", "c"]);
   });

@@ -42,7 +42,7 @@ const flows = [
   { name: "a confirmation", first: "/signup/check-mail", again: "/signup", confirmed: false },
 ] as const;
 
-describe("a link that the owner has just received", () => {
+describe("an emailed link that the owner has just received", () => {
   beforeEach(async () => {
     const id = await insertAccount({ email, password });
     return () => deletePerson({ id });
@@ -51,7 +51,7 @@ describe("a link that the owner has just received", () => {
     query("update auth.users set email_confirmed_at = null, raw_user_meta_data = '{}' where email = $1", [email]);
 
   test.each(flows)(
-    "by $name still works after a stranger requests another link at $again",
+    "the link of $name still works after a stranger requests another link at $again",
     async ({ first, again, confirmed }) => {
       if (!confirmed) await unconfirm();
       const link = await ask(first);
@@ -65,7 +65,7 @@ describe("a link that the owner has just received", () => {
   );
 
   test.each(flows)(
-    "by $name is replaced by a link requested at $again after three minutes",
+    "the link of $name is replaced by a link requested at $again after three minutes",
     async ({ first, again, confirmed }) => {
       if (!confirmed) await unconfirm();
       const link = await ask(first);
@@ -76,7 +76,7 @@ describe("a link that the owner has just received", () => {
     },
   );
 
-  test("requested by a phone still works after a stranger's request on our page", async () => {
+  test("a link requested by a phone still works after a stranger's request on our page", async () => {
     expect((await direct().resetPasswordForEmail(email)).error).toBeNull();
     const link = await confirmationLink(email);
     await backendPause();
@@ -85,7 +85,7 @@ describe("a link that the owner has just received", () => {
     expect((await open(link)).status).toBe(302);
   });
 
-  test("is the only one sent for many concurrent requests", async () => {
+  test("many concurrent requests send only one link", async () => {
     await callAtOnce(() => post("/forgot-password"));
     const link = await confirmationLink(email);
     expect(await mailsTo(email)).toHaveLength(1);
@@ -93,7 +93,7 @@ describe("a link that the owner has just received", () => {
   });
 });
 
-test("the pages say when to request again, also for unknown emails", async () => {
+test("the pages say when a link can be requested again, also for unknown emails", async () => {
   for (const path of ["/forgot-password", "/signup/check-mail"]) {
     for (const { words } of [await post(path), await post(path)]) {
       expect(words).toContain("in the last 3 minutes");

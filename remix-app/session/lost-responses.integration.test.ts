@@ -86,7 +86,7 @@ async function withRecovery(way: "link" | "code"): Promise<Operation> {
 
 const operations: Record<string, () => Promise<Operation>> = {
   "a sign-in by password": () => withPassword("/login"),
-  "an added account": () => withPassword("/add-account"),
+  "adding an account": () => withPassword("/add-account"),
   "a recovery by link": () => withRecovery("link"),
   "a recovery by code": () => withRecovery("code"),
   async "a step-up by password"() {
@@ -118,7 +118,7 @@ const onceOnly: Record<string, () => Promise<Omit<Operation, "gives">>> = {
     const answer = { challengeId, credential: passkey.get(options, site) };
     return { browser, send: (copy) => copy.postJson("/login/passkey", answer) };
   },
-  "a confirmed email": () => withMail("/signup/check-mail", { confirmed: false }),
+  "an email confirmation": () => withMail("/signup/check-mail", { confirmed: false }),
   "a password reset": () => withMail("/forgot-password", { confirmed: true }),
 };
 
@@ -162,7 +162,7 @@ const inPlace: Record<string, () => Promise<Omit<Operation, "gives"> & { done(br
       return {
         browser,
         send: (copy) => copy.get(path),
-        // The page continues as well.
+        // The page itself has to redirect to the destination too.
         done: async (copy) =>
           (await copy.get(`/qr?${new URLSearchParams({ returnUrl: guarded })}`)).location === guarded &&
           (await copy.get(guarded)).status === 200,
@@ -170,8 +170,8 @@ const inPlace: Record<string, () => Promise<Omit<Operation, "gives"> & { done(br
     },
   };
 
-describe("after a lost response,", () => {
-  test.each(Object.entries(operations))("%s can be repeated", async (_, begin) => {
+describe("repeating a request after a lost response", () => {
+  test.each(Object.entries(operations))("after a lost response, %s can be repeated", async (_, begin) => {
     const { browser, send, gives } = await begin();
     const before = await accountsOf(copyOf(browser));
     const [old, tab] = [copyOf(browser), copyOf(browser)];
@@ -180,27 +180,30 @@ describe("after a lost response,", () => {
     expect((await send(browser)).status).toBe(302);
     expect(await accountsOf(old)).toEqual(before);
     const after = [gives, ...before.filter((id) => id !== gives)];
-    // Its next response is lost as well.
+    // The browser's next response is lost as well.
     expect(await accountsOf(copyOf(browser))).toEqual(after);
     expect(await accountsOf(browser)).toEqual(after);
     expect(await accountsOf(old)).toEqual([]);
   });
 
-  test.each(Object.entries(onceOnly))("%s is refused without losing an account", async (_, begin) => {
-    const { browser, send } = await begin();
-    const before = await accountsOf(copyOf(browser));
-    const old = copyOf(browser);
-    expect((await send(copyOf(browser))).status).toBeLessThan(400);
-    expect(await accountsOf(browser)).toEqual(before);
-    const again = await send(browser);
-    expect([403, 410]).toContain(again.status);
-    expect(again.words || again.text).toMatch(
-      /try again|start again|get a new (one|link)|confirmed your email, sign in/i,
-    );
-    for (const one of [browser, old]) expect(await accountsOf(one)).toEqual(before);
-  });
+  test.each(Object.entries(onceOnly))(
+    "after a lost response, repeating %s is refused without losing an account",
+    async (_, begin) => {
+      const { browser, send } = await begin();
+      const before = await accountsOf(copyOf(browser));
+      const old = copyOf(browser);
+      expect((await send(copyOf(browser))).status).toBeLessThan(400);
+      expect(await accountsOf(browser)).toEqual(before);
+      const again = await send(browser);
+      expect([403, 410]).toContain(again.status);
+      expect(again.words || again.text).toMatch(
+        /try again|start again|get a new (one|link)|confirmed your email, sign in/i,
+      );
+      for (const one of [browser, old]) expect(await accountsOf(one)).toEqual(before);
+    },
+  );
 
-  test.each(Object.entries(inPlace))("%s takes effect on the next request", async (_, begin) => {
+  test.each(Object.entries(inPlace))("after a lost response, %s takes effect on the next request", async (_, begin) => {
     const { browser, send, done } = await begin();
     const before = (await accountsOf(copyOf(browser))).toSorted();
     expect((await send(copyOf(browser))).status).toBeLessThan(400);
@@ -214,7 +217,7 @@ describe("after a lost response,", () => {
 test("a recovery can be repeated only by the browser that lost the response, until it receives a response", async () => {
   const { browser, send } = await withRecovery("link");
   const [, mark] = /gh_recovery=([^;]+)/.exec(browser.cookie()) ?? [];
-  // The browser's mark lasts from the latest visit to the page.
+  // Each visit to the page renews the browser's mark for 15 minutes.
   expect((await browser.get("/auth/recovery")).headers.getSetCookie().join()).toContain(
     `gh_recovery=${mark}; Max-Age=900`,
   );
@@ -224,12 +227,12 @@ test("a recovery can be repeated only by the browser that lost the response, unt
   expect((await send(browser)).status).toBe(302);
   expect(browser.cookie()).not.toContain("gh_recovery");
   expect((await send(browser)).status).toBe(410);
-  // A copy of its cookies stops working once the browser has sent what it received.
+  // A copy of the browser's cookies stops working once the browser has sent the cookies that it received.
   await accountsOf(browser);
   expect((await send(old)).status).toBe(410);
 });
 
-test("a repeated recovery of an unconfirmed account requires a new password too", async () => {
+test("a repeated recovery of an unconfirmed account also requires a new password", async () => {
   const { id, email } = await person();
   await query("update auth.users set email_confirmed_at = null where id = $1", [id]);
   const { token, path } = await helper.send(email, await helper.override(email));

@@ -31,7 +31,7 @@ async function linkOf(type: "signup" | "invite" | "recovery" | "magiclink") {
 const pathOf = (link: Record<string, string>) => `/auth/confirm?${new URLSearchParams(link)}`;
 
 describe.each(["signup", "invite", "recovery"] as const)("the page of a link of type %s", (type) => {
-  test("names the masked account before the button, and does not use the link up", async () => {
+  test("an emailed link's page names the masked account before the button, and does not use the link up", async () => {
     const link = await linkOf(type);
     for (const method of ["GET", "HEAD", "GET"]) {
       expect((await fetch(new URL(pathOf(link), base), { method })).status).toBe(200);
@@ -46,7 +46,7 @@ describe.each(["signup", "invite", "recovery"] as const)("the page of a link of 
     expect(dead.text).not.toContain(masked);
   });
 
-  test("names the browser's active account if it is a different one", async () => {
+  test("an emailed link's page names the browser's active account if it is a different one", async () => {
     const link = await linkOf(type);
     const other = await createPerson();
     const { words } = await (await enter(other)).get(pathOf(link));
@@ -60,7 +60,7 @@ describe.each(["signup", "invite", "recovery"] as const)("the page of a link of 
 
 // The types of Supabase Auth's POST /verify for emails: https://supabase.com/docs/reference/javascript/auth-verifyotp
 describe.each(["magiclink", "email"])("a link of type %s", (type) => {
-  test("is refused with instructions and stays unused", async () => {
+  test("an unsupported emailed link is refused with instructions and stays unused", async () => {
     const link = { ...(await linkOf("magiclink")), type };
     for (const answer of [
       await openBrowser(base).get(pathOf(link)),
@@ -76,7 +76,7 @@ describe.each(["magiclink", "email"])("a link of type %s", (type) => {
 });
 
 test.each(["sms", "phone_change", "reauthentication", "", "__proto__"])(
-  "a link of type %j is refused",
+  "an emailed link of type %j is refused",
   async (type) => {
     const link = { token_hash: unknown, type };
     expect((await openBrowser(base).get(pathOf(link))).status).toBe(400);
@@ -95,14 +95,14 @@ test.each([
   expect(text).toContain(`href="${way}"`);
 });
 
-test("a link of one type does not reveal its account when opened as another type", async () => {
+test("an emailed link of one type does not reveal its account when opened as another type", async () => {
   const { token_hash } = await linkOf("signup");
   for (const type of ["recovery", "email_change"]) {
     expect((await openBrowser(base).get(pathOf({ token_hash, type }))).status).toBe(410);
   }
 });
 
-test("opening a link counts as an attempt: 60 from an address, then 429 without a name", async () => {
+test("opening an emailed link counts as an attempt: 60 from an address, then 429 without a name", async () => {
   const link = await linkOf("signup");
   const address = newAddress();
   const browser = openBrowser(base, { address });

@@ -8,6 +8,6 @@ test.each([
   ['"a@b"@example.com', '"•••@example.com'],
   ["no address", "•••"],
   ["", "•••"],
-])("masks %j as %j", (email, masked) => {
+])("masks the email %j as %j", (email, masked) => {
   expect(maskEmail(email)).toBe(masked);
 });

@@ -30,7 +30,7 @@ test("a minted session belongs to the account, at AAL1, by a one-time code used 
   expect(await kept.session.state()).toMatchObject({ status: "alive" });
 });
 
-test("concurrent requests each get their own session or learn that another request is minting one", async () => {
+test("concurrent requests each mint their own session or learn that another request is minting one", async () => {
   const answers = await callAtOnce(() => mint());
   const statuses = new Set(answers.map(({ status }) => status));
   // On a busy machine, some requests time out and report it.
@@ -41,7 +41,7 @@ test("concurrent requests each get their own session or learn that another reque
   expect(await query("select from auth.sessions where user_id = $1", [person.id])).toHaveLength(sessions.length);
 });
 
-test("a lease is released, and one of a crashed server expires", async () => {
+test("a minting lease is released, and the lease of a crashed server expires", async () => {
   await mint();
   expect(await query("select from private.mint_leases where user_id = $1", [person.id])).toEqual([]);
   const holdUntil = (moment: string) =>
@@ -56,13 +56,13 @@ test("a lease is released, and one of a crashed server expires", async () => {
   expect(await mint()).toMatchObject({ status: "minted" });
 });
 
-test("no account is created for an unknown id", async () => {
+test("minting a session for an unknown id creates no account", async () => {
   const id = crypto.randomUUID();
   expect(await mint(id)).toEqual({ status: "no_account" });
   expect(await query("select from auth.users where id = $1", [id])).toEqual([]);
 });
 
-test("an account without an email has its own status, and a banned one gets no session", async () => {
+test("minting a session has its own status for an account without an email, and a banned account gets no session", async () => {
   await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [person.id]);
   expect(await mint()).toEqual({ status: "refused" });
   await query("update auth.users set banned_until = null, email = null where id = $1", [person.id]);

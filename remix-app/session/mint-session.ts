@@ -17,7 +17,7 @@ export type Minted =
 /**
  * Mints a session of an account without its credentials: requests a link from the admin API and redeems it with a
  * client that stores nothing. Only for QR handoff and recovery, which have verified the request first. The session is
- * at AAL1, by `otp` at this moment. Invalidates the account's pending reset email, because both use one token.
+ * at AAL1, with the method `otp` as of now. Invalidates the account's pending reset email, because both use one token.
  */
 export async function mintSession(context: AppLoadContext, { userId }: { userId: string }): Promise<Minted> {
   const lease = await takeMintLease(context, userId);
@@ -33,7 +33,7 @@ async function generateAndVerify(
   { session }: AppLoadContext,
   { service, userId, email }: { service: SupabaseClient; userId: string; email: string },
 ): Promise<Minted> {
-  // A link of this type, because with a sign-up link the backend would create an account for an unknown email.
+  // A recovery link, because with a sign-up link the backend would create an account for an unknown email.
   const { data: link, error } = await service.auth.admin.generateLink({ type: "recovery", email });
   if (error) return { status: isAnswer(error.status) ? "refused" : "unavailable" };
   // The email has moved to another account in the meantime.
@@ -59,7 +59,6 @@ function isAnswer(status: number | undefined): boolean {
 }
 
 export interface MintLease {
-  /** The account's own email. */
   email: string;
   /** Releases the lease. Call it once. An unreleased lease expires by itself. Never throws. */
   release(): Promise<void>;

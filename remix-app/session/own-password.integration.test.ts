@@ -65,7 +65,7 @@ describe("an account that an attacker had signed up for", () => {
     await passMailPause(email);
   });
 
-  test("belongs only to the mailbox's owner once confirmed, although both signed up", async () => {
+  test("an account belongs only to the mailbox's owner once confirmed, although an attacker also signed up for it", async () => {
     const browser = openBrowser();
     await browser.post("/signup", { email, password: own });
     const { location } = await openMail(browser, { after: 1 });
@@ -75,7 +75,7 @@ describe("an account that an attacker had signed up for", () => {
     expect([await signsIn(own), await signsIn(theirs)]).toEqual([true, false]);
   });
 
-  test("belongs only to its owner after a password reset link too, before a new password is chosen", async () => {
+  test("an account belongs only to its owner after a password reset link too, before a new password is chosen", async () => {
     const browser = openBrowser();
     await browser.post("/forgot-password", { email });
     expect((await openMail(browser, { after: 1 })).location).toMatch(choosePassword);
@@ -93,7 +93,7 @@ test("sign-up cookies do not reveal whether the email is registered", async () =
 });
 
 describe("an account that its owner signed up for", () => {
-  test("is confirmed with one click in the browser that signed up, even if others sign up for it later", async () => {
+  test("a sign-up is confirmed with one click in the browser that signed up, even if others sign up for it later", async () => {
     const browser = openBrowser();
     await browser.post("/signup", { email, password: own, returnUrl: "/workspaces" });
     await passMailPause(email);
@@ -102,14 +102,14 @@ describe("an account that its owner signed up for", () => {
     expect([await signsIn(own), await signsIn(theirs)]).toEqual([true, false]);
   });
 
-  test("is confirmed with one click too in a browser where its password was typed to sign in", async () => {
+  test("a sign-up is confirmed with one click too in a browser where its password was typed to sign in", async () => {
     await openBrowser().post("/signup", { email, password: own });
     const browser = openBrowser();
     await browser.post("/login", { email, password: own });
     expect((await openMail(browser)).location).toBe("/");
   });
 
-  test("requires a new password if another browser confirms it", async () => {
+  test("a sign-up requires a new password if another browser confirms it", async () => {
     await openBrowser().post("/signup", { email, password: own });
     expect((await openMail(openBrowser())).location).toMatch(choosePassword);
     expect(await signsIn(own)).toBe(false);

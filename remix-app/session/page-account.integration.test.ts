@@ -48,7 +48,7 @@ async function formsOf(page: string): Promise<PageForm[]> {
     });
 }
 
-describe("each form on an account's page", () => {
+describe("forms on an account's page", () => {
   test.each([
     "/settings/profile",
     "/settings/profile/email",
@@ -59,7 +59,7 @@ describe("each form on an account's page", () => {
     "/mfa/enroll",
     "/qr",
     "/workspaces",
-  ])("on %s states its account", async (page) => {
+  ])("each form on %s states its account", async (page) => {
     const forms = (await formsOf(page)).filter(({ action }) => !anybodys.includes(action));
     expect(forms).not.toEqual([]);
     for (const { fields } of forms) expect(fields).toMatchObject({ pageAccount: ada.id });
@@ -71,7 +71,7 @@ describe("each form on an account's page", () => {
     ["/settings/security/password", { password: "three unrelated words" }],
     ["/mfa/enroll", { step: "start", name: "" }],
     ["/workspaces", { name: "Of Ada" }],
-  ])("on %s does not affect the account that another tab has switched to", async (page, typed) => {
+  ])("a form on %s does not affect the account that another tab has switched to", async (page, typed) => {
     const form = (await formsOf(page)).find(({ action }) => action.split("?")[0] === page);
     await switchTo(bob);
     const before = await stateOf(bob);
@@ -79,7 +79,7 @@ describe("each form on an account's page", () => {
     expect(await stateOf(bob)).toEqual(before);
   });
 
-  test("is refused with 409 on the security page after a switch to another account", async () => {
+  test("a form on the security page is refused with 409 after a switch to another account", async () => {
     const forms = (await formsOf("/settings/security")).filter(({ action }) => !anybodys.includes(action));
     await switchTo(bob);
     for (const { action, fields } of forms) {
@@ -87,7 +87,7 @@ describe("each form on an account's page", () => {
     }
   });
 
-  test("that is refused names the active account and links to its page and the accounts", async () => {
+  test("a refused form names the active account and links to its page and the accounts", async () => {
     const forms = await formsOf("/settings/security");
     const form = forms.find(({ fields }) => fields.intent === "sign_out");
     await switchTo(bob);
@@ -107,7 +107,7 @@ describe("each form on an account's page", () => {
     expect(page).toContain('href="/accounts?returnUrl=%2Fsettings%2Fsecurity%3Fat%3Dsessions"');
   });
 
-  test("that is refused names the active account too if that account cannot open the page", async () => {
+  test("a refused form names the active account too if that account cannot open the page", async () => {
     const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
       ada.id,
     ]);
@@ -120,7 +120,7 @@ describe("each form on an account's page", () => {
     expect(await browser.post(page, { ...form?.fields, pageAccount: bob.id })).toMatchObject({ status: 404 });
   });
 
-  test("and the script that adds a passkey adds none to another account", async () => {
+  test("the script that adds a passkey adds none to the account that another tab has switched to", async () => {
     const options = "/settings/security/passkeys/options";
     const ofAda = { pageAccount: ada.id };
     expect(await browser.postJson(options, ofAda)).toMatchObject({ status: 200 });
@@ -129,7 +129,7 @@ describe("each form on an account's page", () => {
     expect(await browser.postJson(options, { pageAccount: bob.id })).toMatchObject({ status: 200 });
   });
 
-  test("does not sign another account out of the browser", async () => {
+  test("signing out on a page of another account does not sign that account out of the browser", async () => {
     const forms = await formsOf("/settings/security");
     const signOut = forms.find(({ action, fields }) => action === "/accounts" && fields.intent === "sign_out");
     await switchTo(bob);

@@ -24,7 +24,7 @@ async function createOwner(password: string) {
 }
 
 test.each(["12345678", "password", "        ", "Gatehouse1"])(
-  "a sign-up with %j is rejected at its field",
+  "a sign-up with the password %j is rejected at its field",
   async (password) => {
     const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
     const answer = await openBrowser(base).post("/signup", { email, password });
@@ -56,7 +56,7 @@ describe("a session that began with a common password", () => {
   }
   const leadsBack = "/reset-password?listed=&returnUrl=";
 
-  test("cannot use the app until the password is replaced", async () => {
+  test("a session that began with a common password cannot use the app until the password is replaced", async () => {
     const { email, browser, page } = await signIn();
     for (const path of ["/", "/workspaces", "/settings/profile", "/settings/security/access"]) {
       expect((await browser.get(path)).location).toBe(`${leadsBack}${encodeURIComponent(path)}`);
@@ -79,14 +79,14 @@ describe("a session that began with a common password", () => {
     expect((await browser.sendJson("GET", "/api/v1/users/me/sessions")).status).toBe(200);
   });
 
-  test("may sign out, and its page links to that", async () => {
+  test("a session that began with a common password may sign out, and its page links to that", async () => {
     const { browser, page } = await signIn();
     expect((await browser.get(page)).text).toContain('value="sign_out"');
     expect((await browser.post("/accounts", { intent: "sign_out" })).status).toBe(303);
     expect((await browser.get("/workspaces")).location).toContain("/login");
   });
 
-  test("stays restricted after signing in again with that password, or in another browser", async () => {
+  test("a common password still restricts the account after signing in again or in another browser", async () => {
     const { email, password, browser, page } = await signIn();
     const other = openBrowser(base);
     await other.post("/login", { email, password });
@@ -98,7 +98,7 @@ describe("a session that began with a common password", () => {
     expect((await browser.get(page)).status).toBe(200);
   });
 
-  test("is restricted even if it used the password only for a step-up", async () => {
+  test("a session is restricted even if it used the common password only for a step-up", async () => {
     const { email, password } = await createOwner("12345678");
     const browser = await signedInLongAgo({ email, password }, { secondsAgo: 3_600 });
     expect((await browser.get("/workspaces")).status).toBe(200);
@@ -108,7 +108,7 @@ describe("a session that began with a common password", () => {
     expect((await browser.get(location ?? "")).status).toBe(200);
   });
 
-  test("replaces the password with the code that the backend requires after a day", async () => {
+  test("a restricted session older than a day replaces the password with the code that the backend requires", async () => {
     const { id, email, browser, page } = await signIn();
     await query("update auth.sessions set created_at = now() - interval '25 hours' where user_id = $1", [id]);
     const password = "three unrelated words";
@@ -126,7 +126,7 @@ describe("a session that began with a common password", () => {
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
-  test("is no longer restricted once the password was changed elsewhere", async () => {
+  test("a session is no longer restricted once the common password was changed elsewhere", async () => {
     const { id, email, password, browser } = await signIn();
     const { auth } = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
     await auth.signInWithPassword({ email, password });

@@ -30,7 +30,7 @@ describe("a password that is easy to guess", () => {
     "12345678!",
     "1-2-3-4-5-6-7-8",
     "ｐａｓｓｗｏｒｄ",
-  ])("is %j", (password) => {
+  ])("the password %j is easy to guess", (password) => {
     expect(isEasyToGuess({ ...person, password }, { product })).toBe(true);
   });
 
@@ -41,7 +41,7 @@ describe("a password that is easy to guess", () => {
     "gatekeeper of the north",
     "adamantium-otter",
     "lovelace-otter-88",
-  ])("is not %j", (password) => {
+  ])("the password %j is not easy to guess", (password) => {
     expect(isEasyToGuess({ ...person, password }, { product })).toBe(false);
   });
 
@@ -50,15 +50,15 @@ describe("a password that is easy to guess", () => {
     ["0176-5551234@ex.com", "01765551234"],
     ["12345@q.io", "12345@q.io"],
     ["j.smith@ex.com", "smith.j88"],
-  ])("for the email %s is %j", (email, password) => {
+  ])("for the email %s, the password %j is easy to guess", (email, password) => {
     expect(isEasyToGuess({ email, password }, { product })).toBe(true);
   });
 
-  test("is not a short name inside a longer password", () => {
+  test("a short name inside a longer password does not make it easy to guess", () => {
     expect(isEasyToGuess({ email: "al@example.com", name: "Al", password: "alalalal7x" }, { product })).toBe(false);
   });
 
-  test("is detected without an email or a name", () => {
+  test("a password that is easy to guess is detected without an email or a name", () => {
     expect(isEasyToGuess({ email: null, password: "purple-mango-88" }, { product })).toBe(false);
   });
 });
@@ -89,19 +89,19 @@ describe("a breached password", () => {
       password,
     });
 
-  test("is rejected, and only the first five digits of its hash leave the server", async () => {
+  test("a breached password is rejected, and only the first five digits of its hash leave the server", async () => {
     expect(await fault(stolen)).toContain("stolen passwords");
     expect(asked).toEqual([{ path: `/range/${hashOf(stolen).slice(0, 5)}`, padding: "true" }]);
   });
 
-  test("is not matched by a padding entry", async () => {
+  test("a padding entry does not count as a breached password", async () => {
     expect(await fault(padded)).toBe(null);
   });
 
   test.each([
     ["answers an error", () => url, 503],
     ["cannot be reached", () => "http://127.0.0.1:1", 200],
-  ])("is accepted and logged if the list %s", async (_, at, answered) => {
+  ])("a breached password is accepted, and the failure is logged, if the list %s", async (_, at, answered) => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
     status = answered;
     expect(await fault(stolen, at())).toBe(null);
@@ -110,7 +110,7 @@ describe("a breached password", () => {
     status = 200;
   });
 
-  test("is not looked up if the check is turned off", async () => {
+  test("a breached password is not looked up if the check is turned off", async () => {
     asked.length = 0;
     const off = { env: { BRAND_NAME: product }, requestId: "r" } as AppLoadContext;
     expect(await findPasswordFault(off, { ...person, password: stolen })).toBe(null);

@@ -19,9 +19,9 @@ test.each([
     enrolled: true,
     second: 2_000,
   },
-  { what: "no code yet, where an authenticator is enrolled", amr: [password], enrolled: true, second: 0 },
-  { what: "a code of an authenticator that is gone", amr: [totp, password], enrolled: false, second: 1_000 },
+  { what: "an authenticator enrolled but no code yet", amr: [password], enrolled: true, second: 0 },
+  { what: "a code of a removed authenticator", amr: [totp, password], enrolled: false, second: 1_000 },
   { what: "nothing", amr: [], enrolled: false, second: 0 },
-])("$what confirms the identity at second $second", ({ amr, enrolled, second }) => {
+])("with $what, the identity was confirmed at second $second", ({ amr, enrolled, second }) => {
   expect(provenAt(amr, { enrolled }).getTime()).toBe(second * 1_000);
 });

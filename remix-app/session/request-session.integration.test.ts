@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => backend.close());
 
-describe("a proven second factor is stored in the vault", () => {
+describe("storing a proven second factor in the vault", () => {
   /** Refreshes the session in another tab while the code is being verified. */
   async function renewElsewhere(cookie: string): Promise<void> {
     const { vault } = services;
@@ -33,20 +33,20 @@ describe("a proven second factor is stored in the vault", () => {
   test.each([
     ["without interference", async () => {}],
     [
-      "if the vault once does not answer",
+      "if the vault fails to answer once",
       async () => {
         backend.vaultMisses = 1;
       },
     ],
     ["if another tab has renewed the session", renewElsewhere],
     [
-      "if both happen",
+      "if another tab has renewed the session and the vault fails to answer once",
       async (cookie: string) => {
         await renewElsewhere(cookie);
         backend.vaultMisses = 1;
       },
     ],
-  ])("%s", async (_, meanwhile) => {
+  ])("a proven second factor is stored in the vault %s", async (_, meanwhile) => {
     const signedIn = await backend.session();
     const cookie = await backend.cookieOf(signedIn);
     const jar = createCookieJar(cookie);

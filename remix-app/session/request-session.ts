@@ -148,7 +148,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     const kept = stored;
     if (!judged || !kept || auth.status !== "authenticated" || !device) return;
     if (kept.refresh_token === judged.refresh_token && kept.access_token === judged.access_token) return;
-    // A new sign-in is added to the vault elsewhere. A session that is not in the vault is ignored by the next request.
+    // Completing a sign-in adds its session to the vault. The next request ignores a session that is not in the vault.
     if (claimsOfIssued(kept.access_token).session_id !== auth.claims.session_id) return;
     const { sub: userId, session_id: sessionId } = auth.claims;
     const keepInPlaceOf = (tag: string) => {

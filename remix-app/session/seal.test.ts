@@ -12,7 +12,7 @@ const session = {
   token_type: "bearer",
 } as const;
 
-/** Each derives its own keys, as separate processes do. */
+/** Each call derives its own keys, as separate processes do. */
 const keysOf = (current: string, ...earlier: string[]) =>
   openAccountKeys({
     SUPABASE_SECRET_KEY: "sb_secret_x",
@@ -32,21 +32,21 @@ function flip(text: string, at: number): string {
 }
 
 describe("a sealed session", () => {
-  test("opens for its own browser and account on every server, and reveals no content", async () => {
+  test("a sealed session opens for its own browser and account on every server, and reveals no content", async () => {
     const { sealed } = await seal();
     expect(await openSession(sealed, { keys: await keysOf(secret), deviceId, userId })).toEqual(session);
     expect(Buffer.from(sealed.sealed, "base64url").toString("latin1")).not.toContain("refresh-token");
     expect(sealed.tag).not.toContain("refresh-token");
   });
 
-  test("has a different text each time, with the same tag", async () => {
+  test("a sealed session has a different text each time, with the same tag", async () => {
     const [one, other] = [await seal(), await seal()];
     expect(one.sealed.sealed).not.toBe(other.sealed.sealed);
     expect(one.sealed.tag).toBe(other.sealed.tag);
     expect(tagOf({ refresh_token: "another" }, one.keys)).not.toBe(one.sealed.tag);
   });
 
-  test("does not open with any bit flipped", async () => {
+  test("a sealed session does not open with any bit flipped", async () => {
     const { keys, sealed } = await seal();
     const { length } = Buffer.from(sealed.sealed, "base64url");
     for (const at of [0, 11, 12, 40, length - 16, length - 1]) {
@@ -55,14 +55,14 @@ describe("a sealed session", () => {
     }
   });
 
-  test("does not open if truncated, empty or malformed", async () => {
+  test("a sealed session does not open if truncated, empty or malformed", async () => {
     const { keys, sealed } = await seal();
     for (const cut of [sealed.sealed.slice(0, -4), sealed.sealed.slice(0, 16), sealed.sealed.slice(0, 8), "", "§"]) {
       expect(await openSession({ ...sealed, sealed: cut }, { keys, deviceId, userId })).toBeNull();
     }
   });
 
-  test("does not open for another device, another user, or with another key's id", async () => {
+  test("a sealed session does not open for another device, another user, or with another key's id", async () => {
     const { keys, sealed } = await seal();
     const stranger = crypto.randomUUID();
     expect(await openSession(sealed, { keys, deviceId: stranger, userId })).toBeNull();
@@ -70,7 +70,7 @@ describe("a sealed session", () => {
     expect(await openSession({ ...sealed, keyId: "other" }, { keys, deviceId, userId })).toBeNull();
   });
 
-  test("opens under a new secret while the old one is listed, and is sealed again with the new one", async () => {
+  test("a sealed session opens under a new secret while the old one is listed, and is sealed again with the new one", async () => {
     const { sealed } = await seal();
     const rotated = await keysOf(`another ${secret}`, secret);
     expect(await openSession(sealed, { keys: rotated, deviceId, userId })).toEqual(session);
@@ -79,7 +79,7 @@ describe("a sealed session", () => {
     expect(await openSession(sealed, { keys: await keysOf(`another ${secret}`), deviceId, userId })).toBeNull();
   });
 
-  test("falls back to the project's own secret, and never to a key for another purpose", async () => {
+  test("session sealing falls back to the project's own secret, and never to a key for another purpose", async () => {
     const fallback = await openAccountKeys({ SUPABASE_SECRET_KEY: secret });
     const { sealed } = await seal();
     expect(await openSession(sealed, { keys: fallback, deviceId, userId })).toEqual(session);

@@ -21,20 +21,23 @@ test.each([
     mfa: facts({ enrolled: false, policy: "recovery_in_progress" }),
     path: "/mfa?returnUrl=%2Fa",
   },
-])("with $what the second step leads to $path", ({ mfa, path }) => {
+])("with $what, the second step redirects to $path", ({ mfa, path }) => {
   expect(secondStepPath(mfa, "/a")).toBe(path);
 });
 
 test.each(["/mfa", "/mfa/app", "/mfa/enroll?returnUrl=%2Fa", "/mfa?returnUrl=%2Fa"])(
-  "a path through %s is not a detour",
+  "a path through %s is not a detour from the second step",
   (destination) => {
     expect(secondStepPath(facts({}), destination)).toBe(destination);
   },
 );
 
-test.each(["/mfas", "/mfa/remove?factorId=a", "/mfa/recovery-codes"])("a path to %s is a detour", (destination) => {
-  expect(secondStepPath(facts({}), destination)).toBe(`/mfa?${new URLSearchParams({ returnUrl: destination })}`);
-});
+test.each(["/mfas", "/mfa/remove?factorId=a", "/mfa/recovery-codes"])(
+  "a path to %s is a detour from the second step",
+  (destination) => {
+    expect(secondStepPath(facts({}), destination)).toBe(`/mfa?${new URLSearchParams({ returnUrl: destination })}`);
+  },
+);
 
 test.each([
   {
@@ -52,14 +55,23 @@ test.each([
     enrolled: false,
     required: true,
   },
-] as const)("a second step is required by policy $policy.state, or by an authenticator ($enrolled)", (row) => {
-  const { policy, enrolled, required } = row;
-  const user = { id: "", email: null, displayName: null, avatarUrl: null, banned: false, deleted: false };
-  const session = { sessionId: "", aal: "aal1", user, mustReplacePassword: false, infrastructureAdmin: false } as const;
-  expect(mfaFactsOf({ ...session, hasVerifiedFactor: enrolled, policy })).toEqual({
-    required,
-    satisfied: policy.satisfied,
-    enrolled,
-    policy: policy.state,
-  });
-});
+] as const)(
+  "a second step is required by the policy (here: $policy.state) or by an authenticator (here: $enrolled)",
+  (row) => {
+    const { policy, enrolled, required } = row;
+    const user = { id: "", email: null, displayName: null, avatarUrl: null, banned: false, deleted: false };
+    const session = {
+      sessionId: "",
+      aal: "aal1",
+      user,
+      mustReplacePassword: false,
+      infrastructureAdmin: false,
+    } as const;
+    expect(mfaFactsOf({ ...session, hasVerifiedFactor: enrolled, policy })).toEqual({
+      required,
+      satisfied: policy.satisfied,
+      enrolled,
+      policy: policy.state,
+    });
+  },
+);

@@ -38,21 +38,21 @@ describe("the auth cookie's scope", () => {
     ["https://example.com.evil.example", undefined],
     ["http://localhost:3000", undefined],
     ["https://preview-7.hosting.example", undefined],
-  ])("at %s has the domain %s", (origin, domain) => {
+  ])("the auth cookie at %s has the domain %s", (origin, domain) => {
     const scope = sessionCookieScope({ supabaseUrl, parentDomain: "example.com", origin });
     expect(scope.domain).toBe(domain);
     expect(scope.secure).toBe(origin.startsWith("https:"));
     expect(scope.name).toBe("sb-ref-auth-token");
   });
 
-  test("is host-only without a parent domain", () => {
+  test("the auth cookie is host-only without a parent domain", () => {
     expect(sessionCookieScope({ supabaseUrl, origin: "https://app.example.com" })).not.toHaveProperty("domain");
   });
 });
 
 describe("the auth cookie", () => {
   test.each([100, 900, 2_300, 2_400, 4_300])(
-    "is read back as written, with a token of %i characters",
+    "the auth cookie is read back as written, with a token of %i characters",
     async (length) => {
       const jar = createCookieJar(null);
       writeSessionCookie(jar, hostOnly, session(length));
@@ -65,7 +65,7 @@ describe("the auth cookie", () => {
     },
   );
 
-  test("can also be read by @supabase/ssr", async () => {
+  test("the auth cookie can also be read by @supabase/ssr", async () => {
     const jar = createCookieJar(null);
     writeSessionCookie(jar, hostOnly, session());
     const client = createServerClient(supabaseUrl, "sb_publishable_x", {
@@ -76,7 +76,7 @@ describe("the auth cookie", () => {
     expect(data.session?.refresh_token).toBe("refresh");
   });
 
-  test("leaves no stale parts, and no host-only duplicate next to the shared one", () => {
+  test("the auth cookie leaves no stale parts, and no host-only duplicate next to the shared one", () => {
     const jar = createCookieJar("sb-ref-auth-token.0=x; sb-ref-auth-token.1=y; sb-ref-auth-token=z");
     writeSessionCookie(jar, shared, session());
     const expired = jar.setCookieHeaders().filter((value) => value.includes("Max-Age=0"));
@@ -88,7 +88,7 @@ describe("the auth cookie", () => {
     expect(jar.setCookieHeaders().at(-1)).toContain("Domain=example.com");
   });
 
-  test("is cleared in every part and both variants", async () => {
+  test("the auth cookie is cleared in every part and both variants", async () => {
     const jar = createCookieJar("sb-ref-auth-token.0=x; sb-ref-auth-token.1=y; other=z");
     clearSessionCookie(jar, shared);
     const headers = jar.setCookieHeaders();
@@ -99,12 +99,12 @@ describe("the auth cookie", () => {
   });
 
   test.each([
-    ["no base64", "base64-%%%"],
-    ["no JSON", `base64-${Buffer.from("nope").toString("base64url")}`],
+    ["invalid base64", "base64-%%%"],
+    ["invalid JSON", `base64-${Buffer.from("nope").toString("base64url")}`],
     ["no tokens", `base64-${Buffer.from("{}").toString("base64url")}`],
     ["no prefix", "plain"],
     ["nothing", ""],
-  ])("is ignored if it holds %s", async (_, value) => {
+  ])("the auth cookie is ignored if it holds %s", async (_, value) => {
     expect(await readSessionCookie(createCookieJar(`sb-ref-auth-token=${value}`), hostOnly)).toBeNull();
   });
 });

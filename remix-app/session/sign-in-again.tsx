@@ -15,7 +15,6 @@ export interface SignInAgainProps {
   email: string;
   field: FormField;
   challenge: BotChallengeSettings | null;
-  /** Where to continue. */
   returnUrl: string;
 }
 

@@ -6,8 +6,8 @@ import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
 type DemandContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
 
 /**
- * Records in this browser that a page accepts only a sign-in or step-up made at or after a second, for example when an
- * app requires a new one. The record is signed and names the page, so a changed URL starts a new demand.
+ * Records in this browser that a page accepts only a sign-in or step-up made at or after a given second, for example
+ * when an app requires a new one. The record is signed and names the page, so a changed URL starts a new demand.
  * @param page a path of ours, with its query
  */
 export function demandSignIn(context: DemandContext, { page, since }: { page: string; since: number }): void {

@@ -31,7 +31,7 @@ const signInMethods = z.object({
 
 /** A provider account that the user's account is linked to, or its own email (provider `email`). */
 export interface LinkedIdentity extends z.infer<typeof foundIdentity> {
-  /** Whether another way to sign in would remain without it. */
+  /** Whether another way to sign in would remain without this identity. */
   unlinkable: boolean;
 }
 

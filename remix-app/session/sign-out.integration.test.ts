@@ -30,7 +30,7 @@ const post = (path: string, fields: Record<string, string>, cookie = "") =>
   web.fetch(path, { method: "POST", headers: { ...sameOrigin, cookie }, body: new URLSearchParams(fields) });
 
 describe("signing out", () => {
-  test("ends the session without the identity backend, which may be down", async () => {
+  test("signing out ends the session without the identity backend, which may be down", async () => {
     backend.logout = "down";
     const response = await post("/logout", {}, await backend.cookieOf(await backend.session()));
     expect(response.headers.get("location")).toBe("/login");
@@ -38,7 +38,7 @@ describe("signing out", () => {
   });
 
   test.each(["down", "hang"] as const)(
-    "says so if neither database nor backend (%s) could end the session",
+    "signing out says so if neither database nor backend (%s) could end the session",
     async (outage) => {
       const valid = await backend.cookieOf(await backend.session());
       const expired = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
@@ -54,12 +54,12 @@ describe("signing out", () => {
     },
   );
 
-  test("does not call the identity backend without a session", async () => {
+  test("signing out does not call the identity backend without a session", async () => {
     expect((await post("/logout", {})).headers.get("location")).toBe("/login");
     expect(backend.headers.has(logoutPath)).toBe(false);
   });
 
-  test("is permanent: a late request's cached refresh does not restore a cookie", async () => {
+  test("signing out is permanent: a late request's cached refresh does not restore a cookie", async () => {
     const cookie = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
     expect(authCookies(await web.fetch("/signup/check-mail", { headers: { cookie } })).join()).toContain("base64-");
     await backend.endSessions();
@@ -77,7 +77,7 @@ describe("a sign-in", () => {
     ["/auth/confirm", link],
   ];
 
-  test.each(ways)("by %s creates a session and a device", async (path, fields) => {
+  test.each(ways)("a sign-in by %s creates a session and a device", async (path, fields) => {
     const response = await post(path, fields, await backend.cookieOf(await backend.session()));
     expect(response.headers.get("location")).toBe("/");
     expect(authCookies(response).join()).toContain("base64-");
@@ -87,23 +87,26 @@ describe("a sign-in", () => {
   test.each<[string, Record<string, string>, object]>([
     ["/login", { email, password: "wrong" }, { refresh: { status: 400, code: "invalid_credentials" } }],
     ["/auth/confirm", link, { verify: "down" }],
-  ])("that fails at %s keeps the previous session", async (path, fields, failure) => {
+  ])("a sign-in that fails at %s keeps the previous session", async (path, fields, failure) => {
     const cookie = await backend.cookieOf(await backend.session());
     Object.assign(backend, failure);
     expect(authCookies(await post(path, fields, cookie))).toEqual([]);
     expect(backend.headers.has(logoutPath)).toBe(false);
   });
 
-  test.each(ways)("by %s that could not be stored signs no one in, and its session is ended", async (path, fields) => {
-    backend.vault = "down";
-    const response = await post(path, fields);
-    expect(response.status).toBe(503);
-    expect(authCookies(response).join()).not.toContain("base64-");
-    expect(backend.queries.get(logoutPath)).toBe("scope=local");
-  });
+  test.each(ways)(
+    "a sign-in by %s that could not be stored signs no one in, and its session is ended",
+    async (path, fields) => {
+      backend.vault = "down";
+      const response = await post(path, fields);
+      expect(response.status).toBe(503);
+      expect(authCookies(response).join()).not.toContain("base64-");
+      expect(backend.queries.get(logoutPath)).toBe("scope=local");
+    },
+  );
 });
 
-test("a confirmation that the backend did not answer can be retried", async () => {
+test("confirming an email can be retried if the backend did not answer", async () => {
   backend.verify = "down";
   const link = { token_hash: "b".repeat(56), type: "recovery", next: "/workspaces" };
   const response = await post("/auth/confirm", link);

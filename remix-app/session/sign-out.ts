@@ -55,7 +55,7 @@ export async function signOutAccount(context: AppLoadContext, accountId: string)
     if (outcome.status === "switched") {
       return { status: "signed_out", activeAccountId: next, redirectTo: outcome.lastRoute ?? "/" };
     }
-    // No account is active then; the person can choose one of the other accounts.
+    // If a switch fails for another reason, no account is active, and the person can choose one of the others.
     if (outcome.status !== "ended") break;
   }
   const redirectTo = device.view.accounts.length > 1 ? chooser : "/login";

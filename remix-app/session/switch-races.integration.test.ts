@@ -75,8 +75,8 @@ async function age(browser: Browser): Promise<string> {
   return deviceCookieOf(browser);
 }
 
-describe("after many concurrent requests every account still works", () => {
-  test("switches back and forth in one browser", async () => {
+describe("every account still works after many concurrent requests", () => {
+  test("every account still works after switches back and forth in one browser", async () => {
     const browser = await browserWithBoth();
     const tabs = Array.from({ length: atOnce }, () => tabOf(browser));
     const answers = await Promise.all(tabs.map((tab, index) => switchTo(tab, at([ada, bob], index))));
@@ -89,7 +89,7 @@ describe("after many concurrent requests every account still works", () => {
     await expectBothUsable(at(tabs, 7));
   }, 60_000);
 
-  test("refreshes during switches", async () => {
+  test("every account still works after refreshes during switches", async () => {
     const browser = await browserWithBoth();
     const aged = await age(browser);
     const visits = Array.from({ length: atOnce }, (_, index) => {
@@ -109,7 +109,7 @@ describe("after many concurrent requests every account still works", () => {
     await expectBothUsable(tabOf(browser));
   }, 60_000);
 
-  test("switches while one tab signs out of all accounts: they stay signed out", async () => {
+  test("accounts stay signed out if one tab signs out of all of them during switches", async () => {
     const browser = await browserWithBoth();
     const tabs = Array.from({ length: atOnce }, () => tabOf(browser));
     await Promise.all(
@@ -121,7 +121,7 @@ describe("after many concurrent requests every account still works", () => {
     }
   }, 60_000);
 
-  test("switches while one tab signs out of one account: the other one stays active", async () => {
+  test("an account stays active if one tab signs out of another account during switches", async () => {
     const browser = await browserWithBoth();
     const tabs = Array.from({ length: atOnce }, () => tabOf(browser));
     await Promise.all(
@@ -137,7 +137,7 @@ describe("after many concurrent requests every account still works", () => {
   }, 60_000);
 });
 
-describe("a separate server", () => {
+describe("account switches on a separate server", () => {
   let running: WatchedWeb | undefined;
   afterAll(() => running?.stop());
 
@@ -148,7 +148,7 @@ describe("a separate server", () => {
     return running;
   }
 
-  test("makes one call for a signed-in page, and none to the identity backend", async () => {
+  test("a signed-in page reads its session with one call, and none to the identity backend", async () => {
     const browser = await browserWithBoth();
     const web = await serverWith();
     const visit = () => openBrowser(web.base, { cookie: browser.cookie() }).get("/settings/profile");
@@ -163,7 +163,7 @@ describe("a separate server", () => {
     ]);
   }, 60_000);
 
-  test("switches with at most two calls to the identity backend, even if both sessions need a refresh", async () => {
+  test("a switch makes at most two calls to the identity backend, even if both sessions need a refresh", async () => {
     const browser = await browserWithBoth();
     const web = await serverWith();
     for (const person of [ada, bob]) {
@@ -184,7 +184,7 @@ describe("a separate server", () => {
     ["the identity backend", "/auth/v1/token"],
     ["the database", "activate_account"],
   ])(
-    "that cannot reach %s answers 503 and keeps every account",
+    "a server that cannot reach %s answers 503 and keeps every account",
     async (_, call) => {
       const browser = await browserWithBoth();
       const web = await serverWith({ unreachable: call });
@@ -205,7 +205,7 @@ describe("a separate server", () => {
     // The cookie before the account joined.
     ["take_additions", (browser: Browser) => browser.cookie().replace(/(gh_added_[^;]+)\.[0-9a-f]{8}(?=;|$)/, "$1")],
   ])(
-    "that fails to call %s ends no session and redirects no one to sign-in",
+    "a server that fails to call %s ends no session and redirects no one to sign-in",
     async (call, cookieOf) => {
       const browser = await browserWithBoth();
       const web = await serverWith({ unreachable: call });
@@ -222,7 +222,7 @@ describe("a separate server", () => {
     60_000,
   );
 
-  test("reports a failed switch, even if the database is unreachable when it releases the lease", async () => {
+  test("a failed switch is reported, even if the database is unreachable when the lease is released", async () => {
     const browser = await browserWithBoth();
     await query("delete from auth.sessions where user_id = $1", [ada.id]);
     const web = await serverWith({ unreachable: "end_account_switch" });
@@ -233,7 +233,7 @@ describe("a separate server", () => {
     expect(await whoIs(tab)).toBe(bob.id);
   }, 60_000);
 
-  test("that loses the response to a sign-in retries and keeps every account", async () => {
+  test("a server that loses the response to a sign-in retries and keeps every account", async () => {
     const browser = await enter(ada);
     const web = await serverWith({ losesAnswer: "add_account" });
     const tab = openBrowser(web.base, { cookie: browser.cookie() });
@@ -242,7 +242,7 @@ describe("a separate server", () => {
     await expectBothUsable(tab);
   }, 60_000);
 
-  test("with a new secret keeps sessions and reseals them while it lists the old secret", async () => {
+  test("a server with a new secret keeps sessions and reseals them while it lists the old secret", async () => {
     const browser = await browserWithBoth();
     const keyOf = async ({ id }: Person) =>
       (await query<{ key_id: string }>("select key_id from private.account_vault_entries where user_id = $1", [id]))[0]
@@ -272,7 +272,7 @@ describe("a separate server", () => {
   }, 60_000);
 
   test.each(["begin_account_switch", "store_account_session", "/auth/v1/token", "activate_account"])(
-    "that is killed after %s loses no account",
+    "a server that is killed after %s loses no account",
     async (step) => {
       const browser = await browserWithBoth();
       const web = await serverWith({ dieAfter: step });

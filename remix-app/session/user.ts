@@ -209,7 +209,8 @@ export function provenAt(amr: Claims["amr"], { enrolled }: { enrolled: boolean }
 }
 
 /**
- * Returns the token's claims of a browser, whose session comes by cookie. Does not check whether the session is active.
+ * Returns the claims of a request from a browser, whose session comes by cookie. Does not check whether the session is
+ * active.
  * @throws Response 401 without a session, 403 for a bearer caller, 503 if the session could not be verified
  */
 export function requireBrowser({ session, requestId }: AppLoadContext): Claims {

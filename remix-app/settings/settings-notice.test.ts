@@ -15,7 +15,7 @@ function cookieLeft(leave: (context: ReturnType<typeof contextOf>) => void): str
 
 const notice = cookieLeft((context) => leaveNotice(context, { card: "sessions", done: "others" }));
 
-test("a notice is shown once", () => {
+test("a settings notice is shown once", () => {
   const context = contextOf(notice);
   expect(takeNotice(context, requestBy("GET"))).toEqual({ card: "sessions", done: "others" });
   expect(context.jar.setCookieHeaders().map((cookie) => cookie.split(";").slice(0, 2).join())).toEqual([
@@ -24,7 +24,7 @@ test("a notice is shown once", () => {
   expect(takeNotice(context, requestBy("GET"))).toBeNull();
 });
 
-test("a HEAD request keeps the notice for the page that is shown", () => {
+test("a HEAD request keeps the settings notice, so that the page shown next has it", () => {
   const context = contextOf(notice);
   takeNotice(context, requestBy("HEAD"));
   expect(context.jar.setCookieHeaders()).toEqual([]);
@@ -34,7 +34,7 @@ test.each([
   ["linked", "good", "GitHub account is linked"],
   ["unlinked", "good", "GitHub account is unlinked"],
   ["already_linked", "warn", "already linked"],
-] as const)("the linked-accounts card describes the result for an account: %s", (outcome, tone, text) => {
+] as const)("the linked-accounts card describes the result of linking or unlinking: %s", (outcome, tone, text) => {
   const left = cookieLeft((context) => leaveNotice(context, linkNotice("github", outcome)));
   const taken = takeNotice(contextOf(left), requestBy("GET"));
   expect(linkNoticeText(taken)).toEqual({ tone, text: expect.stringContaining(text) });
@@ -46,6 +46,9 @@ test("the linked-accounts card ignores other cards' notices", () => {
   expect(linkNoticeText(null)).toBeNull();
 });
 
-test.each(["", "sessions", "sessions:<b>", "a:b:c"])("a notice that we did not leave is ignored: %j", (value) => {
-  expect(takeNotice(contextOf(`gh_settings_notice=${value}`), requestBy("GET"))).toBeNull();
-});
+test.each(["", "sessions", "sessions:<b>", "a:b:c"])(
+  "a settings notice that we did not write is ignored: %j",
+  (value) => {
+    expect(takeNotice(contextOf(`gh_settings_notice=${value}`), requestBy("GET"))).toBeNull();
+  },
+);

@@ -14,7 +14,7 @@ describe("readRange", () => {
     ["?range=last-month", "2026-02-01", "2026-03-01"],
     ["?from=2026-02-28&to=2026-02-28", "2026-02-28", "2026-03-01"],
     ["", "2026-03-02", "2026-04-01"],
-  ])("%s consists of whole days, half-open", (search, from, to) => {
+  ])("the range %s consists of whole days, half-open", (search, from, to) => {
     const range = read(search);
     expect([range.from, range.to, range.fault]).toEqual([`${from}T00:00:00.000Z`, `${to}T00:00:00.000Z`, null]);
   });
@@ -25,30 +25,33 @@ describe("readRange", () => {
     // February is shorter, so the comparison covers all of it.
     ["?range=month", "2026-02-01", "2026-03-01"],
     ["?from=2026-02-10&to=2026-02-11", "2026-02-08", "2026-02-10"],
-  ])("%s is compared with the range right before it", (search, from, to) => {
+  ])("the range %s is compared with the range right before it", (search, from, to) => {
     expect(read(search).previous).toEqual({ from: `${from}T00:00:00.000Z`, to: `${to}T00:00:00.000Z` });
   });
 
-  it("compares the current month with as many days of the previous month", () => {
+  it("the current month is compared with as many days of the previous month", () => {
     const { from, to, previous } = read("?range=month", new Date("2026-03-05T00:00:00Z"));
     expect(rangeDays({ from, to })).toEqual({ first: "2026-03-01", last: "2026-03-05" });
     expect(rangeDays(previous)).toEqual({ first: "2026-02-01", last: "2026-02-05" });
   });
 
-  it.each(["?range=nonsense", "?range=all", "?range=7D&from=2026-01-01&to=2026-01-02"])("rejects %s", (search) => {
-    const range = read(search);
-    expect(range).toMatchObject({ preset: "30d", fault: "This range isn’t available." });
-    expect([rangeStatus(range), rangeStatus(read("")), rangeStatus(null)].map(({ status }) => status)).toEqual([
-      400, 200, 200,
-    ]);
-  });
+  it.each(["?range=nonsense", "?range=all", "?range=7D&from=2026-01-01&to=2026-01-02"])(
+    "rejects the range %s",
+    (search) => {
+      const range = read(search);
+      expect(range).toMatchObject({ preset: "30d", fault: "This range isn’t available." });
+      expect([rangeStatus(range), rangeStatus(read("")), rangeStatus(null)].map(({ status }) => status)).toEqual([
+        400, 200, 200,
+      ]);
+    },
+  );
 
-  it("names files by their days, or by today's date", () => {
+  it("a range names files by their days, or by today's date", () => {
     expect(rangeFileName("runs", read("?range=month"))).toBe("runs-2026-03-01-2026-03-31");
     expect(rangeFileName("runs", null)).toBe(`runs-until-${new Date().toISOString().slice(0, 10)}`);
   });
 
-  it("accepts 365 days, and rejects 366", () => {
+  it("a range has at most 365 days", () => {
     expect(read("?from=2025-04-01&to=2026-03-31")).toMatchObject({ preset: "custom", fault: null });
     expect(read("?from=2025-03-31&to=2026-03-31")).toMatchObject({
       preset: "30d",
@@ -56,11 +59,11 @@ describe("readRange", () => {
     });
   });
 
-  it.each(["?from=2000-01-01&to=2000-01-01", "?from=2999-12-31&to=2999-12-31"])("accepts %s", (search) => {
+  it.each(["?from=2000-01-01&to=2000-01-01", "?from=2999-12-31&to=2999-12-31"])("accepts the range %s", (search) => {
     expect(read(search)).toMatchObject({ preset: "custom", fault: null });
   });
 
-  it.each(["1999-12-31", "3000-01-01", "0001-01-01", "9999-12-31"])("rejects years such as %s", (day) => {
+  it.each(["1999-12-31", "3000-01-01", "0001-01-01", "9999-12-31"])("a range rejects years such as %s", (day) => {
     expect(read(`?from=${day}&to=${day}`)).toMatchObject({
       preset: "30d",
       fault: "Enter days from 2000 to 2999.",
@@ -68,7 +71,7 @@ describe("readRange", () => {
   });
 
   it.each(["?from=2026-01-02&to=2026-01-01", "?from=2026-01-02", "?to=2026-01-02", "?from=x&to=2026-01-01"])(
-    "reports what is wrong with %s, and shows the default range",
+    "reports what is wrong with the range %s, and shows the default range",
     (search) => {
       const range = read(search);
       expect(range.fault).toEqual(expect.any(String));
@@ -78,7 +81,7 @@ describe("readRange", () => {
 });
 
 describe("searchWith", () => {
-  it("changes the given parameters, keeps the rest, and resets the list to its first page", () => {
+  it("searchWith changes the given parameters, keeps the rest, and resets the list to its first page", () => {
     expect(searchWith("?by=model&cursor=x&providers=y&from=a", { range: "7d", from: "" })).toBe("?by=model&range=7d");
   });
 });

@@ -20,7 +20,7 @@ export interface Range {
   fault: string | null;
 }
 
-/** The name for no range, in lists that can show all time. */
+/** The name of the range without limits, in lists that can show all time. */
 export const allTime = "all";
 
 const defaultPreset: RangePreset = "30d";

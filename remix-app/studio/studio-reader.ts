@@ -71,7 +71,7 @@ export async function readStudio<Schema extends z.ZodType>(
   throw problem("INVALID_REQUEST", { requestId, detail: read.fault });
 }
 
-/** Checks only parsed answers: no other answer has a refusal's outcome. */
+/** Returns whether an answer is a refusal. Checks only the outcome, because answers are parsed before. */
 function isRefusal(read: unknown): read is z.infer<typeof refusal> {
   const outcome = typeof read === "object" && read !== null && "outcome" in read ? read.outcome : null;
   return outcome === "not_allowed" || outcome === "bad_window";

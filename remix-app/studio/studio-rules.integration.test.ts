@@ -42,7 +42,7 @@ const limits = async () =>
     [tenant.workspaceId],
   )) as { scope: string; limit: string | null }[];
 
-test("other people see none of the pages, and members can read them but not post", async () => {
+test("other people see none of the studio's pages, and members can read them but not post", async () => {
   for (const page of ["budgets", "budgets.csv", "policy", "credits", "credits.csv"]) {
     expect((await stranger.browser.get(at(page))).status, page).toBe(404);
     expect((await member.browser.get(at(page))).status, page).toBe(200);
@@ -74,7 +74,7 @@ describe("the budgets page", () => {
     ...changes,
   });
 
-  test("sets, changes and removes a budget, exactly", async () => {
+  test("the budgets page sets, changes and removes a budget, exactly", async () => {
     const set = await admin.browser.post(at("budgets"), form({ limitUsd: " $12.000000000001 " }));
     expect([set.status, set.location]).toEqual([303, `${at("budgets")}?done=workspace.${tenant.workspaceId}`]);
     const page = await admin.browser.get(set.location ?? "");
@@ -89,7 +89,7 @@ describe("the budgets page", () => {
   });
 
   test.each(["", "-1", "ten", "1,5", "0.0000000000001", "1000000000000"])(
-    "reports at its field that %j is not an amount",
+    "the budgets page reports at its field that %j is not an amount",
     async (typed) => {
       const answer = await admin.browser.post(at("budgets"), form({ limitUsd: typed }));
       expect(answer.status).toBe(400);
@@ -99,7 +99,7 @@ describe("the budgets page", () => {
     },
   );
 
-  test("shows a late submitter the current budget, and lets them overwrite it", async () => {
+  test("the budgets page shows a late submitter the current budget, and lets them overwrite it", async () => {
     const key = { scope: "key", subjectId: tenant.keyId };
     const late = form({ ...key, readUsd: "0.2", limitUsd: "0.5" });
     const refused = await admin.browser.post(at("budgets"), late);
@@ -111,7 +111,7 @@ describe("the budgets page", () => {
     expect(await limits()).toContainEqual({ scope: "key", limit: "0.5" });
   });
 
-  test("shows 50 budgets at a time, changes one without leaving its page, and its file has every budget that the member may see", async () => {
+  test("the budgets page shows 50 budgets and edits them in place, and its file has every budget that the member may see", async () => {
     const crowded = await createTenant(db, { credits: "1" });
     await join(db, { workspaceId: crowded.workspaceId, userId: admin.id, role: "admin" });
     await join(db, { workspaceId: crowded.workspaceId, userId: member.id, role: "member" });
@@ -119,7 +119,7 @@ describe("the budgets page", () => {
     const lines = async (visitor: Visitor) => (await visitor.browser.get(`${path}.csv`)).text.trim().split("\r\n");
     const shown = (text: string) =>
       [...text.matchAll(/id="((?:workspace|app|key|member)\.[^"]+)"/g)].map(([, id]) => id);
-    // In addition to the workspace, its first key and three members.
+    // With the workspace, its first key and three members, these are 50 budgets.
     for (let n = 0; n < 45; n++) await addKey(db, crowded);
     const whole = await admin.browser.get(path);
     expect([shown(whole.text).length, whole.words.includes("More budgets")]).toEqual([50, false]);
@@ -149,7 +149,7 @@ describe("the budgets page", () => {
     expect((await admin.browser.get(`${path}?cursor=odd`)).status).toBe(400);
   });
 
-  test("sets, changes and removes the budget of a label that no key has yet", async () => {
+  test("the budgets page sets, changes and removes the budget of a label that no key has yet", async () => {
     const ofLabel = (changes: object) => ({ scope: "label", readUsd: "", intent: "save", ...changes });
     const post = (changes: object) => admin.browser.post(at("budgets"), ofLabel(changes));
     expect((await admin.browser.get(`${at("budgets")}?change=label.`)).text).toContain('name="label"');
@@ -177,7 +177,7 @@ describe("the budgets page", () => {
     expect((await admin.browser.get(at("budgets"))).words).toContain("No label budgets yet.");
   });
 
-  test("sets a label when a key is created, and rejects a malformed label", async () => {
+  test("the keys page sets a label when a key is created, and rejects a malformed label", async () => {
     const fields = { name: "Labelled", entityId: "customer:8" };
     const made = await admin.browser.post(at("keys/new"), fields);
     expect(made.status).toBe(200);
@@ -195,7 +195,7 @@ describe("the budgets page", () => {
   });
 
   test.each([{ scope: "user" }, { subjectId: "x" }, { intent: "drop" }, { readUsd: "x" }])(
-    "rejects a form with %j",
+    "the budgets page rejects a form with %j",
     async (changes) => {
       expect((await admin.browser.post(at("budgets"), form({ limitUsd: "1", ...changes }))).status).toBe(400);
     },
@@ -218,7 +218,7 @@ describe("the policy page", () => {
 
   afterAll(() => db.query("delete from ai.workspace_policies where workspace_id = $1", [tenant.workspaceId]));
 
-  test("offers the plan's models, and saves the chosen models", async () => {
+  test("the policy page offers the plan's models, and saves the chosen models", async () => {
     const { text, readAt } = await read();
     const field = modelField("deny", tenant.model);
     expect(text).toContain(`id="${field}"`);
@@ -233,7 +233,7 @@ describe("the policy page", () => {
     expect(policy).toEqual({ denied_models: [tenant.model], requests_per_minute: 7 });
   });
 
-  test("reports errors at each field, and keeps the typed values", async () => {
+  test("the policy page reports errors at each field, and keeps the typed values", async () => {
     const { readAt } = await read();
     const wrong = form({ readAt, models: "selected", requestsPerMinute: "none", contentRetentionDays: "366" });
     const answer = await admin.browser.post(at("policy"), wrong);
@@ -245,7 +245,7 @@ describe("the policy page", () => {
     expect(answer.text).toContain('value="366"');
   });
 
-  test("tells a late submitter who changed what, and saves their version when they send it again", async () => {
+  test("the policy page tells a late submitter who changed what, and saves their version when they send it again", async () => {
     const { readAt } = await read();
     const first = await admin.browser.post(at("policy"), form({ readAt, tokensPerMinute: "5000" }));
     expect(first.status).toBe(303);
@@ -257,7 +257,7 @@ describe("the policy page", () => {
     expect((await admin.browser.post(at("policy"), { ...late, readAt: readAgain })).status).toBe(303);
   });
 
-  test("searches models without saving, and keeps what was typed and selected", async () => {
+  test("the policy page searches models without saving, and keeps what was typed and selected", async () => {
     const { readAt } = await read();
     const denied = { [modelField("deny", tenant.model)]: tenant.model };
     const typed = form({ readAt, requestsPerMinute: "9", ...denied, intent: "search", modelTerm: "no such model" });
@@ -269,7 +269,7 @@ describe("the policy page", () => {
     expect(saved).not.toContain('value="9"');
   });
 
-  test("names a model that has left the catalogue and saves the rest, but rejects an unknown new model", async () => {
+  test("the policy page names a model that has left the catalogue and saves the rest, but rejects an unknown new model", async () => {
     await db.query("update ai.workspace_policies set denied_models = '{gone}' where workspace_id = $1", [
       tenant.workspaceId,
     ]);
@@ -287,13 +287,13 @@ describe("the policy page", () => {
     ]);
   });
 
-  test("rejects an invalid time", async () => {
+  test("the policy page rejects a form with an invalid readAt", async () => {
     expect((await admin.browser.post(at("policy"), form({ readAt: "now" }))).status).toBe(400);
   });
 });
 
 describe("the credits page", () => {
-  test("shows balance, ledger and totals of the range with each charge's run, and its file has exact amounts", async () => {
+  test("the credits page shows balance, ledger and totals of the range with each charge's run, and its file has exact amounts", async () => {
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);
     const page = await member.browser.get(`${at("credits")}?range=7d`);
@@ -307,7 +307,7 @@ describe("the credits page", () => {
     expect((await member.browser.get(`${at("credits")}?range=last-month`)).words).toContain("No credits were added");
   });
 
-  test("is paginated, and rejects an invalid cursor", async () => {
+  test("the credits page is paginated, and rejects an invalid cursor", async () => {
     await db.query(
       `insert into ai.credit_ledger (account_id, kind, amount, balance_after, description)
        select a.id, 'purchase', i, 1, 'entry ' || i || '.' from ai.credit_accounts a, generate_series(1, 60) i

@@ -2,7 +2,7 @@
 export interface PageForm {
   /** The fields that are posted unless a person changes them. */
   fields: Record<string, string>;
-  /** Its checkboxes: names by value, and whether each is checked. */
+  /** The form's checkboxes: names by value, and whether each is checked. */
   boxes: Record<string, { name: string; checked: boolean }>;
 }
 

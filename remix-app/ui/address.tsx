@@ -1,15 +1,15 @@
 import { Fragment, type ReactNode } from "react";
 
-/** Before an email's @ and after its dots. Other words with dots stay whole. */
+/** Matches the places where an email may break: before its @ and after its dots. Other words with dots stay whole. */
 const breaks = /(?<=\.)(?=[^\s@]*@)|(?=@)|(?<=@[^\s@]*\.)(?=\S)/;
-/** As {@link breaks}, but not in the domain. */
+/** Like {@link breaks}, but not in the domain. */
 const breaksBeforeDomain = /(?<=\.)(?=[^\s@]*@)|(?=@)/;
-/** The hyphens of a domain, each with its neighbours, which browsers would break after. */
+/** Matches a domain's hyphens with their neighbours, because browsers would break after a hyphen. */
 const hyphens = /(?<=@[^\s@]*)([^\s@-]-+[^\s@-])/;
 
 /**
- * An email address, alone or among words, that breaks where it is longer than its line: before its @ and after its dots,
- * and elsewhere only in need.
+ * Shows an email address, alone or in a sentence, that breaks only if its line is too short: before its @ and after its
+ * dots, and elsewhere only if necessary.
  * @param props.whole keeps the domain on one line if it fits
  */
 export function Address({ children, whole = false }: { children: string; whole?: boolean }) {

@@ -20,7 +20,7 @@ export interface AppPageProps {
 const headerLink =
   "rounded-button px-2 py-1.5 font-medium text-muted hover:text-ink aria-[current=page]:text-ink aria-[current=page]:underline aria-[current=page]:decoration-2 aria-[current=page]:decoration-accent aria-[current=page]:underline-offset-8";
 
-/** The frame of every signed-in page: header, navigation, and the page's name as its heading. */
+/** Renders the frame of every signed-in page: header, navigation, and the page's name as its heading. */
 export function AppPage({ title, lead, actions, nav, children }: AppPageProps) {
   const site = useSite();
   return (

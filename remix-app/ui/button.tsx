@@ -7,7 +7,7 @@ export function buttonClass(variant: Variant = "primary"): string {
   return `button button-${variant}`;
 }
 
-/** A button with a label. Submits its form by default. */
+/** Renders a button with a label. It submits its form by default. */
 export function Button({
   variant = "primary",
   className = "",

@@ -14,7 +14,7 @@ export function Card({
   title: string;
   lead?: ReactNode;
   action?: ReactNode;
-  /** Whether its action cannot be undone. */
+  /** Whether the card's action cannot be undone. */
   danger?: boolean;
   children?: ReactNode;
 }) {
@@ -35,7 +35,7 @@ export function Card({
   );
 }
 
-/** A surface for one table, list, chart or form whose page already says what it is. */
+/** Renders a surface for one table, list, chart or form whose page already says what it is. */
 export function Panel({ children }: { children: ReactNode }) {
   return <div className="min-w-0 rounded-card border border-line bg-surface p-4 sm:px-5">{children}</div>;
 }

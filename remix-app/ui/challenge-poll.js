@@ -13,7 +13,7 @@ async function look() {
   const { status } = response.ok ? await response.json().catch(() => ({})) : {};
   if (ended.has(status)) location.replace(next);
   else if (open.has(status)) setTimeout(look, pollMs);
-  // Rejected, expired, or now another session's: the page itself shows which.
+  // The challenge was rejected, has expired or now belongs to another session; the page itself shows which.
   else location.reload();
 }
 setTimeout(look, pollMs);

@@ -28,7 +28,9 @@ export function CodeBlock({ label, name, code }: { label: string; name?: string;
   );
 }
 
-/** A text to take away: one click selects all of it, and a button copies it where its script runs. Breaks before slashes. */
+/**
+ * Shows a text to copy: one click selects all of it, and a button copies it if its script runs. Breaks before slashes.
+ */
 export function Copyable({ label, text, shown = text }: { label: string; text: string; shown?: string }) {
   return (
     <div className="space-y-1.5">

@@ -31,7 +31,7 @@ const groups: readonly SectionGroup[] = [
   },
 ];
 
-/** The frame of the console's pages, which are not hydrated. */
+/** Renders the frame of the console's pages, which are not hydrated. */
 export function ConsolePage(page: Omit<AppPageProps, "nav">) {
   return <AppPage {...page} nav={<SectionNav label="Console" name="Admin console" groups={groups} />} />;
 }

@@ -5,6 +5,6 @@ test.each([
   [0, "0"],
   [1_000, "1,000"],
   [1_001, "1,000+"],
-])("%d is written as %s", (count, text) => {
+])("the count %d is written as %s", (count, text) => {
   expect(countText(count)).toBe(text);
 });

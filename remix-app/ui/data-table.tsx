@@ -99,7 +99,7 @@ function headOf({ label, fullLabel }: Pick<DataColumn<never>, "label" | "fullLab
   );
 }
 
-/** Returns a column's own classes. Most columns have numbers, below the name on small screens. */
+/** Returns a column's own classes. The default look is for numbers, placed below the name on small screens. */
 function classOf({ numeric, small }: DataColumn<never>, index: number): string | undefined {
   if (index === 0) return undefined;
   return [numeric ? "" : "words", small === "aside" ? "aside" : ""].filter(Boolean).join(" ") || undefined;

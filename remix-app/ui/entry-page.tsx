@@ -12,7 +12,7 @@ export interface EntryPageProps {
   children: ReactNode;
 }
 
-/** The frame of sign-in and similar pages: one column, the mark, and a heading that says what happens. */
+/** Renders the frame of sign-in and similar pages: one column, the mark, and a heading that says what happens. */
 export function EntryPage({ title, lead, themeSwitch = true, children }: EntryPageProps) {
   const site = useSite();
   return (

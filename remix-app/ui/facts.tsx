@@ -14,7 +14,7 @@ export function Facts({ facts }: { facts: readonly (readonly [term: string, text
   );
 }
 
-/** Short facts on one line, each isolated so that a right-to-left name does not reorder the other facts. */
+/** Renders short facts on one line, each isolated so that a right-to-left name does not reorder the other facts. */
 export function Dotted({ facts }: { facts: readonly ReactNode[] }) {
   return facts.filter(Boolean).map((fact, index) => (
     // biome-ignore lint/suspicious/noArrayIndexKey: they never move

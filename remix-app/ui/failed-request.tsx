@@ -1,8 +1,8 @@
 import { createContext, useContext } from "react";
 
 /**
- * The id of the failed request, on an error page that is not hydrated; null on every other page. A hydrated page gets
- * it with its action's result.
+ * The id of the failed request on an error page without hydration, or null on every other page. A hydrated page gets
+ * the id from its action's result.
  */
 export const FailedRequestContext = createContext<string | null>(null);
 

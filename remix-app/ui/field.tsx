@@ -12,14 +12,14 @@ interface Described {
   label: string;
   hint?: string | undefined;
   error?: string | null | undefined;
-  /** Next to the label, such as a link that helps with this field. */
+  /** Shown next to the label, such as a link that helps with this field. */
   aside?: ReactNode;
 }
 
 export interface FieldProps extends ComponentPropsWithoutRef<"input">, Described {
   /** Provides the name, the id, the initial value and the error. Without it, the id is the name. */
   field?: FormField;
-  /** At the end inside the field, such as a button that shows a password. */
+  /** Shown at the end inside the field, such as a button that shows a password. */
   trailing?: ReactNode;
 }
 

@@ -23,7 +23,7 @@ test.each([
   ["0.000000123456", "$0.00000012"],
   ["-0.5", "−$0.50"],
   ["-0.0042", "−$0.0042"],
-])("%s is displayed as %s", (amount, text) => {
+])("the amount %s is displayed as %s", (amount, text) => {
   expect(formatUsd(amount)).toBe(text);
 });
 
@@ -32,7 +32,7 @@ test.each([
   ["12.5", "$12.50"],
   ["12.000000000001", "$12.000000000001"],
   ["-0.0042", "−$0.0042"],
-])("the exact text of %s is %s", (amount, text) => {
+])("the exact text of the amount %s is %s", (amount, text) => {
   expect(exactUsd(amount)).toBe(text);
 });
 
@@ -42,7 +42,7 @@ test.each([
   ["5.00", "5", "$5.00"],
   ["5.001", "5", "$5.001"],
   ["4.994", "5", "$4.99"],
-])("%s of %s is displayed as %s", (part, whole, text) => {
+])("the amount %s out of %s is displayed as %s", (part, whole, text) => {
   expect(formatUsdOf(part, whole)).toBe(text);
 });
 
@@ -54,7 +54,7 @@ test("credits are formatted the same way, without a currency symbol", () => {
   ]);
 });
 
-test("counts are full or short", () => {
+test("counts are displayed in full or short", () => {
   expect([formatCount(1_234_567), formatShortCount(1_234_567), formatShortCount(999)]).toEqual([
     "1,234,567",
     "1.2M",

@@ -2,10 +2,10 @@ import { z } from "zod";
 import { jsonNumber } from "#shared/raw-json.ts";
 
 /**
- * Formats dollars for display: two decimals from ten cents on, two significant digits below. The exact amount is shown
- * next to it, on hover and in files.
+ * Formats dollars for display: two decimals from $0.10 on, two significant digits below. The exact amount is shown next
+ * to it, on hover and in files.
  * @param amount exact decimal string
- * @param decimals of all amounts in a column
+ * @param decimals the number of decimals of all amounts in the column
  */
 export function formatUsd(amount: string, decimals?: number): string {
   const size = formatCredits(amount.replace("-", ""), decimals);
@@ -32,8 +32,8 @@ export function exactUsd(amount: string): string {
 }
 
 /**
- * Credits to the last digit, with their thousands apart: "11,385.105".
- * @param amount exact decimal text
+ * Formats credits exactly, with thousands separators: "11,385.105".
+ * @param amount exact decimal string
  */
 export function exactCredits(amount: string): string {
   const [whole = "", fraction] = amount.replace("-", "").split(".");
@@ -73,7 +73,7 @@ const smallAmounts = new Intl.NumberFormat("en", { maximumSignificantDigits: 2, 
 const counts = new Intl.NumberFormat("en");
 const shortCounts = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** The maximum number of decimals in a column. A smaller amount is shown as less than the smallest. */
+/** The maximum number of decimals in a column. Smaller amounts are shown as less than the smallest amount with them. */
 const maxDecimals = 6;
 const fixed = new Map<number, Intl.NumberFormat>();
 

@@ -7,8 +7,8 @@ export interface Departure {
 }
 
 /**
- * Continues to another site. After one of our forms, a redirect would be blocked: form-action also applies to all
- * further redirects, including the app's own, which we don't know.
+ * Continues to another site from a page, since a redirect after one of our forms would be blocked: form-action also
+ * applies to all further redirects, including those of the app, which we don't know.
  */
 export function LeavePage({ address, displayName }: Departure) {
   return (

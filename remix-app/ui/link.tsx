@@ -20,7 +20,8 @@ export function Link({ to, preventScrollReset = false, ...props }: LinkProps) {
 }
 
 /**
- * Links to a section of the site, and marks it if the page is within it. The home page's section contains only itself.
+ * Links to a section of the site, and marks the link if the current page is within the section. The home page's section
+ * contains only the home page.
  */
 export function SectionLink({ to, ...props }: LinkProps) {
   const path = useLocation().pathname.toLowerCase();

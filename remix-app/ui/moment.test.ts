@@ -22,6 +22,6 @@ test.each([
   [59, "just now"],
   [hour - 1, "in 1 hour"],
   [7 * day - 5, "in 7 days"],
-])("%s seconds from now is %s", (seconds, words) => {
+])('the moment %s seconds from now is displayed as "%s"', (seconds, words) => {
   expect(momentInWords({ at: new Date(Date.parse(now) + seconds * 1000).toISOString(), now })).toBe(words);
 });

@@ -7,7 +7,7 @@ const units = [
   ["hour", 60 * 60],
   ["minute", 60],
 ] as const;
-// Numeric, because "yesterday" could mean less than 24 hours ago.
+// Uses numbers, because "yesterday" could mean less than 24 hours ago.
 const relative = new Intl.RelativeTimeFormat("en");
 
 /**
@@ -43,8 +43,8 @@ export function Day({ at }: { at: string }) {
 }
 
 /**
- * Describes the distance between two times in the largest unit it fills. After rounding it is never 60 minutes or 24
- * hours.
+ * Describes the distance between two times in the largest unit that fits. Rounds up to an hour instead of 60 minutes,
+ * and to a day instead of 24 hours.
  */
 export function momentInWords({ at, now }: { at: string; now: string }): string {
   const seconds = (Date.parse(at) - Date.parse(now)) / 1000;

@@ -11,7 +11,7 @@ interface NextPage {
   focused: Element | null;
 }
 
-/** Returns the page being loaded in place of this one, once that takes more than a moment. */
+/** Returns the page being loaded in place of this one, once loading takes more than a moment. */
 function useNextPage(content: RefObject<HTMLElement | null>): NextPage | undefined {
   const here = useLocation().pathname;
   const { state, location } = useNavigation();
@@ -28,7 +28,7 @@ function useNextPage(content: RefObject<HTMLElement | null>): NextPage | undefin
       setNext(undefined);
     };
   }, [path, content]);
-  // The loaded page is shown in the same render, so that its scroll position is found.
+  // The loaded page is shown in the same render, so that its scroll position can be restored.
   return next?.path === path ? next : undefined;
 }
 
@@ -38,7 +38,8 @@ function useFocusBack(focused: Element | null | undefined): void {
   useEffect(() => {
     if (!(focused instanceof HTMLElement)) return;
     return () => {
-      // A loaded page moves the focus to its beginning (PageArrival), and an element focused in the meantime keeps it.
+      // A loaded page moves the focus to its beginning (PageArrival). An element focused in the meantime keeps the
+      // focus.
       if (location.pathname !== here || document.activeElement !== document.body) return;
       focused.focus({ preventScroll: true });
     };
@@ -56,7 +57,7 @@ export function UntilNextPage({ children }: { children: ReactNode }) {
       <div ref={content} hidden={next !== undefined} className="space-y-6">
         {children}
       </div>
-      {/* As high as the content, so that nothing scrolls, and visible at any scroll position. */}
+      {/* The outline is as high as the content, so that nothing scrolls, and is visible at any scroll position. */}
       {next ? (
         <div style={{ minHeight: next.height }}>
           <h1 className="sr-only">Loading</h1>

@@ -18,7 +18,7 @@ export function Notice({ tone = "info", children }: { tone?: keyof typeof tones;
   );
 }
 
-/** Shows a success notice of this card. Renders nothing if there was none. */
+/** Shows the card's success notice, if there is one. */
 export function CardNotice({
   notice,
   card,

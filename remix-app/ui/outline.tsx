@@ -33,7 +33,7 @@ const form = (
 const table = <Lines count={8} />;
 const card = <Lines count={4} titled />;
 
-/** The content outline of pages by the end of their paths. All other pages get two cards. */
+/** Content outlines by the end of a page's path. All other pages get two cards. */
 const contents: readonly (readonly [RegExp, readonly ReactElement[]])[] = [
   [/^\/workspaces\/[^/]+$/, [figures, chart, card]],
   [/\/ai$/, [range, figures, chart, table]],
@@ -47,7 +47,8 @@ const contents: readonly (readonly [RegExp, readonly ReactElement[]])[] = [
 ];
 
 /**
- * Renders the outline of a page being loaded. It is silent for assistive technology; the frame's loading bar speaks.
+ * Renders the outline of a page being loaded. Assistive technology ignores it, since the frame's loading bar is
+ * announced.
  */
 export function Outline({ path }: { path: string }) {
   const blocks = contents.find(([end]) => end.test(path))?.[1] ?? [card, card];

@@ -15,7 +15,7 @@ export interface PageNavProps {
   card?: string;
 }
 
-/** Links to the first and the next page of a list. Renders nothing if it has only one page. */
+/** Links to the first and the next page of a list. Renders nothing if the list has only one page. */
 export function PageNav({ label, nextCursor, param = "cursor", keep = [], card }: PageNavProps) {
   const { search } = useLocation();
   const first = !new URLSearchParams(search).has(param);

@@ -4,9 +4,9 @@ import { AccountForm } from "./account-form.tsx";
 import { fillUnanswered, forgetAnswered, forgetSent, keepSent } from "./unanswered-form.ts";
 
 /**
- * A form that changes something, on a hydrated page. Pressing its button again while it is being sent does nothing.
- * Without a connection nothing is sent and the typed values stay. They are also restored if the response fails, once
- * the page has loaded again. On other pages, `data-once` prevents double submission, and browsers do the rest.
+ * Renders a form that changes something, on a hydrated page. While it is being sent, pressing its button again does
+ * nothing. If the browser is offline, nothing is sent. Typed values are restored if the response fails. On pages
+ * without hydration, `data-once` prevents double submission.
  */
 export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "method">) {
   const idle = useNavigation().state === "idle";
@@ -19,7 +19,7 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
   const [unanswered, setUnanswered] = useState(false);
   useEffect(() => {
     if (element.current) setUnanswered(fillUnanswered(element.current));
-    // Deferred, because a failure that replaces this form is reported at the same time.
+    // Deferred, because a failed response that replaces this form is reported at the same time.
     return () => void setTimeout(forgetAnswered);
   }, []);
   const answered = useRef(answer);
@@ -39,7 +39,7 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
     keepSent(event.currentTarget);
     onSubmit?.(event);
     if (navigator.onLine || event.defaultPrevented) return;
-    // Browsers are offline without a network, but a server on the same machine is still reachable.
+    // A browser without a network is offline, but a server on the same machine is still reachable.
     event.preventDefault();
     const { submitter } = event.nativeEvent as SubmitEvent;
     const target = submitter instanceof HTMLButtonElement ? submitter : event.currentTarget;

@@ -77,7 +77,7 @@ export function ProviderIcon({ provider }: { provider: string }) {
   );
 }
 
-/** Shows the page's own sign-in methods and the providers, the last used one first. */
+/** Shows the page's own sign-in methods and the providers, with the last used one first. */
 export function WaysIn({ children, ...offered }: ProviderButtonsProps & { children: ReactNode }) {
   if (offered.providers.length === 0) return children;
   const buttons = <ProviderButtons {...offered} />;

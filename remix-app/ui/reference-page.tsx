@@ -19,7 +19,7 @@ export interface ReferencePageProps {
   children: ReactNode;
 }
 
-/** The frame of the public API reference: areas and their tags on the left, on small screens at the top. */
+/** Renders the frame of the public API reference: areas and their tags on the left, or at the top of small screens. */
 export function ReferencePage({ title, lead, areas, current, children }: ReferencePageProps) {
   const site = useSite();
   return (

@@ -41,7 +41,7 @@ export function SearchField({ name, label, term }: { name: string; label: string
         autoCapitalize="none"
         spellCheck={false}
         aria-keyshortcuts="/"
-        // The key hint is visible while the placeholder is.
+        // The key hint is visible while the placeholder is, so the placeholder must not be empty.
         placeholder=" "
         trailing={
           <span aria-hidden="true" className="search-key">

@@ -18,6 +18,6 @@ test.each([
   ["/workspaces/1/imports/42", "Costs"],
   ["/workspaces/12", undefined],
   ["/", undefined],
-])("%s belongs to the section %s", (pathname, label) => {
+])("the path %s belongs to the section %s", (pathname, label) => {
   expect(currentSection(sections, pathname)?.label).toBe(label);
 });

@@ -30,7 +30,7 @@ const menuId = "page-menu";
 
 /**
  * Renders the sections around a page: a sidebar from 1024 px, below that a menu opened by a button. Both are one
- * element, the browser's popover, which styles.css always shows if there is room. So it needs no JavaScript.
+ * popover element, which styles.css always shows if there is room, so neither needs JavaScript.
  */
 export function SectionNav({ label, name, head, groups }: SectionNavProps) {
   const { pathname } = useLocation();

@@ -1,6 +1,6 @@
-// Notifies this browser's other tabs of who is signed in, and reacts to their notifications. For display only: a
-// notified tab asks the server before it reacts, and the server checks every request anyway. The page's account changes
-// on client-side navigation after another tab has switched.
+// Notifies this browser's other tabs of who is signed in, and reacts to their notifications. This affects only the
+// display: a notified tab asks the server before it reacts, and the server checks every request anyway. After another
+// tab has switched accounts, client-side navigation updates this page's account.
 const page = document.documentElement;
 // Fields changed by hand. A changed checkbox or selection does not show in a value, nor does a field that a script
 // updates.
@@ -22,7 +22,7 @@ async function compare() {
     document.getElementById("session-notice").hidden = true;
     return;
   }
-  // A key that is shown only once stays until the person is signed out.
+  // A key that is shown only once must not be lost, unless the person has signed out.
   if (somethingTyped() || (session && document.querySelector("[data-shown-once]")))
     tell(session ? `You’re signed in as ${session.user.email} in another tab.` : "You signed out in another tab.");
   else openAnew();
@@ -35,7 +35,7 @@ function openAnew() {
 
 function somethingTyped() {
   if ([...touched].some((field) => field.isConnected)) return true;
-  // Values restored by the browser were typed as well.
+  // Values that the browser restored count as typed.
   return [...document.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue);
 }
 

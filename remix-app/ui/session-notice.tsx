@@ -1,6 +1,6 @@
 /**
- * Shown by `session-channel.js` if another tab changed the account while this page has typed values or a key shown only
- * once.
+ * Shown by `session-channel.js` if another tab changed the account while this page contains typed values or a key that
+ * is shown only once.
  */
 export function SessionNotice() {
   return (

@@ -7,7 +7,10 @@ const sections = [
   { to: "/settings/security", label: "Security" },
 ] as const;
 
-/** The frame of a settings page: the sections on the left, on small screens at the top, and one card per concern. */
+/**
+ * Renders the frame of a settings page: the sections on the left, or at the top of small screens, and one card per
+ * concern.
+ */
 export function SettingsPage({ children, ...page }: AppPageProps & { children: ReactNode }) {
   return (
     <AppPage {...page}>

@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 
 const confirmationMs = 2_000;
 
-/** Code to take away: long lines wrap, so that none is cut, and a button copies it. */
+/** Renders code with a button that copies it. Long lines wrap, so that nothing is cut off. */
 export function Snippet({ label, code }: { label: string; code: string }) {
   return (
     <figure className="overflow-hidden rounded-card border border-line">

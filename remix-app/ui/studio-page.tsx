@@ -8,7 +8,7 @@ interface StudioPageProps extends WorkspacePageProps {
   };
 }
 
-/** The frame of an AI studio page, which warns if credits are low. */
+/** Renders the frame of an AI studio page, and warns if credits are low. */
 export function StudioPage({ children, ...page }: StudioPageProps) {
   const { creditNotice } = page.workspace;
   return (

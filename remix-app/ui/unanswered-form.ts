@@ -4,7 +4,7 @@ interface Sent {
   held: readonly (string | boolean)[];
 }
 
-/** Only held in this document, and lost with it. */
+/** Kept only in this document's memory. */
 let sent: Sent | null = null;
 let failed = false;
 
@@ -25,7 +25,7 @@ export function failSent(): void {
   failed = sent !== null;
 }
 
-/** Called when the form is removed. Without a failure, the page that it led to has replaced it. */
+/** Forgets the values when the form is removed, unless the request failed: the response has then replaced the form. */
 export function forgetAnswered(): void {
   if (!failed) sent = null;
 }

@@ -10,7 +10,7 @@ export interface WorkspaceListItem {
   role: string;
 }
 
-/** Lists workspaces to choose from, or what workspaces are for if there are none. */
+/** Lists workspaces to choose from, or explains what workspaces are for if there are none. */
 export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] }) {
   if (workspaces.length === 0) {
     return <p className="text-muted">You’re not in a workspace yet. Ask a colleague to invite you to theirs.</p>;

@@ -16,7 +16,7 @@ export interface WorkspacePageProps extends Omit<AppPageProps, "nav"> {
 interface WorkspaceSection {
   path: string;
   label: string;
-  /** Who sees the section: everyone, members with a permission, or owners. */
+  /** Who sees the section: members with a permission, or owners. Absent if everyone does. */
   needs?: "use_ai_studio" | "manage_ai_keys" | "owner";
 }
 
@@ -53,7 +53,7 @@ const groups: readonly { label?: string; sections: readonly WorkspaceSection[] }
   },
 ];
 
-/** The frame of a workspace's pages, with the sections that the member's role allows. */
+/** Renders the frame of a workspace's pages, with the sections that the member's role allows. */
 export function WorkspacePage({ workspace, ...page }: WorkspacePageProps) {
   const base = `/workspaces/${workspace.id}`;
   const isShown = ({ needs }: WorkspaceSection) =>

@@ -19,18 +19,18 @@ const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   ),
 );
 
-test("finds the actions in the database's own code", () => {
+test("finds the activity actions in the database's own code", () => {
   expect(written).toContain("workspace.created");
 });
 
-test.each([...new Set([...written, ...composed])])("has a label for the action %s", (action) => {
+test.each([...new Set([...written, ...composed])])("has a label for the activity action %s", (action) => {
   const sentence = activitySentence({ ...line, action });
   expect(sentence).toContain("Nightly");
   expect(sentence).not.toContain(action);
   expect(sentence).not.toContain(action.replaceAll(/[._]/g, " "));
 });
 
-test("an entry without an actor belongs to the system or to a former member", () => {
+test("an activity entry without an actor belongs to the system or to a former member", () => {
   const deleted = { ...line, actor: null, action: "workspace.deleted" };
   expect(activitySentence(deleted)).toBe("A former member deleted the workspace Nightly");
   expect(activitySentence({ ...deleted, actorId: null })).toBe("System deleted the workspace Nightly");

@@ -35,7 +35,7 @@ export interface OpenInvitation {
   expiresAt: string;
 }
 
-/** Only the email contains the token. The database stores its hash and looks it up by that. */
+/** Returns the hash that the database stores and looks up instead of the token. Only the email contains the token. */
 function hashOf(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }

@@ -37,7 +37,7 @@ export type Role = z.infer<typeof roleRow>;
 
 type Place = { workspaceId: string; requestId: string };
 
-/** Selects members of a workspace; all of them without further fields. */
+/** Selects members of a workspace, or all of them if no other field is set. */
 interface MemberQuery extends Place {
   limit: number;
   cursor?: string | null;
@@ -99,7 +99,7 @@ export async function getMember(
 
 const nameRow = z.object({ user_id: z.uuid(), profile: z.object({ display_name: z.string() }).nullable() });
 
-/** Returns the names of those people who are members, by user id. */
+/** Returns the names of the given people who are members, by user id. */
 export async function namesOfMembers(
   { data }: User,
   { workspaceId, requestId, userIds }: Place & { userIds: readonly string[] },

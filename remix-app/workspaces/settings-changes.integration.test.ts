@@ -69,7 +69,7 @@ test("transferring a workspace notifies the previous owner by email", async () =
   }
 });
 
-test("deleting a workspace requires its displayed name, regardless of spaces in it", async () => {
+test("deleting a workspace requires its displayed name, regardless of extra spaces", async () => {
   const { id, settings } = await found("Orbit  two\u00a0 three");
   expect((await browser.post(settings, { intent: "delete", confirmation: "Orbit two" })).status).toBe(400);
   const answer = await browser.post(settings, { intent: "delete", confirmation: " Orbit two three " });

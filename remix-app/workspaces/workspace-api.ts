@@ -93,7 +93,7 @@ export async function renameApiWorkspace(
   }
   const id = requireId(context, workspaceId);
   const error = await renameWorkspace(caller.user, { workspaceId: id, name });
-  // Row-level security refused the change, because their role has changed since.
+  // Row-level security refused the change, because the caller's role has changed since the check.
   if (error?.code === "PT404") throw notAllowed(context);
   if (error) throw workspaceProblem(error, context);
   return readApiWorkspace(context, { caller, workspaceId: id });

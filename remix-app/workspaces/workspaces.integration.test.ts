@@ -74,7 +74,7 @@ const stateOf = async (id: string) =>
     ),
   );
 
-test("a workspace's name cannot end the page's data script, and arrives unchanged", async () => {
+test("escapes a workspace name in the page's data script so that it cannot end the script", async () => {
   const { id, path } = await found();
   const name = "</script><script>alert(1)</script><!-- &";
   await query("update public.workspaces set name = $2 where id = $1", [id, name]);
@@ -89,7 +89,7 @@ test("a workspace's name cannot end the page's data script, and arrives unchange
 });
 
 describe("another person's workspace", () => {
-  test("returns the same 404 for pages, forms and the API", async () => {
+  test("returns the same 404 for another person's workspace on pages, forms and the API", async () => {
     const { id, path, roleId } = await found();
     const before = await stateOf(id);
     const pages = ["", "/members", "/roles", `/roles/${roleId("viewer")}`, "/settings", "/activity"];
@@ -126,7 +126,7 @@ describe("another person's workspace", () => {
     expect(await stateOf(id)).toBe(before);
   });
 
-  test("can't be changed, nor its roles used, through requests to one's own workspace", async () => {
+  test("requests to one's own workspace can neither change another workspace nor use its roles", async () => {
     const [mine, theirs] = [await found(), await found()];
     const before = await stateOf(theirs.id);
     const invite = { intent: "invite", email: "someone@integration.gatehouse.test", roleId: theirs.roleId("viewer") };
@@ -143,7 +143,7 @@ describe("another person's workspace", () => {
 });
 
 describe("a role with fewer permissions", () => {
-  test("manages within its permissions, and never above itself", async () => {
+  test("a role with fewer permissions can manage others only within its own permissions", async () => {
     const { id, path, roleId } = await found();
     const before = await stateOf(id);
     const attempts: [string, Record<string, string>, number][] = [
@@ -174,7 +174,7 @@ describe("a role with fewer permissions", () => {
     expect([own.status, own.location]).toEqual([303, `${path}/roles?done=created`]);
   });
 
-  test("is subject to the same rules in direct calls to the Data API", async () => {
+  test("the Data API limits a role with fewer permissions as strictly as the pages do", async () => {
     const { id, roleId } = await found();
     const before = await stateOf(id);
     const table = (name: string) => `${supabase.url}/rest/v1/${name}`;
@@ -203,7 +203,7 @@ describe("a role with fewer permissions", () => {
 });
 
 describe("an irreversible action", () => {
-  test("requires a fresh sign-in if the last one is too old", async () => {
+  test("an irreversible action requires a fresh sign-in if the last one is too old", async () => {
     const { id, path } = await found();
     const before = await stateOf(id);
     const stale = await signedInLongAgo(owner, { secondsAgo: 11 * 60 });
@@ -226,7 +226,7 @@ describe("an irreversible action", () => {
     expect(await stateOf(id)).toBe(before);
   });
 
-  test("asks for confirmation first, and only about people who are members", async () => {
+  test("asks for confirmation before a removal or a transfer, and only if it concerns a member", async () => {
     const { path } = await found();
     const asked = (address: string) => owner.browser.get(`${path}${address}`).then(({ words }) => words);
     expect(await asked(`/members?remove=${manager.id}`)).toContain("They lose access immediately");
@@ -236,7 +236,7 @@ describe("an irreversible action", () => {
     expect(await asked(`/settings?heir=${owner.id}`)).not.toContain("Transfer Orbit to");
   });
 
-  test("refuses requests from other sites, and other methods", async () => {
+  test("refuses workspace changes from other sites, and API requests to a workspace with any method but DELETE", async () => {
     const { id, path } = await found();
     const before = await stateOf(id);
     const cookie = owner.browser.cookie();
@@ -263,7 +263,7 @@ describe("an irreversible action", () => {
     expect((await owner.browser.get(path)).status).toBe(404);
   });
 
-  test("keeps exactly one owner despite concurrent transfers and departures", async () => {
+  test("a workspace keeps exactly one owner despite concurrent transfers and departures", async () => {
     const { id } = await found();
     const client = { apikey: supabase.publishableKey, "content-type": "application/json" };
     const answers = await callAtOnce((nth) =>
@@ -296,7 +296,7 @@ function chosenRole(page: string): string | undefined {
 }
 
 describe("invitations", () => {
-  test("are limited to five per quarter of an hour to one email address", async () => {
+  test("limits invitations to five per 15 minutes to one email address", async () => {
     const { path, roleId } = await found();
     const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
     const invite = () => owner.browser.post(`${path}/members`, { intent: "invite", email, roleId: roleId("viewer") });
@@ -316,7 +316,7 @@ describe("invitations", () => {
     expect(chosenRole(refused.text)).toBe(roleId("viewer"));
   });
 
-  test("are limited to ten in a row per inviter, on the page and through the Data API, across all workspaces", async () => {
+  test("limits an inviter to ten invitations in a row, on the page and through the Data API, across all workspaces", async () => {
     const inviter = await createVisitor();
     const own = await query<{ id: string }>(
       "insert into public.workspaces (name, created_by) values ('First', $1), ('Second', $1) returning id",
@@ -363,7 +363,7 @@ describe("invitations", () => {
     }
   });
 
-  test("to a person who was just invited leave the earlier email's link valid, until that invitation is withdrawn", async () => {
+  test("refuses a second invitation to the same person, so the first link stays valid until it is withdrawn", async () => {
     const { id, path, roleId } = await found();
     const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
     const invite = (name: string) =>
@@ -383,7 +383,7 @@ describe("invitations", () => {
     expect(await open()).not.toEqual([first]);
   });
 
-  test("show the invited account masked to another person who opens the link", async () => {
+  test("an invitation masks the invited account if another person opens the link", async () => {
     const { path, roleId } = await found();
     const invitee = await createVisitor();
     try {
@@ -399,7 +399,7 @@ describe("invitations", () => {
     }
   });
 
-  test("with an unsent email say so, with the request id to quote", async () => {
+  test("reports an invitation whose email could not be sent, with the request id", async () => {
     const { path, roleId } = await found();
     const { url, publishableKey, secretKey } = supabase;
     // Without a mail server.
@@ -417,7 +417,7 @@ describe("invitations", () => {
     }
   });
 
-  test("with an invalid email report it at its field, and keep the chosen role", async () => {
+  test("reports an invalid email of an invitation at its field, and keeps the chosen role", async () => {
     const { path, roleId } = await found();
     const invite = { intent: "invite", email: "not-an-email", roleId: roleId("admin") };
     const refused = await owner.browser.post(`${path}/members`, invite);

@@ -41,8 +41,8 @@ const cookieOf = (response: Response) =>
     .map((line) => line.split(";")[0])
     .join("; ");
 
-describe("the verifier", () => {
-  test("redeems a token once and stores its sessions in host-only HttpOnly cookies", async () => {
+describe("POST /api/auth/verify-app-token", () => {
+  test("verify-app-token redeems a token once and stores its sessions in host-only HttpOnly cookies", async () => {
     const token = await mintForNotes();
     const response = await verify({ token });
     expect([response.status, await response.json()]).toEqual([
@@ -60,7 +60,7 @@ describe("the verifier", () => {
     expect([again.status, again.headers.getSetCookie()]).toEqual([401, []]);
   });
 
-  test("refuses posts from other sites, and a state that this browser was not given", async () => {
+  test("verify-app-token refuses posts from other sites, and a state that this browser was not given", async () => {
     const token = await mintForNotes();
     expect((await verify({ token }, { origin: "https://evil.example" })).status).toBe(403);
     expect((await verify({ token }, { "sec-fetch-site": "same-site" })).status).toBe(403);
@@ -69,7 +69,7 @@ describe("the verifier", () => {
     expect((await verify({ token, state: "x" }, { cookie: "platform_sign_in_state=x" })).status).toBe(200);
   });
 
-  test("replaces an existing session, and rejects a session cookie that it did not issue", async () => {
+  test("verify-app-token replaces an existing session, and a session cookie that it did not issue is rejected", async () => {
     const before = cookieOf(await verify({ token: await mintForNotes() }));
     const after = await verify({ token: await mintForNotes() }, { cookie: before });
     expect(cookieOf(after)).not.toBe(before);
@@ -80,7 +80,7 @@ describe("the verifier", () => {
   });
 
   test.each([{}, { token: "" }, { token: 1 }, { token: "x".repeat(513) }, { token: "x", more: 1 }])(
-    "answers 400 to %j",
+    "verify-app-token returns 400 for the body %j",
     async (body) => {
       expect((await verify(body)).status).toBe(400);
     },
@@ -88,7 +88,7 @@ describe("the verifier", () => {
 });
 
 describe("the page that completes a sign-in", () => {
-  test("redeems nothing when opened, and names the account that a foreign link would sign in", async () => {
+  test("opening the verify-token page redeems nothing, and shows which account a link from elsewhere would sign in", async () => {
     const token = await mintForNotes();
     const page = await (await get(`/verify-token?token=${token}&nextUrl=/w/1&state=s`)).text();
     expect(page.replaceAll("<wbr/>", "")).toContain(`Continue as ${person.email}`);
@@ -102,14 +102,14 @@ describe("the page that completes a sign-in", () => {
   });
 
   test.each(["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/.//evil.example"])(
-    "redirects to / instead of %s",
+    "the verify-token page redirects to / instead of %s",
     async (nextUrl) => {
       const done = await form("/verify-token", { token: await mintForNotes(), nextUrl });
       expect([done.status, done.headers.get("location")]).toEqual([303, "/"]);
     },
   );
 
-  test("explains in plain words if there is nothing to complete", async () => {
+  test("the verify-token page explains that a sign-in has expired if its token is missing or unknown", async () => {
     for (const path of ["/verify-token", `/verify-token?token=xat_${"a".repeat(43)}`])
       expect(await (await get(path)).text()).toContain("This sign-in has expired");
     const late = await form("/verify-token", { token: "x", nextUrl: "/" });
@@ -121,7 +121,7 @@ describe("a person in the satellite", () => {
   const enter = async (who: Pick<Person, "accessToken"> = person) =>
     cookieOf(await verify({ token: await mintForNotes(who) }));
 
-  test("sees their name and workspaces, and renames a workspace through the central API", async () => {
+  test("a person signed in to a satellite sees their workspaces, and renames one through the central API", async () => {
     const cookie = await enter();
     const page = await (await get("/", cookie)).text();
     expect(page).toContain(person.email);
@@ -134,7 +134,7 @@ describe("a person in the satellite", () => {
     expect((await form(`/w/${id}`, { name: " " }, cookie)).status).toBe(400);
   });
 
-  test("who has changed accounts since a page was opened cannot use its form, and sees why", async () => {
+  test("refuses a form that was opened under another account, and explains why", async () => {
     const cookie = await enter();
     const [, id = ""] = /href="\/w\/([0-9a-f-]{36})"/.exec(await (await get("/", cookie)).text()) ?? [];
     expect(await (await get(`/w/${id}`, cookie)).text()).toContain(`name="person" value="${person.id}"`);
@@ -148,7 +148,7 @@ describe("a person in the satellite", () => {
     expect((await form(`/w/${id}`, { name, person: person.id }, cookie)).status).toBe(303);
   });
 
-  test("who is not signed in is redirected to the platform, and returns to the same page", async () => {
+  test("redirects a person who is not signed in to the platform, and then back to the same page", async () => {
     const response = await get("/w/1?x=2");
     const location = new URL(response.headers.get("location") ?? "");
     expect(`${location.origin}${location.pathname}`).toBe(`${base}/login`);
@@ -156,7 +156,7 @@ describe("a person in the satellite", () => {
     expect(cookieOf(response)).toBe(`platform_sign_in_state=${location.searchParams.get("state")}`);
   });
 
-  test("is signed out after signing out here, and after signing out on the web", async () => {
+  test("a person is signed out of the satellite after signing out there, and after signing out of the platform", async () => {
     const cookie = await enter();
     const out = await form("/sign-out", {}, cookie);
     expect(out.headers.getSetCookie().join()).toMatch(/platform_app_session=;.*platform_central_session=;/);
@@ -178,12 +178,12 @@ describe("routes", () => {
     "/api/v1/auth/session",
     "/api/v1/workspaces",
     "/satellite",
-  ])("of the platform return 404 on a satellite: %s", async (path) => {
+  ])("routes of the platform return 404 on a satellite: %s", async (path) => {
     expect((await get(path)).status).toBe(404);
   });
 
   test.each(["/verify-token", "/sign-in", "/satellite", "/w/1", "/api/auth/verify-app-token"])(
-    "of a satellite return 404 on the platform: %s",
+    "routes of a satellite return 404 on the platform: %s",
     async (path) => {
       expect((await fetch(`${base}${path}`, { redirect: "manual" })).status).toBe(404);
     },

@@ -81,7 +81,7 @@ async function enter(): Promise<Browser> {
 }
 
 describe("a satellite's process", () => {
-  test("connects only to the platform, for any request", async () => {
+  test("a satellite's process connects only to the platform", async () => {
     const stranger = openBrowser(satellite.base);
     for (const path of ["/", "/sign-in", "/w/1", "/login", "/assets/none.js"]) await stranger.get(path);
     const link = `/verify-token?token=${await mint(person, app)}&nextUrl=/&state=other`;
@@ -111,7 +111,7 @@ describe("a satellite's process", () => {
     ]);
   });
 
-  test("refreshes a session once for concurrent requests near its end", async () => {
+  test("refreshes a satellite's session only once for concurrent requests when it expires soon", async () => {
     const browser = await enter();
     await query(
       "update private.app_sessions set expires_at = now() + interval '59 minutes' where user_id = $1 and revoked_at is null",
@@ -136,7 +136,7 @@ describe("a satellite's process", () => {
   });
 
   test.each([502, 503])(
-    "reports an outage while the platform answers with status %i, and keeps its cookies",
+    "a satellite reports an outage if the platform returns %i, and keeps its session cookies",
     async (status) => {
       const browser = await enter();
       const held = browser.cookie();
@@ -153,7 +153,7 @@ describe("a satellite's process", () => {
     },
   );
 
-  test("does not refresh a session more than an hour before its end", async () => {
+  test("a satellite does not refresh a session that expires in more than an hour", async () => {
     const browser = await enter();
     await query(
       "update private.app_sessions set expires_at = now() + interval '61 minutes' where user_id = $1 and revoked_at is null",

@@ -49,8 +49,8 @@ async function enter(person: Person): Promise<Response> {
   });
 }
 
-describe("behind https", () => {
-  test("sessions have a seal that no other host can set", async () => {
+describe("a satellite behind https", () => {
+  test("behind https, a satellite's session has a seal cookie that no other host can set", async () => {
     const response = await enter(victim);
     const lines = response.headers.getSetCookie();
     expect(lines.map((line) => line.split("=")[0])).toEqual([
@@ -67,7 +67,7 @@ describe("behind https", () => {
     expect(await page(setBy(response))).toContain(victim.email);
   });
 
-  test("a session planted by another host is rejected, and two people's sessions never mix", async () => {
+  test("rejects a session cookie planted by another host, and never mixes two people's session cookies", async () => {
     const [own, theirs] = [setBy(await enter(victim)), setBy(await enter(attacker))];
     const { "__Host-platform_session_seal": seal = "" } = own;
     const planted = { platform_app_session: theirs.platform_app_session ?? "" };
@@ -87,7 +87,7 @@ describe("behind https", () => {
     expect(await page(own)).toContain(victim.email);
   });
 
-  test("a refreshed session has a new seal", async () => {
+  test("a refreshed satellite session has a new seal, and the old seal no longer works", async () => {
     const before = setBy(await enter(victim));
     await query(
       "update private.app_sessions set expires_at = now() + interval '10 minutes' where user_id = $1 and revoked_at is null",
@@ -101,7 +101,7 @@ describe("behind https", () => {
     ).toContain("Sign in with your Gatehouse account");
   });
 
-  test("a state planted by another host does not make a sign-in count as this browser's own", async () => {
+  test("a state cookie planted by another host does not make a sign-in count as started in this browser", async () => {
     const token = await mint(attacker, app);
     const link = `/verify-token?token=${token}&nextUrl=/&state=known`;
     const planted = await (await get(link, { platform_sign_in_state: "known" })).text();
@@ -118,19 +118,19 @@ describe("behind https", () => {
   });
 });
 
-describe("with any host headers in a request", () => {
+describe("forged host headers and return addresses", () => {
   test.each<Record<string, string>>([
     { host: "evil.example" },
     { host: "evil.example", "x-forwarded-host": "evil.example", "x-forwarded-proto": "http" },
     { forwarded: "host=evil.example" },
-  ])("a sign-in returns to the satellite's own origin: %j", async (headers) => {
+  ])("a sign-in returns to the satellite's own origin despite the headers %j", async (headers) => {
     const response = await satellite.fetch("/w/1?x=2", { headers: { accept: "text/html", ...headers } });
     const returnUrl = new URL(response.headers.get("location") ?? "").searchParams.get("returnUrl");
     expect(returnUrl).toBe(`${origin}/w/1?x=2`);
   });
 
   test.each(["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/.//evil.example"])(
-    "a sign-in leads only to the satellite's own pages: %s",
+    "a sign-in returns only to the satellite's own pages, not to %s",
     async (returnTo) => {
       const response = await get(`/sign-in?${new URLSearchParams({ returnTo })}`);
       const returnUrl = new URL(response.headers.get("location") ?? "").searchParams.get("returnUrl");

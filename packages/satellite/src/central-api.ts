@@ -32,7 +32,7 @@ const refusals: Record<number, SatelliteErrorCode> = {
   429: "rate_limited",
 };
 
-/** Creates the client over an authenticated fetch. */
+/** Creates the client from a fetch function that authenticates its calls. */
 export function createCentralApi(fetchCentral: CentralApi["fetch"]): CentralApi {
   const pathOf = (id: string) => `/api/v1/workspaces/${encodeURIComponent(id)}`;
 

@@ -1,4 +1,4 @@
-/** Reads and sets the cookies of one request. Reads return what was set. */
+/** Reads and sets the cookies of one request. A cookie that was set can be read back. */
 export interface CookieJar {
   get(name: string): string;
   set(name: string, value: string, maxAgeSeconds: number): void;

@@ -55,7 +55,7 @@ export class CrossOriginError extends SatelliteError {
   }
 }
 
-/** The platform did not answer, or sent an answer that proves nothing. Sessions and cookies are kept. */
+/** The platform did not answer, or its answer says nothing about the session. Sessions and cookies are kept. */
 export class PlatformUnavailableError extends SatelliteError {
   override name = "PlatformUnavailableError";
 

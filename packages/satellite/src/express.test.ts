@@ -18,12 +18,12 @@ async function listen(answer: (req: IncomingMessage, res: ServerResponse) => unk
 beforeAll(async () => {
   const platformUrl = await listen((_req, res) => {
     const session = { active: true, sub: "ada", exp: Math.ceil(Date.now() / 1000) + 2 * 60 * 60 };
-    // Long enough for a body that nothing holds back to arrive.
+    // Long enough for the whole body to arrive, unless something holds it back.
     setTimeout(() => res.setHeader("Content-Type", "application/json").end(JSON.stringify(session)), 50);
   });
   let satellite: ExpressSatellite;
   origin = await listen((req, res) =>
-    // As a body parser does: it reads the request after the satellite.
+    // Reads the request after the satellite, as a body parser does.
     satellite(req, res, async () =>
       res.end(`${(req as { user?: { id: string } }).user?.id} ${(await text(req)).length}`),
     ),
@@ -35,7 +35,7 @@ afterAll(() => {
   for (const server of servers) server.close();
 });
 
-describe("an Express app's body parser", () => {
+describe("body parser of an Express app", () => {
   test.each([5, maxBodyBytes, 4 * maxBodyBytes])("reads all %i bytes that a signed-in person posts", async (length) => {
     const headers = { origin, cookie: "platform_app_session=a" };
     const response = await fetch(`${origin}/save`, { method: "POST", headers, body: "x".repeat(length) });
@@ -43,11 +43,11 @@ describe("an Express app's body parser", () => {
   });
 });
 
-describe("the endpoints of an Express app", () => {
+describe("satellite endpoints of an Express app", () => {
   test.each([
     [maxBodyBytes, 400],
     [maxBodyBytes + 1, 413],
-  ])("answer %i bytes that are sent in chunks with %i", async (length, status) => {
+  ])("answers %i bytes that are sent in chunks with status %i", async (length, status) => {
     const headers = { origin, "content-type": "application/json" };
     const answered = await new Promise<number | undefined>((resolve, reject) => {
       const sent = request(`${origin}/api/auth/verify-app-token`, { method: "POST", headers }, (response) => {

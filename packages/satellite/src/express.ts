@@ -82,7 +82,7 @@ export function createSatellite(options?: SatelliteOptions): ExpressSatellite {
   });
 }
 
-/** The request on the app's own origin: `Host` is not trusted. */
+/** Builds the request on the app's own origin, because `Host` is not trusted. */
 function toRequest(req: ExpressRequest, origin: string): Request {
   const headers = new Headers();
   for (const [name, value] of Object.entries(req.headers)) if (value !== undefined) headers.set(name, String(value));
@@ -93,12 +93,12 @@ function toRequest(req: ExpressRequest, origin: string): Request {
   return new Request(url, { method, headers, ...(body ? { body, duplex: "half" } : {}) } as RequestInit);
 }
 
-/** Reads nothing until the body is used, so that the app's body parsers find all of it. */
+/** Returns the body as a stream that reads nothing until it is used, so that the app's body parsers find all of it. */
 function bodyOf(req: ExpressRequest): ReadableStream<Uint8Array> {
   let chunks: AsyncIterator<Uint8Array> | undefined;
   const source: UnderlyingDefaultSource<Uint8Array> = {
     async pull(controller) {
-      // A destroyed request could not be answered with 413.
+      // Keeps the request open, because a destroyed request could not be answered with 413.
       chunks ??= req.iterator({ destroyOnReturn: false });
       const { done, value } = await chunks.next();
       if (done) controller.close();

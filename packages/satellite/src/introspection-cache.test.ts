@@ -25,7 +25,7 @@ function openCache({ seconds = 60, answer = async (token: string): Promise<Intro
 }
 
 describe("the introspection cache", () => {
-  test("answers from the cache for 60 seconds, then asks again", async () => {
+  test("answers from the cache for 60 seconds, then asks the platform again", async () => {
     const { asked, clock, cache } = openCache();
     await cache.read("a");
     clock.now += 59_999;
@@ -36,20 +36,20 @@ describe("the introspection cache", () => {
     expect(asked).toEqual(["a", "a"]);
   });
 
-  test("makes one call for concurrent requests", async () => {
+  test("makes one introspection call for concurrent requests", async () => {
     const { asked, cache } = openCache();
     await Promise.all(Array.from({ length: 20 }, () => cache.read("a")));
     expect(asked).toEqual(["a"]);
   });
 
-  test("asks for each request if set to 0 seconds", async () => {
+  test("makes an introspection call for each request if the cache time is 0 seconds", async () => {
     const { asked, cache } = openCache({ seconds: 0 });
     await cache.read("a");
     await cache.read("a");
     expect(asked).toEqual(["a", "a"]);
   });
 
-  test("caches neither failures nor ended sessions, and no session past its expiry", async () => {
+  test("caches no failure, no ended session, and no session past its expiry", async () => {
     const answers: Promise<Introspection>[] = [];
     const { asked, clock, cache } = openCache({ answer: () => answers.shift() as Promise<Introspection> });
     answers.push(Promise.reject(new Error("down")), Promise.resolve({ active: false }));
@@ -62,7 +62,7 @@ describe("the introspection cache", () => {
     expect(asked).toHaveLength(4);
   });
 
-  test("forgets a token, the sessions of a login, and the sessions of a person", async () => {
+  test("forgets one token, all sessions of a login, or all sessions of a person", async () => {
     const { asked, cache } = openCache();
     const readAll = async () => {
       asked.length = 0;
@@ -80,7 +80,7 @@ describe("the introspection cache", () => {
     expect(await readAll()).toEqual([]);
   });
 
-  test("does not cache a pending answer if its login ends meanwhile", async () => {
+  test("does not cache a pending answer if its login ends in the meantime", async () => {
     const { asked, cache } = openCache();
     const reading = cache.read("a");
     cache.dropLogin({ sid: "other" });

@@ -18,7 +18,7 @@ const faultsOf = (options: SatelliteOptions): readonly string[] => {
 };
 
 describe("the settings of a satellite", () => {
-  test("come from the environment, with defaults", () => {
+  test("settings come from the environment, with defaults", () => {
     expect(readSettings({ env })).toMatchObject({
       appName: "notes",
       appSecret: env.APP_SECRET,
@@ -29,12 +29,12 @@ describe("the settings of a satellite", () => {
     });
   });
 
-  test("are taken from options first, then from the environment", () => {
+  test("settings are taken from options first, then from the environment", () => {
     const options = { origin: "http://localhost:4000", platformApiUrl: "http://10.0.0.5:3000" };
     expect(readSettings({ env, ...options })).toMatchObject(options);
   });
 
-  test("report each missing value on a line of its own", () => {
+  test("reports each missing setting on a line of its own", () => {
     const faults = faultsOf({ env: {} });
     expect(faults.map((line) => line.split(":")[0])).toEqual([
       "APP_NAME is missing",
@@ -58,7 +58,7 @@ describe("the settings of a satellite", () => {
     ["CENTRAL_URL", "https://app.example.com/?x=1"],
     ["CENTRAL_URL", "https://notes.example.com"],
     ["CENTRAL_API_URL", "10.0.0.5"],
-  ])("refuse %s=%s and name the setting", (name, value) => {
+  ])("refuses %s=%s and names the setting", (name, value) => {
     expect(faultsOf({ env: { ...env, [name]: value } })).toEqual([expect.stringMatching(`^${name} is not valid: `)]);
   });
 
@@ -67,11 +67,11 @@ describe("the settings of a satellite", () => {
     "http://127.0.0.1:3001",
     "http://memo.gatehouse.localhost:3001",
     "http://[::1]:80",
-  ])("allow http on loopback: %s", (BASE_URL) => {
+  ])("allows a base URL with http on loopback: %s", (BASE_URL) => {
     expect(faultsOf({ env: { ...env, BASE_URL } })).toEqual([]);
   });
 
-  test("accept a name of 40 characters and a cache of 0 to 60 seconds", () => {
+  test("accepts an app name of 40 characters and a cache time of 0 to 60 seconds", () => {
     expect(faultsOf({ env: { ...env, APP_NAME: `n${"o".repeat(39)}` } })).toEqual([]);
     for (const introspectionCacheSeconds of [0, 60]) expect(faultsOf({ env, introspectionCacheSeconds })).toEqual([]);
     for (const introspectionCacheSeconds of [-1, 61, Number.NaN])
@@ -87,12 +87,12 @@ describe("the settings of a satellite", () => {
     "GATEWAY_DB_URL",
     "APP_SESSION_SECRET",
     "WEB_MULTI_ACCOUNT_SESSION_SECRET",
-  ])("refuse an environment with the platform's %s", (name) => {
+  ])("refuses an environment that contains the platform's %s", (name) => {
     expect(faultsOf({ env: { ...env, [name]: "set" } })).toEqual([expect.stringMatching(`^${name} must not be set`)]);
     expect(faultsOf({ env: { ...env, [name]: "" } })).toEqual([]);
   });
 
-  test("are never repeated if they are secret", () => {
+  test("error messages never contain secret settings", () => {
     expect(faultsOf({ env: { ...env, APP_SECRET: "hunter2" } }).join()).not.toContain("hunter2");
   });
 });

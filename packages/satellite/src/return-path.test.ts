@@ -9,7 +9,7 @@ test.each([
   [`${origin}/w/1`, "/w/1"],
   [origin, "/"],
   [`/${"a".repeat(2_047)}`, `/${"a".repeat(2_047)}`],
-])("returns to %s", (input, expected) => {
+])("returns to %s after a sign-in", (input, expected) => {
   expect(path(input)).toBe(expected);
 });
 
@@ -26,6 +26,6 @@ test.each([
   "/sign-out",
   "w/1",
   null,
-])("returns to / instead of %s", (input) => {
+])("returns to / instead of %s after a sign-in", (input) => {
   expect(path(input)).toBe("/");
 });

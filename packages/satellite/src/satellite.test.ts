@@ -57,7 +57,7 @@ const ask = (path: string, { cookie = "platform_app_session=a", ...init }: Reque
   new Request(`${origin}${path}`, { ...init, headers: { cookie, ...(init.headers as Record<string, string>) } });
 
 describe("a request's user", () => {
-  test("comes from the platform once per 60 seconds, and again after a sign-out", async () => {
+  test("fetches a request's user from the platform once per 60 seconds, and again after a sign-out", async () => {
     const satellite = openSatellite();
     expect(await satellite.getUser(ask("/"))).toEqual({ id: "ada", name: "Ada <3", email: null });
     await satellite.getUser(ask("/"));
@@ -73,7 +73,7 @@ describe("a request's user", () => {
   test.each([
     [3_599, 1],
     [3_660, 0],
-  ])("whose session has %i seconds left causes %i refreshes in 10 concurrent requests", async (left, refreshes) => {
+  ])("a session with %i seconds left is refreshed %i times by 10 concurrent requests", async (left, refreshes) => {
     const satellite = openSatellite();
     platform.exp = Math.floor(Date.now() / 1000) + left;
     const requests = Array.from({ length: 10 }, () => ask("/"));
@@ -84,7 +84,7 @@ describe("a request's user", () => {
     for (const set of cookies) expect(set).toEqual(kept);
   });
 
-  test("is unknown during an outage, which keeps the cookies", async () => {
+  test("returns no user during an outage of the platform, and keeps the cookies", async () => {
     const satellite = openSatellite();
     platform.status = 502;
     const request = ask("/");
@@ -95,7 +95,7 @@ describe("a request's user", () => {
     expect(response?.headers.getSetCookie()).toEqual([]);
   });
 
-  test("is null for a state-changing request from another origin, even a sibling host", async () => {
+  test("returns no user for a state-changing request from another origin, even a sibling host", async () => {
     const satellite = openSatellite();
     const foreign: Record<string, string>[] = [{ origin: "https://evil.example" }, { "sec-fetch-site": "same-site" }];
     for (const headers of foreign) {
@@ -108,7 +108,7 @@ describe("a request's user", () => {
     expect(platform.asked).toEqual([]);
   });
 
-  test("if required but not signed in, is sent to the platform's sign-in, which leads back to the requested page", async () => {
+  test("sends a signed-out visitor to the platform's sign-in, which leads back to the requested page", async () => {
     const request = ask("/w/1?x=2", { cookie: "" });
     const error = await openSatellite()
       .requireUser(request)
@@ -119,19 +119,19 @@ describe("a request's user", () => {
   });
 });
 
-describe("the endpoints", () => {
-  test("leave other paths to the app", async () => {
+describe("satellite endpoints", () => {
+  test("leaves other paths than its endpoints to the app", async () => {
     for (const path of ["/", "/sign-in/x", "/constructor", "/__proto__"]) {
       expect(await openSatellite().handle(ask(path))).toBeNull();
     }
   });
 
-  test("list their allowed methods", async () => {
+  test("lists an endpoint's allowed methods", async () => {
     const response = await openSatellite().handle(ask("/sign-out"));
     expect([response?.status, response?.headers.get("allow")]).toEqual([405, "POST"]);
   });
 
-  test("ignore slashes after the path", async () => {
+  test("ignores slashes after an endpoint's path", async () => {
     for (const path of ["/sign-out/", "/sign-out//"]) {
       expect((await openSatellite().handle(ask(path)))?.status).toBe(405);
     }
@@ -142,7 +142,7 @@ describe("the endpoints", () => {
   test.each([
     [512, 1],
     [513, 0],
-  ])("ask the platform about a sign-in token of %i characters %i times", async (length, asked) => {
+  ])("asks the platform about a sign-in token of %i characters %i times", async (length, asked) => {
     const satellite = openSatellite();
     const token = "t".repeat(length);
     await satellite.handle(ask(`/verify-token?token=${token}`));
@@ -156,7 +156,7 @@ describe("the endpoints", () => {
   test.each([
     [64 * 1024, 400],
     [64 * 1024 + 1, 413],
-  ])("answer a body of %i bytes with status %i", async (length, status) => {
+  ])("answers a request body of %i bytes with status %i", async (length, status) => {
     const request = ask("/api/auth/verify-app-token", {
       method: "POST",
       headers: { origin, "content-type": "application/json" },
@@ -165,7 +165,7 @@ describe("the endpoints", () => {
     expect((await openSatellite().handle(request))?.status).toBe(status);
   });
 
-  test("return the signed-in person and serve the account menu's script", async () => {
+  test("returns the signed-in person, and serves the account menu's script", async () => {
     const satellite = openSatellite();
     const user = await satellite.handle(ask("/api/auth/user"));
     expect(await user?.json()).toEqual({ user: { id: "ada", name: "Ada <3", email: null } });
@@ -174,7 +174,7 @@ describe("the endpoints", () => {
     expect(await script?.text()).toContain('customElements.define("account-menu"');
   });
 
-  test("render the account menu with links and forms, and escape names", () => {
+  test("renders the account menu with links and forms, and escapes names", () => {
     const html = accountMenu({ id: "ada", name: "Ada <3", email: "ada@example.com" });
     expect(html).toContain("<summary>Ada &lt;3</summary>");
     expect(html).toContain('<a href="/sign-in">Switch account</a>');
@@ -210,7 +210,7 @@ describe("back-channel logout", () => {
       }),
     );
 
-  test("immediately ends the cached session with the token's sid, and no other session", async () => {
+  test("a logout token immediately ends the cached session with its sid, and no other session", async () => {
     const satellite = openSatellite();
     const other = () => ask("/", { cookie: "platform_app_session=b" });
     await satellite.getUser(ask("/"));
@@ -221,7 +221,7 @@ describe("back-channel logout", () => {
     expect(await satellite.getUser(other())).not.toBeNull();
   });
 
-  test("accepts a token once, even from concurrent callers", async () => {
+  test("accepts a logout token once, even from concurrent callers", async () => {
     const satellite = openSatellite();
     const token = await logoutToken();
     const answers = await Promise.all(Array.from({ length: 10 }, () => post(satellite, token)));
@@ -232,11 +232,11 @@ describe("back-channel logout", () => {
     ["of another issuer", { issuer: "https://evil.example" }],
     ["for another app", { audience: "notes" }],
     ["that has expired", { expiresAt: 1_000 }],
-    ["of another key", { key: otherKeys.privateKey }],
+    ["signed with another key", { key: otherKeys.privateKey }],
     ["that is an ID token", { typ: "JWT" }],
     ["with a nonce", { claims: { nonce: "n" } }],
-    ["without the event", { claims: { events: {} } }],
-    ["with an event that is not an object", { claims: { events: { [event]: true } } }],
+    ["without the logout event", { claims: { events: {} } }],
+    ["with a logout event that is not an object", { claims: { events: { [event]: true } } }],
     ["without sid and sub", { claims: { sid: undefined } }],
     ["without jti", { claims: { jti: undefined } }],
   ])("refuses a logout token %s with 400", async (_, options) => {
@@ -244,20 +244,20 @@ describe("back-channel logout", () => {
     expect([response?.status, await response?.json()]).toMatchObject([400, { error: "invalid_request" }]);
   });
 
-  test("rejects an unsigned token", async () => {
+  test("rejects an unsigned logout token", async () => {
     const [, payload] = (await logoutToken()).split(".");
     const header = btoa(JSON.stringify({ alg: "none", typ: "logout+jwt" })).replace(/=+$/, "");
     expect((await post(openSatellite(), `${header}.${payload}.`))?.status).toBe(400);
   });
 
-  test("answers 503 while the keys are unavailable, so that the platform retries", async () => {
+  test("answers a back-channel logout with 503 while the keys are unavailable, so that the platform retries", async () => {
     const token = await logoutToken();
     platform.status = 503;
     expect((await post(openSatellite(), token))?.status).toBe(503);
   });
 });
 
-test("React Router's loaders use the session that the middleware opened, and its cookies are set", async () => {
+test("React Router loaders use the session that the middleware opened, and the middleware sets its cookies", async () => {
   const env = { APP_NAME: "memo", APP_SECRET: "s".repeat(32), BASE_URL: origin, CENTRAL_URL: platform.url };
   const satellite = createForReactRouter({ env });
   platform.exp = Math.floor(Date.now() / 1000) + 60;

@@ -27,8 +27,8 @@ export interface Satellite {
   /** Adds the cookies that a request's session has set to its response. Call it on every response of your own. */
   commit(request: Request, response: Response): Response;
   /**
-   * Opens a request's session with the adapter's own way to set cookies, or null if it cannot set any. Adapters call it
-   * before anything else.
+   * Opens a request's session. `setCookie` is the adapter's own way to set cookies, or null if it cannot set any.
+   * Adapters call this before anything else.
    */
   attach(request: Request, options: { setCookie: CookieSink | null }): void;
   /** Answers an error of this package with the sign-in redirect or 503, or returns null for any other error. */

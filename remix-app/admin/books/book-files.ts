@@ -3,7 +3,7 @@ import { subtractAmounts } from "../../studio/costs/difference.ts";
 import { costColumns, invoiceColumns } from "../../studio/costs/import-files.ts";
 import type { DayFigures, WorkspaceFigures } from "./platform-month.ts";
 
-/** The platform's records belong to no app. */
+/** Columns that are left out, because the platform's records belong to no app. */
 const ofApps = ["app", "app_id"];
 
 /** CSV columns of the platform's records; amounts are exact, times are UTC. */

@@ -152,7 +152,7 @@ async function record(
     }
     case "invalid_request": {
       const field = invoiceFields.find((name) => name === answer.param);
-      // The time of the review was refused. Reviewing again shows what is wrong.
+      // The parameter at fault is not a field of the form, so the review is shown again with what is wrong.
       return field ? { at: "form", typed, errors: { [field]: answer.message } } : review(context, entry);
     }
     default:

@@ -70,7 +70,7 @@ const onTestServer: DownloadOptions = {
 const download = (path: string, options: DownloadOptions = {}) =>
   downloadPrices(`${origin}${path}`, { ...onTestServer, ...options });
 
-test("downloads a file, including after a redirect", async () => {
+test("downloads a price file, including after a redirect", async () => {
   expect(await download("/api.json")).toBe('{"openai": {}}');
   expect(await download("/moved")).toBe('{"openai": {}}');
   expect(asked).toEqual(["/api.json", "/moved", "/api.json"]);
@@ -97,7 +97,7 @@ test.each([
   ["https://metadata.google.internal/", "is a private address"],
   ["https://localhost/", "is a private address"],
   ["https://router/", "is a private address"],
-])("refuses %s without a request", async (url, message) => {
+])("refuses to download %s without a request", async (url, message) => {
   const lookup = () => {
     throw new Error("no name may be looked up");
   };
@@ -121,7 +121,7 @@ test.each([
   ["/loopback", "localhost is a private address"],
   ["/around", "redirects more than 3 times"],
   ["/missing", "answered 404"],
-])("refuses a redirect or answer that breaks the rules: %s", async (path, message) => {
+])("refuses a redirect or response that breaks the download rules: %s", async (path, message) => {
   await expect(download(path)).rejects.toThrow(message);
 });
 
@@ -138,7 +138,7 @@ test("limits the size and duration of a download", async () => {
   expect(mostSourceBytes).toBe(8 * 1024 * 1024);
 });
 
-test("survives a connection that breaks in the middle of a file", async () => {
+test("a connection that breaks in the middle of a file doesn't crash the server", async () => {
   await expect(download("/broken")).rejects.toThrow("couldn’t be reached");
 });
 

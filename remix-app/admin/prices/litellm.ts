@@ -46,7 +46,7 @@ const suffixes = new RegExp(
   `^(.+?)(?:_(${serviceTiers.join("|")}))?(?:_above_(\\d+)(k?)_tokens)?(?:_(${serviceTiers.join("|")}))?$`,
 );
 const isCharge = /cost|pricing|multiplier/;
-/** The gateway makes no batch calls. */
+/** Matches batch prices, which are ignored because the gateway makes no batch calls. */
 const isBatch = /_batches$/;
 
 const searchFees = z.record(z.string(), z.instanceof(JsonNumber));
@@ -113,7 +113,9 @@ function oneOf(offer: Offer, other: Offer = offer): Offer {
     : { usd: null, note: `Stated twice (${other.usd} and ${offer.usd}), so it can’t be applied` };
 }
 
-/** A price that a tier lacks falls back to the default tier of the same size, then to smaller ones. */
+/**
+ * Fills in the prices that a tier lacks: from the default tier of the same size, then from the tiers for all inputs.
+ */
 function fill(tier: SourceTier, { tiers, fee }: { tiers: ReadonlyMap<string, SourceTier>; fee: Offer | undefined }) {
   const { serviceTier, aboveTokens } = tier;
   const others = [`default ${aboveTokens}`, `${serviceTier} 0`, "default 0"].flatMap((key) => tiers.get(key) ?? []);

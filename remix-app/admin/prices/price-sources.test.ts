@@ -47,12 +47,12 @@ describe("the LiteLLM reader", () => {
     ["1e-400", "1e-400 isn’t a price"],
     [`0.${"0".repeat(98)}`, null],
     [`0.${"0".repeat(99)}`, `0.${"0".repeat(38)} isn’t a price`],
-  ])("never rounds %s, but says in a note why it is not used", (text, note) => {
+  ])("never rounds the price %s, and says in a note why it can't be used", (text, note) => {
     const offer = note === null ? { usd: "0" } : { usd: null, note };
     expect(entry(`"input_cost_per_token": ${text}`)?.tiers[0]?.offers.inputUsd).toEqual(offer);
   });
 
-  test("maps each kind of token, and one-hour cache writes, to a class", () => {
+  test("maps each kind of token, and one-hour cache writes, to a price class", () => {
     const model = entry(`"input_cost_per_token": 3e-06, "cache_read_input_token_cost": 3e-07,
       "cache_creation_input_token_cost": 3.75e-06, "cache_creation_input_token_cost_above_1hr": 6e-06,
       "output_cost_per_token": 1.5e-05, "input_cost_per_audio_token": 3.2e-05, "output_cost_per_audio_token": 6.4e-05,
@@ -74,7 +74,7 @@ describe("the LiteLLM reader", () => {
     expect(model?.unpriced).toEqual([]);
   });
 
-  test("reads service tiers and token thresholds from suffixes in either order", () => {
+  test("reads service tiers and token thresholds from field suffixes in either order", () => {
     const model = entry(`"input_cost_per_token": 1.25e-06, "input_cost_per_token_above_200k_tokens": 2.5e-06,
       "input_cost_per_token_flex": 6e-07, "input_cost_per_token_above_200k_tokens_priority": 4.5e-06,
       "output_cost_per_token_priority_above_200k_tokens": 2.7e-05, "input_cost_per_token_above_512_tokens": 9e-06`);
@@ -130,7 +130,7 @@ describe("the LiteLLM reader", () => {
     ]);
   });
 
-  test("marks a field whose two spellings state different amounts", () => {
+  test("marks a field if its two spellings state different amounts", () => {
     const spelled = (amount: string) =>
       entry(`"input_cost_per_token_above_200k_tokens": 1e-06, "input_cost_per_token_above_200000_tokens": ${amount}`)
         ?.tiers[0]?.offers.inputUsd;
@@ -138,7 +138,7 @@ describe("the LiteLLM reader", () => {
     expect(spelled("2e-06")).toEqual({ usd: null, note: "Stated twice (1 and 2), so it can’t be applied" });
   });
 
-  test("accepts keys with and without a provider, and reads only the wanted models", () => {
+  test("accepts model names with and without a provider, and reads only the wanted models", () => {
     expect(entry("", { key: "gemini/gpt-x", provider: "gemini" })).toMatchObject({
       provider: "gemini",
       model: "gpt-x",
@@ -175,12 +175,12 @@ describe("the models.dev reader", () => {
     ["0.0000015", { usd: null, note: "Can’t be used: more than 6 decimals" }],
     // Converted prices have all the digits of a double.
     ["0.49299999999999994", { usd: null, note: "Can’t be used: more than 6 decimals" }],
-  ])("takes %s exactly, or says in a note why it can't", (text, offer) => {
+  ])("reads the cost %s exactly, or says in a note why it can't be used", (text, offer) => {
     expect(entry(`{"input": ${text}, "output": 1}`)?.tiers[0]?.offers.inputUsd).toEqual(offer);
   });
 
   // generate.ts: context_over_200k is a legacy copy of the only tier, which may start at any size from 200k.
-  test("takes a tier's threshold from the tiers list, or 200k without a list", () => {
+  test("takes a tier's threshold from the tiers list, or uses 200k if the list is missing", () => {
     const tier = `"input": 10, "output": 45`;
     const base = `"input": 5, "output": 30`;
     const sizes = (cost: string) =>
@@ -213,7 +213,7 @@ describe("the models.dev reader", () => {
     expect(model?.unpriced).toEqual(["mode turbo"]);
   });
 
-  test("lists reasoning that costs more than output, and costs in an unknown form", () => {
+  test("lists a reasoning cost above the output cost, and costs in an unknown form", () => {
     expect(entry(`{"input": 1, "output": 3, "reasoning": 3.0}`)?.unpriced).toEqual([]);
     expect(entry(`{"input": 1, "output": 3, "reasoning": 4, "video": 1}`)?.unpriced).toEqual(["reasoning", "video"]);
     expect(entry(`{"input": 1, "output": 3, "tiers": "none"}`)).toMatchObject({
@@ -251,7 +251,7 @@ test("takes a model's prices even if another model is stated twice", () => {
 });
 
 test.each(["", "[]", "null", "{", `{"google/gemini-x": {"id": "x"}}`, `{"error": "not found"}`, "<!doctype html>"])(
-  "refuses %j and says which files to use",
+  "refuses %j as a price file and says which files to use",
   (text) => {
     expect(() => read(text)).toThrow(UnreadablePrices);
     expect(() => read(text)).toThrow(/prices\.json .*api\.json/);
@@ -261,14 +261,14 @@ test.each(["", "[]", "null", "{", `{"google/gemini-x": {"id": "x"}}`, `{"error":
 test.each([
   [500_000, undefined],
   [500_001, "prices.json has more than 500,000 values"],
-])("limits a file to 500,000 values: %i give the error %s", (values, message) => {
-  // Two objects and an array of numbers.
+])("limits a price file to 500,000 values: %i give the error %s", (values, message) => {
+  // Each comma, bracket and brace counts as a value. Four of them are around the numbers.
   const reading = () => read(`{"x": {"litellm_provider": "openai"}, "y": [${"1,".repeat(values - 4)}1]}`);
   if (message) expect(reading).toThrow(message);
   else expect(reading()?.name).toBe("LiteLLM");
 });
 
-test("accepts two files only if they come from different projects", () => {
+test("accepts two price files only if they come from different projects", () => {
   const liteLlm = { from: "a.json", text: `{"x": {"litellm_provider": "openai"}}` };
   const modelsDev = { from: "b.json", text: `{"openai": {"models": {}}}` };
   expect(readPriceSources([modelsDev, liteLlm], []).map(({ name }) => name)).toEqual(["models.dev", "LiteLLM"]);

@@ -56,20 +56,27 @@ const base = { inputUsd: "1", outputUsd: "2" };
 describe("a comparison", () => {
   test.each<[string, Partial<Known>, Amounts, Amounts, PriceClass, string | null]>([
     ["ignores trailing zeros", {}, base, base, "inputUsd", "same"],
-    ["finds a difference of the last digit", { inputUsd: "1.000001" }, base, {}, "inputUsd", "different"],
-    ["says where sources disagree", {}, base, { inputUsd: "3" }, "inputUsd", "sources disagree"],
-    ["leaves out what no source states", { audioInputUsd: "9" }, base, base, "audioInputUsd", null],
-    ["compares what an empty amount costs", {}, { cachedInputUsd: "1.0" }, {}, "cachedInputUsd", "same"],
+    ["finds a difference in the last digit", { inputUsd: "1.000001" }, base, {}, "inputUsd", "different"],
+    ["reports that the sources disagree", {}, base, { inputUsd: "3" }, "inputUsd", "sources disagree"],
+    ["leaves out a price class that no source prices", { audioInputUsd: "9" }, base, base, "audioInputUsd", null],
+    ["compares an empty amount at its fallback price", {}, { cachedInputUsd: "1.0" }, {}, "cachedInputUsd", "same"],
     [
-      "compares writes of an hour with other writes",
+      "compares one-hour cache writes at the price of other cache writes",
       { cacheWriteUsd: "4" },
       { cacheWrite1hUsd: "4" },
       {},
       "cacheWrite1hUsd",
       "same",
     ],
-    ["knows that audio has no price of its own", {}, { audioInputUsd: "1" }, {}, "audioInputUsd", "different"],
-    ["treats no fee as a fee of 0", {}, { requestFeeUsd: "0" }, {}, "requestFeeUsd", "same"],
+    [
+      "finds a difference if we have no price for audio input",
+      {},
+      { audioInputUsd: "1" },
+      {},
+      "audioInputUsd",
+      "different",
+    ],
+    ["treats a missing fee as a fee of 0", {}, { requestFeeUsd: "0" }, {}, "requestFeeUsd", "same"],
   ])("%s", (_, now, one, other, name, expected) => {
     const { differences, same } = propose(
       [route([price(now)])],
@@ -79,7 +86,7 @@ describe("a comparison", () => {
     expect(found && compare(found, name)).toBe(expected);
   });
 
-  test("separates rows where a source differs from rows where all agree", () => {
+  test("separates rows where a source differs from rows where all sources agree", () => {
     const found = propose([route([price()])], [liteLlm(model([stated(base), stated(base, { serviceTier: "flex" })]))]);
     expect(found.same).toMatchObject([{ serviceTier: "default", latest: "7" }]);
     expect(found.differences).toMatchObject([{ serviceTier: "flex", current: null, latest: "7" }]);
@@ -95,7 +102,7 @@ describe("a comparison", () => {
     expect(alone && compare(alone, "inputUsd")).toBe("no price");
   });
 
-  test("shows no price after one has ended, and doesn't replace a scheduled one", () => {
+  test("shows no current price after it has ended, and doesn't replace a scheduled price", () => {
     const soon = new Date(Date.now() + 60_000).toISOString();
     const of = (rest: Partial<Known>) =>
       propose([route([price(rest)])], [liteLlm(model([stated({ inputUsd: "5" })]))]).differences[0];
@@ -116,11 +123,11 @@ describe("a tier above a number of tokens", () => {
       ({ minInputTokens, current }) => [minInputTokens, current?.inputUsd],
     );
 
-  test("begins at the next token", () => {
+  test("a tier begins at the token after its threshold", () => {
     expect(sizeOf([])).toEqual([[200_001, undefined]]);
   });
 
-  test("matches our price that begins at the tier's number of tokens or at the next token", () => {
+  test("a tier matches our price that begins at its threshold or at the next token", () => {
     expect(sizeOf([price({ minInputTokens: 200_000 })])).toEqual([[200_000, "1.000000"]]);
     expect(sizeOf([price({ minInputTokens: 200_001, inputUsd: "4" }), price({ minInputTokens: 200_000 })])).toEqual([
       [200_001, "4"],
@@ -129,7 +136,7 @@ describe("a tier above a number of tokens", () => {
   });
 
   // litellm_core_utils/llm_cost_calc/utils.py, _INCLUSIVE_THRESHOLD_PROVIDERS.
-  test("begins at exactly its number of tokens for xAI", () => {
+  test("an xAI tier begins at exactly its number of tokens", () => {
     expect(sizeOf([], { providerId: "xai" }, "xai")).toEqual([[200_000, undefined]]);
   });
 });
@@ -150,19 +157,22 @@ describe("matching of routes", () => {
     ["openai", { openai: "azure" }, "openai", false],
     ["own", { own: "fireworks-ai" }, "fireworks-ai", true],
     ["own", {}, "fireworks-ai", false],
-  ])("compares provider %s, with the names %j, with a source's %s", (providerId, names, provider, expected) => {
-    expect(found(providerId, names, { provider })).toBe(expected);
-  });
+  ])(
+    "matches provider %s, with the configured names %j, to a source's provider %s where expected",
+    (providerId, names, provider, expected) => {
+      expect(found(providerId, names, { provider })).toBe(expected);
+    },
+  );
 
   test.each(["GPT-x", "gpt-x-2026", "openai/gpt-x"])(
-    "requires the provider's exact name for the model, not %s",
+    "matches a model only by the provider's exact name for it, not %s",
     (name) => {
       const { missing } = propose([route([])], [modelsDev(model([stated(base)], { model: name }))]);
       expect(missing).toEqual([{ model: "m", providerId: "openai", providerModel: "gpt-x", name: "openai" }]);
     },
   );
 
-  test("is ambiguous if entries of one source differ", () => {
+  test("reports an ambiguous match if entries of one source differ", () => {
     const azure = { providerId: "azure" };
     const entries = (other: string) =>
       liteLlm(
@@ -179,7 +189,7 @@ describe("matching of routes", () => {
     expect(agrees?.offered[0]?.inputUsd).toEqual({ usd: "1" });
   });
 
-  test("yields one price for all routes of a model to one provider", () => {
+  test("proposes one price for all routes of a model to one provider", () => {
     const routes = [route([]), route([], { providerModel: "gpt-y" })];
     const entries = liteLlm(model([stated(base)]), model([stated({ ...base, inputUsd: "9" })], { model: "gpt-y" }));
     const { differences } = propose(routes, [entries]);
@@ -188,7 +198,7 @@ describe("matching of routes", () => {
   });
 });
 
-test("prices an empty amount the way settlement does", () => {
+test("compares an empty amount at the price that settlement charges", () => {
   const current = { ...none, inputUsd: "1", outputUsd: "2", cacheWriteUsd: "3" };
   expect(currentUsd(current, "cacheWrite1hUsd")).toBe("3");
   expect(currentUsd({ ...current, cacheWriteUsd: null }, "cacheWrite1hUsd")).toBe("1");
@@ -216,7 +226,7 @@ test.each<[string, Record<string, string> | null]>([
   ["openai", null],
   ["EU=openai", null],
   ["a=b=c", null],
-])("reads the names %j", (text, expected) => {
+])("parses the provider names %j", (text, expected) => {
   const names = readNames(text);
   expect(names && Object.fromEntries(names)).toEqual(expected);
 });

@@ -38,15 +38,15 @@ const choose = (fields: Record<string, string>, ...prices: ProposedPrice[]) => {
 const scope = { model: "m", providerId: "openai", serviceTier: "default", minInputTokens: 0, latest: "7" };
 
 test.each<[string, Record<string, string>, Record<string, string>]>([
-  ["one class", { pick0_inputUsd_1: "on" }, { inputUsd: "1.6" }],
-  ["all of a source", { take0: "0" }, { inputUsd: "1.5", outputUsd: "2", cachedInputUsd: "0.1" }],
-  ["all of a source that prices", { take0: "1" }, { inputUsd: "1.6" }],
+  ["one amount", { pick0_inputUsd_1: "on" }, { inputUsd: "1.6" }],
+  ["all amounts", { take0: "0" }, { inputUsd: "1.5", outputUsd: "2", cachedInputUsd: "0.1" }],
+  ["all usable amounts", { take0: "1" }, { inputUsd: "1.6" }],
   [
-    "all of a source but one class",
+    "all amounts but one",
     { take0: "0", pick0_inputUsd_1: "on" },
     { inputUsd: "1.6", outputUsd: "2", cachedInputUsd: "0.1" },
   ],
-])("takes %s and keeps the other amounts", (_, fields, amounts) => {
+])("takes %s from a source and keeps the other amounts", (_, fields, amounts) => {
   expect(choose(fields)).toEqual({ chosen: [{ ...scope, ...known, ...amounts }] });
 });
 
@@ -59,16 +59,16 @@ test.each<[string, Record<string, string>, Partial<ProposedPrice>, string]>([
     {},
     "m through openai: choose one source for Input",
   ],
-  ["a marked amount is chosen", { pick0_outputUsd_1: "on" }, {}, "at least one price"],
+  ["an amount that can't be used is chosen", { pick0_outputUsd_1: "on" }, {}, "at least one price"],
   ["another row is chosen", { take1: "0" }, {}, "at least one price"],
-  ["a source that is not there is chosen", { take0: "2" }, {}, "at least one price"],
+  ["an unknown source is chosen", { take0: "2" }, {}, "at least one price"],
   ["a new price has no output", { pick0_inputUsd_0: "on" }, { current: null }, "needs an input and an output price"],
   ["a later price is scheduled", { take0: "0" }, { scheduled: true }, "a later price is scheduled"],
 ])("refuses a review if %s", (_, fields, rest, fault) => {
   expect(choose(fields, price(rest))).toEqual({ fault: expect.stringContaining(fault) });
 });
 
-test("makes a new price from the chosen amounts", () => {
+test("creates a new price from the chosen amounts", () => {
   expect(choose({ take0: "0" }, price({ current: null, latest: null }))).toEqual({
     chosen: [{ ...scope, latest: null, ...none, inputUsd: "1.5", outputUsd: "2", cachedInputUsd: "0.1" }],
   });

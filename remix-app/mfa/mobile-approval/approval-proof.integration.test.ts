@@ -87,8 +87,8 @@ const deeds: [string, (visitor: Visitor) => ReturnType<Visitor["get"]>, number, 
   ["asks for a QR code", (visitor) => visitor.postJson("/api/v1/auth/qr-login/challenges", {}), 201, () => "secret"],
 ];
 
-describe.each(deeds)("a browser whose sign-in a phone approved %s", (_, deed, status, part) => {
-  test("with the approval's cookie, but not without it", async () => {
+describe.each(deeds)("a browser with a sign-in that a phone approved: %s", (_, deed, status, part) => {
+  test("the approval's cookie is required for what the browser does", async () => {
     const answer = await deed(browser);
     expect(answer.status, answer.text).toBe(status);
     expect(answer.text).toContain(part());
@@ -163,8 +163,8 @@ const proofAged = (session: string, seconds: number) => {
   return `${second}.${hmac(approvalProofKey(env, session), `${session} ${second}`).toString("hex")}`;
 };
 
-describe.each(Object.entries(calls))("an approved session's token at %s", (_, call) => {
-  test("is refused without a proof from our server, and accepted with one", async () => {
+describe.each(Object.entries(calls))("the token of an approved session at %s", (_, call) => {
+  test("an approved session's token needs a proof from our server", async () => {
     const token = accessTokenOf(browser);
     expect(await call(token, {})).toBe("refused");
     expect(await call(token, { cookie: browser.cookie() })).toBe("refused");
@@ -175,12 +175,12 @@ describe.each(Object.entries(calls))("an approved session's token at %s", (_, ca
     ["is too old", () => proofAged(sessionId, 65)],
     ["is of another session", () => proofAged(randomUUID(), 0)],
     ["is forged", () => `${proofAged(sessionId, 0).slice(0, -1)}x`],
-  ])("is refused with a proof that %s", async (_, proof) => {
+  ])("refuses an approved session's token with a proof that %s", async (_, proof) => {
     expect(await call(accessTokenOf(browser), { "x-mfa-approval": proof() })).toBe("refused");
   });
 });
 
-test("a proof expires with the phone's authenticator", async () => {
+test("an approval proof is refused once the phone's authenticator is removed", async () => {
   const { person, authenticator, browser, sessionId } = await approvedMember();
   const call = calls["a table of the Data API"] as (typeof calls)[string];
   const proof = { "x-mfa-approval": proveApproval(env, sessionId) };
@@ -206,7 +206,7 @@ test("an approval bound without a key, by a server of release 0.1.0, opens pages
   }
 });
 
-test("our server ignores a proof from a visitor", async () => {
+test("our server ignores an approval proof from a visitor", async () => {
   const proof = { "x-mfa-approval": proveApproval(env, sessionId), "x-forwarded-for": newAddress() };
   const credentials: Record<string, string>[] = [
     { cookie: cookieWithoutApproval(browser) },
@@ -218,7 +218,7 @@ test("our server ignores a proof from a visitor", async () => {
   }
 });
 
-test("the gateway neither forwards a proof to a provider nor stores it", async () => {
+test("the gateway neither forwards an approval proof to a provider nor stores it", async () => {
   const sent: string[] = [];
   const provider = await startScriptedProvider((response, call) => {
     sent.push(...call.request.rawHeaders);

@@ -53,7 +53,7 @@ async function own(): Promise<Own> {
 }
 
 let { person, phone }: Own = {} as Own;
-/** A browser of that account whose second factor is still due. */
+/** A browser that is signed in to the shared account but still has to pass the second factor. */
 let browser: SignedInBrowser;
 const shareOne = () =>
   beforeAll(async () => {
@@ -88,7 +88,7 @@ async function approved(by: SignedInBrowser, approver = phone): Promise<SignedIn
   return by;
 }
 
-/** Expects the redirect to remain and the cookie to be cleared. */
+/** Expects a redirect to the challenge and a cleared approval cookie. */
 async function expectChallenged(by: SignedInBrowser): Promise<void> {
   expect((await by.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
   expect(by.cookie()).not.toContain(cookieName);
@@ -100,7 +100,7 @@ const wrongCodes = ({ pairCode }: Asked) =>
 describe("a sign-in approved on the phone", () => {
   shareOne();
 
-  test("passes from the browser to the phone and back, and opens this session for 12 hours", async () => {
+  test("an approval passes from the browser to the phone and back, and opens the browser's session for 12 hours", async () => {
     const browser = await signIn(person, { returnUrl: "/workspaces" });
     expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces");
     const asked = await ask(browser);
@@ -126,7 +126,7 @@ describe("a sign-in approved on the phone", () => {
     expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
   });
 
-  test("sets a cookie that scripts can't read, for this host only", async () => {
+  test("an approval sets a cookie that scripts can't read, for this host only", async () => {
     const browser = await signInAgain();
     const asked = await ask(browser);
     await answer(phone, asked);
@@ -142,7 +142,7 @@ describe("a sign-in approved on the phone", () => {
     expect(response.headers.get("cache-control")).toBe("private, no-store");
   });
 
-  test("sets its cookie again if the answer got lost, but only for the same session", async () => {
+  test("sets the approval's cookie again if the response was lost, but only for the same session", async () => {
     const browser = await signInAgain();
     const asked = await ask(browser);
     await answer(phone, asked);
@@ -154,7 +154,7 @@ describe("a sign-in approved on the phone", () => {
     expect((await poll(await signInAgain(), asked)).status).toBe(403);
   });
 
-  test("does not open its session without the cookie", async () => {
+  test("an approval does not open its session without the cookie", async () => {
     const browser = await approved(await signInAgain());
     const kept = browser.cookie().split("; ");
     const without = openBrowser(base, { cookie: kept.filter((pair) => !pair.startsWith(cookieName)).join("; ") });
@@ -162,7 +162,7 @@ describe("a sign-in approved on the phone", () => {
     expect(JSON.parse((await without.get("/api/v1/auth/session")).text)).toMatchObject({ mfa: { satisfied: false } });
   });
 
-  test("doesn't open its session to a bearer, which has no cookie", async () => {
+  test("an approval doesn't open its session to a bearer token, which has no cookie", async () => {
     const browser = await approved(await signInAgain());
     const headers = { authorization: `Bearer ${accessTokenOf(browser)}` };
     const workspaces = await fetch(new URL("/api/v1/workspaces", base), { headers });
@@ -171,7 +171,7 @@ describe("a sign-in approved on the phone", () => {
     expect(await session.json()).toMatchObject({ mfa: { required: true, satisfied: false } });
   });
 
-  test("can't be forged", async () => {
+  test("refuses a forged approval cookie", async () => {
     const browser = await approved(await signInAgain());
     const others = browser
       .cookie()
@@ -184,7 +184,7 @@ describe("a sign-in approved on the phone", () => {
     }
   });
 
-  test("opens no other session of the account, which still leads to the challenge and loses the cookie", async () => {
+  test("an approval opens no other session, which loses the cookie and still leads to the challenge", async () => {
     const first = await approved(await signInAgain());
     const cookie =
       first
@@ -197,7 +197,7 @@ describe("a sign-in approved on the phone", () => {
     expect(both.cookie()).not.toContain(cookieName);
   });
 
-  test("ends with a sign-out, whose response expires the cookie", async () => {
+  test("an approval ends with a sign-out, whose response expires the cookie", async () => {
     const browser = await approved(await signInAgain());
     const cookie = browser.cookie();
     const response = await fetch(new URL("/logout", base), {
@@ -214,7 +214,7 @@ describe("a sign-in approved on the phone", () => {
     expect(again.cookie()).not.toContain(cookieName);
   });
 
-  test("ends once the account's session boundary moves", async () => {
+  test("an approval ends once the account's session boundary moves", async () => {
     const { person, phone } = await own();
     const browser = await approved(await enter(person), phone);
     await query(
@@ -228,7 +228,7 @@ describe("a sign-in approved on the phone", () => {
     await expectChallenged(browser);
   });
 
-  test("ends once the phone's authenticator is removed, even if the account has another authenticator", async () => {
+  test("an approval ends once the phone's authenticator is removed, even if the account has another one", async () => {
     const { person, phone, app } = await own();
     const browser = await approved(await enter(person), phone);
     await query(
@@ -241,7 +241,7 @@ describe("a sign-in approved on the phone", () => {
     await expectChallenged(browser);
   });
 
-  test("ends when it expires, even if its cookie hasn't", async () => {
+  test("an approval ends when it expires, even if its cookie hasn't expired", async () => {
     const browser = await approved(await signInAgain());
     await query("update private.login_challenges set valid_until = now() where user_id = $1", [person.id]);
     await expectChallenged(browser);
@@ -251,7 +251,7 @@ describe("a sign-in approved on the phone", () => {
 describe("an approval request", () => {
   shareOne();
 
-  test("is answered with 409 unless the account has a second factor that is still due, and with 401 without a session", async () => {
+  test("answers 409 to an approval request unless a second factor is still due, and 401 without a session", async () => {
     const bound = await approved(await signInAgain());
     expect((await bound.postJson(challenges, {})).status).toBe(409);
     const plain = await createPerson();
@@ -264,15 +264,18 @@ describe("an approval request", () => {
     expect((await phone.post(challenges, {})).status).toBe(403);
   });
 
-  test.each(["cross-site", "same-site"])("is refused from a page of another origin (%s)", async (site) => {
-    const response = await fetch(new URL(challenges, base), {
-      method: "POST",
-      headers: { cookie: browser.cookie(), "sec-fetch-site": site },
-    });
-    expect([response.status, await response.json()]).toMatchObject([403, { code: "CSRF_REJECTED" }]);
-  });
+  test.each(["cross-site", "same-site"])(
+    "refuses an approval request from a page of another origin (%s)",
+    async (site) => {
+      const response = await fetch(new URL(challenges, base), {
+        method: "POST",
+        headers: { cookie: browser.cookie(), "sec-fetch-site": site },
+      });
+      expect([response.status, await response.json()]).toMatchObject([403, { code: "CSRF_REJECTED" }]);
+    },
+  );
 
-  test("is locked by the fifth of 60 concurrent wrong codes", async () => {
+  test("the fifth of 60 concurrent wrong codes locks an approval request", async () => {
     const asked = await ask();
     const guesses = await Promise.all(wrongCodes(asked).map((pairCode) => answer(phone, { ...asked, pairCode })));
     expect(guesses.filter(({ status }) => status === 403)).toHaveLength(5);
@@ -290,7 +293,7 @@ describe("an approval request", () => {
     expect((await answer(phone, asked)).status).toBe(200);
   });
 
-  test("is approved by only one of many concurrent answers, and bound by only one of many concurrent polls", async () => {
+  test("only one of many concurrent answers approves a request, and only one of many concurrent polls binds it", async () => {
     const { person, phone } = await own();
     const browser = await enter(person);
     const asked = await ask(browser);
@@ -305,7 +308,7 @@ describe("an approval request", () => {
     expect(rows).toHaveLength(1);
   });
 
-  test("can be rejected without its code, permanently", async () => {
+  test("an approval request can be rejected permanently without its code", async () => {
     const asked = await ask();
     const body = { decision: "reject", device: unlockedPhone };
     expect(await phone.post(`${challenges}/${asked.id}/approve`, body)).toMatchObject({
@@ -316,7 +319,7 @@ describe("an approval request", () => {
     expect((await answer(phone, asked)).status).toBe(409);
   });
 
-  test("can't be listed or answered by a phone at AAL1, another account's phone, or the browser itself", async () => {
+  test("a phone at AAL1, another account's phone and the browser itself can't list or answer a request", async () => {
     const asked = await ask();
     const plain = await phoneOf(person);
     expect(await plain.get(approvals)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
@@ -340,15 +343,15 @@ describe("an approval request", () => {
 
   test.each([
     ["no decision", { pairCode: "123456", device: unlockedPhone }],
-    ["another decision", { decision: "maybe", pairCode: "123456", device: unlockedPhone }],
+    ["an unknown decision", { decision: "maybe", pairCode: "123456", device: unlockedPhone }],
     ["five digits", { decision: "approve", pairCode: "12345", device: unlockedPhone }],
-    ["no code to approve", { decision: "approve", device: unlockedPhone }],
+    ["no code for an approval", { decision: "approve", device: unlockedPhone }],
     ["no device", { decision: "approve", pairCode: "123456" }],
-  ])("refuses an answer with %s: 400", async (_, body) => {
+  ])("refuses an answer to an approval request with %s: 400", async (_, body) => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
   });
 
-  test("can't be approved by a phone without app lock (403), nor if it is unknown (404) or expired (410)", async () => {
+  test("refuses approval from a phone without app lock (403), and of an unknown (404) or expired (410) request", async () => {
     const asked = await ask();
     const open = { ...unlockedPhone, appLock: false };
     const body = { decision: "approve", pairCode: asked.pairCode, device: open };
@@ -367,7 +370,7 @@ describe("an approval request", () => {
 describe("the page of an approval request", () => {
   shareOne();
 
-  test("shows the code, binds only by its button and never on load, and leads to the visitor's destination", async () => {
+  test("shows the code, binds the approval only by its button and never on load, and leads to the destination", async () => {
     const browser = await signInAgain();
     const page = "/mfa/app?returnUrl=%2Fworkspaces";
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).text).toContain(`href="${page}"`);
@@ -385,7 +388,7 @@ describe("the page of an approval request", () => {
     expect((await browser.get(page)).location).toBe("/workspaces");
   });
 
-  test("shows nothing about another browser's request", async () => {
+  test("shows nothing about another browser's approval request", async () => {
     await browser.post("/mfa/app", { intent: "create" });
     const kept =
       browser

@@ -12,8 +12,8 @@ export interface ApprovalRequest extends BegunChallenge {
 }
 
 /**
- * A six-digit code is quickly guessed, so it is stored as an HMAC under a key that the database does not have, in the
- * format that the Data API takes for a bytea.
+ * Returns the HMAC of a pairing code under a key that the database does not have, because six digits are quickly
+ * guessed. The format is what the Data API takes for a bytea.
  */
 export function pairCodeHash(
   env: Pick<Env, "SUPABASE_SECRET_KEY">,

@@ -69,7 +69,7 @@ export async function findDeviceAuthorization(
   return { ...facts, device: deviceName(userAgent), rights: rightsOf(facts.scopes, context.env.BRAND_NAME) };
 }
 
-/** Unlike a browser's login, a device's login doesn't end with a sign-out here. */
+/** Returns the scopes in words. Unlike a browser's login, a device's login doesn't end with a sign-out here. */
 function rightsOf(scopes: readonly string[], product: string): string[] {
   const withoutRenewal = scopes.filter((scope) => scope !== "offline_access");
   const rights = rightsOfScopes(withoutRenewal, product);

@@ -92,7 +92,7 @@ async function signIn(by = client, as = person): Promise<oauth.TokenEndpointResp
 const userinfo = (token: string) => oauth.userInfoRequest(server, clientOf(client), token, loopback());
 
 describe("the device authorization endpoint", () => {
-  test("answers with a code, where to enter it, and for how long, as in RFC 8628 section 3.2", async () => {
+  test("answers with a device code, the URL and the lifetime, as in RFC 8628 section 3.2", async () => {
     const response = await ask(client);
     expect(response.headers.get("cache-control")).toContain("no-store");
     const body = await response.json();
@@ -109,7 +109,7 @@ describe("the device authorization endpoint", () => {
     ]);
   });
 
-  test("stores hashes of the device code, and where the request came from", async () => {
+  test("stores the device code only as a hash, and the address, place and user agent of the request", async () => {
     const address = newAddress();
     const web = await startWeb(supabase.url, {
       env: {
@@ -144,7 +144,7 @@ describe("the device authorization endpoint", () => {
     }
   });
 
-  test("accepts a confidential client with its secret in the header or the body, and in no other way", async () => {
+  test("accepts a confidential client only with its secret in the header or the body", async () => {
     const secret = confidential.secret ?? "";
     for (const auth of [oauth.ClientSecretBasic(secret), oauth.ClientSecretPost(secret)]) {
       expect((await ask(confidential, { auth })).status).toBe(200);
@@ -155,7 +155,7 @@ describe("the device authorization endpoint", () => {
     }
   });
 
-  test("refuses a client without the grant, and a request with none of the client's scopes", async () => {
+  test("refuses a client without the device grant, and a request with none of the client's scopes", async () => {
     const without = await createDeviceClient({ allowsDeviceGrant: false });
     const refused = await ask(without);
     expect([refused.status, await refused.json()]).toMatchObject([400, { error: "unauthorized_client" }]);
@@ -166,7 +166,7 @@ describe("the device authorization endpoint", () => {
     await deleteDeviceClient(without);
   });
 
-  test("refuses the 61st request from one address in 10 minutes with 429 and Retry-After", async () => {
+  test("refuses the 61st device request from one address in 10 minutes with 429 and Retry-After", async () => {
     const address = newAddress();
     for (let nth = 0; nth < 60; nth += 12) {
       const answers = await callAtOnce(() => ask(client, { address }), { times: 12 });
@@ -177,13 +177,13 @@ describe("the device authorization endpoint", () => {
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
   });
 
-  test("accepts no other method", async () => {
+  test("the device authorization endpoint accepts no method but POST", async () => {
     expect((await fetch(server.device_authorization_endpoint)).status).toBe(405);
   });
 });
 
 describe("a device", () => {
-  test("polls until a person approves, and gets tokens of the granted scopes that work and refresh", async () => {
+  test("a device polls until a person approves, and gets working tokens of the granted scopes that it can refresh", async () => {
     const begun = await begin();
     expect(await pollError(client, begun.device_code)).toBe("400 authorization_pending");
     expect(await pollError(client, begun.device_code)).toBe("400 slow_down");
@@ -214,7 +214,7 @@ describe("a device", () => {
     expect(await pollError(client, begun.device_code)).toBe("400 invalid_grant");
   });
 
-  test("answers access_denied after a denial and expired_token after 10 minutes", async () => {
+  test("a poll gets access_denied after a denial, and expired_token after 10 minutes", async () => {
     const [denied, late] = [await begin(), await askFromDevice(client)];
     await answer("deny", denied);
     expect(await pollError(client, denied.device_code)).toBe("400 access_denied");
@@ -222,7 +222,7 @@ describe("a device", () => {
     expect(await pollError(client, late.deviceCode)).toBe("400 expired_token");
   });
 
-  test("redeems its code only once in many concurrent polls", async () => {
+  test("many concurrent polls redeem a device code only once", async () => {
     const begun = await begin();
     await answer("approve", begun);
     const answers = await callAtOnce(() => poll(client, begun.device_code));
@@ -230,7 +230,7 @@ describe("a device", () => {
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(atOnce - 1);
   });
 
-  test("can't use another client's device code, an unknown one, or a wrong secret", async () => {
+  test("refuses another client's device code, an unknown one, and a wrong secret", async () => {
     const begun = await begin(confidential);
     await answer("approve", begun);
     expect(await pollError(client, begun.device_code)).toBe("400 invalid_grant");
@@ -241,7 +241,7 @@ describe("a device", () => {
     expect((await poll(confidential, begun.device_code)).status).toBe(200);
   });
 
-  test("must send its device code", async () => {
+  test("refuses a poll without a device code", async () => {
     const grant_type = "urn:ietf:params:oauth:grant-type:device_code";
     const response = await fetch(server.token_endpoint, {
       method: "POST",
@@ -264,7 +264,7 @@ describe("a device's login", () => {
     return [(await userinfo(access_token)).status, refreshed.status];
   };
 
-  test("ends with the deletion of the factor that it was approved with", async () => {
+  test("a device's login ends when the factor that approved it is deleted", async () => {
     const owner = await createPerson();
     try {
       const [app] = await insertAuthenticators(owner, ["Phone"]);
@@ -287,7 +287,7 @@ describe("a device's login", () => {
     }
   });
 
-  test("ends with a new password", async () => {
+  test("a device's login ends when the owner's password changes", async () => {
     const owner = await createPerson();
     try {
       const tokens = await signIn(client, owner);
@@ -301,7 +301,7 @@ describe("a device's login", () => {
     }
   });
 
-  test("outlives the sign-out of the browser that approved it", async () => {
+  test("a device's login outlives the sign-out of the browser that approved it", async () => {
     const owner = await createPerson();
     try {
       const { access_token } = await signIn(client, owner);
@@ -312,7 +312,7 @@ describe("a device's login", () => {
     }
   });
 
-  test("ends when MFA becomes required, the person is banned, or the client is disabled", async () => {
+  test("a device's login ends when MFA becomes required, the person is banned, or the client is disabled", async () => {
     const [owner, other, own] = await Promise.all([createPerson(), createPerson(), createDeviceClient()]);
     try {
       const [first, second, third] = [

@@ -3,7 +3,7 @@ import type { Operation } from "#shared/operation.ts";
 import type { ProblemCode } from "../../http/problem.ts";
 import { approvingDevice } from "../../session/challenge.ts";
 
-/** The API with which a phone answers a device's request (docs/mobile.md). */
+/** The API that lets a phone answer a device's request (docs/mobile.md). */
 
 export const deviceApproval = z.strictObject({ device: approvingDevice });
 
@@ -27,7 +27,7 @@ const tag = "Device sign-in";
 const device = { name: "Ada's phone", platform: "ios", appLock: true, localAuthentication: "biometric" };
 const path = "/api/v1/auth/device-authorizations/{userCode}";
 
-/** Calls with which a signed-in phone answers a device that shows a user code (RFC 8628). */
+/** Calls that let a signed-in phone answer a device that shows a user code (RFC 8628). */
 export const deviceOperations: readonly Operation<ProblemCode>[] = [
   {
     id: "readDeviceRequest",

@@ -45,8 +45,8 @@ async function stateOf(userCode: string): Promise<string> {
   return row?.state ?? "unknown";
 }
 
-describe("the page of a user code", () => {
-  test("names app, code, device, place, address, time, account and rights, and warns about codes from others", async () => {
+describe("the device sign-in page for a user code", () => {
+  test("the device sign-in page names app, code, device, place, address, time, account and rights, and warns about foreign codes", async () => {
     const { userCode } = await askFromDevice(client);
     const { status, words } = await (await enter(person)).get(pageOf(userCode));
     expect(status).toBe(200);
@@ -66,7 +66,7 @@ describe("the page of a user code", () => {
     expect(words.replaceAll(" ", "")).toContain(person.email);
   });
 
-  test("leaves out an unknown place or address, and describes the device in words from a closed list", async () => {
+  test("the device sign-in page omits an unknown place or address, and describes the device in fixed words", async () => {
     const userAgent = "Gatehouse security check - press approve";
     const { userCode } = await askFromDevice(client, { place: null, userAgent });
     const { words } = await (await enter(person)).get(pageOf(userCode));
@@ -79,12 +79,12 @@ describe("the page of a user code", () => {
     ["lower case without a hyphen", (code: string) => code.toLowerCase()],
     ["spaces", (code: string) => ` ${code.slice(0, 4)} ${code.slice(4)} `],
     ["a hyphen", shownUserCode],
-  ])("is found by the code in %s", async (_, typed) => {
+  ])("the device sign-in page is found by the code typed with %s", async (_, typed) => {
     const { userCode } = await askFromDevice(client);
     expect((await (await enter(person)).get(pageOf(typed(userCode)))).words).toContain(warning);
   });
 
-  test("asks for a code first, and again after an unknown or invalid one", async () => {
+  test("the device sign-in page asks for a code first, and again after an unknown or invalid one", async () => {
     const browser = await enter(person);
     expect(await browser.get("/device")).toMatchObject({
       status: 200,
@@ -96,13 +96,13 @@ describe("the page of a user code", () => {
     }
   });
 
-  test("sends visitors without a session to sign in, and back to the code", async () => {
+  test("the device sign-in page sends visitors without a session to sign in, and then back to the code", async () => {
     const { userCode } = await askFromDevice(client);
     const { location } = await openBrowser(base).get(pageOf(userCode));
     expect(location).toBe(`/login?${new URLSearchParams({ returnUrl: pageOf(userCode) })}`);
   });
 
-  test("sends a session whose second factor is due to verify it", async () => {
+  test("the device sign-in page sends a session whose second factor is still due to verify it", async () => {
     const owing = await createPerson();
     try {
       await insertAuthenticators(owing, ["Phone"]);
@@ -116,7 +116,7 @@ describe("the page of a user code", () => {
     }
   });
 
-  test("says that a request has expired", async () => {
+  test("the device sign-in page says that a request has expired", async () => {
     const request = await askFromDevice(client);
     await expireRequest(request);
     const browser = await enter(person);
@@ -126,8 +126,8 @@ describe("the page of a user code", () => {
   });
 });
 
-describe("an answer on the page", () => {
-  test("approves once, says so, and tells the account's owner about the device", async () => {
+describe("answering a device's sign-in request on the page", () => {
+  test("approving a device on the page happens once, is confirmed, and notifies the account's owner", async () => {
     const { userCode } = await askFromDevice(client);
     const browser = await enter(person);
     expect(await answer(browser, userCode, "approve")).toMatchObject({
@@ -148,7 +148,7 @@ describe("an answer on the page", () => {
     expect(events).toEqual([{ kind: "device_approved", details, mails: "1" }]);
   });
 
-  test("denies, and says so", async () => {
+  test("denying a device on the page is final and is confirmed", async () => {
     const { userCode } = await askFromDevice(client);
     const browser = await enter(person);
     await answer(browser, userCode, "deny");
@@ -161,7 +161,7 @@ describe("an answer on the page", () => {
     [590, "approved", null],
     [610, "pending", "/step-up?"],
   ] as const)(
-    "from a session that signed in %i seconds ago leaves the request %s",
+    "approving a device in a session that signed in %i seconds ago leaves the request %s",
     async (secondsAgo, state, leadsTo) => {
       const { userCode } = await askFromDevice(client);
       const browser = await signedInLongAgo(person, { secondsAgo });
@@ -175,7 +175,7 @@ describe("an answer on the page", () => {
     },
   );
 
-  test("needs no confirmation of identity to deny", async () => {
+  test("denying a device does not require confirming one's identity", async () => {
     const { userCode } = await askFromDevice(client);
     await answer(await signedInLongAgo(person, { secondsAgo: 610 }), userCode, "deny");
     expect(await stateOf(userCode)).toBe("denied");
@@ -183,7 +183,7 @@ describe("an answer on the page", () => {
 });
 
 describe("device-code phishing", () => {
-  test("a link with the code never approves on its own", async () => {
+  test("a link with the user code never approves a device on its own", async () => {
     const { userCode } = await askFromDevice(client);
     const browser = await enter(person);
     for (const path of [
@@ -196,13 +196,13 @@ describe("device-code phishing", () => {
     expect(await stateOf(userCode)).toBe("pending");
   });
 
-  test("the request of a distant device is shown with its place and the warning", async () => {
+  test("a distant device's request is shown with its place and a warning about phishing", async () => {
     const { userCode } = await askFromDevice(client, { address: "198.51.100.9", place: "Minsk, Belarus" });
     const { words } = await (await enter(person)).get(pageOf(userCode));
     for (const shown of [warning, "Minsk, Belarus", "198.51.100.9"]) expect(words).toContain(shown);
   });
 
-  test("another site's form, or one without a decision, approves nothing", async () => {
+  test("another site's form, or a form without a decision, does not approve a device", async () => {
     const { userCode } = await askFromDevice(client);
     const browser = await enter(person);
     const fields = { accountId: person.id, userCode, decision: "approve" };
@@ -219,7 +219,7 @@ describe("device-code phishing", () => {
     expect(await stateOf(userCode)).toBe("pending");
   });
 
-  test("a form from another account's page approves nothing", async () => {
+  test("a form from another account's page does not approve a device", async () => {
     const [other, { userCode }] = await Promise.all([createPerson(), askFromDevice(client)]);
     try {
       await answer(await enter(other), userCode, "approve", person.id);
@@ -229,7 +229,7 @@ describe("device-code phishing", () => {
     }
   });
 
-  test("a request that one person approved isn't shown to another person", async () => {
+  test("a device request that one person approved isn't shown to another person", async () => {
     const [other, { userCode }] = await Promise.all([createPerson(), askFromDevice(client)]);
     try {
       await answer(await enter(person), userCode, "approve");
@@ -241,15 +241,15 @@ describe("device-code phishing", () => {
   });
 });
 
-describe("guessing codes", () => {
-  test("allows 10 wrong codes from one account in 15 minutes, and then refuses even the right one", async () => {
+describe("guessing user codes", () => {
+  test("one account may try 10 wrong user codes in 15 minutes, after which even the right one is refused", async () => {
     const guesser = await createPerson();
     try {
       const { userCode } = await askFromDevice(client);
       const browser = await enter(guesser);
       for (let nth = 1; nth <= 10; nth += 1) {
         expect((await browser.get(pageOf(newUserCode()))).status).toBe(404);
-        // An attempt with the right code is given back.
+        // An attempt with the right code does not count.
         if (nth === 9) expect((await browser.get(pageOf(userCode))).status).toBe(200);
       }
       const refused = await browser.get(pageOf(userCode));
@@ -265,7 +265,7 @@ describe("guessing codes", () => {
     }
   });
 
-  test("allows 30 wrong codes from one address in 10 minutes, across accounts", async () => {
+  test("one address may try 30 wrong user codes in 10 minutes, across all accounts", async () => {
     const guessers = await Promise.all(Array.from({ length: 4 }, createPerson));
     try {
       const { userCode } = await askFromDevice(client);

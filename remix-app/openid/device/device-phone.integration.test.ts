@@ -48,8 +48,8 @@ async function approvalOf(userCode: string): Promise<Record<string, unknown> | u
   return row;
 }
 
-describe("a phone", () => {
-  test("reads which app and device ask, from where and for what, without changing anything", async () => {
+describe("approving a device on a phone", () => {
+  test("a phone reads which app and device send the request, from where and for what, without changing anything", async () => {
     const { userCode } = await askFromDevice(client);
     for (const typed of [userCode, shownUserCode(userCode), userCode.toLowerCase()]) {
       expect(await phone.get(pathOf(typed))).toEqual({
@@ -72,7 +72,7 @@ describe("a phone", () => {
     expect(await approvalOf(userCode)).toMatchObject({ approved: false, denied: false });
   });
 
-  test("approves for its own account, without its session in the proof, and notifies the owner", async () => {
+  test("a phone approves for its own account, notifies the owner, and keeps its own session out of the proof", async () => {
     const { userCode } = await askFromDevice(client);
     expect(await approve(phone, userCode)).toMatchObject({ status: 200, body: { status: "approved" } });
     expect(await approvalOf(userCode)).toEqual({
@@ -90,14 +90,14 @@ describe("a phone", () => {
     expect(events).toEqual([{ details: { app: "Field CLI", requester: "curl, 203.0.113.7, Porto, Portugal" } }]);
   });
 
-  test("denies, and gets 409 after any answer", async () => {
+  test("a phone denies a device's request, and gets 409 for any second answer", async () => {
     const { userCode } = await askFromDevice(client);
     expect(await deny(phone, userCode)).toMatchObject({ status: 200, body: { status: "denied" } });
     expect(await deny(phone, userCode)).toMatchObject({ status: 409, body: { code: "CONFLICT" } });
     expect(await approve(phone, userCode)).toMatchObject({ status: 409, body: { code: "CONFLICT" } });
   });
 
-  test("gets 410 for an expired request and 404 for an unknown code", async () => {
+  test("a phone gets 410 for an expired request and 404 for an unknown code", async () => {
     const request = await askFromDevice(client);
     await expireRequest(request);
     expect(await approve(phone, request.userCode)).toMatchObject({ status: 410, body: { code: "GONE" } });
@@ -114,13 +114,13 @@ describe("a phone", () => {
     ["no local authentication", { ...unlockedPhone, localAuthentication: null }, 403],
     ["an unknown local authentication", { ...unlockedPhone, localAuthentication: "none" }, 403],
     ["no name", { platform: "ios", appLock: true, localAuthentication: "biometric" }, 400],
-  ])("does not approve with %s", async (_, device, status) => {
+  ])("a phone with %s cannot approve a device", async (_, device, status) => {
     const { userCode } = await askFromDevice(client);
     expect((await approve(phone, userCode, device)).status).toBe(status);
     expect(await approvalOf(userCode)).toMatchObject({ approved: false });
   });
 
-  test("must verify its second factor, on which the login then depends", async () => {
+  test("a phone must verify its second factor, on which the device's login then depends", async () => {
     const owner = await createPerson();
     try {
       const [app] = await insertAuthenticators(owner, ["Phone"]);
@@ -138,15 +138,16 @@ describe("a phone", () => {
     }
   });
 
-  test("approves only once in many concurrent calls", async () => {
+  test("a phone approves only once in many concurrent calls", async () => {
     const { userCode } = await askFromDevice(client);
-    // An account may try 10 codes, and each open attempt counts; the tests above entered wrong codes.
+    // Only four calls, because an account may try 10 codes, each open attempt counts, and the tests above entered wrong
+    // codes.
     const answers = await callAtOnce(() => approve(phone, userCode), { times: 4 });
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409, 409]);
   });
 });
 
-test("a browser's cookie can't answer for a phone", async () => {
+test("a browser's cookie cannot answer a device's request in place of a phone", async () => {
   const [{ userCode }, browser] = [await askFromDevice(client), await enter(person)];
   expect((await browser.get(pathOf(userCode))).status).toBe(403);
   expect((await browser.postJson(`${pathOf(userCode)}/approve`, { device: unlockedPhone })).status).toBe(403);
@@ -155,7 +156,7 @@ test("a browser's cookie can't answer for a phone", async () => {
   expect(await approvalOf(userCode)).toMatchObject({ approved: false, denied: false });
 });
 
-test("the command-line phone shows the request and answers it", async () => {
+test("the command-line phone simulator shows the device's request and answers it", async () => {
   const commandLine = openCommandLinePhone();
   try {
     const { password, email } = person;

@@ -15,19 +15,19 @@ test("a user code is shown in two groups of four", () => {
 });
 
 test.each(["WDJB-MJHT", "wdjb-mjht", "WDJBMJHT", " wd jb mj ht ", "WDJB–MJHT", "WDJB\u00a0MJHT", "w-d-j-b-m-j-h-t"])(
-  "reads %j",
+  "reads %j as a user code",
   (typed) => {
     expect(readUserCode(typed)).toBe("WDJBMJHT");
   },
 );
 
 test.each(["", "WDJB-MJH", "WDJB-MJHTT", "WDJB-MJHA", "WDJB-MJH1", "WDJB.MJHT", `${" ".repeat(57)}WDJBMJHT`])(
-  "does not read %j",
+  "does not read %j as a user code",
   (typed) => {
     expect(readUserCode(typed)).toBeNull();
   },
 );
 
-test("reads a code of up to 64 characters", () => {
+test("reads a user code of up to 64 characters", () => {
   expect(readUserCode(`${" ".repeat(56)}WDJBMJHT`)).toBe("WDJBMJHT");
 });

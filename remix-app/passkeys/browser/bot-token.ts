@@ -1,9 +1,9 @@
-/** The sign-in page's bot challenge, as ui/bot-challenge.tsx describes it. */
+/** The sign-in page's bot challenge, as abuse/bot-challenge-field.tsx describes it. */
 export interface BotToken {
   ready(): boolean;
   /** Takes the token, which is valid for one call; the widget then issues another token. */
   take(): string;
-  /** Calls back whenever a token arrives or expires. */
+  /** Calls the listener whenever a token arrives or expires. */
   onChange(listener: () => void): void;
 }
 

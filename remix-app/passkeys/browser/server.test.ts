@@ -19,18 +19,18 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-test("an MFA_REQUIRED answer asks for a page reload, which leads to the challenge", async () => {
+test("adding a passkey without the second factor asks for a page reload, which leads to the challenge", async () => {
   expect(await post(`${base}/MFA_REQUIRED`, {})).toMatchObject({ ok: false, status: 0 });
 });
 
-test("any other refusal is shown in place", async () => {
+test("any other refusal of a passkey is shown in place", async () => {
   expect(await post(`${base}/FORBIDDEN`, {})).toMatchObject({ ok: false, status: 403, detail: "Why." });
 });
 
-test("a server error includes the request ID to quote", async () => {
+test("a server error while adding a passkey includes the request ID to quote", async () => {
   expect(await post(`${base}/AUTH_UNAVAILABLE`, {})).toMatchObject({ detail: "Why. Request ID: request-1" });
 });
 
-test("a network failure says that the server is unreachable", async () => {
+test("a network failure while adding a passkey says that the server is unreachable", async () => {
   expect(await post("http://127.0.0.1:9/x", {})).toMatchObject({ ok: false, status: -1 });
 });

@@ -29,7 +29,7 @@ function offerPasskeys(section: HTMLElement): void {
   ) as [HTMLButtonElement, HTMLElement, HTMLElement];
   const field = document.querySelector<HTMLInputElement>("input[autocomplete~=webauthn]");
   const botToken = findBotToken();
-  /** Used for autofill and then for the button, until it is answered or expires. */
+  /** The challenge for autofill and then for the button, until it is answered or expires. */
   let held: { challenge: Challenge; usableUntil: number } | undefined;
   let asking: Promise<Challenge> | undefined;
   let ceremony = new AbortController();

@@ -20,7 +20,8 @@ export async function action({ request, context }: ActionFunctionArgs): Promise<
   if (form.get("decision") === "cancel") return { address: denialAddress(opened, context), displayName };
   const decision = await prepareDecision(context, { request, opened });
   if ("location" in decision) return { address: decision.location, displayName };
-  // Another tab may have switched accounts since the page was rendered. prompt=none never shows the page.
+  // Another tab may have switched accounts since the page was rendered. A request with prompt=none never shows the
+  // page.
   if (form.get("accountId") !== decision.user.id || decision.asked.prompt.has("none")) throw ask();
   return { address: await issueCode(context, { opened, decision, consents: true }), displayName };
 }

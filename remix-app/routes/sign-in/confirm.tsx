@@ -159,7 +159,7 @@ async function confirmAddress(context: AppLoadContext, link: MailedLink) {
 
 export default function ConfirmPage() {
   const { mailboxUrl, ...opened } = useLoaderData<typeof loader>();
-  // The form posts without the query: after it, only the action knows the link.
+  // The form posts without the query, so afterwards only the action knows the link.
   const { state, type, link, account, change, otherAccount, message } = useActionData<typeof action>() ?? opened;
   if (!link || state === "dead") return <DeadLink type={type} />;
   if (change && state !== "ask") {

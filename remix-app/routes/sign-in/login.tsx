@@ -77,7 +77,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const error = attempt.overridden ? await signInUnderOverride(context, { email, password, tried }) : tried.error;
   await attempt.settle(outcomeOf(error));
   if (error?.code === "email_not_confirmed") {
-    // Only after the right password.
+    // Reached only with the right password.
     rememberPassword(context, { email, own: true });
     writeCookie(context, cookies.pendingMail, { value: email });
     throw redirect(`/signup/check-mail?${new URLSearchParams({ unconfirmed: "", returnUrl: destination })}`);

@@ -26,14 +26,14 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return { email, returnUrl, first: searchParams.has("first"), listed: mustReplacePassword };
 }
 
-/** Changes the password, upon which the identity backend ends the account's other sessions. */
+/** Changes the password. The identity backend then ends the account's other sessions. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request, { replacesPassword: true });
   const submission = parseWithZod(await readForm(request, context), { schema: resetPasswordSchema });
   if (submission.status !== "success") {
     return data({ result: submission.reply({ hideFields: ["password"] }), review: null }, { status: 400 });
   }
-  // People who sign in only with a provider may request the email as well.
+  // A person without a password may request the reset email too, so this may be the account's first password.
   const first = !(await hasPassword(context, user.id));
   const outcome = await changePassword(context, { ...submission.value, user, first });
   if (outcome.status === "changed") {
@@ -43,7 +43,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     return data({ result, review: { access, selected, currentSessionId: user.sessionId } });
   }
   const { httpStatus, formErrors, fieldErrors, ask } = outcome;
-  // Only for sessions that did not come from an email. That page can ask for more.
+  // The backend asks for more proof only in sessions that did not come from an email. That page has a field for it.
   if (ask) throw redirect("/settings/security/password");
   const result = submission.reply({
     hideFields: ["password"],

@@ -81,7 +81,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     });
   }
   if (created.session) {
-    // Only if the backend confirms emails automatically.
+    // Sign-up returns a session only if the backend confirms emails automatically.
     context.session.store({ ...created.session, expires_at: created.session.expires_at ?? 0 });
     throw await completeSignIn(context, { method: "sign_up", destination });
   }

@@ -139,7 +139,7 @@ export default function BudgetsPage() {
   );
 }
 
-/** Keeps a typed label with its form. */
+/** Adds the typed label to its open form. */
 function withLabel(
   open: OpenBudget,
   { of, error, standingUsd }: { of: BudgetSubject; error: string | null; standingUsd: string | null },
@@ -147,7 +147,7 @@ function withLabel(
   return of.scope === "label" ? { ...open, label: { typed: of.label, error, standingUsd } } : open;
 }
 
-/** Opens the form for a new label if the label that came back is not listed. */
+/** Opens the form for a new label if the submitted label is not listed. */
 function openForm(open: OpenBudget | null, budgets: Budget[]): OpenBudget | null {
   const isListed = budgets.some((budget) => budgetKey(subjectOf(budget)) === open?.key);
   return open?.label && !isListed ? { ...open, key: newLabelKey } : open;

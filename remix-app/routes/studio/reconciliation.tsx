@@ -23,7 +23,7 @@ export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `Reconciliation · ${data?.workspace.name ?? "Workspace"}`);
 
-/** The maximum number of providers; each one includes its accounts. */
+/** The maximum number of providers on the page, each with its accounts. */
 const providersShown = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {

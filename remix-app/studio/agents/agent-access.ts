@@ -11,7 +11,7 @@ const accessOfMember = z.object({
   state: z.enum(["open", "approved"]),
   tool: agentTool,
   host: z.string(),
-  /** Also identifies the request when it is answered. */
+  /** The time also identifies the request when it is answered. */
   requestedAt: exactUtcText,
   answeredAt: exactUtcText.nullable(),
 });

@@ -38,7 +38,7 @@ export const agentList = z.object({
 });
 export type AgentList = z.infer<typeof agentList>;
 
-/** What connecting an agent leads to: a connection, or a request that a key manager answers. */
+/** The result of connecting an agent: a connection, or a request that a key manager has to answer. */
 export const connected = z.union([
   z.object({ state: z.literal("connected"), connection: agentConnection }),
   z.object({ state: z.literal("requested") }),

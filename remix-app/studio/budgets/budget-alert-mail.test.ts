@@ -20,7 +20,7 @@ const alert: BudgetAlert = {
 const mail = (changes: Partial<BudgetAlert>) =>
   budgetAlertMail({ ...alert, ...changes }, { origin: "https://example.test", product: "Gatehouse" });
 
-test("the email names the budget, the exact spend, the consequence and where to change it", () => {
+test("a budget alert names the budget, the exact spend, the consequence and where to change it", () => {
   expect(mail({})).toEqual({
     subject: "The monthly budget of a workspace is 80% used",
     text: `At least 80% of the monthly budget of the workspace Acme is used.
@@ -39,7 +39,7 @@ You’re getting this email because you own the workspace, or your role manages 
   });
 });
 
-test("a used-up budget says that requests are refused", () => {
+test("the alert for a used-up budget says that requests are refused", () => {
   const { subject, text } = mail({ threshold: 100, scope: "key", subject: "Nightly" });
   expect(subject).toBe("The monthly budget of a key is 100% used");
   expect(text).toContain("The monthly budget of the key Nightly is used up.");
@@ -48,7 +48,7 @@ test("a used-up budget says that requests are refused", () => {
   );
 });
 
-test("a budget with too little left says that requests are refused, and exactly what is left", () => {
+test("the alert for a budget with too little left says that requests are refused, and exactly what is left", () => {
   expect(mail({ threshold: 100, refusing: true })).toEqual({
     subject: "Requests are refused because the monthly budget of a workspace is used up",
     text: `Requests are being refused because too little is left of the monthly budget of the workspace Acme.
@@ -70,25 +70,25 @@ You’re getting this email because you own the workspace, or your role manages 
   expect(mail({ threshold: 100, refusing: true, reservedUsd: "0" }).text).not.toContain("Held");
 });
 
-test("a member’s budget names the member", () => {
+test("the alert for a member’s budget names the member", () => {
   const { subject, text } = mail({ scope: "member", subject: "Ada" });
   expect(subject).toBe("The monthly budget of a member is 80% used");
   expect(text).toContain("At least 80% of the monthly budget of the member Ada is used.");
 });
 
-test("a label’s budget names the label and the calls that it refuses", () => {
+test("the alert for a label’s budget names the label and the calls that the budget refuses", () => {
   const { subject, text } = mail({ scope: "label", subject: "customer:7", threshold: 100 });
   expect(subject).toBe("The monthly budget of a label is 100% used");
   expect(text).toContain("The monthly budget of the label customer:\u200A7 is used up.");
   expect(text).toContain("Requests by keys with this label are refused with 402 budget_exceeded until");
 });
 
-test("a label’s budget without a matching key says that it only warns", () => {
+test("the alert for a label’s budget without a matching key says that the budget only warns", () => {
   const { text } = mail({ scope: "label", subject: "customer:7", threshold: 100, enforced: false });
   expect(text).toContain("Requests aren’t refused: no key carries this label, so its budget only warns.");
 });
 
-test("hidden figures are left out", () => {
+test("a budget alert leaves out hidden figures", () => {
   const hidden = { spentUsd: null, reservedUsd: null, leftUsd: null };
   expect(mail(hidden).text).not.toContain("Spent:");
   const refusing = mail({ ...hidden, threshold: 100, refusing: true });
@@ -96,7 +96,7 @@ test("hidden figures are left out", () => {
   expect(refusing.text).toContain("Requests are being refused");
 });
 
-test("a name cannot add a line or a link to the text, and is not in the subject", () => {
+test("a name cannot add a line or a link to a budget alert, and is not in its subject", () => {
   const { subject, text } = mail({
     scope: "app",
     subject: "A\r\nBcc: x@y.z\u0000\u2028B",

@@ -8,7 +8,7 @@ import { formatUsd } from "../../ui/format-amount.ts";
 export interface BudgetAlert {
   scope: "workspace" | "app" | "key" | "member" | "label";
   subjectId: string;
-  /** Null if it was deleted. */
+  /** Null if the budget's subject was deleted. */
   subject: string | null;
   workspaceId: string;
   workspace: string;
@@ -22,7 +22,7 @@ export interface BudgetAlert {
   limitUsd: string;
   /** The budget is not used up, but too little is left for requests, so they are refused. The threshold is then 100. */
   refusing: boolean;
-  /** This and the next two are null if the workspace hides provider costs. */
+  /** Like reservedUsd and leftUsd, null if the workspace hides provider costs. */
   spentUsd: string | null;
   /** The maximum cost of requests in progress. */
   reservedUsd: string | null;

@@ -23,6 +23,6 @@ test.each([
   expect(read(text)).toBe(amount);
 });
 
-test("other numbers in the body stay numbers", () => {
+test("other numbers than budgets in the body stay numbers", () => {
   expect(parseBudgets('{"requestsPerMinute": 5, "appBudgets": []}')).toEqual({ requestsPerMinute: 5, appBudgets: [] });
 });

@@ -55,7 +55,7 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
   );
 }
 
-/** Whether all of it is spent; false also for one that is used up because what is left is too little. */
+/** Returns whether all of a budget is spent. False for a budget that counts as used up because too little is left. */
 const isSpent = ({ spentPercent }: Budget) => spentPercent !== null && Number(spentPercent) >= 100;
 
 function usedUpWords(budget: Budget): string {

@@ -21,7 +21,7 @@ const set = ({ accessToken }: Person, body: object) =>
 const ofLabel = { scope: "label", label: "customer:9", monthlyBudgetUsd: 12.5, previousBudgetUsd: null };
 
 describe("budgets in the API", () => {
-  test("can be read by members, and return 404 to strangers", async () => {
+  test("budgets can be read by members, and return 404 to strangers", async () => {
     expect(await read(member)).toMatchObject({
       status: 200,
       body: { costVisible: true, keysVisible: false, nextCursor: null },
@@ -30,7 +30,7 @@ describe("budgets in the API", () => {
     expect((await set(stranger, ofLabel)).status).toBe(404);
   });
 
-  test("are set if unchanged since they were read, and removed", async () => {
+  test("budgets can be set if unchanged since they were read, and can be removed", async () => {
     expect((await set(admin, ofLabel)).status).toBe(204);
     const { body } = (await read(admin)) as unknown as { body: { budgets: object[] } };
     expect(body.budgets).toContainEqual(
@@ -43,7 +43,7 @@ describe("budgets in the API", () => {
     expect((await set(admin, { ...ofLabel, monthlyBudgetUsd: null, previousBudgetUsd: 12.5 })).status).toBe(204);
   });
 
-  test("of members and labels require manage_ai_policy, and the member must belong to the workspace", async () => {
+  test("setting budgets of members and labels requires manage_ai_policy, and the member must belong to the workspace", async () => {
     const ofMember = { scope: "member", subjectId: member.id, monthlyBudgetUsd: 1, previousBudgetUsd: null };
     expect((await set(member, ofMember)).status).toBe(403);
     expect((await set(member, ofLabel)).status).toBe(403);
@@ -59,7 +59,7 @@ describe("budgets in the API", () => {
     { monthlyBudgetUsd: -1 },
     { monthlyBudgetUsd: "5" },
     { previousBudgetUsd: undefined },
-  ])("refuse a change with %j", async (changes) => {
+  ])("budgets refuse a change with %j", async (changes) => {
     expect((await set(admin, { ...ofLabel, ...changes })).status).toBe(400);
   });
 });

@@ -26,9 +26,12 @@ const budget = z.object({
   scope: budgetScope,
   subjectId: z.uuid(),
   name: z.string().nullable(),
-  /** Whether its subject can still make requests. */
+  /** Whether the budget's subject can still make requests. */
   live: z.boolean(),
-  /** Whether calls can be refused because of it. A label's budget only warns unless a live key carries the label. */
+  /**
+   * Whether calls can be refused because of this budget. A label's budget only warns unless a live key carries the
+   * label.
+   */
   enforced: z.boolean(),
   /** Null without a budget. */
   limitUsd: amount,

@@ -41,7 +41,7 @@ test("an app name in a right-to-left script does not reverse the date next to it
   expect(render()).toContain("<bdi>openai</bdi> · <bdi>ספר חשבונות</bdi> · <time");
 });
 
-test("a converted amount shows what the provider billed, the rate and who entered it", () => {
+test("a converted cost shows what the provider billed, the rate and who entered it", () => {
   const file = {
     id: "00000000-0000-4000-8000-000000000002",
     file: "october.csv",
@@ -61,7 +61,7 @@ test("a converted amount shows what the provider billed, the rate and who entere
   expect(render({ import: { ...file, by: "operator", name: null } })).toContain("<bdi>the operator</bdi>");
 });
 
-test("the CSV file has the amounts before conversion, and only the rates of their currencies", () => {
+test("the CSV file of costs has the amounts before conversion, and only the rates of their currencies", () => {
   const original = [
     { currency: "EUR", amount: "10.5" },
     { currency: "USD", amount: "-1" },

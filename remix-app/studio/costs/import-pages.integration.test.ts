@@ -57,7 +57,7 @@ const kept = (reference: string) =>
     [tenant.workspaceId, reference],
   );
 
-test("before the first import, the pages say what they are for and how to begin", async () => {
+test("before the first import, the cost pages say what they are for and how to begin", async () => {
   const pages = await Promise.all(["costs", "invoices", "reconciliation"].map((page) => member.get(`${base}/${page}`)));
   expect(pages.map(({ status }) => status)).toEqual([200, 200, 200]);
   const [costs, invoices, reconciliation] = pages.map(({ words }) => words);
@@ -68,7 +68,7 @@ test("before the first import, the pages say what they are for and how to begin"
 });
 
 describe("an invoice", () => {
-  test("is reviewed exactly, recorded once, and repeated requests get the same receipt", async () => {
+  test("an invoice is reviewed exactly, recorded once, and repeated requests get the same receipt", async () => {
     const invoice = invoiceOf();
     const review = await enter(invoice, "review");
     expect(review.status).toBe(200);
@@ -103,12 +103,12 @@ describe("an invoice", () => {
     expect(log).toEqual([{ action: "provider_invoice.recorded" }]);
   });
 
-  test("submitted concurrently with different review times is recorded once, and all requests get its receipt", async () => {
+  test("an invoice submitted concurrently with different review times is recorded once, and all requests get its receipt", async () => {
     const invoice = invoiceOf();
     const answers = await callAtOnce(async (nth) => {
       const entry = { ...invoice, reviewedAt: `2026-02-02T00:00:00.${String(nth).padStart(6, "0")}Z` };
       const answer = await enter(entry, "record");
-      // Requests refused because of the load are retried, which must not matter.
+      // Requests refused because of the load are retried, which must not change the result.
       return answer.status === 503 ? enter(entry, "record") : answer;
     });
     const [row, ...others] = await kept(invoice.reference);
@@ -117,7 +117,7 @@ describe("an invoice", () => {
     expect(new Set(receipts)).toEqual(new Set([`303 ${base}/invoices/${row?.id}?recorded`]));
   });
 
-  test("that differs from a recorded one is explained, and nothing is recorded", async () => {
+  test("an invoice that differs from a recorded one is explained, and nothing is recorded", async () => {
     const invoice = invoiceOf();
     const reviewedAt = "2026-02-02T00:00:00Z";
     await enter({ ...invoice, reviewedAt }, "record");
@@ -138,7 +138,7 @@ describe("an invoice", () => {
     expect((await enter({ ...invoice, accountId: "acct-2", reviewedAt }, "record")).status).toBe(303);
   });
 
-  test("is rejected at its fields with the typed values kept, and cannot be issued in the future", async () => {
+  test("an invoice is rejected at its fields with the typed values kept, and cannot be issued in the future", async () => {
     const wrong = await enter({ ...invoiceOf(), amountUsd: "1,5", provider: "" }, "review");
     expect(wrong.status).toBe(400);
     expect(wrong.text).toMatch(/id="amountUsd-error"[^>]*>Enter the amount with a decimal point/);
@@ -150,7 +150,7 @@ describe("an invoice", () => {
     expect([early.status, early.text.includes('id="issuedOn-error"')]).toEqual([400, true]);
     const foreign = await enter(invoiceOf({ appId: randomUUID() }), "review");
     expect([foreign.status, foreign.text.includes('id="appId-error"')]).toEqual([400, true]);
-    // A review with a future or invalid time does not count: the page shows a review of its own.
+    // A review with a future or invalid time does not count: the page shows a new review.
     for (const reviewedAt of ["2126-01-01T00:00:00Z", "2026-01-31T23:59:59.999999Z", "now", ""]) {
       const invoice = invoiceOf();
       const again = await enter({ ...invoice, reviewedAt }, "record");
@@ -162,7 +162,7 @@ describe("an invoice", () => {
   });
 });
 
-test("costs show which record replaces which, and the file has each record exactly", async () => {
+test("the costs page shows which record replaces which, and its file has each record exactly", async () => {
   const records = [
     costOf({ externalRunId: "first", occurredAt: "2026-01-20T00:00:00Z" }),
     costOf({ externalRunId: "last", occurredAt: "2026-01-20T23:59:59.999999Z", amountUsd: 0.2 }),
@@ -206,7 +206,7 @@ test("costs show which record replaces which, and the file has each record exact
   });
 });
 
-test("costs compare 50 providers per page, next to a page of records, and add up all of them", async () => {
+test("the costs page compares 50 providers at a time, above a page of records, and adds up all of them", async () => {
   const february = "?from=2026-02-01&to=2026-02-28";
   const records = Array.from({ length: 51 }, (_, n) =>
     costOf({
@@ -241,7 +241,7 @@ test("costs compare 50 providers per page, next to a page of records, and add up
   expect(one.text.trim().split("\r\n").slice(1)).toEqual(["p07,0,1,1,"]);
 });
 
-test("reconciliation says what is missing or differs and where to look, and its file has exact amounts", async () => {
+test("the reconciliation page says what is missing or differs and where to look, and its file has exact amounts", async () => {
   const page = await member.get(`${base}/reconciliation?month=2026-01`);
   expect(page.words).toContain("January 2026");
   expect(page.words).toContain("Invoice differs Import the costs again");
@@ -260,7 +260,7 @@ test("reconciliation says what is missing or differs and where to look, and its 
   expect((await member.get(`${base}/invoices.csv?month=2026-02`)).text.trim().split("\r\n")).toHaveLength(1);
 });
 
-test("the pages require only the studio's permission, and invoices of another workspace are not found", async () => {
+test("the cost pages require only the studio's permission, and invoices of another workspace are not found", async () => {
   const [invoice] = await tenant.db.query<{ id: string }>(
     "select id from ai.external_provider_invoices where workspace_id = $1 limit 1",
     [tenant.workspaceId],

@@ -22,8 +22,7 @@ export function readMonth(url: URL, { now }: { now: Date }): AskedMonth {
 
 /**
  * Reads the month in a file's URL.
- * @throws Response 400 INVALID_REQUEST for an invalid month. A page falls back to another month and says so; a file
- * could not.
+ * @throws Response 400 INVALID_REQUEST for an invalid month. A page can say that it shows another month; a file cannot.
  */
 export function readFileMonth(request: Request, { requestId }: { requestId: string }): AskedMonth {
   const asked = readMonth(new URL(request.url), { now: new Date() });

@@ -34,8 +34,8 @@ const costRecord = z.object({
   /** The number of observations written into this record. */
   revision: count,
   /**
-   * Whether it counts in totals. A run does not count if its account's day is known, nor does a service if the day has
-   * a total.
+   * Whether the record counts in totals. A run does not count if its account's day is known, nor does a service if the
+   * day has a total.
    */
   counted: z.boolean(),
   /** The externalRunId of the account day that replaces a record that does not count. */
@@ -44,7 +44,7 @@ const costRecord = z.object({
   replaces: z.object({ records: count, amountUsd: amountText }).nullable(),
   /** The amounts before conversion; null if all were USD. */
   original: z.array(z.object({ currency: z.string(), amount: amountText })).nullable(),
-  /** The file it comes from; null for records sent through the API. */
+  /** The file that the record comes from; null for records sent through the API. */
   import: importedFile.nullable(),
 });
 export type CostRecord = z.output<typeof costRecord>;

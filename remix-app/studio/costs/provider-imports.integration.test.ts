@@ -48,7 +48,7 @@ async function importAll(records: object[]): Promise<void> {
 describe("a workspace's view of its imports", () => {
   const range = "?from=2026-01-01&to=2026-03-01";
 
-  test("an account's day replaces its runs in totals, at both edges of the day, and the runs remain stored", async () => {
+  test("an account's imported day replaces its runs in totals, at both edges of the day, and the runs remain stored", async () => {
     await importAll([
       costOf({ externalRunId: "before", occurredAt: "2026-01-30T23:59:59.999999Z", amountUsd: 0.1 }),
       costOf({ externalRunId: "first", occurredAt: "2026-01-31T00:00:00Z", amountUsd: 10 }),
@@ -81,7 +81,7 @@ describe("a workspace's view of its imports", () => {
       granularity: "run",
       revision: 1,
     });
-    // In a range that begins within the day, its runs still do not count.
+    // In a range that begins within the day, that day's runs still do not count.
     const parts = await Promise.all(
       ["?from=2026-01-01&to=2026-01-31T12:00:00Z", "?from=2026-01-31T12:00:00Z&to=2026-03-01"].map((part) =>
         read(`/provider-costs${part}`),
@@ -90,7 +90,7 @@ describe("a workspace's view of its imports", () => {
     expect(parts.map(({ body: part }) => part.totals.amountUsd)).toEqual([30.423456789012, 0.2]);
   });
 
-  test("pages contain each record once, with the totals of all", async () => {
+  test("pages of imports contain each record once, with the totals of all", async () => {
     const seen: unknown[] = [];
     let cursor: string | null = "";
     while (cursor !== null) {
@@ -175,7 +175,7 @@ describe("a workspace's view of its imports", () => {
     expect([...first.body.records, ...rest.body.records]).toEqual(body.records);
   });
 
-  test("invalid ranges and cursors return 400 in the same format", async () => {
+  test("invalid ranges and cursors of imports return 400 in the same format", async () => {
     for (const query of [
       "?from=x",
       "?from=2026-01-02&to=2026-01-01",
@@ -195,7 +195,7 @@ describe("access to imports", () => {
   const paths = ["/provider-costs", "/provider-invoices", "/reconciliation"];
   const membersOnly = ["/usage", "/credits"];
 
-  test("is granted to a member, and not to a stranger", async () => {
+  test("access to imports is granted to a member, and not to a stranger", async () => {
     for (const path of [...paths, ...membersOnly]) {
       expect((await read(path)).status).toBe(200);
       expect((await read(path, stranger.accessToken)).status).toBe(404);
@@ -203,7 +203,7 @@ describe("access to imports", () => {
     }
   });
 
-  test("is granted to a satellite's session with studio:read on a member's behalf, on routes that accept app sessions", async () => {
+  test("access to imports is granted to a satellite's session with studio:read, on routes that accept app sessions", async () => {
     const [reading, other] = await Promise.all([
       createApp({ scopes: ["studio:read"] }),
       createApp({ scopes: ["workspaces:read"] }),
@@ -227,7 +227,7 @@ describe("access to imports", () => {
     expect(posted.status).toBe(401);
   });
 
-  test("is refused for a member whose role lacks use_ai_studio", async () => {
+  test("access to imports is refused for a member whose role lacks use_ai_studio", async () => {
     const { db, workspaceId } = tenant;
     const guest = await createPerson();
     await join(db, { workspaceId, userId: guest.id, role: "viewer" });
@@ -236,7 +236,7 @@ describe("access to imports", () => {
 });
 
 describe("usage and credits", () => {
-  test("runs and deductions without a run are each counted once", async () => {
+  test("usage and credits count runs and deductions without a run once each", async () => {
     const own = await createAppTenant();
     const { db, workspaceId } = own;
     await db.query("update ai.keys set external_app_id = null where id = $1", [own.keyId]);

@@ -64,7 +64,7 @@ beforeAll(async () => {
     ]),
   );
   tenant = await createGatewayTenant();
-  // The pool's role owns the functions that the service role may call.
+  // Ignores the role, because the pool's role owns the functions that the service role may call.
   const db = { ...tenant.db, asRole: <T>(_: string, work: () => Promise<T>) => work() };
   appId = (await registerApp(db, { kind: "external", workspaceId: tenant.workspaceId })).id;
   for (const model of billedModels) await addModel(model);
@@ -178,7 +178,7 @@ const agreeing = (bill: Bill) => ({
 const byName = (one: { provider: string }, other: { provider: string }) => (one.provider < other.provider ? -1 : 1);
 
 describe("a month of three providers", () => {
-  test("agrees with bills calculated by hand, on one line each", async () => {
+  test("a month of three providers agrees with bills calculated by hand, on one line each", async () => {
     for (const bill of bills) {
       for (const line of bill.lines) await importLine(bill, line, `${month}-28T12:00:00Z`);
       await tenant.db.query(
@@ -211,7 +211,7 @@ describe("a month of three providers", () => {
     expect(openaiLine).toMatchObject({ runs: 112, accounts: [{ accountId: "acct-1", meteredUsd: "2.85", runs: 112 }] });
   });
 
-  test("agrees in the same way once its days are rolled up", async () => {
+  test("a month of three providers agrees in the same way once its days are rolled up", async () => {
     const before = await reconcile();
     await expect
       .poll(async () => {
@@ -224,7 +224,7 @@ describe("a month of three providers", () => {
     expect(await reconcile()).toEqual(before);
   });
 
-  test("differs by a cent if a bill's line does", async () => {
+  test("a month of three providers differs by a cent if a bill's line does", async () => {
     const corrections = ["0.28", "0.038", "0.093"];
     const differences = ["0.01", "0.01", "-0.01"];
     for (const [n, bill] of bills.entries()) {

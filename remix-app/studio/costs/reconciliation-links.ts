@@ -17,8 +17,8 @@ export function studioLinks(cell: ReconciledCell, { base, only }: { base: string
 }
 
 /**
- * Returns the links for any book.
- * @param options.base of its pages
+ * Returns a line's links to the records and pages of any book, such as a workspace's.
+ * @param options.base the path of the book's pages
  * @param options.ofCosts the month as the query of its costs page
  */
 export function recordLinks(

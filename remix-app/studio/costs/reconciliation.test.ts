@@ -19,7 +19,7 @@ const stateOf = (changes: Partial<ReconciledMonth> = {}, today = "2026-02-01") =
   cellsOf({ ...month, ...changes }, { today })[0]?.state;
 
 describe("the state of a month", () => {
-  test("agrees if all three amounts are equal, and matches if they are equal when rounded", () => {
+  test("a month agrees if all three amounts are equal, and matches if they are equal when rounded", () => {
     expect(stateOf()).toBe("agrees");
     for (const sign of ["", "-"]) {
       expect(stateOf({ invoicedDifferenceUsd: `${sign}0.000000000001` })).toBe("rounding");
@@ -30,7 +30,7 @@ describe("the state of a month", () => {
     }
   });
 
-  test("decides what is missing by whether records exist, not by their amounts", () => {
+  test("a month's missing amounts depend on whether records exist, not on their amounts", () => {
     expect(stateOf({ invoices: 0, invoicedUsd: "0", invoicedDifferenceUsd: "-10" })).toBe("invoice_missing");
     expect(stateOf({ importedRecords: 0, importedUsd: "0", invoicedDifferenceUsd: "10" })).toBe("costs_missing");
     expect(stateOf({ importedRecords: 0, invoices: 0 })).toBe("nothing_reported");
@@ -45,18 +45,18 @@ describe("the state of a month", () => {
     expect(stateOf(uncharged)).toBe("metering_differs");
   });
 
-  test("has no metering difference if metering is hidden or nothing ran", () => {
+  test("a month has no metering difference if metering is hidden or nothing ran", () => {
     expect(stateOf({ meteredUsd: null, importedDifferenceUsd: null })).toBe("agrees");
     expect(stateOf({ meteredUsd: "0", importedDifferenceUsd: "10", runs: 0 })).toBe("agrees");
     expect(stateOf({ meteredUsd: "0", importedDifferenceUsd: "10", runs: 1 })).toBe("metering_differs");
   });
 
-  test("is open until its last day has ended", () => {
+  test("a month is open until its last day has ended", () => {
     expect(stateOf({ invoices: 0 }, "2026-01-31")).toBe("open");
     expect(stateOf({ invoices: 0 }, "2026-02-01")).toBe("invoice_missing");
   });
 
-  test("is shown for each account too, with unknown metering if runs name no account", () => {
+  test("a month's state is shown for each account too, with unknown metering if runs name no account", () => {
     const unknown = { meteredUsd: null, importedDifferenceUsd: null, runs: null };
     const amounts = { ...unknown, invoicedUsd: "4", invoicedDifferenceUsd: "-1", importedRecords: 1, invoices: 1 };
     const cells = cellsOf(
@@ -76,12 +76,12 @@ describe("the state of a month", () => {
       [{ of: "one", id: "acct-1" }, "invoice_differs", null, false],
     ]);
     expect(cells[2]).toMatchObject({ invoicedDifferencePercent: "-20", importedDifferencePercent: null });
-    // Records without any account are the provider's own line.
+    // Records without any account belong to the provider's own line.
     const alone = [{ accountId: null, ...amounts, importedUsd: "5" }];
     expect(cellsOf({ ...month, accounts: alone }, { today: "2026-03-01" })).toHaveLength(1);
   });
 
-  test("does not ask for an account's own invoice if one invoice covers several accounts", () => {
+  test("a month does not ask for an account's own invoice if one invoice covers several accounts", () => {
     const unknown = { ...month, meteredUsd: null, importedDifferenceUsd: null, runs: null };
     const costs = {
       ...unknown,
@@ -119,7 +119,7 @@ describe("the state of a month", () => {
     ]);
   });
 
-  test("compares an account with its own runs if they name it", () => {
+  test("a month compares an account with its own runs if the runs name the account", () => {
     const account = { ...month, accountId: "acct-1" };
     const statesOf = (changes: Partial<ReconciledMonth["accounts"][number]>) =>
       cellsOf({ ...month, accounts: [{ ...account, ...changes }] }, { today: "2026-03-01" }).map(({ state }) => state);

@@ -18,7 +18,7 @@ export interface ReconciledCell {
   /** YYYY-MM, in UTC. */
   month: string;
   provider: string;
-  /** `all`: the provider's line. Null: records without an account. */
+  /** `all`: the provider's line. A null id: records without an account. */
   account: { of: "all" } | { of: "one"; id: string | null };
   meteredUsd: string | null;
   importedUsd: string;
@@ -30,7 +30,7 @@ export interface ReconciledCell {
   importedRecords: number;
   invoices: number;
   state: CellState;
-  /** Whether it only repeats the provider's line. */
+  /** Whether this line only repeats the provider's line. */
   repeats: boolean;
 }
 
@@ -144,7 +144,7 @@ function stateOf(cell: Omit<Amounts, "open">): CellState {
   if (cell.importedRecords === 0) return "costs_missing";
   if (cell.invoices === 0 && !isZero(cell.importedUsd)) return "invoice_missing";
   if (!rounds(cell.invoicedDifferenceUsd)) return "invoice_differs";
-  // If nothing is metered here, or metering is hidden, the metering difference is empty.
+  // If the cell has no metered runs, or metering is hidden, it has no metering difference.
   const metered = cell.runs > 0 ? (cell.importedDifferenceUsd ?? "0") : "0";
   if (!rounds(metered)) return "metering_differs";
   return isZero(cell.invoicedDifferenceUsd) && isZero(metered) ? "agrees" : "rounding";

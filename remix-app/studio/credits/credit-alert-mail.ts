@@ -7,7 +7,7 @@ import { type MailParts, mailText } from "../../mail/mail-text.ts";
  */
 export interface CreditAlert {
   accountId: string;
-  /** A member pays for their own requests in all workspaces with a plan that says so. */
+  /** A member pays for their own requests in all workspaces whose plan requires it. */
   payer: "workspace" | "member";
   /** The workspace that pays, or a workspace where the member pays. */
   workspaceId: string;

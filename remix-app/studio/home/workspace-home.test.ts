@@ -30,14 +30,14 @@ test("budgets are ordered by the share spent, used-up ones first", () => {
   expect(namesOf(budgets)).toEqual(["used up", "a long number", "most", "a tenth"]);
 });
 
-test("subjects without a budget, and those that can make no more requests, are left out", () => {
+test("the budgets on the home page leave out subjects without a budget, and subjects that can make no more requests", () => {
   expect(namesOf([budget("no budget", { limitUsd: null }), budget("revoked", { live: false })])).toEqual([]);
 });
 
 test.each([
   [4, 4],
   [5, 4],
-])("for %i budgets %i are shown", (count, shown) => {
+])("of %i budgets, the workspace's home page shows %i", (count, shown) => {
   const budgets = Array.from({ length: count }, (_, index) => budget(`key ${index}`, {}));
   expect(nearestToLimit(budgets)).toHaveLength(shown);
 });

@@ -12,7 +12,7 @@ const comparison = {
   otherInvoices: 1,
 };
 
-test("a review warns that another invoice already counts, but not if it is a credit note", () => {
+test("the review of an invoice warns that another one already counts, but not if the reviewed one is a credit note", () => {
   expect(OtherInvoicesNotice({ kind: "invoice", comparison })).not.toBeNull();
   expect(OtherInvoicesNotice({ kind: "credit_note", comparison })).toBeNull();
   expect(OtherInvoicesNotice({ kind: "invoice", comparison: { ...comparison, otherInvoices: 0 } })).toBeNull();

@@ -61,7 +61,7 @@ export function OtherInvoicesNotice({
   );
 }
 
-/** On one line if both fit, otherwise the amount on the next line. */
+/** Shows term and amount on one line if both fit, otherwise the amount on the next line. */
 function Row({ term, strong = false, children }: { term: string; strong?: boolean; children: ReactNode }) {
   return (
     <div className={`flex flex-wrap justify-between gap-x-6 ${strong ? "font-medium" : ""}`}>

@@ -42,7 +42,7 @@ test.for([
   ["0.1", "0.1"],
   ["123.456789012345", "123.456789012345"],
   ["00012.340", "12.34"],
-])("the amount %s is %s, to the last digit", ([typed, kept]) => {
+])("the invoice amount %s is %s, to the last digit", ([typed, kept]) => {
   expect(draftOf({ amountUsd: typed ?? "" })).toMatchObject({ amountUsd: kept });
 });
 
@@ -63,7 +63,7 @@ test.for([
   "NaN",
   "0x10",
   "€12",
-])("the amount %s is rejected at its field", (amountUsd) => {
+])("the invoice amount %s is rejected at its field", (amountUsd) => {
   expect(draftOf({ amountUsd })).toEqual({ amountUsd: expect.stringContaining("1234.56") });
 });
 
@@ -79,19 +79,19 @@ test.for([
   ["periodStart", "2026-01-01", "2026-01"],
   ["periodEnd", "2026-01-31", "0000-01-01"],
   ["appId", filled.appId, "none"],
-] as const)("%s: accepts %s and refuses %s", ([field, inside, outside]) => {
+] as const)("the invoice field %s accepts %s and refuses %s", ([field, inside, outside]) => {
   expect(draftOf({ [field]: inside })).toMatchObject({ [field]: inside });
   expect(Object.keys(draftOf({ [field]: outside }))).toEqual([field]);
 });
 
-test("a period may be one day, and cannot end before it starts", () => {
+test("an invoice's period may be one day, and cannot end before it starts", () => {
   expect(read({ periodStart: "2026-01-02", periodEnd: "2026-01-02" })).toHaveProperty("draft");
   expect(draftOf({ periodStart: "2026-01-02", periodEnd: "2026-01-01" })).toEqual({
     periodEnd: "The period ends before it starts.",
   });
 });
 
-test("missing values are reported per field, and a forged field changes nothing", () => {
+test("missing invoice values are reported per field, and a forged field changes nothing", () => {
   const blank = Object.fromEntries(invoiceFields.map((name) => [name, " "]));
   expect(Object.keys(draftOf(blank))).toEqual(
     expect.arrayContaining(["appId", "provider", "reference", "amountUsd", "issuedOn"]),

@@ -58,7 +58,7 @@ export function momentInWords(at: string): string {
   return at && exactTimeText(at);
 }
 
-/** If the start or end is missing, the month of the other date is used. */
+/** Describes the period of an invoice. If its start or end is missing, the month of the other date is used. */
 export function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "periodStart" | "periodEnd">): string {
   if (periodStart && periodEnd) return `${dayText(periodStart)} to ${dayText(periodEnd)}`;
   if (periodStart) return `${dayText(periodStart)} to the end of that month`;
@@ -106,6 +106,5 @@ export const invoiceFields = [
 ] as const;
 export type InvoiceField = (typeof invoiceFields)[number];
 
-/** The typed values, by field. */
 export type TypedInvoice = Record<InvoiceField, string>;
 export type InvoiceErrors = Partial<Record<InvoiceField, string>>;

@@ -8,7 +8,7 @@ const asked = { requester: "ann@x.example", workspaceName: "Night shift", note: 
 const answered = { workspaceId: "w-1", workspaceName: "Night shift", declineReason: null };
 
 describe("the email about a request for approval", () => {
-  test("names the workspace, the requester and the queue, and the note if there is one", () => {
+  test("an approval email names the workspace, the requester and the queue, and the note if there is one", () => {
     const { text } = approvalRequestMail({ ...asked, note: "Nightly\n\nsummaries" }, site);
     expect(text).toContain("Workspace: Night shift");
     expect(text).toContain("For: Nightly summaries");
@@ -16,7 +16,7 @@ describe("the email about a request for approval", () => {
     expect(approvalRequestMail(asked, site).text).not.toContain("For:");
   });
 
-  test("does not link URLs in the member's note", () => {
+  test("an approval email does not link URLs in the member's note", () => {
     const mail = approvalRequestMail(
       { ...asked, workspaceName: "https://evil.example/a", note: "see evil.example\nhttps://gatehouse.example/x" },
       site,
@@ -25,7 +25,7 @@ describe("the email about a request for approval", () => {
     expect(links).toEqual([`href="${origin}/admin/approvals"`]);
   });
 
-  test("fits the outbox at the longest name and note", () => {
+  test("an approval email fits the outbox at the longest name and note", () => {
     const { subject, text } = approvalRequestMail(
       { requester: "e".repeat(320), workspaceName: "w".repeat(320), note: "n.".repeat(250) },
       site,
@@ -35,15 +35,15 @@ describe("the email about a request for approval", () => {
   });
 });
 
-describe("the email about an answer", () => {
-  test("links to the keys if approved", () => {
+describe("the email about an answer to a request", () => {
+  test("the email about an answer links to the keys if the request was approved", () => {
     const { subject, text } = approvalAnswerMail(answered, site);
     expect(subject).toBe("Your workspace can create API keys");
     expect(text).toContain(`Create API key:\n${origin}/workspaces/w-1/ai/keys`);
     expect(text).not.toContain("Reason");
   });
 
-  test("gives the reason if declined", () => {
+  test("the email about an answer gives the reason if the request was declined", () => {
     const { subject, text } = approvalAnswerMail({ ...answered, declineReason: "Which team?" }, site);
     expect(subject).toBe("Your request for API keys was declined");
     expect(text).toContain("Reason: Which team?");

@@ -9,7 +9,7 @@ import { approvalRequestMail } from "./approval-mail.ts";
 /** A workspace's latest request for approval. */
 const approvalRequest = z.object({
   state: z.enum(["open", "withdrawn", "approved", "declined"]),
-  /** Also identifies the request when it is withdrawn or answered. */
+  /** The time also identifies the request when it is withdrawn or answered. */
   requestedAt: z.string(),
   requestedBy: z.string().nullable(),
   note: z.string().nullable(),

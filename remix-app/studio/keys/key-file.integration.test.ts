@@ -3,7 +3,7 @@ import { createPerson, deletePerson, enter } from "../../../scripts/test/people.
 import { createGatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../../supabase/tests/database.ts";
 
-test("the keys' file has the page's data for each key, including limits, and no secret", async () => {
+test("the CSV of keys has the page's data for each key, including limits, and no secret", async () => {
   const [tenant, person] = await Promise.all([createGatewayTenant(), createPerson()]);
   const { db, workspaceId, keyId, key } = tenant;
   await join(db, { workspaceId, userId: person.id, role: "admin" });

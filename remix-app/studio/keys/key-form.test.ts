@@ -15,7 +15,7 @@ test("a name alone creates a key without limits", () => {
   });
 });
 
-test("every field is read", () => {
+test("every field of the key form is read", () => {
   expect(
     read({
       name: "K",
@@ -48,7 +48,7 @@ test("every field is read", () => {
 test.each([
   [100, "key"],
   [101, "errors"],
-])("with %d selected models the form returns: %s", (count, outcome) => {
+])("with %d selected models the key form returns: %s", (count, outcome) => {
   const ids = Array.from({ length: count }, (_, n) => `m${n}`);
   const marks = Object.fromEntries(ids.map((id) => [modelField("allow", id), id]));
   expect(Object.keys(read({ name: "K", models: "selected", ...marks }))).toEqual([outcome]);
@@ -69,6 +69,6 @@ test.each([
   ["allowedAddresses", { name: "K", allowedAddresses: "example.com" }],
   ["environment", { name: "K", environment: "Prod" }],
   ["models", { name: "K", models: "selected" }],
-])("shows an error for an invalid %s next to its field: %j", (field, fields) => {
+])("the key form shows an error for an invalid %s next to its field: %j", (field, fields) => {
   expect(Object.keys((read(fields) as { errors: object }).errors)).toEqual([field]);
 });

@@ -37,7 +37,7 @@ const messages: Record<string, string> = {
   allowedAddresses: "Enter IP addresses or CIDR ranges, such as 192.0.2.7 or 192.0.2.0/24, separated by spaces",
 };
 
-/** Form fields whose name differs from what they set. */
+/** Maps a key's properties to their form fields if the names differ. */
 const fieldNames: Record<string, string> = { expiresAt: "expiresOn", allowedModels: "models" };
 
 export type KeyFormResult = { key: NewKey } | { errors: Record<string, string> };

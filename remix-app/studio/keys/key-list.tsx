@@ -18,7 +18,7 @@ export function isLive({ state }: Pick<KeySummary, "state">): boolean {
   return state === "active" || state === "replaced";
 }
 
-/** Limits and bindings of a key, as short facts. */
+/** Returns a key's limits and bindings as short facts. */
 export function factsOf(key: KeySummary): string[] {
   return [
     key.environment,

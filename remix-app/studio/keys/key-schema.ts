@@ -38,7 +38,7 @@ export const newKeySchema = z.strictObject({
   allowedAddresses: z.array(address).max(100).nullish(),
   /** Refuses requests with parameters or tools that the provider would not receive. */
   strict: z.boolean().nullish(),
-  /** The entity label of all its runs, whose budget can then refuse its requests. */
+  /** The entity label of all the key's runs, whose budget can then refuse its requests. */
   entityId: z.string().regex(labelPattern).nullish(),
 });
 
@@ -71,7 +71,7 @@ export const keySummary = z.object({
    * An exact string: the spend in this UTC month, including the keys that it replaced. Null if provider cost is hidden.
    */
   spentThisMonthUsd: amountText.nullable(),
-  /** The coding agent that renews it, and when its login ends; null once that has ended. */
+  /** The coding agent that renews the key, and when its login ends; null once the login has ended. */
   agent: z.object({ tool: agentTool, host: z.string(), endsAt: moment }).nullable(),
   externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),
   /** Exact strings. */

@@ -50,14 +50,14 @@ afterAll(async () => {
 });
 
 describe("the keys API", () => {
-  test("requires the platform's approval to create keys, but not to list them", async () => {
+  test("creating keys requires the platform's approval, but listing them does not", async () => {
     const refused = await call(owner, `${owner.workspaceId}/ai/keys`, { method: "POST", body: { name: "K" } });
     expect(refused).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
     const listed = await call(owner, `${owner.workspaceId}/ai/keys`);
     expect(listed).toMatchObject({ status: 200, body: { approval: null, keys: [], nextCursor: null } });
   });
 
-  test("returns a key's secret when it is created or rotated, and never again", async () => {
+  test("the keys API returns a secret when a key is created or rotated, and never again", async () => {
     await approve(owner);
     const path = `${owner.workspaceId}/ai/keys`;
     const made = await call(owner, path, { method: "POST", body: { name: "K", monthlyBudgetUsd: 2.5, strict: true } });
@@ -78,7 +78,7 @@ describe("the keys API", () => {
     expect((await call(owner, `${path}/${rotated.body.key.id}`, { method: "DELETE" })).status).toBe(204);
   });
 
-  test("paginates keys with an opaque cursor", async () => {
+  test("the keys API paginates keys with an opaque cursor", async () => {
     await approve(owner);
     const path = `${owner.workspaceId}/ai/keys`;
     for (const name of ["one", "two", "three"]) await call(owner, path, { method: "POST", body: { name } });
@@ -109,13 +109,13 @@ describe("the keys API", () => {
     { name: "K", expiresAt: "2001-01-01T00:00:00Z" },
     { name: "K", externalAppId: "00000000-0000-4000-8000-000000000000" },
     [],
-  ])("rejects the body %j", async (body) => {
+  ])("the keys API rejects the body %j", async (body) => {
     await approve(owner);
     const answer = await call(owner, `${owner.workspaceId}/ai/keys`, { method: "POST", body });
     expect(answer).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
   });
 
-  test("rejects a list with an unknown model, by name", async () => {
+  test("the keys API rejects a list with an unknown model, and names the model", async () => {
     await approve(owner);
     const body = { name: "K", allowedModels: ["demo-chat", "gpt-4o-typo"] };
     const answer = await call(owner, `${owner.workspaceId}/ai/keys`, { method: "POST", body });
@@ -129,7 +129,7 @@ describe("the keys API", () => {
     });
   });
 
-  test("returns 404 for keys of another workspace", async () => {
+  test("the keys API returns 404 for keys of another workspace", async () => {
     await approve(owner);
     const made = await call(owner, `${owner.workspaceId}/ai/keys`, { method: "POST", body: { name: "Mine" } });
     const id = made.body.key.id;

@@ -56,7 +56,7 @@ function refused(outcome: Refusal, { requestId }: AppLoadContext): Response {
   return problem(code, { requestId, detail });
 }
 
-/** A malformed id is answered like an unknown key. */
+/** Answers a malformed id like an unknown key. */
 function requireKeyId(keyId: string, context: AppLoadContext): void {
   if (!z.uuid().safeParse(keyId).success) throw refused("not_found", context);
 }

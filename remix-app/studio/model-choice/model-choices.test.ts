@@ -27,7 +27,7 @@ function sent(view: ReturnType<typeof pickerView>, changes: Record<string, strin
   return readModelChoices(form);
 }
 
-test("lists the catalogue's models and the selected models that have left it, usable models first", () => {
+test("the picker lists the catalogue's models and the selected models that have left it, usable models first", () => {
   const rows = modelRows(options, ["gone", "c", "gone"]);
   expect(rows.map(({ id, kind }) => [id, kind])).toEqual([
     ["a/chat-1.5", "chat"],
@@ -38,7 +38,7 @@ test("lists the catalogue's models and the selected models that have left it, us
   for (const { id } of rows) expect(modelField("allow", id)).toMatch(/^[a-z][a-z0-9_]{0,63}$/);
 });
 
-test("a search covers names and ids, and keeps selected models that it hides", () => {
+test("a model search covers names and ids, and keeps selected models that it hides", () => {
   const rows = modelRows(options, []);
   const ids = (term: string) => pickerView(rows, { ...choicesOf({ allowed: null }), term }).rows.map(({ id }) => id);
   expect([ids("MODEL B"), ids("a/"), ids("none")]).toEqual([["b"], ["a/chat-1.5"], []]);
@@ -74,7 +74,7 @@ test.each([
   },
 );
 
-test("a box that is cleared on another page stays cleared", () => {
+test("a model that is cleared on another page stays cleared", () => {
   const rows = modelRows(options, ["a/chat-1.5", "c"]);
   const searched = pickerView(rows, { ...choicesOf({ allowed: ["a/chat-1.5", "c"] }), term: "a/" });
   const { choices } = sent(searched, { [modelField("allow", "a/chat-1.5")]: null, intent: "search", modelTerm: "" });
@@ -86,11 +86,11 @@ test.each([
   ["Enter in the search field", { modelTerm: "x" }, true],
   ["Enter elsewhere", {}, false],
   ["the button that saves, with a term typed", { intent: "save", modelTerm: "x" }, false],
-])("%s shows other models: %j", (_, changes, shows) => {
+])("%s makes the picker show other models: %j", (_, changes, shows) => {
   expect(sent(pickerView(modelRows(options, []), choicesOf({ allowed: null })), changes).shows).toBe(shows);
 });
 
-test("a page beyond the list shows the first page", () => {
+test("a page number beyond the list shows the first page", () => {
   const rows = modelRows(options, []);
   expect(pickerView(rows, { ...choicesOf({ allowed: null }), page: 7 })).toMatchObject({ page: 0, count: 3 });
 });

@@ -13,9 +13,9 @@ const options = z.object({
       id: z.string(),
       name: z.string(),
       kind: z.enum(["chat", "embedding", "speech"]),
-      /** Whether the plan, or a grant to this workspace only, allows it. */
+      /** Whether the plan, or a grant to this workspace only, allows the model. */
       granted: z.boolean(),
-      /** Whether the workspace's policy allows it. */
+      /** Whether the workspace's policy allows the model. */
       permitted: z.boolean(),
     }),
   ),
@@ -44,7 +44,7 @@ export type ModelMark = "allow" | "deny";
 export interface ModelRow {
   id: string;
   name: string;
-  /** Null if it has left the catalogue. */
+  /** Null if the model has left the catalogue. */
   kind: ModelOptions["models"][number]["kind"] | null;
   granted: boolean;
   permitted: boolean;

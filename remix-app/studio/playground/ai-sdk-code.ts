@@ -52,7 +52,7 @@ interface FunctionTool {
   parameters?: unknown;
 }
 
-/** Anything but a function is a tool of the gateway itself, or rejected by it. */
+/** Returns a tool's function. Any other tool is one of the gateway's own, or the gateway rejects it. */
 function functionOf(tool: unknown): FunctionTool[] {
   const named = (tool as { function?: Partial<FunctionTool> } | null)?.function;
   return typeof named?.name === "string" ? [{ ...named, name: named.name }] : [];

@@ -18,8 +18,8 @@ async function dataOf(chunks: Uint8Array[]): Promise<string[]> {
   return found;
 }
 
-describe("events", () => {
-  test("are the same however the bytes are split", async () => {
+describe("stream events", () => {
+  test("stream events are the same however the bytes are split", async () => {
     const text =
       'data: {"a":"日本 😀"}\n\n: comment\r\nevent: x\r\ndata: one\r\ndata:two\r\n\r\n\n\ndata: [DONE]\n\ndata: cut';
     const bytes = new TextEncoder().encode(text);
@@ -34,7 +34,7 @@ describe("events", () => {
 });
 
 describe("an answer", () => {
-  test("is assembled from its chunks, with tool calls and cost", () => {
+  test("a chat answer is assembled from its chunks, with tool calls and cost", () => {
     const { take, answer } = createChatAnswer();
     const chunks = [
       { choices: [{ delta: { role: "assistant", content: "" } }] },
@@ -64,7 +64,7 @@ describe("an answer", () => {
     });
   });
 
-  test("that is not streamed is read the same way", () => {
+  test("a chat answer that is not streamed is read the same way", () => {
     const message = { role: "assistant", content: null, refusal: "No.", tool_calls: null };
     const whole = JSON.stringify({ choices: [{ message, finish_reason: "stop" }], platform: { run_id: "r" } });
     expect(readWholeAnswer(whole)).toMatchObject({
@@ -75,7 +75,7 @@ describe("an answer", () => {
     expect(() => readWholeAnswer("{}")).toThrow();
   });
 
-  test("takes its facts from response headers or from its run too", () => {
+  test("a chat answer takes its facts from response headers or from its run too", () => {
     const headers = { "x-platform-run-id": "r", "x-platform-input-tokens": "7", "x-platform-billed-credits": "0.5" };
     expect(factsOfHeaders(new Headers(headers))).toMatchObject({ runId: "r", inputTokens: 7, billedCredits: "0.5" });
     expect(factsOfRun({ id: "r", status: "running" })).toBeNull();
@@ -98,7 +98,7 @@ describe("an amount", () => {
     ["a run", (amount) => factsOfRun(parseAnswer(`{"id":"r","billedCredits":${amount}}`))?.billedCredits],
   ];
 
-  test.for(ways)("of %s keeps its digits", ([, read]) => {
+  test.for(ways)("an amount of %s keeps its digits", ([, read]) => {
     expect(read("19660.8003")).toBe("19660.8003");
     expect(read("999999999999.123456789012")).toBe("999999999999.123456789012");
     expect(read("1.50e-3")).toBe("0.0015");
@@ -116,7 +116,7 @@ describe("an amount", () => {
 describe("a failure", () => {
   const told = (code: string, more: object = {}) => failureOf({ status: 400, code, ...more }).sentence;
 
-  test("says what to do, and when", () => {
+  test("a failed chat says what to do, and when", () => {
     expect(told("insufficient_credits")).toContain("ask for more credits");
     expect(told("MFA_REQUIRED")).toContain("second factor");
     expect(told("rate_limit_exceeded", { retryAfterSeconds: 1 })).toContain("in 1 second.");
@@ -125,7 +125,7 @@ describe("a failure", () => {
     expect(told("constructor", { status: 500 })).toContain("on our side");
   });
 
-  test("is read from either server, with its request's id", async () => {
+  test("a failure is read from either server, with its request's id", async () => {
     const error = { message: "The request is invalid.", param: "tools.0", code: "invalid_request", request_id: "r1" };
     expect(await readFailure(Response.json({ error }, { status: 400 }))).toEqual({
       sentence: "The request was refused: The request is invalid. (tools.0)",

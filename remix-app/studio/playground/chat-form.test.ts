@@ -31,14 +31,14 @@ const asked: ChatMessage[] = [
 ];
 
 describe("the chat form", () => {
-  test("omits empty settings", () => {
+  test("the chat form omits empty settings", () => {
     expect(read({ system: " ", temperature: "", tools: "", format: "text", schema })).toEqual({
       body: { model: "m", messages: [{ role: "user", content: "Hi" }] },
       added: [{ role: "user", content: "Hi" }],
     });
   });
 
-  test("becomes one request with its settings and the conversation", () => {
+  test("the chat form becomes one request with its settings and the conversation", () => {
     const tools = '[{"type":"function","function":{"name":"f"}}]';
     const earlier: ChatMessage[] = [
       { role: "user", content: "One" },
@@ -80,11 +80,11 @@ describe("the chat form", () => {
     [{ format: "json_schema", schema: "null" }, ["schema"]],
     [{ format: "text", schema: "nonsense" }, []],
     [{ model: "", prompt: " " }, ["model", "prompt"]],
-  ] as [Record<string, string>, string[]][])("reports for %j errors in %j", ([fields, wrong]) => {
+  ] as [Record<string, string>, string[]][])("the chat form with %j has errors in %j", ([fields, wrong]) => {
     expect(errorsOf(fields)).toEqual(wrong);
   });
 
-  test("requires a result for each tool call before it continues", () => {
+  test("the chat form requires a result for each tool call before it continues", () => {
     expect(read({ result0: "sunny" }, asked)).toEqual({ errors: { result1: "Enter the tool’s result." } });
     expect(read({ result0: "sunny", result1: "dry" }, asked)).toMatchObject({
       added: [
@@ -94,7 +94,7 @@ describe("the chat form", () => {
     });
   });
 
-  test("is shown as code before anything is typed, and after it was sent", () => {
+  test("the chat form is shown as code before anything is typed, and after it was sent", () => {
     const empty = formOf({ model: "m", prompt: "", temperature: "x" });
     expect(draftChat(empty, [])).toEqual({ model: "m", messages: [{ role: "user", content: "Hello" }] });
     const answered: ChatMessage[] = [
@@ -106,7 +106,7 @@ describe("the chat form", () => {
 });
 
 describe("the single-question forms", () => {
-  test("accept exactly what the gateway accepts", () => {
+  test("the single-question forms accept exactly what the gateway accepts", () => {
     const speech = (input: string) => readSpeechForm(formOf({ model: "m", voice: "v", format: "wav", input }));
     expect(speech("😀".repeat(maxSpeechCharacters))).toHaveProperty("body.response_format", "wav");
     expect(speech("x".repeat(maxSpeechCharacters + 1))).toHaveProperty("errors.input");

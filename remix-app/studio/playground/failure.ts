@@ -1,6 +1,6 @@
 /** Why a request failed, for display. */
 export interface Failure {
-  /** What happened, and what to do. */
+  /** The request id to quote; absent if no server was reached. */
   sentence: string;
   /** To quote; absent if no server was reached. */
   requestId?: string | undefined;

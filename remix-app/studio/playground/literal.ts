@@ -15,7 +15,7 @@ export function typescriptLiteral(value: unknown, indent = 0): string {
 
 /** Formats a property name as TypeScript. */
 export function typescriptKey(name: string): string {
-  // Without quotes and brackets, it would set the object's prototype.
+  // Without quotes and brackets, this name would set the object's prototype.
   if (name === "__proto__") return '["__proto__"]';
   return identifier.test(name) ? name : JSON.stringify(name);
 }

@@ -86,7 +86,7 @@ const codeOf = async (response: Response) => {
 };
 
 describe("the playground's gateway route", () => {
-  test("acts as the member: the call is a metered and billed run of the workspace, marked with its feature", async () => {
+  test("the playground acts as the member: the call is a metered and billed run of the workspace, marked with its feature", async () => {
     const requestId = randomUUID();
     const other = await createGatewayTenant();
     const headers = {
@@ -114,7 +114,7 @@ describe("the playground's gateway route", () => {
     await other.close();
   });
 
-  test("streams the gateway's bytes as they arrive", async () => {
+  test("the playground streams the gateway's bytes as they arrive", async () => {
     const body = { ...chat("Grüße, 日本 😀 [[words=100]]"), model: "demo-paced", stream: true };
     const straight = await fetch(`${ai}/v1/chat/completions`, {
       method: "POST",
@@ -136,13 +136,14 @@ describe("the playground's gateway route", () => {
     const content = (text: string) =>
       text.replace(/event: response\.completed\ndata: .*\n/, "").replaceAll(/"created":\d+/g, '"created":0');
     expect(content(arrivals.map(({ text }) => text).join(""))).toBe(content(await straight.text()));
-    // A hundred words at 20 ms. The stream was not buffered, even if a busy machine reads several chunks together.
+    // A hundred words arrive 20 ms apart, so an unbuffered stream takes more than a second, even if a busy machine
+    // reads several chunks together.
     const [first, last] = [arrivals[0], arrivals.at(-1)];
     expect((last?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThan(1_000);
     expect(arrivals.length).toBeGreaterThan(10);
   });
 
-  test("cancels the provider's call when the page is left, and meters the usage", async () => {
+  test("the playground cancels the provider's call when the page is left, and meters the usage", async () => {
     const requestId = randomUUID();
     const leaving = new AbortController();
     const body = { ...chat("continue"), model: "demo-paced", stream: true };
@@ -158,7 +159,7 @@ describe("the playground's gateway route", () => {
     expect(charged).toBe(run.billed_credits);
   });
 
-  test("serves speech and embeddings too, and nothing else", async () => {
+  test("the playground serves speech and embeddings too, and nothing else", async () => {
     const speech = await ask({ endpoint: "speech", body: { input: "Hello" } });
     expect([speech.status, speech.headers.get("content-type")]).toEqual([200, "audio/wav"]);
     expect(speech.headers.get("x-platform-run-id")).toMatch(/^[0-9a-f-]{36}$/);
@@ -176,7 +177,7 @@ describe("the playground's gateway route", () => {
     expect([get.status, get.headers.get("allow")]).toEqual([405, "POST"]);
   });
 
-  test("passes on the gateway's own refusals with the request's id", async () => {
+  test("the playground passes on the gateway's own refusals with the request's id", async () => {
     const requestId = randomUUID();
     const headers = { "x-request-id": requestId };
     const refused = await ask({ headers, body: chat("x", { model: "no-such-model" }) });
@@ -192,7 +193,7 @@ describe("the playground's gateway route", () => {
     ]);
   });
 
-  test("says which limit is reached, and when to retry", async () => {
+  test("the playground says which limit is reached, and when to retry", async () => {
     const poor = await createGatewayTenant({ credits: "0.00000001" });
     await poor.db.query(
       `insert into public.workspace_members (workspace_id, user_id, role_id)
@@ -210,7 +211,7 @@ describe("the playground's gateway route", () => {
     await poor.close();
   });
 
-  test("accepts bodies of 64 KiB, and not one byte more", async () => {
+  test("the playground accepts bodies of 64 KiB, and not one byte more", async () => {
     const bodyOf = (bytes: number) => {
       const frame = JSON.stringify(chat(""));
       return JSON.stringify(chat("x".repeat(bytes - frame.length)));
@@ -220,8 +221,8 @@ describe("the playground's gateway route", () => {
   });
 });
 
-describe("access is refused for", () => {
-  test("other sites, with any content type", async () => {
+describe("refused access to the playground", () => {
+  test("the playground refuses other sites, with any content type", async () => {
     const requestId = randomUUID();
     const crossing: Record<string, string>[] = [
       { "sec-fetch-site": "cross-site", origin: "https://evil.test" },
@@ -237,7 +238,7 @@ describe("access is refused for", () => {
     expect(await tenant.db.query("select from ai.runs where request_id = $1", [requestId])).toEqual([]);
   });
 
-  test("anonymous callers, strangers, and members whose role lacks use_ai_studio", async () => {
+  test("the playground refuses anonymous callers, strangers, and members whose role lacks use_ai_studio", async () => {
     expect(await codeOf(await ask({ cookie: "" }))).toEqual([401, "UNAUTHENTICATED"]);
     await tenant.db.query(
       "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, 'reader', '{}')",
@@ -251,7 +252,7 @@ describe("access is refused for", () => {
     await other.close();
   });
 
-  test("a page of another account, which this browser has since switched from", async () => {
+  test("the playground refuses a page of another account, which this browser has since switched from", async () => {
     const requestId = randomUUID();
     const call = { "x-request-id": requestId, "x-page-account": randomUUID() };
     expect(await codeOf(await ask({ headers: call }))).toEqual([409, "CONFLICT"]);
@@ -272,7 +273,7 @@ describe("access is refused for", () => {
     expect((await member.post(page, ofAnother)).status).toBe(409);
   });
 
-  test("members with a pending second factor", async () => {
+  test("the playground refuses members with a pending second factor", async () => {
     const owing = await signedInMember({ before: requireMfa });
     expect(await codeOf(await ask({ cookie: owing.cookie() }))).toEqual([403, "MFA_REQUIRED"]);
     const page = await owing.get(`/workspaces/${tenant.workspaceId}/ai/playground`);
@@ -280,10 +281,10 @@ describe("access is refused for", () => {
   });
 });
 
-describe("the page without JavaScript", () => {
+describe("the playground page without JavaScript", () => {
   const page = (kind = "chat") => `/workspaces/${tenant.workspaceId}/ai/playground?kind=${kind}`;
 
-  test("contains neither token nor key, and offers the models that the workspace can use", async () => {
+  test("the playground page contains neither token nor key, and offers the models that the workspace can use", async () => {
     const { status, text } = await member.get(page("speech"));
     expect(status).toBe(200);
     expect(text).toContain("demo-speech");
@@ -292,7 +293,7 @@ describe("the page without JavaScript", () => {
     expect(text).not.toMatch(/sb_secret_|ttr_ai_/);
   });
 
-  test("answers a form with the whole answer, continues the conversation, and keeps typed values on failure", async () => {
+  test("the playground without JavaScript returns the whole answer, continues the conversation, and keeps typed values on failure", async () => {
     const tools = JSON.stringify([{ type: "function", function: { name: "weather" } }]);
     const first = await member.post(page(), { ...settings, tools, prompt: 'call weather with {"city":"Rome"}' });
     expect(first.words).toContain("Calls weather");
@@ -314,7 +315,7 @@ describe("the page without JavaScript", () => {
     expect([wrong.status, wrong.words]).toEqual([400, expect.stringContaining("Enter a temperature from 0 to 2")]);
   });
 
-  test("plays short speech within the page", async () => {
+  test("the playground plays short speech within the page", async () => {
     const fields = { model: "demo-speech", voice: "Puck", format: "wav" };
     const { text } = await member.post(page("speech"), { ...fields, input: "Hello" });
     expect(text).toMatch(/<audio[^>]*src="data:audio\/wav;base64,UklGR/);
@@ -326,7 +327,7 @@ describe("the page without JavaScript", () => {
   });
 });
 
-test("the chat leaves out models of the Messages API, and links to it", async () => {
+test("the playground chat leaves out models of the Messages API, and links to it", async () => {
   const page = await fetch(`${base}/workspaces/${tenant.workspaceId}/ai/playground?kind=chat`, {
     headers: { cookie: member.cookie(), "x-forwarded-for": newAddress() },
   });

@@ -173,19 +173,19 @@ function argumentsOfPython(code: string): Record<string, unknown> {
 }
 
 describe.each(bodies)("%s as code", (_, body) => {
-  test("for curl sends exactly that body", () => {
+  test("code for curl sends exactly the form's body", () => {
     expect(dataOfCurl(codeOf(chatCode(body, baseUrl), "curl"))).toEqual(body);
   });
 
-  test("for Python sends exactly that body", () => {
+  test("code for Python sends exactly the form's body", () => {
     expect(argumentsOfPython(codeOf(chatCode(body, baseUrl), "Python"))).toEqual(body);
   });
 
-  test("for TypeScript sends exactly that body", async () => {
+  test("code for TypeScript sends exactly the form's body", async () => {
     expect(await run(codeOf(chatCode(body, baseUrl), "TypeScript"))).toEqual(body);
   });
 
-  test("for the AI SDK sends that body under the SDK's parameter names", async () => {
+  test("code for the AI SDK sends the form's body under the SDK's parameter names", async () => {
     const sent = (await run(codeOf(chatCode(body, baseUrl), "AI SDK"))) as Record<string, unknown>;
     const { max_tokens, tool_choice, stream_options: __, ...rest } = sent;
     expect(tool_choice ?? "auto").toBe("auto");
@@ -197,7 +197,7 @@ describe("speech and embeddings as code", () => {
   const speech = { model: "demo-speech", input: hostile, voice: "Kore", response_format: "wav" } as const;
   const embeddings = { model: "demo-embedding", input: ["one", hostile] };
 
-  test("send exactly those bodies", async () => {
+  test("code for speech and embeddings sends exactly their bodies", async () => {
     for (const [body, samples] of [
       [speech, speechCode(speech, baseUrl)],
       [embeddings, embeddingsCode(embeddings, baseUrl)],
@@ -211,8 +211,8 @@ describe("speech and embeddings as code", () => {
   });
 });
 
-describe("a literal", () => {
-  test("is read back as its value, for any value", () => {
+describe("a literal in generated code", () => {
+  test("a literal in generated code is read back as its value, for any value", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (given) => {
         const value = JSON.parse(JSON.stringify(given));
@@ -222,7 +222,7 @@ describe("a literal", () => {
     );
   });
 
-  test("keeps a member named __proto__ as a member", () => {
+  test("a literal in generated code keeps a member named __proto__ as a member", () => {
     const value = JSON.parse('{"__proto__": {"a": 1}}');
     expect(JSON.stringify(readTypescript(typescriptLiteral(value)))).toBe(JSON.stringify(value));
   });

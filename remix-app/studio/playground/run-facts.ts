@@ -1,7 +1,7 @@
 import { formatDecimal, parseDecimal } from "#shared/decimal.ts";
 import { readDecimalText } from "#shared/usd-amount.ts";
 
-/** Facts about a run next to its answer. For display only; the run's page is authoritative. */
+/** Facts about a run, shown next to its answer. For display only; the run's page is authoritative. */
 export interface RunFacts {
   runId?: string | undefined;
   inputTokens?: number | undefined;

@@ -53,7 +53,7 @@ export function useChat(workspaceId: string, initial: { entries: readonly Entry[
     return entry;
   }
 
-  /** A stopped run reports no cost in its stream, so it is fetched once the run is settled. */
+  /** A stopped run reports no cost in its stream, so its cost is fetched once the run is settled. */
   async function tellWhatItCost(requestId: string, entry: Entry): Promise<void> {
     const facts = await findRunFacts(workspaceId, requestId);
     if (facts) setEntries((now) => now.map((each) => (each === entry ? { ...entry, facts } : each)));

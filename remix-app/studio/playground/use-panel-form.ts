@@ -4,7 +4,7 @@ import type { FieldErrors } from "./chat-form.ts";
 /** Manages a panel's form: its values, its errors and its shortcuts. Ctrl+Enter sends, Escape stops. */
 export function usePanelForm(options: {
   initial: { typed: Record<string, string>; errors: FieldErrors };
-  /** A request is in progress. */
+  /** Whether a request is in progress. */
   busy: boolean;
   stop: () => void;
 }) {

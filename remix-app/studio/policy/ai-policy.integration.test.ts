@@ -37,7 +37,7 @@ const ask = (key?: string) =>
   });
 
 describe("a workspace's AI policy API", () => {
-  test("lets studio users read and managers change the policy, and returns 404 to strangers", async () => {
+  test("the AI policy can be read by studio users and changed by managers, and returns 404 to strangers", async () => {
     expect(await read(member)).toMatchObject({ status: 200, body: { contentCapture: false, budget: null } });
     expect(await change(member, { contentCapture: true })).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
     expect((await read(stranger)).status).toBe(404);
@@ -46,26 +46,29 @@ describe("a workspace's AI policy API", () => {
 
   test.each([
     ["an unknown field", { capture: true }],
-    ["nothing", {}],
-    ["a retention of no day", { contentRetentionDays: 0 }],
+    ["an empty change", {}],
+    ["a retention of 0 days", { contentRetentionDays: 0 }],
     ["a retention of 366 days", { contentRetentionDays: 366 }],
-    ["no request a minute", { requestsPerMinute: 0 }],
-    ["a budget below nothing", { monthlyBudgetUsd: -1 }],
-    ["a text for a switch", { contentCapture: "true" }],
-  ])("rejects %s", async (_, body) => {
+    ["a limit of 0 requests per minute", { requestsPerMinute: 0 }],
+    ["a negative budget", { monthlyBudgetUsd: -1 }],
+    ["a string instead of a boolean", { contentCapture: "true" }],
+  ])("the AI policy rejects %s", async (_, body) => {
     expect(await change(admin, body)).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
   });
 
-  test.each(["allowedModels", "deniedModels"])("rejects %s with an unknown model, by name", async (param) => {
-    const answer = await change(admin, { [param]: ["demo-chat", "DEMO-CHAT"] });
-    expect(answer).toMatchObject({
-      status: 400,
-      body: { code: "INVALID_REQUEST", param, detail: `${param}: The model “DEMO-CHAT” doesn’t exist.` },
-    });
-    expect(await read(admin)).toMatchObject({ body: { allowedModels: null, deniedModels: [] } });
-  });
+  test.each(["allowedModels", "deniedModels"])(
+    "the AI policy rejects %s with an unknown model, and names the model",
+    async (param) => {
+      const answer = await change(admin, { [param]: ["demo-chat", "DEMO-CHAT"] });
+      expect(answer).toMatchObject({
+        status: 400,
+        body: { code: "INVALID_REQUEST", param, detail: `${param}: The model “DEMO-CHAT” doesn’t exist.` },
+      });
+      expect(await read(admin)).toMatchObject({ body: { allowedModels: null, deniedModels: [] } });
+    },
+  );
 
-  test("stores a retention of 1 and of 365 days", async () => {
+  test("the AI policy stores a retention of 1 and of 365 days", async () => {
     for (const contentRetentionDays of [1, 365]) {
       expect(await change(admin, { contentRetentionDays })).toMatchObject({
         status: 200,
@@ -74,7 +77,7 @@ describe("a workspace's AI policy API", () => {
     }
   });
 
-  test("turns content capture on for the next request, whose answer can then be replayed", async () => {
+  test("the AI policy turns content capture on for the next request, whose answer can then be replayed", async () => {
     expect((await change(admin, { contentCapture: true })).status).toBe(200);
     const key = crypto.randomUUID();
     const first = await ask(key);
@@ -84,7 +87,7 @@ describe("a workspace's AI policy API", () => {
     expect((await change(admin, { contentCapture: false })).status).toBe(200);
   });
 
-  test("refuses the next request at a budget of zero, and allows requests again once it is removed", async () => {
+  test("an AI policy with a budget of zero refuses the next request, and allows requests again once the budget is removed", async () => {
     expect(await change(admin, { monthlyBudgetUsd: 0 })).toMatchObject({ body: { budget: { limitUsd: 0 } } });
     const stopped = await ask();
     expect([stopped.status, (await stopped.json()).error.code]).toEqual([402, "budget_exceeded"]);
@@ -92,7 +95,7 @@ describe("a workspace's AI policy API", () => {
     expect((await ask()).status).toBe(200);
   });
 
-  test("counts this month's earlier cost in a new budget", async () => {
+  test("a new budget counts this month's earlier cost", async () => {
     await expect
       .poll(async () => {
         const { body } = await change(admin, { monthlyBudgetUsd: 100 });
@@ -103,7 +106,7 @@ describe("a workspace's AI policy API", () => {
       .toBeGreaterThan(0);
   });
 
-  test("makes the gateway answer 404 for a denied model until it is allowed again", async () => {
+  test("a denied model makes the gateway answer 404 until it is allowed again", async () => {
     await change(admin, { deniedModels: ["demo-chat"] });
     expect((await ask()).status).toBe(404);
     await change(admin, { deniedModels: [] });

@@ -18,7 +18,6 @@ export function PolicyCards({
   errors,
   readAt,
 }: {
-  /** The form's target. */
   action: string;
   frame: Omit<ModelOptions, "models">;
   models: PickerView;

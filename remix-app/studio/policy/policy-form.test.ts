@@ -22,12 +22,12 @@ function read(changes: Record<string, string> = {}) {
   return readPolicyForm(form);
 }
 
-test("submitting the policy's form unchanged requests the same policy, and an unticked box is off", () => {
+test("submitting the policy form unchanged requests the same policy, and an unticked box is off", () => {
   expect(read({ providerCostVisible: "on" }).rules).toEqual(rules);
   expect(read({ contentCapture: "on" }).rules).toMatchObject({ contentCapture: true, providerCostVisible: false });
 });
 
-test("the selected models form the lists, and an empty limit is removed", () => {
+test("the selected models form the policy's lists, and an empty limit is removed", () => {
   expect(
     read({
       models: "selected",
@@ -40,7 +40,7 @@ test("the selected models form the lists, and an empty limit is removed", () => 
   expect(read({ [modelField("allow", "b")]: "b" }).rules).toMatchObject({ allowedModels: null });
 });
 
-test("searching does not save typed values", () => {
+test("searching models does not save the policy form's typed values", () => {
   const { rules, errors, fields } = read({ intent: "search", modelTerm: "chat", requestsPerMinute: "none" });
   expect([rules, errors, fields.requestsPerMinute, fields.choices.term]).toEqual([null, {}, "none", "chat"]);
 });
@@ -54,7 +54,7 @@ test.each([
   ["contentRetentionDays", { contentRetentionDays: "0" }],
   ["contentRetentionDays", { contentRetentionDays: "366" }],
   ["contentRetentionDays", { contentRetentionDays: "" }],
-])("an invalid %s is reported at its field, and the typed value stays: %j", (field, changes) => {
+])("the policy form reports an invalid %s at its field, and keeps the typed value: %j", (field, changes) => {
   const { errors, fields } = read(changes);
   expect(Object.keys(errors ?? {})).toEqual([field]);
   const { models: mode = "all", ...texts } = changes as Record<string, string>;
@@ -64,11 +64,11 @@ test.each([
 test.each([
   { requestsPerMinute: "1", contentRetentionDays: "1" },
   { requestsPerMinute: "1000000000", contentRetentionDays: "365" },
-])("the boundaries are accepted: %j", (changes) => {
+])("the policy form accepts the boundary values %j", (changes) => {
   expect(read(changes).errors).toBeNull();
 });
 
-test("errors are listed in the order of the page", () => {
+test("the policy form lists errors in the order of the page", () => {
   const { errors } = read({ contentRetentionDays: "0", models: "selected", requestsPerMinute: "x" });
   expect(Object.keys(errors ?? {})).toEqual(["models", "requestsPerMinute", "contentRetentionDays"]);
 });

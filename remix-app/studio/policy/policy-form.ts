@@ -78,7 +78,7 @@ export function readPolicyForm(form: FormData): PolicyFormResult {
   const parsed = policyChange.safeParse(asked);
   const nothing = asked.allowedModels?.length === 0;
   const errors = {
-    // The first field of the page, so its error comes first in the summary.
+    // The models are the first field of the page, so their error comes first in the summary.
     ...(nothing ? { models: "Select at least one model, or choose all models in your plan" } : {}),
     ...(parsed.success ? {} : faultsOf(parsed.error.issues)),
   };

@@ -27,13 +27,13 @@ test.each([
     { costUsd: "0", billedCredits: "0", unmeteredCredits: "512", notes: ["exempt", "swept"] },
     "$0.00 × 10,000 × 1.2 = 0 credits",
   ],
-] as const)("the formula holds for %s", (_, changes, formula) => {
+] as const)("the credits formula is right for %s", (_, changes, formula) => {
   expect(creditsFormula({ ...pricing, ...changes, notes: [...("notes" in changes ? changes.notes : [])] })).toBe(
     formula,
   );
 });
 
-test("groups the thousands of credits", () => {
+test("the credits formula groups thousands", () => {
   const changes = { costUsd: "1.1385105", markup: "1", billedCredits: "11385.105" };
   expect(creditsFormula({ ...pricing, ...changes })).toBe("$1.1385105 × 10,000 × 1 = 11,385.105 credits");
 });
@@ -47,7 +47,7 @@ test.each([
   ).toEqual([`No credits were charged, ${reason} “Credits not billed” shows what it would have cost.`]);
 });
 
-test("a running run has no formula, and neither does a run whose provider cost is hidden", () => {
+test("neither a run in progress nor a run with a hidden provider cost has a formula", () => {
   expect(creditsFormula({ ...pricing, notes: ["running"] })).toBeNull();
   expect(creditsFormula({ ...pricing, costUsd: null, markup: null })).toBeNull();
 });

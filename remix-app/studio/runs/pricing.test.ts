@@ -15,7 +15,7 @@ const tier = { min_input_tokens: 0, input: "2", cached_input: "0.2", cache_write
 const demo = { position: 1, provider: "demo", model: "upstream", prices: [tier] };
 
 describe("the lines of a run", () => {
-  test("add up to its cost exactly, and each is its count times its price, for any calls", () => {
+  test("the lines of a run add up to its cost exactly, and each line is a count times a price, for any calls", () => {
     fc.assert(
       fc.property(randomRoutes, randomCalls, fc.constantFrom("1", "1.2", "1.234567"), (routes, calls, markup) => {
         const run = pricedRun({ routes, calls, markup });
@@ -36,7 +36,7 @@ describe("the lines of a run", () => {
     );
   });
 
-  test("add up if only the sum of the calls is known", () => {
+  test("the lines of a run add up if only the sum of the calls is known", () => {
     fc.assert(
       fc.property(randomRoutes, randomCalls, (routes, calls) => {
         const run = pricedRun({ routes, calls });
@@ -47,7 +47,7 @@ describe("the lines of a run", () => {
     );
   });
 
-  test("include every class of tokens", () => {
+  test("the lines of a run include every class of tokens", () => {
     const usage = {
       input_tokens: 1_500,
       cached_input_tokens: 200,
@@ -77,7 +77,7 @@ describe("the lines of a run", () => {
     expect(new Set(rows.map(([item]) => item))).toEqual(new Set(priceItems));
   });
 
-  test("name the tier, threshold and multiplier that applied to each call", () => {
+  test("the lines of a run name the tier, threshold and multiplier that applied to each call", () => {
     const prices = [tier, { ...tier, min_input_tokens: 200_000, input: "4" }];
     const routes = [{ ...demo, prices, tier_multipliers: { priority: 1.75 } }];
     const call = (input_tokens: number, servedTier?: string): ChargedCall => ({
@@ -102,7 +102,7 @@ describe("the lines of a run", () => {
     expect(notes).toEqual(["several_calls"]);
   });
 
-  test("of calls that only together reach a tier are priced at the charged tier", () => {
+  test("the lines of calls that only together reach a tier are priced at the charged tier", () => {
     const prices = [tier, { ...tier, min_input_tokens: 200_000, input: "4" }];
     const call = { route: 1, usage: { input_tokens: 150_000, output_tokens: 10 } };
     const run = pricedRun({ routes: [{ ...demo, prices }], calls: [call, call] });
@@ -116,7 +116,7 @@ describe("the lines of a run", () => {
     expect(notes).toEqual([]);
   });
 
-  test("of a route without prices are counts and one amount, for one call or several", () => {
+  test("the lines of a route without prices are counts and one amount, for one call or several", () => {
     const call = { route: 1, usage: { input_tokens: 10 } };
     for (const calls of [[call], [call, call]]) {
       const run = pricedRun({ routes: [demo], calls });
@@ -127,7 +127,7 @@ describe("the lines of a run", () => {
     }
   });
 
-  test("that no price explains are counts and one amount", () => {
+  test("the lines of a run that no price explains are counts and one amount", () => {
     const run = {
       ...pricedRun({ routes: [demo], calls: [{ route: 1, usage: { input_tokens: 10 } }] }),
       costUsd: "0.5",
@@ -140,7 +140,7 @@ describe("the lines of a run", () => {
     expect(notes).toEqual(["not_itemised"]);
   });
 
-  test("are the provider's stated cost if its route trusts that", () => {
+  test("the lines of a run are the provider's stated cost if its route trusts that cost", () => {
     // OpenRouter's usage accounting states `cost`: https://openrouter.ai/docs/use-cases/usage-accounting
     const routes = [{ ...demo, trusts_stated_cost: true }];
     const usage = { input_tokens: 1_000, output_tokens: 100 };
@@ -154,7 +154,7 @@ describe("the lines of a run", () => {
     expect(notes).toEqual(["stated_cost"]);
   });
 
-  test("end with the rounding to 12 decimals", () => {
+  test("the lines of a run end with the rounding to 12 decimals", () => {
     const prices = [{ ...tier, input: "0.0000015" }];
     const { lines, notes } = pricingOf(
       pricedRun({ routes: [{ ...demo, prices }], calls: [{ route: 1, usage: { input_tokens: 1 } }] }),
@@ -167,7 +167,7 @@ describe("the lines of a run", () => {
   });
 });
 
-test("are only counts and credits if provider cost is hidden", () => {
+test("the lines of a run are only counts and credits if provider cost is hidden", () => {
   const run = pricedRun({ routes: [demo], calls: [{ route: 1, usage: { input_tokens: 1_000, output_tokens: 5 } }] });
   const { markup: _, creditsPerUsd: __, ...priced } = run.priced;
   const hidden = {
@@ -234,7 +234,7 @@ describe("the notes of a run", () => {
     ["a call of an app", run({}, { exempt: true }), ["exempt"]],
     ["a swept run without usage", run(nothing, { swept: true, askedProvider: false }), ["swept"]],
     ["an idempotent call", run({}, { idempotent: true }), ["repeats_free"]],
-  ])("are right for %s", ([, given, notes]) => {
+  ])("the notes of a run are right for %s", ([, given, notes]) => {
     expect(pricingOf(given as ReturnType<typeof pricedRun>).notes).toEqual(notes);
     for (const note of notes) expect(pricingNotes).toContain(note);
   });

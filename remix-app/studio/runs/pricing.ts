@@ -73,7 +73,7 @@ function isPriceable(routes: readonly Route[], call: ChargedCall): boolean {
   return isStated(route, call) || tierPrices(route, call.servedTier).prices.length > 0;
 }
 
-/** The combined counts of several calls can reach a tier that no single call was charged at. */
+/** Returns a call's price in each tier. Several calls together can reach a tier that no single call was charged at. */
 function pricesOfTiers(routes: readonly Route[], call: ChargedCall): CallPrice[] {
   const route = routeOf(routes, call);
   const { prices, multiplier } = tierPrices(route, call.servedTier);

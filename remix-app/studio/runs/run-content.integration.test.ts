@@ -53,7 +53,7 @@ const readings = () =>
   );
 
 describe("a run's content", () => {
-  test("is shown as text on request to members who manage content capture, and each view is recorded", async () => {
+  test("a run's content is shown as text on request to members who manage content capture, and each view is recorded", async () => {
     const page = await owner.get(runPath);
     expect(page.words).toContain("This workspace keeps prompts and answers. These are deleted");
     expect(page.text).not.toContain("said ");
@@ -68,7 +68,7 @@ describe("a run's content", () => {
     expect(activity.words).toContain(`viewed the prompts and answers of the run ${runId}`);
   });
 
-  test("is neither shown nor hinted at to other members, nor in any list, file or API response", async () => {
+  test("a run's content is neither shown nor hinted at to other members, nor in any list, file or API response", async () => {
     const page = await member.get(runPath);
     expect(page.status).toBe(200);
     expect(page.words).not.toContain("Prompts and answers");
@@ -86,7 +86,7 @@ describe("a run's content", () => {
     }
   });
 
-  test("is hidden as soon as capture is turned off", async () => {
+  test("a run's content is hidden as soon as capture is turned off", async () => {
     await setPolicy(false, 30);
     expect((await owner.get(runPath)).words).not.toContain("Prompts and answers");
     const late = await owner.post(runPath, { step: "open" });

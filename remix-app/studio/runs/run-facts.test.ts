@@ -31,7 +31,7 @@ test.for<[string, object, object]>([
     { credentialSource: "session", keyId: null, keyName: null, memberName: null },
     { "Called with": "Session of a signed-in member", Member: "Deleted account", App: undefined },
   ],
-])("facts show that the call was made with %s", ([, changes, facts]) => {
+])("run facts show that the call was made with %s", ([, changes, facts]) => {
   const { "Called with": calledWith, App, Member, "Key created by": creator } = factsOf(changes);
   expect({ "Called with": calledWith, App, Member, "Key created by": creator }).toEqual(facts);
 });

@@ -50,7 +50,7 @@ function rowsOf(csv: string): Record<string, string>[] {
   return lines.map((line) => Object.fromEntries(line.split(",").map((value, index) => [names[index], value])));
 }
 
-test("page, API, list, CSV and ledger show exactly the same price", async () => {
+test("a run's page, API, list, CSV and ledger show exactly the same price", async () => {
   const { text } = await browser.get(`/api/v1${pages}/${run.id}`);
   const api = JSON.parse(text) as ApiRun;
   expect(sum(textsOf(text, "amountUsd"))).toBe(run.cost);
@@ -88,7 +88,7 @@ describe("filtering runs", () => {
     return status === 200 ? (JSON.parse(text) as { runs: ApiRun[] }).runs.map(({ id }) => id) : status;
   };
 
-  test("by key, provider and entity label works in the API, on the page and in the file, and can be cleared", async () => {
+  test("filtering runs by key, provider and entity label works in the API, on the page and in the file, and can be cleared", async () => {
     for (const search of [`keyId=${tenant.keyId}`, "provider=demo", "entityId=order-7"]) {
       expect(await found(search), search).toEqual([run.id]);
       const page = await browser.get(`${pages}?${search}`);
@@ -110,7 +110,7 @@ describe("filtering runs", () => {
     "provider=absent",
     "keyId=no-id",
     "entityId=a%20b",
-  ])("by %s answers 400 on every surface", async (search) => {
+  ])("filtering runs by %s answers 400 on every surface", async (search) => {
     const name = search.split("=")[0] ?? "";
     expect(await found(search)).toBe(400);
     for (const path of [`${pages}?${search}`, `${pages}.csv?${search}`, `/api/v1${pages}?${search}`]) {

@@ -5,7 +5,7 @@ const read = (search: string) =>
   readRunQuery(new URL(`https://a.test/runs${search}`), { requestId: "r", now: new Date("2026-03-31T12:00:00Z") });
 
 describe("readRunQuery", () => {
-  it("defaults to all runs of all time", () => {
+  it("a run query defaults to all runs of all time", () => {
     expect(read("?status=&model=")).toEqual({ filter: {}, range: null, asked: {}, cursor: undefined });
   });
 
@@ -13,7 +13,7 @@ describe("readRunQuery", () => {
   const id = "0199c5b8-0000-7000-8000-000000000000";
 
   it.each(["model=m", "feature=f", "status=failed", `keyId=${id}`, `appId=${id}`])(
-    "defaults to the last 30 days with %s, and to all time if that is chosen",
+    "a run query with %s defaults to the last 30 days, and to all time if that is chosen",
     (asked) => {
       expect(read(`?${asked}`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
       expect(read(`?${asked}&requestId=r`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
@@ -23,14 +23,14 @@ describe("readRunQuery", () => {
   );
 
   it.each(["?requestId=r", "?requestId=r&range=all", "?range=all", "?unknown=x"])(
-    "defaults to all time with %s",
+    "a run query with %s defaults to all time",
     (search) => {
       const { range, filter } = read(search);
       expect([range, filter.from, filter.to]).toEqual([null, undefined, undefined]);
     },
   );
 
-  it("includes whole days, and accepts the same presets as every page", () => {
+  it("a run query includes whole days, and accepts the same presets as every page", () => {
     const day = { from: "2026-03-01T00:00:00.000Z", to: "2026-03-02T00:00:00.000Z" };
     expect(read("?from=2026-03-01&to=2026-03-01&model=m")).toMatchObject({
       filter: { model: "m", ...day },
@@ -44,7 +44,7 @@ describe("readRunQuery", () => {
   });
 
   it.each(["?status=odd", "?keyId=1", `?requestId=${"a".repeat(129)}`, "?model=%00", "?feature=a%00b"])(
-    "refuses %s",
+    "refuses the run query %s",
     (search) => {
       expect(() => read(search)).toThrow(expect.objectContaining({ status: 400 }));
     },

@@ -81,7 +81,7 @@ export const runAttempt = z.object({
   status: count.nullable(),
   failure: z.enum(attemptFailures).nullable(),
   upstreamRequestId: z.string().nullable(),
-  /** Whether the provider may charge for it although its answer was not used. */
+  /** Whether the provider may charge for the request although its answer was not used. */
   mayHaveCharged: z.boolean(),
   latencyMs: count,
 });

@@ -7,7 +7,7 @@ const answered = (answer: unknown) => readSaid({ ...nothing, answer: JSON.string
 const briefly = (texts: ReturnType<typeof asked>) => texts.map(({ who, text }) => [who, text]);
 
 describe("a run's content", () => {
-  test("from a chat is read message by message", () => {
+  test("a run's chat is read message by message", () => {
     const call = { id: "1", type: "function", function: { name: "weather", arguments: '{"city":"Oslo"}' } };
     const texts = asked({
       model: "demo-chat",
@@ -44,7 +44,7 @@ describe("a run's content", () => {
     ]);
   });
 
-  test("from a response, a legacy completion, an embedding and speech is read too", () => {
+  test("a run's response, legacy completion, embedding and speech are read too", () => {
     const input = [
       { role: "user", content: [{ type: "input_text", text: "Hello" }] },
       { type: "function_call", name: "weather", arguments: "{}" },
@@ -74,7 +74,7 @@ describe("a run's content", () => {
     expect(briefly(answered({ data: [{ embedding: [0.1] }] }))).toEqual([["answer", "1 embedding"]]);
   });
 
-  test("with tool calls and their results is read call by call", () => {
+  test("a run's tool calls and their results are read call by call", () => {
     const tools = JSON.stringify([{ name: "calculator", arguments: '{"expression":"6*7"}', result: "42" }]);
     expect(briefly(readSaid({ ...nothing, tools }).tools)).toEqual([
       ["call of calculator", '{\n  "expression": "6*7"\n}'],
@@ -82,7 +82,7 @@ describe("a run's content", () => {
     ]);
   });
 
-  test("in an unknown format is shown unchanged", () => {
+  test("a run's content in an unknown format is shown unchanged", () => {
     expect(readSaid({ prompt: "not JSON <script>", tools: "[", answer: null })).toEqual({
       prompt: [{ who: "request", text: "not JSON <script>", code: true, leftOut: 0 }],
       tools: [{ who: "tools", text: "[", code: true, leftOut: 0 }],
@@ -95,7 +95,7 @@ describe("a run's content", () => {
     expect(readSaid({ ...nothing, prompt: deep }).prompt[0]?.text.length).toBe(mostCharacters);
   });
 
-  test("is truncated if it is too long for a page, with the number of characters left out", () => {
+  test("a run's content is truncated if it is too long for a page, with the number of characters left out", () => {
     const of = (length: number) => asked({ prompt: "x".repeat(length) })[0];
     expect(of(mostCharacters)).toMatchObject({ leftOut: 0 });
     expect(of(mostCharacters + 1)).toMatchObject({ leftOut: 1 });

@@ -5,7 +5,7 @@ export interface Said {
   /** The author, or the kind of text. */
   who: string;
   text: string;
-  /** Whether it is data rather than prose, and shown in a monospaced font. */
+  /** Whether the text is data rather than prose, and shown in a monospaced font. */
   code: boolean;
   /** The number of characters left out because the text is too long for a page. */
   leftOut: number;

@@ -15,6 +15,6 @@ test.each([
   [0, 0, null],
   [null, 3, null],
   [3, null, null],
-])("%s after %s is the change %o", (now, before, change) => {
+])("a figure of %s after a figure of %s has the change %o", (now, before, change) => {
   expect(changeOf(now, before)).toEqual(change);
 });

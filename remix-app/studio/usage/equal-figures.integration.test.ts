@@ -148,7 +148,7 @@ async function expectEqualFigures(): Promise<void> {
   }
 }
 
-test("page, file, API and runs have exactly the same figures: live, rolled up, and changed since", async () => {
+test("a usage page, its file, the API and the runs have exactly the same figures: live, rolled up, and changed since", async () => {
   await expectEqualFigures();
   await db.query("select ai.roll_up_usage(1000)");
   await expectEqualFigures();

@@ -31,7 +31,7 @@ afterAll(async () => {
   await close();
 });
 
-test("a page waits for slow figures and is then sent complete", async () => {
+test("the overview waits for slow figures and is then sent complete", async () => {
   await web.trouble({ holds: reading });
   let answered = false;
   const answer = browser.get(page).finally(() => {
@@ -48,7 +48,7 @@ test("a page waits for slow figures and is then sent complete", async () => {
   expect(text).toMatch(/<\/html>(<!--\/?\$-->)*$/);
 });
 
-test("a page whose figures cannot be read is answered with only an error", async () => {
+test("an overview whose figures cannot be read is answered with only an error", async () => {
   await web.trouble({ unreachable: reading });
   const before = web.output().length;
   const { status, text, words } = await browser.get(page);
@@ -57,7 +57,7 @@ test("a page whose figures cannot be read is answered with only an error", async
   expect(words).not.toContain("Usage");
   expect(text.match(/<body/g)).toHaveLength(1);
   expect((await browser.get(`${page}.data`)).status).toBe(503);
-  // One log line each, naming the function that failed. Refusals are not errors.
+  // One log line for each failure, naming the function that failed. Refusals are not errors.
   expect(
     web
       .output()

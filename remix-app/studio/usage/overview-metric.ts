@@ -12,7 +12,7 @@ export interface MetricView {
   /** The value that is drawn. */
   value: (sums: UsageSums) => number;
   text: (sums: UsageSums) => string;
-  /** Of a mark of an axis, whose marks end at `top`. */
+  /** Formats the label of an axis mark; `top` is the highest mark. */
   mark: (value: number, top: number) => string;
   /** Whether the metric has only whole values, such as counts. */
   whole: boolean;
@@ -69,7 +69,7 @@ function shortAmount(value: number): string {
   return value >= 1 || value === 0 ? formatShortCount(value) : String(Number(value.toPrecision(2)));
 }
 
-/** The decimals of all marks of an axis in dollars: cents, and more only for marks below them. */
+/** Returns the decimals of all marks of an axis in dollars: two, or more if the axis ends below one dollar. */
 function centsOf(top: number): number {
   return Math.max(2, 2 - Math.floor(Math.log10(top)));
 }
@@ -123,7 +123,7 @@ export const dimensionLabels: Record<OverviewDimension, string> = {
   label: "Label",
 };
 
-/** Stands for a day's labels beyond the 10,000 most expensive. */
+/** Represents a day's labels beyond the 10,000 most expensive. */
 export const otherLabels = "*";
 
 const asked = z.enum(overviewDimensions).catch("day");

@@ -10,7 +10,7 @@ import { ModelChart } from "./model-chart.tsx";
 import type { Overview } from "./overview.ts";
 import { changeOf, type Metric, metricViews, type OverviewDimension } from "./overview-metric.ts";
 
-/** The four figures of the range, against the previous one, whose days it names. */
+/** Shows the four figures of the range, compared with the previous range, whose days it names. */
 export function OverviewFigures({ overview, range }: { overview: Overview; range: Range }) {
   const { first, last } = rangeDays(range.previous);
   if (overview.totals.requests === 0 && overview.previous.requests === 0)

@@ -136,7 +136,7 @@ function RunsLink({
   );
 }
 
-/** Returns the last of that many days. */
+/** Returns the last day of a period that begins on `day` and has `days` days. */
 function lastOf(day: string, days: number): string {
   return days === 1 ? day : new Date(Date.parse(day) + (days - 1) * 86_400_000).toISOString().slice(0, 10);
 }

@@ -58,7 +58,7 @@ test("the Overview links members who cannot manage keys to the Playground, and t
   expect((await stranger.browser.get(overview)).status).toBe(404);
 });
 
-test("a workspace without requests says how to begin, and other people see none of it", async () => {
+test("the overview of a workspace without requests says how to begin, and other people see none of it", async () => {
   const page = await member.browser.get(at(""));
   expect(page.words).toContain("No requests yet");
   expect(page.text).toContain(at("/playground"));
@@ -88,7 +88,7 @@ test("a workspace without requests says how to begin, and other people see none 
   }
 });
 
-describe("with requests", () => {
+describe("the overview of a workspace with requests", () => {
   beforeAll(async () => {
     run = await begin(db, chatCall(tenant));
     const failed = await begin(db, chatCall(tenant));
@@ -100,7 +100,7 @@ describe("with requests", () => {
     );
   });
 
-  test("the file of days equals the ledger exactly", async () => {
+  test("the overview's file of days equals the ledger exactly", async () => {
     const today = (await linesOf("/usage.csv?range=7d"))[0];
     const [books] = await db.query(
       `select
@@ -119,7 +119,7 @@ describe("with requests", () => {
   });
 
   test.each(["model", "feature", "key", "app", "member", "label"])(
-    "by %s the page and the file have the same rows",
+    "the overview by %s has the same rows as its file",
     async (by) => {
       const lines = await linesOf(`/usage.csv?by=${by}`);
       expect(lines).toHaveLength(1);
@@ -129,7 +129,7 @@ describe("with requests", () => {
     },
   );
 
-  test("the runs file has the filters of the page", async () => {
+  test("the runs file has the filters of the runs page", async () => {
     expect((await linesOf("/runs.csv?range=7d")).map(({ status }) => status).sort()).toEqual(["failed", "succeeded"]);
     const succeeded = await linesOf("/runs.csv?status=succeeded");
     expect(succeeded.map(({ id }) => id)).toEqual([run.run_id]);
@@ -152,7 +152,7 @@ describe("with requests", () => {
     expect((await member.browser.get(at(`${path}?range=90d`))).status).toBe(200);
   });
 
-  test("each file's name contains its days", async () => {
+  test("each usage file's name contains its days", async () => {
     const days = "from=2026-03-01&to=2026-03-31";
     const named = [
       [`/usage.csv?by=member&${days}`, "usage-by-member-2026-03-01-2026-03-31.csv"],
@@ -170,7 +170,7 @@ describe("with requests", () => {
     }
   });
 
-  test("no URL causes a database error", async () => {
+  test("no usage URL causes a database error", async () => {
     const position = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
     const bare = `createdAt":"0000-01-01T00:00:00Z","id":"${run.run_id}"`;
     const early = Buffer.from(`{"${bare}}`).toString("base64url");
@@ -241,7 +241,7 @@ describe("with requests", () => {
     await setVisible(true);
   });
 
-  test("a file may have as many lines as its limit, and is refused with one more", async () => {
+  test("a usage file may have as many lines as its limit, and is refused with one more", async () => {
     const second = await begin(db, chatCall(tenant, { feature: "summary" }));
     await settle(db, [outcome(second)]);
     const context = await openContext(readStack());
@@ -257,7 +257,7 @@ describe("with requests", () => {
     });
   });
 
-  test("by label a page has 50 rows within 100 KB, and the file has all of them", async () => {
+  test("usage by label has pages of 50 rows within 100 KB, and the file has all rows", async () => {
     await db.query(
       `insert into ai.runs (
          id, created_at, workspace_id, credential_source, execution_mode, feature, request_id, model_id, entity_id, routes,

@@ -64,9 +64,9 @@ export interface OverviewRow {
 export type UsageOfModel = NonNullable<z.infer<typeof listed>["series"]>[number];
 
 export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deductions"> & {
-  /** Newest first for days, otherwise most expensive first. */
+  /** The order of days is newest first; other rows are ordered by cost, the most expensive first. */
   rows: OverviewRow[];
-  /** How many days a days row covers. */
+  /** The number of days that a row covers if the rows are days. */
   daysEach: number;
 };
 
@@ -147,7 +147,7 @@ export async function readOverview(
 }
 
 /**
- * Returns all rows of a range with one row per day, never a part of them.
+ * Returns all rows of a range, with one row per day. Fails if there are too many, rather than returning a part.
  * @throws Response 400 INVALID_REQUEST above the limit; 403, 503 like readStudio
  */
 export async function readWholeOverview(

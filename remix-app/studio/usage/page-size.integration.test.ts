@@ -67,7 +67,7 @@ test("the workspace's Overview stays under 60 KB", async () => {
   expect(Buffer.byteLength(text)).toBeLessThan(60 * 1024);
 });
 
-test("days left out of the table are counted, and are in the chart and the file", async () => {
+test("days left out of the overview's table are counted, and are in the chart and the file", async () => {
   const page = await browser.get(`/workspaces/${tenant.workspaceId}/ai?range=90d`);
   expect(page.words).toContain("50 more are in the chart above");
   const file = await browser.get(`/workspaces/${tenant.workspaceId}/ai/usage.csv?range=90d`);
@@ -75,7 +75,7 @@ test("days left out of the table are counted, and are in the chart and the file"
 });
 
 test.each(["/runs", "/runs?range=all&status=failed", "/credits?range=365d", "/costs", "/keys", "/budgets"])(
-  "%s stays under 100 KB",
+  "the page %s stays under 100 KB",
   async (page) => {
     const { status, text } = await browser.get(`/workspaces/${tenant.workspaceId}/ai${page}`);
     expect(status).toBe(200);

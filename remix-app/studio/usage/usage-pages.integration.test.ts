@@ -83,7 +83,7 @@ test("usage by label can also be grouped by day, but by nothing else", async () 
   });
 });
 
-test(`a cursor of ${maxCursorLength} characters is parsed, and a longer one is rejected`, async () => {
+test(`a usage cursor of ${maxCursorLength} characters is parsed, and a longer one is rejected`, async () => {
   const detailOf = async (cursor: string) => {
     const { status, text } = await browser.get(`/api/v1/workspaces/${tenant.workspaceId}/ai/usage?cursor=${cursor}`);
     return [status, JSON.parse(text).detail];

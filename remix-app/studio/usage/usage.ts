@@ -57,7 +57,7 @@ const usageRow = z.object({
   appName: z.string().nullable(),
   memberId: z.uuid().nullable(),
   memberName: z.string().nullable(),
-  /** `*` stands for the labels of a day beyond the 10,000 most expensive. */
+  /** `*` represents the labels of a day beyond the 10,000 most expensive. */
   label: z.string().nullable(),
 });
 const usageWindow = {

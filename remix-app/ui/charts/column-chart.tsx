@@ -1,7 +1,6 @@
 import { Fragment, type ReactNode } from "react";
 
 export interface ChartColumn {
-  /** The column's label, such as a day. */
   label: string;
   value: number;
   /** The value, formatted for display and exact enough to be quoted. */
@@ -14,13 +13,13 @@ export interface ColumnChartProps {
   /** The chart's title for assistive technology. The table below it has the same figures. */
   label: string;
   columns: readonly ChartColumn[];
-  /** Of a mark of the axis, whose marks end at `top`. */
+  /** Formats the label of an axis mark; `top` is the highest mark. */
   formatMark: (value: number, top: number) => string;
   /** Whether values are counts, which are whole. */
   whole?: boolean;
 }
 
-/** The drawing's inner units. It is stretched to fit its place. */
+/** The drawing's inner units. The drawing is stretched to fit its place. */
 const heightUnits = 1_000;
 const slot = 10;
 
@@ -86,7 +85,6 @@ function PreviousLine({ depths }: { depths: readonly (number | null | undefined)
 }
 
 export interface StackedColumn {
-  /** The column's label, such as a day. */
   label: string;
   /** From the bottom up, in the order of the series. */
   parts: readonly { value: number; text: string }[];

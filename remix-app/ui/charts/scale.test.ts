@@ -9,16 +9,16 @@ describe("axisMarks", () => {
     [0.0042, [0, 0.002, 0.004, 0.006, 0.008]],
     [0, [0, 1, 2, 3, 4]],
     [1_234_567, [0, 500_000, 1_000_000, 1_500_000, 2_000_000]],
-  ])("goes beyond %s in round steps", (largest, marks) => {
+  ])("axis marks go beyond %s in round steps", (largest, marks) => {
     expect(axisMarks(largest)).toEqual(marks);
   });
 
-  it("has whole marks for counts", () => {
+  it("axis marks for counts are whole numbers", () => {
     expect(axisMarks(1, { whole: true })).toEqual([0, 1, 2, 3, 4]);
     expect(axisMarks(10, { whole: true }).every(Number.isInteger)).toBe(true);
   });
 
-  it("covers the largest value, but not much more than twice that value", () => {
+  it("axis marks cover the largest value, but not much more than twice that value", () => {
     fc.assert(
       fc.property(fc.double({ min: 1e-12, max: 1e15, noNaN: true }), (largest) => {
         const last = axisMarks(largest).at(-1) ?? 0;
@@ -30,7 +30,7 @@ describe("axisMarks", () => {
 });
 
 describe("labelledIndexes", () => {
-  it("returns the first index, the last one, and some in between", () => {
+  it("labelledIndexes returns the first index, the last one, and some in between", () => {
     expect(labelledIndexes(30)).toEqual([0, 7, 15, 22, 29]);
     expect(labelledIndexes(3)).toEqual([0, 1, 2]);
     expect(labelledIndexes(0)).toEqual([]);

@@ -42,7 +42,7 @@ const errorsOf = (changes: Partial<ImportChoices>, of = file) => {
   return "errors" in read ? read.errors : {};
 };
 
-test("adds up the services of an account's day by currency, to the last digit", () => {
+test("an import adds up the services of an account's day by currency, to the last digit", () => {
   expect(documentOf(file, chosen)).toEqual({
     document: {
       provider: "aws",
@@ -66,7 +66,7 @@ test("adds up the services of an account's day by currency, to the last digit", 
   });
 });
 
-test("assigns lines without an account to the entered account", () => {
+test("an import assigns lines without an account to the entered account", () => {
   const read = documentOf(file, { ...chosen, account: "111", services: [0, 1] });
   expect("document" in read && read.document.days).toEqual([
     {
@@ -80,7 +80,7 @@ test("assigns lines without an account to the entered account", () => {
   ]);
 });
 
-test("lists services by size, and imports only the chosen services", () => {
+test("an import lists services by size, and imports only the chosen services", () => {
   const services = servicesOf(file.providers[0] as ParsedFile["providers"][number]);
   expect(services.map(({ service }) => service)).toEqual(["Bedrock", "S3"]);
   const read = documentOf(file, { ...chosen, services: [1] });
@@ -90,7 +90,7 @@ test("lists services by size, and imports only the chosen services", () => {
   });
 });
 
-test("requires a rate, a provider name, an account and a service", () => {
+test("an import requires a rate, a provider name, an account and a service", () => {
   expect(errorsOf({})).toEqual({});
   for (const rate of ["", "0", "0.00", "1,08", "-1", "1.0000000000001", "1234567890"]) {
     expect(Object.keys(errorsOf({ rates: { EUR: rate } }))).toEqual(["rate_EUR"]);
@@ -106,7 +106,7 @@ test("requires a rate, a provider name, an account and a service", () => {
   expect(Object.keys(errorsOf({ services: [] }))).toEqual(["services"]);
 });
 
-test("accepts at most 20,000 account days", () => {
+test("an import accepts at most 20,000 account days", () => {
   const ofDays = (count: number): ParsedFile => ({
     ...file,
     providers: [
@@ -128,7 +128,7 @@ test("accepts at most 20,000 account days", () => {
   });
 });
 
-test("selects everything at first, and again after another provider of the file is chosen", () => {
+test("an import selects everything at first, and again after another provider of the file is chosen", () => {
   const form = new FormData();
   const everything = { source: 0, provider: "aws", account: "default", services: null, clear: false };
   expect(readChoices(form, file)).toMatchObject(everything);
@@ -144,7 +144,7 @@ test("selects everything at first, and again after another provider of the file 
   }
 });
 
-test("carries accounts and amounts up to the readers' maximum length, and rejects longer ones", () => {
+test("an import accepts accounts and amounts up to the readers' maximum length, and rejects longer ones", () => {
   const carried = (accountId: string, text: string) =>
     unpackFile(
       packFile({
@@ -164,7 +164,7 @@ test("carries accounts and amounts up to the readers' maximum length, and reject
   expect(carried("a", `-${"9".repeat(37)}.${"9".repeat(42)}`)).toBe(false);
 });
 
-test("sets other days to 0 only if that is chosen", () => {
+test("an import sets other days to 0 only if that is chosen", () => {
   const clearOf = (clear: boolean) => {
     const read = documentOf(file, { ...chosen, clear });
     return "document" in read && read.document.clear;
@@ -175,7 +175,7 @@ test("sets other days to 0 only if that is chosen", () => {
   expect(readChoices(form, file).clear).toBe(true);
 });
 
-test("carries a file through a form, and rejects any other text", () => {
+test("an import keeps a file's content in a form field, and rejects any other text there", () => {
   expect(unpackFile(packFile(file))).toEqual(file);
   for (const text of ["", "x", packFile({ ...file, providers: [] }), packFile({ ...file, sha256: "" })]) {
     expect(unpackFile(text)).toBeNull();

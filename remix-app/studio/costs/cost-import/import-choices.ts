@@ -26,7 +26,7 @@ export interface ImportChoices {
 
 export type ImportErrors = Record<string, string>;
 
-/** The name of a currency's field for its rate. */
+/** Returns the name of the form field for a currency's rate. */
 export function rateField(currency: string): string {
   return `rate_${currency}`;
 }

@@ -60,7 +60,7 @@ const stored = (account = "acct-1") =>
   );
 
 describe("a cost file", () => {
-  test("is previewed, imported once with a receipt, and has nothing to import the second time", async () => {
+  test("a cost file is previewed, imported once with a receipt, and has nothing to import the second time", async () => {
     const bill = focus([
       ["2026-10-01", "Tokens", "10.000000000001"],
       ["2026-10-01", "Refunds", "-12.5"],
@@ -98,7 +98,7 @@ describe("a cost file", () => {
     expect(log.map(({ action }) => action)).toContain("provider_costs.imported");
   });
 
-  test("corrects days and shows the old and new amounts", async () => {
+  test("a cost file corrects days and shows the old and new amounts", async () => {
     const days = (amount: string) => focus([["2026-09-01", "Tokens", amount, "USD", "acct-2"]]);
     const import_ = async (text: string) => {
       const review = await member.post(page, upload(text));
@@ -121,7 +121,7 @@ describe("a cost file", () => {
     expect(await stored("acct-2")).toMatchObject([{ amount: "3" }]);
   });
 
-  test("sets days to 0 that an earlier file had under a wrong account, if that is chosen", async () => {
+  test("a cost file can set days to 0 that an earlier file assigned to a wrong account", async () => {
     const line = (account: string) => focus([["2026-07-01", "Tokens", "4", "USD", account]]);
     const wrong = await member.post(page, upload(line("acct-wrong")));
     expect(wrong.words).not.toContain("other day");
@@ -137,7 +137,7 @@ describe("a cost file", () => {
     expect(await stored("acct-right")).toMatchObject([{ amount: "4" }]);
   });
 
-  test("in another currency requires a rate, which is stored with the amount and the person", async () => {
+  test("a cost file in another currency requires a rate, which is stored with the amount and the person", async () => {
     const review = await member.post(page, upload(focus([["2026-10-03", "Tokens", "10", "EUR", "acct-eur"]])));
     expect(review.status).toBe(200);
     expect(review.words).toContain("Enter a rate for EUR");
@@ -163,7 +163,7 @@ describe("a cost file", () => {
     expect(receipt.words).toMatch(new RegExp(`Imported by\\s*${person?.name}`));
   });
 
-  test("can be narrowed to services, and its provider renamed", async () => {
+  test("a cost file can be narrowed to services, and its provider renamed", async () => {
     const bill = focus([
       ["2026-10-04", "Storage", "90", "USD", "acct-3"],
       ["2026-10-04", "Models", "7", "USD", "acct-3"],
@@ -178,7 +178,7 @@ describe("a cost file", () => {
     expect([none.status, none.words.includes("Choose at least one service")]).toEqual([400, true]);
   });
 
-  test("that cannot be read is rejected at its field, with what to do", async () => {
+  test("a cost file that cannot be read is rejected at its field, with what to do", async () => {
     const wrong = await member.post(page, upload("name,amount\nx,1\n", "wrong.csv"));
     expect([wrong.status, wrong.text.includes('id="upload-error"')]).toEqual([400, true]);
     const empty = await member.post(page, upload("", "empty.csv"));
@@ -195,7 +195,7 @@ describe("a cost file", () => {
   });
 });
 
-test("costs are imported by members with only the studio's permission, and receipts are private to the workspace", async () => {
+test("members import costs with only the studio's permission, and receipts are private to the workspace", async () => {
   const bill = focus([["2026-08-01", "Tokens", "1", "USD", "acct-4"]]);
   const review = await member.post(page, upload(bill));
   expect((await viewer.get(page)).status).toBe(403);

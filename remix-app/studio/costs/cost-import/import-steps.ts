@@ -19,7 +19,8 @@ import {
 import { mostPackedLength, type ParsedFile, packFile, unpackFile } from "./parsed-file.ts";
 
 /**
- * The book that costs are imported into. Both functions throw a response if the book is not available or not allowed.
+ * The book that costs are imported into. Both functions throw a response if the book is missing or access to it is
+ * refused.
  */
 export interface CostBook {
   preview: (document: CostImportDocument) => Promise<PreviewAnswer>;
@@ -129,7 +130,7 @@ async function review(
       currencies: bill.currencies.filter((currency) => currency !== "USD"),
       asksAccount: needsAccount(bill),
       choices,
-      // A file that was just uploaded waits for its rates, which is not an error.
+      // A file that was just uploaded has no rates yet, which is not an error.
       errors: { ...("errors" in read && form.has("reviewedSource") ? read.errors : {}), ...errorOf(invalid) },
       preview: previewed,
       previewed: previewed && "document" in read ? hashOf(read.document) : null,

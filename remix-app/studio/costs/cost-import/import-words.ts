@@ -23,14 +23,14 @@ export function receiptFacts({ provider, sha256, appName, import: kept, current 
   ];
 }
 
-/** "1 EUR = $1.08, 1 GBP = $1.27", or nothing. */
+/** Formats rates, such as "1 EUR = $1.08, 1 GBP = $1.27". Returns an empty text if there are none. */
 export function ratesInWords(rates: Record<string, string>): string {
   return Object.entries(rates)
     .map(([currency, rate]) => `1 ${currency} = ${exactUsd(rate)}`)
     .join(", ");
 }
 
-/** "3 Oct 2026 to 9 Oct 2026", or a single day if both are the same. */
+/** Formats a span of days, such as "3 Oct 2026 to 9 Oct 2026", or a single day if both are the same. */
 export function daysInWords(first: string | null, last: string | null): string {
   if (first === null || last === null) return "None";
   return first === last ? dayText(first) : `${dayText(first)} to ${dayText(last)}`;

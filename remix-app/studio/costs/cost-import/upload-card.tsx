@@ -18,8 +18,8 @@ const sources = [
 ] as const;
 
 /**
- * A form to upload a provider's costs.
- * @param props.children fields of its own, such as the app that the costs are for
+ * Renders a form to upload a provider's costs.
+ * @param props.children further fields, such as the app that the costs are for
  */
 export function CostUploadCard({ errors, children }: { errors: ImportErrors; children?: ReactNode }) {
   return (

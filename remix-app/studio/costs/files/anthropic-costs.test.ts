@@ -26,7 +26,7 @@ const report = (...results: object[]) => ({
 });
 const read = (value: unknown) => readCostText([JSON.stringify(value)], "cost_report.json");
 
-test("amounts in cents are read exactly, by workspace and model", async () => {
+test("Anthropic amounts in cents are read exactly, by workspace and model", async () => {
   const file = await read(
     report({}, { amount: "0.000000000001" }, { amount: "-100", workspace_id: null, model: null }),
   );
@@ -46,15 +46,15 @@ test.each([
     { data: [{ starting_at: "2026-10-01T00:00:00Z", results: [{ uncached_input_tokens: 1, output_tokens: 2 }] }] },
     "This is Anthropic’s usage report, which has no amounts",
   ],
-])("rejects report %#", async (value, message) => {
+])("rejects Anthropic report %#", async (value, message) => {
   await expect(read(value)).rejects.toThrow(message);
 });
 
-// The Cost page's columns are those of a public importer's test, axigatelabs/axigate-finops, internal/ledger/anthropic.
+// The Cost page's columns, as in a public importer's test: axigatelabs/axigate-finops, internal/ledger/anthropic.
 const header =
   "usage_date_utc,model,workspace,api_key,usage_type,context_window,token_type,cost_usd,list_price_usd,cost_type,inference_geo,speed,api_key_id,api_key_status";
 
-test("the CSV of the Cost page is in dollars, with the charged price and not the list price", async () => {
+test("Anthropic's Cost page CSV is read in dollars, with the charged price and not the list price", async () => {
   const file = await readCostText([
     header,
     "2026-08-04,Claude Haiku 4.5,Default,demo-key,message,≤ 200k,input_no_cache,0.05,0.05,token,not_available,,apikey_01AAA,archived",
@@ -67,7 +67,7 @@ test("the CSV of the Cost page is in dollars, with the charged price and not the
   ]);
 });
 
-test("the CSV of the Usage page has no amounts, and the message says which page to use", async () => {
+test("Anthropic's Usage page CSV is rejected because it has no amounts, and the message says which page to use", async () => {
   await expect(
     readCostText(["usage_date_utc,model_version,usage_input_tokens_no_cache,usage_output_tokens", "2026-08-04,m,1,2"]),
   ).rejects.toThrow("column cost_usd is missing. Open the Cost page");

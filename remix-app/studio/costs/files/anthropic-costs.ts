@@ -33,7 +33,7 @@ function readResult(
   if (!isObject(result)) throw new UnreadableCostFile(`${where} isn’t an object. Download the file again.`);
   if (!("amount" in result) && ("uncached_input_tokens" in result || "output_tokens" in result)) throw usageInstead;
   const currency = textOf(result.currency)?.toUpperCase() ?? "USD";
-  // The unit is the currency's smallest. The report contains only USD, whose smallest unit is the cent.
+  // Amounts are in the currency's smallest unit. The report contains only USD, so that unit is the cent.
   if (currency !== "USD")
     throw new UnreadableCostFile(`${where}.currency is ${currency}. Import a cost report in USD.`);
   return {

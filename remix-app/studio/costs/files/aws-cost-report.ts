@@ -34,14 +34,16 @@ export const awsReport: CsvFormat = {
   }),
 };
 
-/** The period ends, exclusively, with the first moment of the next one. */
+/** Returns the days of the bill's period. Its end in the file is exclusive: the first moment of the next period. */
 function billOf(row: CsvRow): { first: string; last: string } | undefined {
   const start = row.optionalMoment("bill/BillingPeriodStartDate");
   const end = row.optionalMoment("bill/BillingPeriodEndDate");
   return start && end ? { first: start.day, last: lastDayBefore(end) } : undefined;
 }
 
-/** In 2.0, `product` is a map. A product code from the marketplace is not a name, so names come first. */
+/**
+ * Returns a row's service. A marketplace product's code is not a name, so names come first. In 2.0, `product` is a map.
+ */
 function serviceOf(row: CsvRow): string | null {
   const name = row.text("product/ProductName", "product/servicename");
   const map = name === null ? row.text("product") : null;

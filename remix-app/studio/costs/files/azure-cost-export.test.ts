@@ -3,7 +3,7 @@ import { costLines, readCostText } from "../../../testing/cost-file-lines.ts";
 
 // microsoft/finops-toolkit, src/powershell/Tests/Unit/assets/EA_ActualCost_Small.csv (fewer columns): amounts with 16
 // digits, tags with quotes, MM/DD/YYYY.
-test("an enterprise agreement's export of actual costs is read", async () => {
+test("an enterprise agreement's Azure export of actual costs is read", async () => {
   const file = await readCostText([
     "BillingAccountId,BillingPeriodStartDate,BillingPeriodEndDate,BillingProfileId,SubscriptionId,SubscriptionName,Date,Product,MeterCategory,Quantity,EffectivePrice,Cost,UnitPrice,BillingCurrency,ConsumedService,AdditionalInfo,Tags,ChargeType,PricingModel",
     '8611537,09/01/2023,09/30/2023,8611537,64e355d7-997c-491d-b0c1-8414dccfcf42,Playground,09/04/2023,Defender,Advanced Data Security,0.03225806,15,0.4838709677419368,15,USD,Microsoft.Sql,"{""ServiceType"":""SQLThreatDetection""}","""CostCenter"": ""1234"",""org"": """"",Usage,OnDemand',
@@ -32,13 +32,13 @@ test.each([
     "sub,2026-10-03T00:00:00Z,OpenAI,2.5,EUR",
   ],
   ["SubscriptionId,UsageDate,ServiceName,CostUSD,Cost,Currency", "sub,20261003,OpenAI,2.7,2.5,EUR"],
-])("%s is read", async (header, row) => {
+])("an Azure export with the columns %s is read", async (header, row) => {
   expect(costLines(await readCostText([header, row]))).toEqual(["azure 2026-10-03 sub: 2.5 EUR, OpenAI"]);
 });
 
 const header = "SubscriptionId,Date,MeterCategory,ChargeType,CostInBillingCurrency,BillingCurrency";
 
-test("an amortized export is recognized", async () => {
+test("an amortized Azure export is recognized", async () => {
   const file = await readCostText([header, "sub,10/03/2026,Virtual Machines,UnusedReservation,1,USD"]);
   expect(file.notes).toEqual([
     "This is an amortized export, which doesn’t add up to the invoice. Export actual costs instead.",
@@ -49,11 +49,11 @@ test.each([
   ["sub,31/10/2026,OpenAI,Usage,1,USD", 'Row 2: column Date is "31/10/2026", which isn’t a date as MM/DD/YYYY'],
   ['sub,10/03/2026,OpenAI,Usage,"1,5",USD', 'Row 2: column CostInBillingCurrency is "1,5", which isn’t an amount.'],
   ["sub,10/03/2026,OpenAI,Usage,1,", "Row 2: column BillingCurrency is empty."],
-])("%s is rejected", async (row, message) => {
+])("the Azure line %s is rejected", async (row, message) => {
   await expect(readCostText([header, row])).rejects.toThrow(message);
 });
 
-test("a file that a spreadsheet saved with semicolons and decimal commas is read", async () => {
+test("an Azure file that a spreadsheet saved with semicolons and decimal commas is read", async () => {
   const file = await readCostText([header.replaceAll(",", ";"), "sub;10/03/2026;OpenAI;Usage;1.234,5;EUR"]);
   expect(costLines(file)).toEqual(["azure 2026-10-03 sub: 1234.5 EUR, OpenAI"]);
 });

@@ -55,7 +55,7 @@ function dayOf(row: CsvRow, names: readonly string[]): string {
   );
 }
 
-/** The last day is part of the period. */
+/** Returns the days of the bill's period, whose last day is inclusive. */
 function billOf(row: CsvRow): { first: string; last: string } | undefined {
   const [start, end] = ["BillingPeriodStartDate", "BillingPeriodEndDate"] as const;
   if (row.text(start) === null || row.text(end) === null) return undefined;

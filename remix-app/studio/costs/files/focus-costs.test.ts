@@ -13,7 +13,7 @@ const sample = [
   'NULL,0.01200000000,"20209880","USD","2024-10-01 00:00:00","2024-09-01 00:00:00","Usage",NULL,"2024-09-21 18:00:00","2024-09-21 17:00:00",0,"Oracle","COMPUTE","ocid6.tenancy.oc6..aaaa",NULL',
 ];
 
-test("the specification's sample data is read, with a correction of an earlier month on the bill's first day", async () => {
+test("the FOCUS specification's sample data is read, with a correction of an earlier month on the bill's first day", async () => {
   const file = await readCostText(sample);
   expect([file.formatName, file.rows]).toEqual(["a FOCUS export", 5]);
   expect(costLines(file)).toEqual([
@@ -24,7 +24,7 @@ test("the specification's sample data is read, with a correction of an earlier m
   ]);
 });
 
-test("a file with several providers can be read for one of them", async () => {
+test("a FOCUS file with several providers can be read for one of them", async () => {
   const bytes = new TextEncoder().encode(sample.join("\n"));
   const read = (provider: string) => readCostFile(bytes, { fileName: "focus.csv", provider });
   expect((await read("AWS")).providers.map(({ provider }) => provider)).toEqual(["aws"]);
@@ -37,7 +37,7 @@ const october = "2026-10-01T00:00:00Z,2026-11-01T00:00:00Z";
 
 // FOCUS 1.3 names the provider ServiceProviderName: https://focus.finops.org/focus-specification/v1-3/
 test.each(["ProviderName", "ServiceProviderName", "provider_name", "PROVIDERNAME"])(
-  "the provider is in column %s",
+  "the provider of a FOCUS file is read from column %s",
   async (column) => {
     const file = await readCostText([
       `${header},${column},BillingAccountId`,
@@ -69,7 +69,7 @@ test("Google's hours are assigned to Pacific days, and whole UTC days stay uncha
 });
 
 // Azure's exports write times without seconds.
-test("times may leave out seconds, and lines that span a month count on the first day", async () => {
+test("FOCUS times may omit seconds, and lines that span a month count on the first day", async () => {
   const file = await readCostText([
     `${header},ProviderName,SubAccountId`,
     "-3,USD,2026-10-01T00:00Z,2026-11-01T00:00Z,Tax,2026-10-01T00:00Z,2026-11-01T00:00Z,Microsoft,sub",
@@ -78,7 +78,7 @@ test("times may leave out seconds, and lines that span a month count on the firs
   expect(file.notes).toEqual(["1 line spans several days and counts on the first day."]);
 });
 
-test("a file without billed costs is rejected with the column's name", async () => {
+test("a FOCUS file without billed costs is rejected with the column's name", async () => {
   await expect(
     readCostText(["EffectiveCost,BillingCurrency,ChargePeriodStart,ProviderName", "1,USD,2026-10-01,AWS"]),
   ).rejects.toThrow("This looks like a FOCUS export, but column BilledCost is missing.");

@@ -16,7 +16,7 @@ const row = ({
 }) =>
   `01A-02B-03C,C7E2,Vertex AI,${start},${end},${project},${cost},EUR,0.92,"${credits.replaceAll('"', '""')}",${month},${type}`;
 
-test("the table saved as CSV is read with its credits, by Pacific day", async () => {
+test("Google's billing table saved as CSV is read with its credits, by Pacific day", async () => {
   const credits = JSON.stringify([
     { name: "Committed use", amount: -0.25 },
     { name: "Promotion", amount: "-1.2E-7" },
@@ -37,12 +37,12 @@ test("the table saved as CSV is read with its credits, by Pacific day", async ()
   ]);
 });
 
-test("late costs of the previous month count within the invoice's month", async () => {
+test("late Google costs of the previous month count within the invoice's month", async () => {
   const file = await readCostText([header, row({ start: "2026-09-30 07:00:00 UTC", end: "2026-09-30 08:00:00 UTC" })]);
   expect(costLines(file)).toEqual(["gcp 2026-10-01 my-project: 1 EUR, Vertex AI"]);
 });
 
-test("credits may be a column flattened by a query, or separate rows", async () => {
+test("Google's credits may be a column flattened by a query, or separate rows", async () => {
   const file = await readCostText([
     "billing_account_id,service_description,usage_start_time,project_id,cost,currency,credits.amount",
     "01A,Vertex AI,2026-10-03T12:00:00,my-project,10,USD,-2",
@@ -53,7 +53,7 @@ test("credits may be a column flattened by a query, or separate rows", async () 
     "gcp 2026-10-03 my-project: 4.5 USD, Vertex AI",
     "gcp 2026-10-04 my-project: 1 USD, Vertex AI",
   ]);
-  // Labels and tags are repeated too, and a line may have more of them than credits.
+  // Labels and tags are repeated fields too, and a line may have more of them than credits.
   const labelled = await readCostText([
     "usage_start_time,project_id,cost,currency,credits.amount,labels.key,tags.key",
     "2026-10-03T12:00:00,my-project,10,USD,-2,team,env",
@@ -71,7 +71,7 @@ test.each([
   [row({ credits: '[{"name": "Promotion"}]' }), "Row 2: column credits has a credit without an amount."],
   [row({ credits: '[{"amount": "x"}]' }), 'Row 2: column credits, amount is "x", which isn’t an amount.'],
   [row({ cost: "" }), "Row 2: column cost is empty."],
-])("rejects row %#", async (line, message) => {
+])("rejects Google billing row %#", async (line, message) => {
   await expect(readCostText([header, line])).rejects.toThrow(message);
 });
 
@@ -87,7 +87,7 @@ const nested = {
   invoice: { month: "202610" },
 };
 
-test("JSON rows are read from lines or a list, with numbers or strings", async () => {
+test("Google's JSON rows are read from lines or a list, with numbers or strings", async () => {
   const texts = { ...nested, cost: "1E-3", credits: [{ amount: "-5e-4" }], project: null };
   const expected = [
     "gcp 2026-10-03 01A-02B-03C: 0.0005 USD, Vertex AI",
@@ -122,7 +122,7 @@ const tableRow = (start: string, cost: string, credit = "") =>
   `Example,0A0A0A-0B0B0B-0C0C0C,acme-prod,acme-prod,example.com,Vertex AI,6F81,Tokens,ABC1,Default,${credit},Usage,${start},2026-06-29,"6,282.708",count,${cost},9.99`;
 const table = (...rows: string[]) => readCostText([...preamble, tableHeader, ...rows]);
 
-test("the cost table is read without its total, in the invoice's month and currency", async () => {
+test("Google's cost table is read without its total line, in the invoice's month and currency", async () => {
   const file = await table(
     tableRow("2026-06-01", '"1,500.005"'),
     tableRow("2026-05-30", "9.49"),
@@ -142,7 +142,7 @@ test("the cost table is read without its total, in the invoice's month and curre
   ]);
 });
 
-test("a cost table that matches neither its total nor the amount due is read with a note on each mismatch", async () => {
+test("a Google cost table that matches neither its total nor the amount due is read with a note on each mismatch", async () => {
   const { notes } = await table(tableRow("2026-06-29", "1"), ",,,,,,,,,,,Total,,,,,2,2.00");
   expect(notes).toEqual([
     "The lines don’t add up to the file’s total. Check that the file is complete.",
@@ -150,7 +150,7 @@ test("a cost table that matches neither its total nor the amount due is read wit
   ]);
 });
 
-test("a table with subtotals is read by its subtotals", async () => {
+test("a Google cost table with subtotals is read by its subtotals", async () => {
   const file = await readCostText([
     "Currency,USD,,,,,",
     "Project ID,Service description,Usage start date,Cost ($),Savings programs ($),Unrounded subtotal ($),Subtotal ($)",
@@ -160,7 +160,7 @@ test("a table with subtotals is read by its subtotals", async () => {
   expect(costLines(file)).toEqual(["gcp 2026-06-01 acme: 7.501 USD, Vertex AI"]);
 });
 
-test("a table without dates or a currency says what to download instead", async () => {
+test("a Google cost table without dates or a currency says what to download instead", async () => {
   await expect(
     readCostText([
       "Service description,Service ID,SKU description,SKU ID,Usage amount,Usage unit,Cost ($),Unrounded subtotal ($),Subtotal ($)",

@@ -66,7 +66,7 @@ export const googleExport: CsvFormat = {
         // BigQuery writes a line's further credits as rows with only the credit.
         const isFurtherCredit = last && credits.length > 0 && row.text("cost", "usage_start_time") === null;
         if (isFurtherCredit && last) return { ...last, amount: credits.reduce(add) };
-        // Labels and tags are repeated too.
+        // A row with only a label or a tag, which are repeated fields too.
         const isFurtherLabel = last && row.text("cost", "usage_start_time", "usage_end_time", "currency") === null;
         if (isFurtherLabel) return { skipped: "additional labels of a line" };
         last = googleLine({
@@ -85,7 +85,9 @@ export const googleExport: CsvFormat = {
   },
 };
 
-/** Credits are a nested column, which is JSON in a CSV file, or a column that a query has summed. */
+/**
+ * Returns a row's credits, from a nested column, which is JSON in a CSV file, or from a column that a query has summed.
+ */
 function creditsOf(row: CsvRow, columns: Columns): Decimal[] {
   const flat = creditColumns.find((column) => columns.has(column) && row.text(column) !== null);
   if (flat) return [row.amount(flat)];

@@ -39,7 +39,7 @@ export type CostImportDocument = z.output<typeof costImportDocumentSchema>;
 
 export type ServiceTotal = { service: string | null; amounts: { currency: string; amount: string }[] };
 
-/** Returns a bill's services by name, with their exact sums per currency. Null stands for lines without a service. */
+/** Returns a bill's services by name, with their exact sums per currency. Lines without a service are under null. */
 export function serviceTotals({ days }: ProviderCosts): ServiceTotal[] {
   const services = new Map<string | null, Map<string, Decimal>>();
   for (const { service, currency: code, amount } of days.flatMap(({ amounts }) => amounts)) {

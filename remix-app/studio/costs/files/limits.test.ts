@@ -21,20 +21,20 @@ test.each([
   ["\ud800", false],
   ["a\u0000b", false],
   ["arn:aws:iam::1:role/a b", true],
-])("checks account %#", (account, isTaken) => {
+])("checks cost account %# for length and characters", (account, isTaken) => {
   const add = () => collectCosts({}).add({ ...line, account }, "Row 2");
   if (isTaken) add();
   else expect(add).toThrow("Row 2: the account has more than 256 characters or isn’t one line of text.");
 });
 
-test("a file has at most 500,000 days, accounts and services", () => {
+test("a cost file has at most 500,000 combinations of day, account and service", () => {
   const costs = collectCosts({});
   for (let n = 0; n < 500_000; n++) costs.add({ ...line, service: String(n) }, "Row");
   costs.add({ ...line, service: "0" }, "Row");
   expect(() => costs.add({ ...line, service: "500000" }, "Row")).toThrow("more than 500,000 combinations of day");
 });
 
-test("a header has at most 40 rows above it", async () => {
+test("the header of a cost file has at most 40 rows above it", async () => {
   const read = (rows: number) =>
     readCostFile(new TextEncoder().encode(`${"note,\n".repeat(rows)}usage_date_utc,cost_usd\n2026-10-03,1\n`), {
       fileName: "costs.csv",
@@ -43,7 +43,7 @@ test("a header has at most 40 rows above it", async () => {
   await expect(read(41)).rejects.toThrow("The file’s columns don’t match a supported export: note");
 });
 
-test("a JSON value has at most 32 MiB", async () => {
+test("a JSON value in a cost file has at most 32 MiB", async () => {
   const read = async (characters: number) => {
     async function* parts() {
       yield `{${"x".repeat(characters - 1)}`;
@@ -64,12 +64,15 @@ test("JSON is read in chunks of any size, with escapes and brackets in strings",
   expect(JSON.stringify(values)).toBe('[{"a":"\\"}]{\\\\"},[1,{"b":"]"}],{"c":1},{"d":[]}]');
 });
 
-test.each(["]", "[[1]", '{"a": 1}]', "[{}] x", '[1, {"a": 1}]', '{"a" 1}', "[{}"])("%s is rejected", async (text) => {
-  const read = async () => {
-    async function* parts() {
-      yield text;
-    }
-    for await (const _ of jsonValues(parts()));
-  };
-  await expect(read()).rejects.toThrow(/doesn’t contain JSON objects|ends inside/);
-});
+test.each(["]", "[[1]", '{"a": 1}]', "[{}] x", '[1, {"a": 1}]', '{"a" 1}', "[{}"])(
+  "the malformed JSON %s is rejected",
+  async (text) => {
+    const read = async () => {
+      async function* parts() {
+        yield text;
+      }
+      for await (const _ of jsonValues(parts()));
+    };
+    await expect(read()).rejects.toThrow(/doesn’t contain JSON objects|ends inside/);
+  },
+);

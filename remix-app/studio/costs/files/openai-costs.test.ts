@@ -26,7 +26,7 @@ const [first, second] = [1730419200, 1730505600];
 const read = (value: unknown) => readCostText([JSON.stringify(value, null, 2)], "costs.json");
 const costs = async (value: unknown) => costLines(await read(value));
 
-test("a page is read by project and line item, with exact amounts", async () => {
+test("a page of OpenAI costs is read by project and line item, with exact amounts", async () => {
   const text = JSON.stringify(
     page([
       bucket(first, [
@@ -45,7 +45,7 @@ test("a page is read by project and line item, with exact amounts", async () => 
   ]);
 });
 
-test("a result without a project belongs to its organization, or to no account", async () => {
+test("an OpenAI result without a project belongs to its organization, or to no account", async () => {
   const data = [bucket(first, [{ ...usd(1), organization_id: "org-1" }]), bucket(second, [usd(2)])];
   expect(await costs(page(data))).toEqual([
     "openai 2024-11-01 org-1: 1 USD, null",
@@ -53,7 +53,7 @@ test("a result without a project belongs to its organization, or to no account",
   ]);
 });
 
-test("pages may be a list, lines, or concatenated texts", async () => {
+test("pages of OpenAI costs may be a list, lines, or concatenated texts", async () => {
   const pages = [page([bucket(first, [usd(1)])], "page_2"), page([bucket(second, [usd(2)])])];
   const expected = ["openai 2024-11-01 null: 1 USD, null", "openai 2024-11-02 null: 2 USD, null"];
   expect(await costs(pages)).toEqual(expected);
@@ -81,11 +81,11 @@ test("pages may be a list, lines, or concatenated texts", async () => {
   expect(costLines(await readCostFiles(files))).toEqual(expected);
 });
 
-test("pages are rejected unless the last one is included", async () => {
+test("pages of OpenAI costs are rejected unless the last one is included", async () => {
   await expect(read(page([bucket(first, [usd(1)])], "page_2"))).rejects.toThrow("Pages are missing");
 });
 
-test("a day that appears twice counts once, and is rejected if its costs differ", async () => {
+test("an OpenAI day that appears twice counts once, and is rejected if its costs differ", async () => {
   const file = await read([page([bucket(first, [usd(1)])]), page([bucket(first, [usd(1)])])]);
   expect(costLines(file)).toEqual(["openai 2024-11-01 null: 1 USD, null"]);
   expect(file.notes).toEqual(["One day is in the file more than once. It counts once."]);
@@ -96,7 +96,7 @@ test("a day that appears twice counts once, and is rejected if its costs differ"
   expect(await costs(ofProjects)).toHaveLength(2);
 });
 
-test("credits reduce their day, and results without an amount are reported", async () => {
+test("OpenAI credits reduce their day's cost, and results without an amount are reported", async () => {
   const file = await read(page([bucket(first, [usd(1), usd(-2.5), { amount: null }])]));
   expect(costLines(file)).toEqual(["openai 2024-11-01 null: -1.5 USD, null"]);
   expect(file.skipped).toEqual([{ what: "results without an amount", rows: 1 }]);
@@ -107,16 +107,16 @@ test.each([
   [usd(null), "results[0].amount.value is null, which isn’t an amount"],
   [{ amount: { value: 1 } }, 'the currency is "", which isn’t a code'],
   [{ input_tokens: 1, num_model_requests: 1 }, "This is OpenAI’s usage report, which has no amounts"],
-])("rejects %j", async (result, message) => {
+])("rejects the OpenAI costs %j", async (result, message) => {
   await expect(read(page([bucket(first, [result])]))).rejects.toThrow(message);
 });
 
-// The dashboard's columns and amounts with 30 decimals are those of a public importer's sample:
-// "aiecon", examples/openai_dashboard_cost_to_aiecon.py and its test.
+// The dashboard's columns, and amounts with 30 decimals, as in a public importer's sample: "aiecon",
+// examples/openai_dashboard_cost_to_aiecon.py and its test.
 const header =
   "start_time,end_time,start_time_iso,end_time_iso,amount_value,amount_currency,quantity,quantity_unit,line_item,user_id,api_key_id,project_id,organization_id,project_name,organization_name,user_email,api_source";
 
-test("the dashboard's CSV is read, and its days without costs are reported", async () => {
+test("the CSV of OpenAI's dashboard is read, and its days without costs are reported", async () => {
   const file = await readCostText([
     header,
     "1790467200,1790553600,2026-09-27T00:00:00+00:00,2026-09-28T00:00:00+00:00,,,,,,,,,,,,,",
@@ -130,13 +130,13 @@ test("the dashboard's CSV is read, and its days without costs are reported", asy
   expect(file.skipped).toEqual([{ what: "days without costs", rows: 1 }]);
 });
 
-test("the dashboard's activity export is rejected with the missing column's name", async () => {
+test("the activity export of OpenAI's dashboard is rejected with the missing column's name", async () => {
   await expect(
     readCostText(["start_time,end_time,num_model_requests,input_tokens,output_tokens,model", "1,2,3,4,5,gpt"]),
   ).rejects.toThrow("column amount_value or amount.value is missing. Open the cost view of OpenAI’s usage dashboard");
 });
 
-test("overlapping exports are rejected, because their days would count twice", async () => {
+test("overlapping OpenAI exports are rejected, because their days would count twice", async () => {
   const export_ = (fileName: string, ...rows: string[]) => ({
     fileName,
     bytes: new TextEncoder().encode(

@@ -23,7 +23,7 @@ test.each([
   ["-1,234,567", "-1234567"],
   ["0.003835980000000000000000000000", "0.00383598"],
   ["0.4838709677419368", "0.4838709677419368"],
-])("reads %s as %s", (text, amount) => {
+])("reads the amount %s as %s", (text, amount) => {
   expect(read(text)).toBe(amount);
 });
 
@@ -47,7 +47,7 @@ test.each([
   "1 000",
   "1%",
   ".",
-])("refuses %j", (text) => {
+])("refuses the amount %j", (text) => {
   expect(read(text)).toBeNull();
 });
 
@@ -63,11 +63,11 @@ test.each([
   ["1.234E-7", "0.0000001234"],
   ["1.234", null],
   ["1,234.56", null],
-])("with a decimal comma, %s is %s", (text, amount) => {
+])("with a decimal comma, the amount %s is %s", (text, amount) => {
   expect(read(text, true)).toBe(amount);
 });
 
-test("accepts 15 digits before the point and 40 after it", () => {
+test("an amount has at most 15 digits before the point and 40 after it", () => {
   expect(read("9".repeat(15))).toBe("9".repeat(15));
   expect(read("9".repeat(16))).toBeNull();
   expect(read(`0.${"9".repeat(40)}`)).toBe(`0.${"9".repeat(40)}`);

@@ -11,32 +11,32 @@ const read = (content: Uint8Array | string, options: object = {}) =>
   readCostFile(typeof content === "string" ? bytes(content) : content, { fileName: "costs.csv", ...options });
 const expected = ["anthropic 2026-10-03 default: 0.05 USD, Claude"];
 
-describe("a CSV file may be written", () => {
+describe("CSV variants", () => {
   test.each([
     ["with a byte order mark and CRLF", bytes(`\ufeff${csv.replaceAll("\n", "\r\n")}`)],
     ["in UTF-16, as Excel does", Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(csv, "utf16le")])],
     ["with tabs", bytes(csv.replaceAll(",", "\t"))],
     ["with quotes around all cells", bytes(csv.replaceAll(/[^,\n]+/g, '"$&"'))],
-    ["with other names of its columns", bytes(csv.replace(header, " Usage Date UTC ,Model,WORKSPACE,CostUSD"))],
+    ["with alternative column names", bytes(csv.replace(header, " Usage Date UTC ,Model,WORKSPACE,CostUSD"))],
     ["with blank lines and rows of commas", bytes(`\n${csv.replace("\n", "\n\n,,,\n")},,,\n`)],
-    ["with a column more that is empty", bytes(csv.replaceAll("\n", ",\n"))],
+    ["with an extra empty column", bytes(csv.replaceAll("\n", ",\n"))],
     ["with an unnamed column at the end of its header", bytes(csv.replace("\n", ",\n"))],
-    ["with a spreadsheet's hint of the delimiter", bytes(`sep=,\n${csv}`)],
+    ["with a spreadsheet's delimiter hint", bytes(`sep=,\n${csv}`)],
     [
-      "with lines in a cell",
+      "with line breaks in a cell",
       bytes(csv.replace("Claude", '"Clau\nde"')),
       ["anthropic 2026-10-03 default: 0.05 USD, Clau\nde"],
     ],
     ["compressed by gzip", gzipSync(csv)],
-    ["in several parts of gzip", Buffer.concat([gzipSync(csv.slice(0, 50)), gzipSync(csv.slice(50))])],
-  ] as const)("%s", async (_, content, lines: readonly string[] = expected) => {
+    ["in several gzip members", Buffer.concat([gzipSync(csv.slice(0, 50)), gzipSync(csv.slice(50))])],
+  ] as const)("reads a CSV file %s", async (_, content, lines: readonly string[] = expected) => {
     const file = await read(content);
     expect(costLines(file)).toEqual(lines);
     expect(file.notes).toEqual([]);
     expect(file.sha256).toBe(createHash("sha256").update(content).digest("hex"));
   });
 
-  test("in a stream with chunks of any size", async () => {
+  test("reads a CSV file in a stream with chunks of any size", async () => {
     async function* oneByOne() {
       for (const byte of bytes(csv.replace("Claude", "Clàude"))) yield new Uint8Array([byte]);
     }
@@ -46,7 +46,7 @@ describe("a CSV file may be written", () => {
   });
 });
 
-describe("a truncated file is rejected", () => {
+describe("truncated files", () => {
   const packed = gzipSync(csv.repeat(50));
   test.each([
     ["inside gzip", packed.subarray(0, -20), "The compressed file is incomplete"],
@@ -63,11 +63,11 @@ describe("a truncated file is rejected", () => {
       "The file is incomplete: it ends inside a JSON value",
     ],
     ["after its header", bytes(`${header}\n`), "The file has a header but no costs"],
-  ])("%s", async (_, content, message) => {
+  ])("rejects a file truncated %s", async (_, content, message) => {
     await expect(read(content)).rejects.toThrow(message);
   });
 
-  test("but a file without a final line break is read, with a note", async () => {
+  test("a file without a final line break is read, with a note", async () => {
     expect((await read(csv.trimEnd())).notes).toEqual([
       "The last line doesn’t end with a line break. Check that the file is complete.",
     ]);
@@ -88,29 +88,29 @@ test.each([
   ["[1]", "The file doesn’t contain JSON objects"],
   ["{,}", "The file doesn’t contain JSON objects"],
   [`${csv}2026-10-04,Cl"aude,Default,1\n`, "Row 3 isn’t valid CSV: a quote is in the wrong place."],
-])("file %# is rejected with advice", async (content, message) => {
+])("unreadable cost file %# is rejected with advice", async (content, message) => {
   await expect(read(content)).rejects.toThrow(message);
 });
 
-test("a damaged archive and another text encoding are rejected", async () => {
+test("a damaged archive and a file in another text encoding are rejected", async () => {
   const packed = Buffer.from(gzipSync(csv));
   packed.fill(0x7f, 14, 30);
   await expect(read(packed)).rejects.toThrow("The compressed file is damaged");
   await expect(read(Buffer.from(csv.replace("Claude", "Clàude"), "latin1"))).rejects.toThrow("isn’t UTF-8 text");
 });
 
-test("the maximum size applies to the unpacked file", async () => {
+test("the maximum size of a cost file applies to the unpacked file", async () => {
   const packed = gzipSync(csv);
   await expect(read(packed, { mostBytes: csv.length })).resolves.toBeDefined();
   await expect(read(packed, { mostBytes: csv.length - 1 })).rejects.toThrow("The file is larger than");
 });
 
-test("the given provider is used, and the given account for lines without an account", async () => {
+test("a cost file is read with the given provider, and with the given account for lines without one", async () => {
   const file = await read(`${csv}2026-10-03,Claude,,1\n`, { provider: "My-Anthropic", account: "default" });
   expect(costLines(file)).toEqual(["my-anthropic 2026-10-03 default: 1.05 USD, Claude"]);
 });
 
-test("parts of a report are read as one file, and a single part is read with a note that others may be missing", async () => {
+test("parts of a cost report are read as one file, and a single part is read with a note that others may be missing", async () => {
   const part = (amount: string) => bytes(csv.replace("0.05", amount));
   const file = await readCostFiles([
     { bytes: part("0.05"), fileName: "/tmp/costs-00001.csv" },
@@ -123,7 +123,7 @@ test("parts of a report are read as one file, and a single part is read with a n
   }
 });
 
-test("the same file twice is rejected", async () => {
+test("the same cost file uploaded twice is rejected", async () => {
   const twice = ["a.csv", "a (1).csv"].map((fileName) => ({ bytes: bytes(csv), fileName }));
   await expect(readCostFiles(twice)).rejects.toThrow("a (1).csv: This is the same file as a.csv. List it only once.");
 });

@@ -41,7 +41,7 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
   const json = jsonReader();
   const notes = new Set<string>();
   const hashes: string[] = [];
-  /** For formats with whole days: the file that contains each day, account and service. */
+  /** The file that contains each day, account and service, for formats with whole days. */
   const dayFiles = new Map<string, string>();
   let format: { id: string; name: string; hasWholeDays?: true } | undefined;
   for (const { bytes, fileName } of files) {

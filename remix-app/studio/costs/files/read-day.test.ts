@@ -15,7 +15,7 @@ test.each([
   ["10/01/2026", undefined],
   ["2026-1-1", undefined],
   ["yesterday", undefined],
-])("%s belongs to the UTC day %s", (text, day) => {
+])("%s is on the UTC day %s", (text, day) => {
   expect(readMoment(text)?.day).toBe(day);
 });
 
@@ -29,7 +29,7 @@ test.each([
   ["21/09/2023", null],
   ["02/30/2023", null],
   ["09-21-2023", null],
-])("Azure's %s is the day %s", (text, day) => {
+])("Azure's date %s is the day %s", (text, day) => {
   expect(readUsDay(text)).toBe(day);
 });
 
@@ -45,7 +45,7 @@ test("Pacific days begin at 07:00 UTC in summer and at 08:00 UTC in winter", () 
   expect(day("2026-10-01")).toBe("2026-10-01");
 });
 
-test("a span ends with the day before its exclusive end", () => {
+test("a time span ends with the day before its exclusive end", () => {
   const last = (text: string) => {
     const moment = readMoment(text);
     return moment && lastDayBefore(moment);

@@ -1,9 +1,9 @@
--- Renames what a database from before release 0.1.0 holds, and drops the functions that `create or replace` cannot change.
--- docs/upgrading.md says how to use it. Safe for data: of the tables only ai.model_offers
--- is dropped, which was derived from the catalogue.
+-- Renames the objects of a database from before release 0.1.0, and drops the functions that `create or replace` cannot
+-- change. docs/upgrading.md says how to use it. No data is lost: the only dropped table is ai.model_offers, which was
+-- derived from the catalogue.
 set local check_function_bodies = off;
 
--- Functions of admission and settlement are created again, and hold no data.
+-- Drops the functions of admission and settlement. They hold no data and are created again afterwards.
 do $$
 declare
   gone regprocedure;
@@ -375,7 +375,7 @@ create function private.preserve_required_mfa_policy() returns trigger language 
 create function private.record_unconfirmed_identity() returns trigger language plpgsql as 'begin return new; end';
 create function private.create_profile_and_workspace() returns trigger language plpgsql as 'begin return new; end';
 
--- Policies name the columns of functions by the functions' older names.
+-- Define these policies again: they name a function's result column by the function's older name.
 alter policy select_shared_workspace on public.profiles using (id in (select private.my_coworker_ids()));
 alter policy update_with_permission on public.workspaces
   using (id in (select private.my_workspace_ids_with_permission('manage_workspace_settings')))

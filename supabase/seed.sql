@@ -1,5 +1,5 @@
--- The catalogue of a development or demo project. Safe to run again: rows of the operator's own are left as they are.
--- Prices are chosen so that sums have digits worth checking. Models that fail on purpose are in test-models.sql.
+-- The catalogue of a development or demo project. Safe to run again: an operator's own rows are left unchanged. Prices
+-- are chosen so that sums have digits worth checking. Models that fail on purpose are in test-models.sql.
 
 insert into ai.plans (id, name, payer, markup, initial_credits, requests_per_minute, tokens_per_minute) values
   ('free', 'Free', 'member', 1, 10000, 600, 10000000),

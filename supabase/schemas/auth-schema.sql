@@ -84,7 +84,7 @@ create or replace trigger record_account_change
 create or replace trigger index_account after update of email on auth.users
   for each row when (old.email is distinct from new.email) execute function private.index_account();
 
--- Auth gives the account another identity's address when the identity with the account's own is unlinked.
+-- When Auth unlinks the identity with the account's own address, it gives the account another identity's address.
 create or replace trigger guard_email before update of email on auth.users
   for each row when (old.email is distinct from new.email) execute function private.guard_email();
 
@@ -324,7 +324,7 @@ $$;
 comment on function private.delete_auth_sessions(uuid) is
   'Ends every session of a user. Refresh tokens and AMR claims are deleted with the rows.';
 
--- The API always dates a minted session now.
+-- The API dates every minted session at the current time.
 create or replace function private.set_session_sign_in_time(target_id uuid, signed_in_at timestamptz) returns void
   language sql
   volatile

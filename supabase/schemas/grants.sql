@@ -1,7 +1,8 @@
--- Every grant on tables and functions, by role. Default privileges close everything else: see the migration
+-- Every grant on tables and functions, by role. Default privileges deny everything else: see the migration
 -- schemas_and_roles. Functions that are not listed are called by other functions only.
 
--- Role authenticated. Signed-in users, through the Data API and under row-level security; also what policies and checks run.
+-- Role authenticated: signed-in users, through the Data API and under row-level security. Includes the functions that
+-- policies and checks run.
 
 grant select on public.profiles to authenticated;
 grant update (display_name, avatar_url) on public.profiles to authenticated;
@@ -13,7 +14,7 @@ grant update (name, permissions) on public.workspace_roles to authenticated;
 grant delete on public.workspace_roles to authenticated;
 grant select, delete on public.workspace_members to authenticated;
 grant update (role_id) on public.workspace_members to authenticated;
--- Without token_hash, which users may write but not read.
+-- All columns except token_hash, which users may write but not read.
 grant select (
   id, workspace_id, email, role_id, invited_by, accepted_by, created_at, expires_at, accepted_at
 ) on public.workspace_invitations to authenticated;
@@ -22,19 +23,19 @@ grant delete on public.workspace_invitations to authenticated;
 grant select on public.security_events to authenticated;
 grant select on public.workspace_audit_log to authenticated;
 
--- sessions/
+-- Functions of sessions/.
 grant execute on function
   public.session_state(),
   public.device_session_state(uuid, text)
 to authenticated;
 
--- mfa/
+-- Functions of mfa/.
 grant execute on function
   private.account_required_mfa_satisfied(),
   public.required_mfa_enforcement_version()
 to authenticated;
 
--- workspaces/
+-- Functions of workspaces/.
 grant execute on function
   private.my_workspace_ids(),
   private.my_workspace_ids_with_permission(public.workspace_permission),
@@ -55,9 +56,9 @@ grant execute on function
   public.delete_workspace(uuid)
 to authenticated;
 
--- Role gateway. The gateway's functions.
+-- Role gateway: the functions that the gateway calls.
 
--- gateway/
+-- Functions of gateway/.
 grant execute on function
   ai.begin_run(jsonb),
   ai.begin_runs(jsonb),
@@ -70,32 +71,32 @@ grant execute on function
   ai.describe_credential(jsonb)
 to gateway;
 
--- studio/
+-- Functions of studio/.
 grant execute on function
   ai.store_run_content(jsonb)
 to gateway;
 
--- usage/
+-- Functions of usage/.
 grant execute on function
   ai.report_usage(jsonb),
   ai.check_app_caller(jsonb)
 to gateway;
 
--- finance/
+-- Functions of finance/.
 grant execute on function
   ai.import_provider_costs(jsonb),
   ai.import_provider_invoice(jsonb)
 to gateway;
 
--- Role supabase_auth_admin. Supabase Auth, for its hooks.
+-- Role supabase_auth_admin: Supabase Auth, for its hooks.
 
--- abuse/
+-- Functions of abuse/.
 grant execute on function
   private.password_verification_attempt(jsonb),
   private.mfa_verification_attempt(jsonb)
 to supabase_auth_admin;
 
--- Role service_role. Our server, through the Data API with its secret key.
+-- Role service_role: our server, through the Data API with its secret key.
 
 -- Append-only, even for the service role.
 revoke update, delete, truncate on public.security_events from service_role;
@@ -136,13 +137,13 @@ from service_role;
 -- Append-only, even for the service role.
 revoke insert, update, delete, truncate on public.workspace_audit_log from service_role;
 
--- auth-schema/
+-- Functions of auth-schema/.
 grant execute on function
   private.end_account_session(uuid, uuid),
   private.cancel_email_change(uuid)
 to service_role;
 
--- accounts/
+-- Functions of accounts/.
 grant execute on function
   private.record_security_event(jsonb),
   private.announce_addition(uuid, text),
@@ -164,7 +165,7 @@ grant execute on function
   private.list_account_deletion_blockers(uuid)
 to service_role;
 
--- sign-in/
+-- Functions of sign-in/.
 grant execute on function
   private.list_sign_in_methods(uuid),
   private.unlink_identity(uuid, uuid, text[]),
@@ -188,14 +189,14 @@ grant execute on function
   private.release_mint_lease(uuid)
 to service_role;
 
--- abuse/
+-- Functions of abuse/.
 grant execute on function
   private.begin_attempt(jsonb),
   private.complete_attempt(uuid, text),
   private.delete_expired_attempts(integer)
 to service_role;
 
--- sessions/
+-- Functions of sessions/.
 grant execute on function
   private.account_sessions(uuid, uuid, jsonb, integer),
   private.count_account_sessions(uuid, integer),
@@ -221,7 +222,7 @@ grant execute on function
   private.require_password_replacement(uuid, uuid)
 to service_role;
 
--- mfa/
+-- Functions of mfa/.
 grant execute on function
   public.required_mfa_enforcement_version(),
   private.change_required_mfa(jsonb),
@@ -240,7 +241,7 @@ grant execute on function
   private.session_second_factor(jsonb)
 to service_role;
 
--- recovery/
+-- Functions of recovery/.
 grant execute on function
   private.create_recovery_override(jsonb),
   private.revoke_recovery_override(jsonb),
@@ -260,13 +261,13 @@ grant execute on function
   private.recovery_overview(text)
 to service_role;
 
--- workspaces/
+-- Functions of workspaces/.
 grant execute on function
   -- Check constraints run with the rights of the role that writes the row.
   private.has_unique_items(public.workspace_permission[])
 to service_role;
 
--- apps/
+-- Functions of apps/.
 grant execute on function
   private.list_apps(text, text, integer),
   private.linked_workspaces(uuid, text[], integer),
@@ -301,7 +302,7 @@ grant execute on function
   private.app_was_ever_connected(uuid, text)
 to service_role;
 
--- openid/
+-- Functions of openid/.
 grant execute on function
   private.open_openid_authorization(text, text, text[], jsonb),
   private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint),
@@ -335,7 +336,7 @@ grant execute on function
   private.delete_retired_signing_keys()
 to service_role;
 
--- gateway/
+-- Functions of gateway/.
 grant execute on function
   -- Generated columns are computed with the rights of the role that writes the row.
   ai.price_tier,
@@ -347,7 +348,7 @@ grant execute on function
   ai.priced_routes(text, text[])
 to service_role;
 
--- studio/
+-- Functions of studio/.
 grant execute on function
   ai.list_keys(uuid, uuid, jsonb, integer),
   ai.read_key(uuid, uuid, uuid),
@@ -391,12 +392,12 @@ grant execute on function
   ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer, boolean)
 to service_role;
 
--- usage/
+-- Functions of usage/.
 grant execute on function
   ai.roll_up_usage(integer)
 to service_role;
 
--- finance/
+-- Functions of finance/.
 grant execute on function
   ai.preview_cost_import(uuid, uuid, uuid, jsonb),
   ai.import_cost_file(uuid, uuid, uuid, jsonb, text),
@@ -419,10 +420,10 @@ grant execute on function
   ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer)
 to service_role;
 
--- operations/
+-- Functions of operations/.
 grant execute on function private.describe_database() to service_role;
 
--- console/
+-- Functions of console/.
 grant execute on function
   private.set_infrastructure_admin(text, boolean, text),
   private.list_infrastructure_admins(),

@@ -27,7 +27,7 @@ const eventsOf = async (db: Database, userId: string) =>
 const keysOf = (ways: { key: string }[]) => ways.map(({ key }) => key);
 
 describe("account_access", () => {
-  test("lists the password, identities, passkeys, authenticators, sessions and apps", async ({ db }) => {
+  test("account_access lists the password, identities, passkeys, authenticators, sessions and apps", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const [google, passkey, factor] = [
       await linkGoogle(db, { userId }),
@@ -49,7 +49,7 @@ describe("account_access", () => {
     ]);
   });
 
-  test("names the device and address from the event that added each entry, or neither without such an event", async ({
+  test("names the device and address from the event that added each access entry, or neither without an event", async ({
     db,
   }) => {
     const { userId, claims } = await createOwner(db);
@@ -73,7 +73,7 @@ describe("account_access", () => {
     expect(of("password")?.lastUsedAt).not.toBeNull();
   });
 
-  test("marks as new what was added since the last confirmation or, without one, since the account was created", async ({
+  test("marks entries as new if added since the last confirmation or, without one, since the account was created", async ({
     db,
   }) => {
     const { userId, claims } = await createOwner(db);
@@ -118,7 +118,7 @@ describe("account_access", () => {
     expect(await appOf()).toMatchObject({ isNew: true });
   });
 
-  test("can be called by our server only", async ({ db }) => {
+  test("only our server can call account_access", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     for (const call of [
       `account_access('${userId}', null)`,
@@ -199,7 +199,7 @@ test("access_state agrees with account_access about confirmations and unconfirme
 });
 
 describe("confirm_access", () => {
-  test("removes the selected entries, and keeps and confirms the rest", async ({ db }) => {
+  test("removes the selected access entries, and keeps and confirms the rest", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const [theirs, mine] = [await linkGoogle(db, { userId }), await addPasskey(db, { userId })];
     await markUnconfirmed(db, { userId, targetId: theirs, kind: "identity" });
@@ -404,7 +404,7 @@ describe("confirm_access", () => {
     expect(await db.query("select from private.mfa_recovery_codes where user_id = $1", [userId])).toEqual([]);
   });
 
-  test("requires the account's authenticator in the session", async ({ db }) => {
+  test("confirming access requires the account's authenticator in the session", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const factorId = await enrollFactor(db, { userId });
     const ask = (sessionId: string) => confirm(db, { userId, sessionId });
@@ -511,7 +511,7 @@ describe("sign_out_everywhere", () => {
     expect(await sessionsOf(db, other.userId)).toEqual([other.claims.session_id]);
   });
 
-  test("records one event for 24 concurrent calls", async () => {
+  test("records one event for 24 concurrent calls of sign_out_everywhere", async () => {
     const { db, close } = openPool(12);
     const userId = randomUUID();
     try {

@@ -74,7 +74,7 @@ async function alive(db: Caller, ...sessions: Claims[]): Promise<boolean[]> {
 }
 
 describe("an added account", () => {
-  test("joins when the browser presents its secret, and the same cookies yield the same secret again", async ({
+  test("an added account joins when the browser presents its secret, and the same cookies yield the same secret again", async ({
     db,
   }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
@@ -97,7 +97,7 @@ describe("an added account", () => {
     expect(await take(db, device, [])).toMatchObject({ status: "unknown" });
   });
 
-  test("replaces the earlier session of the same account, and ends the sessions that were not presented", async ({
+  test("an added account replaces the same account's earlier session, and ends the sessions that were not presented", async ({
     db,
   }) => {
     const first = await newcomer(db);
@@ -110,7 +110,7 @@ describe("an added account", () => {
     expect(await alive(db, first, lost, shown)).toEqual([false, false, true]);
   });
 
-  test("does not join after its session has ended", async ({ db }) => {
+  test("an added account does not join after its session has ended", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     const device = await makeDevice(db, first);
     const { added } = await add(db, device, { claims: second });
@@ -122,7 +122,7 @@ describe("an added account", () => {
   test.for([
     { age: "14 minutes 59 seconds", joins: true },
     { age: "15 minutes", joins: false },
-  ])("joins less than 15 minutes later, and its session ends otherwise: $age", async ({ age, joins }, { db }) => {
+  ])("an added account joins within 15 minutes; otherwise its session ends: $age", async ({ age, joins }, { db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     const device = await makeDevice(db, first);
     const { added } = await add(db, device, { claims: second });
@@ -139,7 +139,7 @@ describe("an added account", () => {
   test.for([
     { age: "59 seconds", status: "kept" },
     { age: "60 seconds", status: "unknown" },
-  ])("is accepted with a spent secret for up to a minute: $age", async ({ age, status }, { db }) => {
+  ])("an account can be added with a spent secret for up to a minute: $age", async ({ age, status }, { db }) => {
     const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
     const device = await makeDevice(db, first);
     const { added } = await add(db, device, { claims: second });
@@ -160,23 +160,26 @@ describe("an added account", () => {
   test.for([
     { age: "59 seconds", status: "kept" },
     { age: "60 seconds", status: "unknown" },
-  ])("is accepted for a minute even if other accounts have joined since: $age", async ({ age, status }, { db }) => {
-    const device = await makeDevice(db, await newcomer(db));
-    let { secret } = device;
-    for (const claims of [await newcomer(db), await newcomer(db)]) {
-      const { added } = await add(db, { ...device, secret }, { claims });
-      ({ secret = "" } = await take(db, { ...device, secret }, [added]));
-    }
-    await spentFor(db, { device, age });
-    const late = await add(db, device, { claims: await newcomer(db) });
-    expect(late.status).toBe(status);
-    expect((await take(db, device, [late.added])).status).not.toBe("current");
-    expect(await accountsOf(db, device)).toBeUndefined();
-    ({ secret = "" } = await take(db, { ...device, secret }, [late.added]));
-    expect(await accountsOf(db, { ...device, secret })).toHaveLength(status === "kept" ? 4 : 3);
-  });
+  ])(
+    "a spent secret is accepted for a minute even if other accounts have joined since: $age",
+    async ({ age, status }, { db }) => {
+      const device = await makeDevice(db, await newcomer(db));
+      let { secret } = device;
+      for (const claims of [await newcomer(db), await newcomer(db)]) {
+        const { added } = await add(db, { ...device, secret }, { claims });
+        ({ secret = "" } = await take(db, { ...device, secret }, [added]));
+      }
+      await spentFor(db, { device, age });
+      const late = await add(db, device, { claims: await newcomer(db) });
+      expect(late.status).toBe(status);
+      expect((await take(db, device, [late.added])).status).not.toBe("current");
+      expect(await accountsOf(db, device)).toBeUndefined();
+      ({ secret = "" } = await take(db, { ...device, secret }, [late.added]));
+      expect(await accountsOf(db, { ...device, secret })).toHaveLength(status === "kept" ? 4 : 3);
+    },
+  );
 
-  test("counts towards the browser's ten accounts, once per account", async ({ db }) => {
+  test("an added account counts towards the browser's ten accounts, once per account", async ({ db }) => {
     const device = await makeDevice(db, await newcomer(db));
     const tenth = await newcomer(db);
     for (let count = 2; count < 10; count += 1) {
@@ -186,7 +189,7 @@ describe("an added account", () => {
     expect((await add(db, device, { claims: await newcomer(db) })).status).toBe("full");
   });
 
-  test("ends when the browser signs out of all accounts or of the added account, and when the account is deleted", async ({
+  test("an added account's session ends when the browser signs out of it or of all accounts, or the account is deleted", async ({
     db,
   }) => {
     const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
@@ -206,7 +209,7 @@ describe("an added account", () => {
 });
 
 describe("a session that continues an earlier session", () => {
-  test("replaces the earlier session without a new secret, and does so again if the response was lost", async ({
+  test("a continued session replaces the earlier one without a new secret, and again if the response was lost", async ({
     db,
   }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
@@ -225,7 +228,7 @@ describe("a session that continues an earlier session", () => {
     expect(await proceed(late, first.session_id)).toBe("over");
     const state = await call<{ active: { sessionId: string } }>(db, "device_state", [device.id, device.secret]);
     expect(state.active.sessionId).toBe(next.session_id);
-    // Neither a spent secret nor a signed-out account continues anything.
+    // Neither a spent secret nor a signed-out account can continue a session.
     const { added } = await add(db, device, { claims: second });
     const { secret = "" } = await take(db, device, [added]);
     expect(await proceed(late, next.session_id)).toBe("unknown");
@@ -234,7 +237,7 @@ describe("a session that continues an earlier session", () => {
   });
 });
 
-describe(`${callers} concurrent`, () => {
+describe(`${callers} concurrent callers`, () => {
   const { db, close } = keptPool();
   const made: string[] = [];
   afterAll(async () => {
@@ -254,7 +257,7 @@ describe(`${callers} concurrent`, () => {
   const atOnce = <Answer>(work: (nth: number) => Promise<Answer>) =>
     Promise.all(Array.from({ length: callers }, (_, nth) => work(nth)));
 
-  test("additions keep as many accounts as the browser has room for, and all of the kept accounts join", async () => {
+  test("concurrent additions keep as many accounts as the browser has room for, and all kept accounts join", async () => {
     const [first, ...others] = (await committed(12)) as [Claims, ...Claims[]];
     const device = await makeDevice(db, first);
     const answers = await atOnce(async (nth) => {
@@ -263,7 +266,7 @@ describe(`${callers} concurrent`, () => {
     });
     const kept = answers.filter(({ status }) => status === "kept").map(({ added }) => added);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set(["kept", "full"]));
-    // Requests from several tabs, with the cookies of more and more responses.
+    // Requests from several tabs, each with the cookies of a different number of responses.
     const taken = await atOnce((nth) => take(db, device, kept.slice(0, 1 + (nth % kept.length))));
     // A request with fewer accounts than an earlier one changes nothing.
     expect(taken.filter(({ status }, nth) => nth % kept.length === kept.length - 1 && status !== "current")).toEqual(
@@ -278,7 +281,7 @@ describe(`${callers} concurrent`, () => {
     expect(sessions).toHaveLength(1 + 9 * 2);
   }, 30_000);
 
-  test("requests, half with a thief's addition and half with the owner's, join only one of the two additions", async () => {
+  test("concurrent requests, half with a thief's addition and half with the owner's, join only one addition", async () => {
     const [first, owners, thiefs] = (await committed(3)) as [Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const [own, stolen] = [await add(db, device, { claims: owners }), await add(db, device, { claims: thiefs })];
@@ -290,7 +293,7 @@ describe(`${callers} concurrent`, () => {
     expect((await accountsOf(db, { ...device, secret }))?.toSorted()).toEqual([first.sub, joined.sub].sort());
   });
 
-  test("callers that add, join and sign out while an account is deleted never deadlock", async () => {
+  test("concurrent callers that add, join and sign out while an account is deleted never deadlock", async () => {
     const [first, second, third] = (await committed(3)) as [Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const { added } = await add(db, device, { claims: second });
@@ -303,7 +306,7 @@ describe(`${callers} concurrent`, () => {
     expect(await alive(db, second)).toEqual([false]);
   });
 
-  test("requests of every kind never deadlock, and the earlier cookies yield all remaining accounts", async () => {
+  test("concurrent requests of every kind never deadlock, and the earlier cookies yield all remaining accounts", async () => {
     const [first, second, third, fourth] = (await committed(4)) as [Claims, Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const shown: string[] = [];

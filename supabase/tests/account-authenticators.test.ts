@@ -11,7 +11,7 @@ const listed = async (db: Database, userId: string) =>
   ).list;
 
 describe("an account's authenticators", () => {
-  test("are listed by last use, most recent first, without their secrets", async ({ db }) => {
+  test("lists an account's authenticators by last use, most recent first, without their secrets", async ({ db }) => {
     const { id } = await createUser(db);
     const unused = await enrollFactor(db, { userId: id, status: "unverified" });
     const used = await enrollFactor(db, { userId: id });
@@ -28,14 +28,14 @@ describe("an account's authenticators", () => {
     ]);
   });
 
-  test("are listed without those of other accounts", async ({ db }) => {
+  test("lists no authenticators of other accounts", async ({ db }) => {
     const { id } = await createUser(db);
     const other = await createUser(db);
     await enrollFactor(db, { userId: other.id });
     expect(await listed(db, id)).toEqual([]);
   });
 
-  test.for(["anon", "authenticated"] as const)("can't be read by %s", async (role, { db }) => {
+  test.for(["anon", "authenticated"] as const)("%s can't read an account's authenticators", async (role, { db }) => {
     const error = await failureOf(() =>
       db.asRole(role, () => db.query("select private.account_authenticators(gen_random_uuid())")),
     );

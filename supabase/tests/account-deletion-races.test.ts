@@ -11,7 +11,7 @@ type Line = Awaited<ReturnType<typeof openLine>>;
 
 /** The two ways to delete an account: by its owner, and by the identity backend. */
 const ways = [
-  { way: "by their own wish", role: "service_role", sql: "select private.delete_account($1, 'race')" },
+  { way: "by the owner", role: "service_role", sql: "select private.delete_account($1, 'race')" },
   { way: "by the identity backend", role: "postgres", sql: "delete from auth.users where id = $1" },
 ] as const;
 
@@ -82,7 +82,7 @@ test.each(ways)(
   },
 );
 
-test("deletes an account once when it is deleted both ways concurrently", async () => {
+test("deletes an account once when its owner and the identity backend delete it concurrently", async () => {
   const user = await createUser(owner.db);
   const [holder, own, backend] = [await open("postgres"), await open("service_role"), await open("postgres")];
   await holder.client.query("begin");
@@ -95,7 +95,7 @@ test("deletes an account once when it is deleted both ways concurrently", async 
   expect((await Promise.all([ownEnd, backendEnd])).map(({ rowCount }) => rowCount)).toEqual([1, 0]);
 });
 
-test("deletes two members' accounts, one each way, while one of them invites: neither transaction aborts the other", async () => {
+test("two members' accounts are deleted while one of them invites: neither transaction aborts the other", async () => {
   const [founder, inviter, leaver] = [
     await createUser(owner.db),
     await createUser(owner.db),
@@ -171,7 +171,7 @@ test("a phone's session is handed over while the account is deleted: neither tra
     const begun = await beginChallenge(service, { kind: "qr", claims: browser });
     expect(await decideQr(service, { begun, claims: phone })).toBe("approved");
     expect(await poll<string>(service, "claim_qr_challenge", { begun, claims: browser })).toBe("claimed");
-    // A deletion locks these rows between the sessions and the challenges.
+    // A deletion locks security events after the sessions and before the challenges.
     await owner.db.query("insert into public.security_events (user_id, kind) values ($1, 'sign_in')", [user.id]);
     const [holder, deletion, working] = [
       await open("postgres"),
@@ -197,7 +197,7 @@ test("a phone's session is handed over while the account is deleted: neither tra
   }
 });
 
-describe("a browser's account is deleted", () => {
+describe("deletion of an account in a browser", () => {
   const hash = (secret: string) => createHash("sha256").update(secret).digest("hex");
   const newTag = () => randomBytes(16).toString("hex");
 
@@ -240,7 +240,7 @@ describe("a browser's account is deleted", () => {
       }),
     },
     {
-      step: "finds its session over",
+      step: "finds that its session has ended",
       prepare: async ({ deviceId, user, tag }) => ({
         sql: "select private.discard_account_session($1, $2, $3, true)",
         values: [deviceId, user.id, tag],
@@ -307,35 +307,38 @@ describe("a browser's account is deleted", () => {
     },
   ];
 
-  test.each(steps)("while the browser $step: neither transaction aborts the other", async ({ prepare }) => {
-    const entered = await enter();
-    const { sql, values } = await prepare(entered);
-    // A deletion locks these rows between the sessions and the browsers.
-    await owner.db.query(
-      `insert into private.login_challenges (kind, status, user_id, session_id, secret_hash, pair_code_hash, expires_at)
+  test.each(steps)(
+    "an account is deleted while the browser $step: neither transaction aborts the other",
+    async ({ prepare }) => {
+      const entered = await enter();
+      const { sql, values } = await prepare(entered);
+      // A deletion locks challenges after the sessions and before the browsers.
+      await owner.db.query(
+        `insert into private.login_challenges (kind, status, user_id, session_id, secret_hash, pair_code_hash, expires_at)
        values ('mfa_mobile', 'created', $1, gen_random_uuid(), $2, $2, now() + interval '5 minutes')`,
-      [entered.user.id, randomBytes(32)],
-    );
-    const [holder, deletion, working] = [
-      await open("postgres"),
-      await open("service_role"),
-      await open("service_role"),
-    ];
-    await holder.client.query("begin");
-    await holder.client.query("select from private.login_challenges c where c.user_id = $1 for update", [
-      entered.user.id,
-    ]);
-    const ended = deletion.client.query(ways[0].sql, [entered.user.id]);
-    await untilItWaits(owner.db, { work: ended, blocker: holder.pid });
-    const worked = working.client.query(sql, values).then(
-      () => "done",
-      ({ code }: { code: string }) => code,
-    );
-    await untilItWaits(owner.db, { work: worked, blocker: deletion.pid });
-    await holder.client.query("rollback");
-    await ended;
-    // A sign-in that comes after the deletion finds no account.
-    expect(["done", "23503"]).toContain(await worked);
-    expect(await remaining(owner.db, [entered.user.id])).toEqual([]);
-  });
+        [entered.user.id, randomBytes(32)],
+      );
+      const [holder, deletion, working] = [
+        await open("postgres"),
+        await open("service_role"),
+        await open("service_role"),
+      ];
+      await holder.client.query("begin");
+      await holder.client.query("select from private.login_challenges c where c.user_id = $1 for update", [
+        entered.user.id,
+      ]);
+      const ended = deletion.client.query(ways[0].sql, [entered.user.id]);
+      await untilItWaits(owner.db, { work: ended, blocker: holder.pid });
+      const worked = working.client.query(sql, values).then(
+        () => "done",
+        ({ code }: { code: string }) => code,
+      );
+      await untilItWaits(owner.db, { work: worked, blocker: deletion.pid });
+      await holder.client.query("rollback");
+      await ended;
+      // A sign-in that comes after the deletion finds no account.
+      expect(["done", "23503"]).toContain(await worked);
+      expect(await remaining(owner.db, [entered.user.id])).toEqual([]);
+    },
+  );
 });

@@ -86,13 +86,13 @@ test("lists accounts as inactive when no account is active: after the active one
 });
 
 describe("a browser's secret", () => {
-  test("is stored only as a hash", async ({ db }) => {
+  test("stores a browser's secret only as a hash", async ({ db }) => {
     const { device } = await signInTo(db, await newcomer(db), {});
     const rows = await db.query("select d::text as text from private.account_devices d where id = $1", [device.id]);
     expect(JSON.stringify(rows)).not.toContain(device.secret);
   });
 
-  test("opens only its own device, and not after 90 days", async ({ db }) => {
+  test("a browser's secret opens only its own device, and not after 90 days", async ({ db }) => {
     const claims = await newcomer(db);
     const { device } = await signInTo(db, claims, {});
     expect(await stateOf(db, device)).toMatchObject({ secret: "current", active: { userId: claims.sub } });
@@ -106,7 +106,7 @@ describe("a browser's secret", () => {
     expect(await stateOf(db, device)).toBeNull();
   });
 
-  test("that a sign-in replaced is accepted for a minute, only to repeat that sign-in", async ({ db }) => {
+  test("a secret that a sign-in replaced is accepted for a minute, only to repeat that sign-in", async ({ db }) => {
     const [first, second, stranger] = [await newcomer(db), await newcomer(db), await newcomer(db)];
     const before = (await signInTo(db, first, {})).device;
     await signInTo(db, second, { device: before, next: "next" });
@@ -122,7 +122,7 @@ describe("a browser's secret", () => {
     expect((await signInTo(db, again, { device: before, next: "next" })).answer.status).toBe("unknown");
   });
 
-  test("that a switch replaced is accepted until the new secret has arrived, and for 30 seconds longer", async ({
+  test("a secret that a switch replaced is accepted until the new one has arrived, and for 30 seconds longer", async ({
     db,
   }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
@@ -174,7 +174,7 @@ describe("a browser's secret", () => {
 });
 
 describe("the accounts of a browser", () => {
-  test("are ten at most", async ({ db }) => {
+  test("a browser keeps at most ten accounts", async ({ db }) => {
     let { device } = await signInTo(db, await newcomer(db), {});
     for (let count = 2; count <= 10; count += 1) {
       const next = await signInTo(db, await newcomer(db), { device });
@@ -186,7 +186,7 @@ describe("the accounts of a browser", () => {
     expect((await stateOf(db, device))?.accounts).toHaveLength(10);
   });
 
-  test("lose only the session that a new sign-in to the same account replaces", async ({ db }) => {
+  test("a new sign-in replaces only the session of the same account in the browser", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     const elsewhere = await signIn(db, { userId: first.sub });
     let { device } = await signInTo(db, first, {});
@@ -196,7 +196,9 @@ describe("the accounts of a browser", () => {
     expect(await alive(db, first, second, elsewhere, again)).toEqual([false, true, true, true]);
   });
 
-  test("are continued by a new session only if the session that it replaces still exists", async ({ db }) => {
+  test("a new session continues a browser's accounts only if the session that it replaces still exists", async ({
+    db,
+  }) => {
     const claims = await newcomer(db);
     const { device } = await signInTo(db, claims, {});
     const renewed = async () => signIn(db, { userId: claims.sub });
@@ -220,7 +222,7 @@ describe("the accounts of a browser", () => {
     expect(await stateOf(db, again.device)).toBeNull();
   });
 
-  test("can't have a sign-in or sign-out page as their last route", async ({ db }) => {
+  test("a sign-in or sign-out page can't be an account's last route", async ({ db }) => {
     const { device } = await signInTo(db, await newcomer(db), {});
     const sql = "update private.account_vault_entries set last_route = $2 where device_id = $1";
     const rest = (route: string) => () => db.asRole("service_role", () => db.query(sql, [device.id, route]));
@@ -230,7 +232,7 @@ describe("the accounts of a browser", () => {
     for (const route of ["/", "/loginx", "/workspaces?x#y"]) await rest(route)();
   });
 
-  test("are not overwritten by a late rotation", async ({ db }) => {
+  test("a late rotation does not overwrite a browser's accounts", async ({ db }) => {
     const claims = await newcomer(db);
     const { device } = await signInTo(db, claims, {});
     const { active } = (await stateOf(db, device)) as unknown as { active: { tag: string } };
@@ -250,7 +252,7 @@ describe("the accounts of a browser", () => {
 });
 
 describe("a switch", () => {
-  test("locks the device for ten seconds", async ({ db }) => {
+  test("a switch locks the device for ten seconds", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     let { device } = await signInTo(db, first, {});
     device = (await signInTo(db, second, { device })).device;
@@ -270,7 +272,9 @@ describe("a switch", () => {
     expect(await begin(randomUUID())).toBe("begun");
   });
 
-  test("that began before a sign-in does not replace the account that the sign-in activated", async ({ db }) => {
+  test("a switch that began before a sign-in does not replace the account that the sign-in activated", async ({
+    db,
+  }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     let { device } = await signInTo(db, first, {});
     device = (await signInTo(db, second, { device })).device;

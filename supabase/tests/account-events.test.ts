@@ -56,7 +56,7 @@ const verify = (db: Database, factorId: string) =>
 const announce = (db: Database, userId: string, target: string) =>
   db.query("select private.announce_addition($1, $2)", [userId, target]);
 
-/** Returns the activity, with the recipients of the email about each event. */
+/** Returns an account's activity, with the recipients of the email about each event. */
 const told = (db: Database, userId: string) =>
   db.query(
     `select e.kind, e.target_id as target, array(
@@ -80,7 +80,7 @@ test("the kinds of events that queue an email are exactly those that have a noti
 });
 
 describe("a sign-in", () => {
-  test("is one event with its first method and the session's address and program", async ({ db }) => {
+  test("a sign-in is one event with its first method and the session's address and program", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     const sessionId = await startSession(db, { userId });
     await claim(db, { sessionId, method: "password" });
@@ -107,7 +107,7 @@ describe("a sign-in", () => {
     ["another phone", { agent: "App/1.0 (Android 17)" }, 1],
     ["another network", { ip: "198.51.100.4" }, 1],
   ] as const)(
-    "by %s after the first one is emailed only from a new device or network: %s",
+    "a later sign-in by %s is emailed only from a new device or network: %s",
     async ([, place, mails], { db }) => {
       const { id: userId } = await createOwner(db);
       await startSession(db, { userId });
@@ -121,7 +121,7 @@ describe("a sign-in", () => {
     },
   );
 
-  test("succeeds even if it can't be recorded", async ({ db }) => {
+  test("a sign-in succeeds even if it can't be recorded", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await db.query("alter table public.security_events add constraint broken check (kind <> 'sign_in') not valid");
     await startSession(db, { userId });
@@ -129,7 +129,7 @@ describe("a sign-in", () => {
     expect(await told(db, userId)).toEqual([]);
   });
 
-  test("that our server discards leaves no session, event or email", async ({ db }) => {
+  test("a sign-in that our server discards leaves no session, event or email", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await startSession(db, { userId });
     const sessionId = await startSession(db, { userId, ip: "198.51.100.4" });
@@ -154,7 +154,7 @@ describe("a sign-out", () => {
     ["DELETE FROM sessions WHERE user_id = $1 AND oauth_client_id = $2", null],
     ["delete from sessions where id in (select id from sessions where not_after < now() limit 10)", null],
     ["with pgrst_source as (select private.end_account_session($1, $2)) select 1", null],
-  ] as const)("by %s has the scope %s", async ([statement, scope], { db }) => {
+  ] as const)("a sign-out by %s has the scope %s", async ([statement, scope], { db }) => {
     expect(await one(db, { sql: "select private.sign_out_scope($1) as scope", values: [statement] })).toEqual({
       scope,
     });
@@ -166,7 +166,7 @@ describe("a sign-out", () => {
     ["global", "delete from auth.sessions where user_id = $2 and $1::uuid is not null", [], 0],
     ["clean-up", "delete from auth.sessions where user_id = $2 and aal < 'aal2' and $1::uuid is not null", [], 0],
   ] as const)(
-    "of scope %s adds an event if the scope is local or others, and an email only if it is others",
+    "a sign-out of scope %s adds an event only if it is local or others, and an email only if it is others",
     async ([, sql, kinds, mails], { db }) => {
       const { id: userId } = await createOwner(db);
       const [first] = [await startSession(db, { userId }), await startSession(db, { userId })];
@@ -178,7 +178,7 @@ describe("a sign-out", () => {
     },
   );
 
-  test("everywhere adds one event and queues one email", async ({ db }) => {
+  test("signing out everywhere adds one event and queues one email", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     for (let count = 0; count < 3; count += 1) await startSession(db, { userId });
     await db.query("delete from public.security_events where user_id = $1", [userId]);
@@ -186,7 +186,7 @@ describe("a sign-out", () => {
     expect(await told(db, userId)).toMatchObject([{ kind: "all_sessions_revoked", mails: [expect.any(String)] }]);
   });
 
-  test("caused by a new password adds no event of its own", async ({ db }) => {
+  test("a sign-out caused by a new password adds no event of its own", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await startSession(db, { userId });
     await db.query("delete from public.security_events where user_id = $1", [userId]);
@@ -195,7 +195,7 @@ describe("a sign-out", () => {
     expect((await told(db, userId)).map(({ kind }) => kind)).toEqual(["password_changed"]);
   });
 
-  test("caused by the account's deletion adds no event", async ({ db }) => {
+  test("a sign-out caused by the account's deletion adds no event", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await startSession(db, { userId });
     await createIdentity(db, { userId, email: "other@example.test" });
@@ -213,13 +213,13 @@ describe("a change of the account", () => {
     ["a pending email", "email_change = 'new@example.test'", ["email_change_requested"]],
     ["an email in different case", "email = upper(email)", []],
     ["a deletion", "deleted_at = now(), encrypted_password = 'x', email = 'gone@example.test'", []],
-  ] as const)("records the matching events for %s", async ([, change, kinds], { db }) => {
+  ] as const)("an account change records the matching events: %s", async ([, change, kinds], { db }) => {
     const { id } = await createOwner(db);
     await db.query(`update auth.users set ${change} where id = $1`, [id]);
     expect((await told(db, id)).map(({ kind }) => kind)).toEqual(kinds);
   });
 
-  test("records a first password, and the end of a ban", async ({ db }) => {
+  test("records an account's first password, and the end of a ban", async ({ db }) => {
     const { id } = await createOwner(db);
     await db.query("update auth.users set encrypted_password = null, banned_until = 'infinity' where id = $1", [id]);
     await db.query("delete from public.security_events where user_id = $1", [id]);
@@ -227,7 +227,7 @@ describe("a change of the account", () => {
     expect((await told(db, id)).map(({ kind }) => kind)).toEqual(["account_unbanned", "password_added"]);
   });
 
-  test("of the email address queues one email to each address", async ({ db }) => {
+  test("a change of the email address queues one email to each address", async ({ db }) => {
     const { id, email } = await createOwner(db);
     await db.query("update auth.users set email = 'new@example.test' where id = $1", [id]);
     expect(await told(db, id)).toEqual([
@@ -235,7 +235,7 @@ describe("a change of the account", () => {
     ]);
   });
 
-  test("before the email address is confirmed adds no event", async ({ db }) => {
+  test("a change before the email address is confirmed adds no event", async ({ db }) => {
     const { id } = await createUser(db);
     await db.query("update auth.users set encrypted_password = 'a' where id = $1", [id]);
     await db.query("update auth.users set encrypted_password = 'b', email = 'b@example.test' where id = $1", [id]);
@@ -262,7 +262,7 @@ describe("an addition", () => {
   };
 
   for (const kind of ["authenticator", "passkey"] as const) {
-    test(`of a ${kind} without an announcement is emailed and unconfirmed`, async ({ db }) => {
+    test(`an added ${kind} without an announcement is emailed and unconfirmed`, async ({ db }) => {
       const { id: userId, email } = await createOwner(db);
       await (await additions[kind](db, userId)).add();
       const [event] = await told(db, userId);
@@ -270,7 +270,7 @@ describe("an addition", () => {
       expect(await unconfirmed(db, userId)).toEqual([{ kind, target: event?.target }]);
     });
 
-    test(`of a ${kind} that our server announced is emailed`, async ({ db }) => {
+    test(`an added ${kind} that our server announced is emailed`, async ({ db }) => {
       const { id: userId } = await createOwner(db);
       const { target, add } = await additions[kind](db, userId);
       await announce(db, userId, target);
@@ -279,7 +279,7 @@ describe("an addition", () => {
       expect(await unconfirmed(db, userId)).toEqual([]);
     });
 
-    test(`of a ${kind} to an account with a second factor is refused unless our server announced it`, async ({
+    test(`refuses an added ${kind} for an account with a second factor unless our server announced it`, async ({
       db,
     }) => {
       const { id: userId } = await createOwner(db);
@@ -300,7 +300,7 @@ describe("an addition", () => {
     });
   }
 
-  test("of an identity with the account's own verified address is emailed and confirmed", async ({ db }) => {
+  test("an added identity with the account's own verified address is emailed and confirmed", async ({ db }) => {
     const { id: userId, email } = await createOwner(db);
     await enrollFactor(db, { userId });
     const target = await createIdentity(db, { userId, email });
@@ -308,7 +308,7 @@ describe("an addition", () => {
     expect(await unconfirmed(db, userId)).toEqual([]);
   });
 
-  test("of an identity with another address is emailed and unconfirmed, or refused if there is a second factor", async ({
+  test("an added identity with another address is emailed and unconfirmed, or refused if there is a second factor", async ({
     db,
   }) => {
     const { id: userId, email } = await createOwner(db);
@@ -320,7 +320,7 @@ describe("an addition", () => {
     expect((await failureOf(link)).code).toBe("42501");
   });
 
-  test("with a long name records its first 120 characters", async ({ db }) => {
+  test("an addition with a long name records its first 120 characters", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     const factorId = await enrollFactor(db, { userId, status: "unverified" });
     await db.query("update auth.mfa_factors set friendly_name = repeat('n', 100000) where id = $1", [factorId]);
@@ -333,7 +333,7 @@ describe("an addition", () => {
     expect(events.map(({ details }) => details.name.length)).toEqual([120, 120]);
   });
 
-  test("is announced for only one of 50 concurrent callers", async () => {
+  test("an addition is announced for only one of 50 concurrent callers", async () => {
     const { db, close } = openPool(20);
     const user = await createUser(db);
     try {
@@ -355,7 +355,7 @@ describe("an addition", () => {
 });
 
 describe("a removal", () => {
-  test("of an authenticator, a passkey and an identity queues one email each", async ({ db }) => {
+  test("removing an authenticator, a passkey and an identity queues one email each", async ({ db }) => {
     const { id: userId, email } = await createOwner(db);
     const factor = await enrollFactor(db, { userId });
     const unfinished = await enrollFactor(db, { userId, status: "unverified" });
@@ -373,7 +373,7 @@ describe("a removal", () => {
     ]);
   });
 
-  test("of factors during a recovery adds no event of its own", async ({ db }) => {
+  test("removing factors during a recovery adds no event of its own", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await enrollFactor(db, { userId });
     const policy = {
@@ -404,7 +404,9 @@ describe("our server's description", () => {
   const dueMails = (db: Database, recipient: string) =>
     db.query("select from private.outgoing_mails where recipient = $1 and next_attempt_at <= now()", [recipient]);
 
-  test("is merged once into the event that the trigger wrote, and makes its email due", async ({ db }) => {
+  test("merges our server's description once into the event that the trigger wrote, and makes its email due", async ({
+    db,
+  }) => {
     const { id: userId, email } = await createOwner(db);
     await db.query("update auth.users set encrypted_password = 'new' where id = $1", [userId]);
     expect(await dueMails(db, email)).toHaveLength(0);
@@ -415,7 +417,7 @@ describe("our server's description", () => {
     expect(await told(db, userId)).toHaveLength(2);
   });
 
-  test("of a sign-in is merged only into that session's event, and decides whether its location is new", async ({
+  test("a described sign-in changes only that session's event, and decides whether its location is new", async ({
     db,
   }) => {
     const { id: userId } = await createOwner(db);
@@ -428,14 +430,16 @@ describe("our server's description", () => {
     expect(rows).toEqual([{ method: "passkey", device: "Chrome on macOS" }]);
   });
 
-  test("turns a recovery's sign-in event into a recovery event, which is emailed", async ({ db }) => {
+  test("our server's description turns a recovery's sign-in into a recovery event, which is emailed", async ({
+    db,
+  }) => {
     const { id: userId, email } = await createOwner(db);
     const sessionId = await startSession(db, { userId });
     await describeEvent(db, { userId, kind: "account_recovered", sessionId });
     expect(await told(db, userId)).toMatchObject([{ kind: "account_recovered", mails: [email] }]);
   });
 
-  test("leaves an event older than two minutes alone", async ({ db }) => {
+  test("our server's description leaves an event older than two minutes unchanged", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await db.query("update auth.users set encrypted_password = 'new' where id = $1", [userId]);
     await db.query("update public.security_events set created_at = now() - interval '121 seconds' where user_id = $1", [

@@ -24,7 +24,9 @@ const exportAccount = (db: Database, userId: string) =>
   });
 
 describe("deleting an account", () => {
-  test("erases it, its sessions and its profile, and logs one line without its email address", async ({ db }) => {
+  test("deleting an account erases it, its sessions and its profile, and logs one line without its email address", async ({
+    db,
+  }) => {
     const user = await createUser(db);
     await signIn(db, { userId: user.id });
     expect(await deleteAccount(db, user.id)).toEqual({ deleted: true, blockers: [] });
@@ -41,7 +43,7 @@ describe("deleting an account", () => {
     expect(entry.row).not.toContain(user.email);
   });
 
-  test("is refused if a workspace with other members would lose its only owner, and names that workspace", async ({
+  test("refuses to delete the only owner of a workspace with other members, and names that workspace", async ({
     db,
   }) => {
     const { id, owner } = await createWorkspace(db);
@@ -54,7 +56,7 @@ describe("deleting an account", () => {
     expect(await db.query("select from auth.users where id = $1", [owner.sub])).toHaveLength(1);
   });
 
-  test("is allowed once the workspace has another owner, and keeps the workspace", async ({ db }) => {
+  test("deletes an account once its workspace has another owner, and keeps the workspace", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const member = await createUser(db);
     await join(db, { workspaceId: id, userId: member.id, role: "owner" });
@@ -62,17 +64,17 @@ describe("deleting an account", () => {
     expect(await db.query("select from public.workspaces where id = $1 and deleted_at is null", [id])).toHaveLength(1);
   });
 
-  test("closes workspaces without other members", async ({ db }) => {
+  test("deleting an account closes workspaces without other members", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     expect(await deleteAccount(db, owner.sub)).toEqual({ deleted: true, blockers: [] });
     expect(await db.query("select from public.workspaces where id = $1 and deleted_at is null", [id])).toEqual([]);
   });
 
-  test("that doesn't exist changes nothing", async ({ db }) => {
+  test("deleting an account that doesn't exist changes nothing", async ({ db }) => {
     expect(await deleteAccount(db, crypto.randomUUID())).toEqual({ deleted: false, blockers: [] });
   });
 
-  test("waits for a member who is joining concurrently and then keeps the workspace", async () => {
+  test("deleting an account waits for a member who is joining concurrently and then keeps the workspace", async () => {
     const connect = async () => {
       const client = new Client({ connectionString: readStack().supabase.dbUrl });
       await client.connect();
@@ -106,7 +108,7 @@ describe("deleting an account", () => {
     }
   });
 
-  test("waits for a concurrent change of the account's own role, which succeeds", async () => {
+  test("deleting an account waits for a concurrent change of the account's own role, which succeeds", async () => {
     const [owner, member] = [crypto.randomUUID(), crypto.randomUUID()];
     const [changing, deleting] = [await openLine("postgres"), await openLine("postgres")];
     try {
@@ -127,7 +129,7 @@ describe("deleting an account", () => {
       );
       const answer = deleteAccount(deleting.db, member);
       await untilItWaits(changing.db, { work: answer, blocker: changing.pid });
-      // This locks the workspace too.
+      // Changing a role locks the workspace too.
       await changing.db.query(
         `update public.workspace_members set role_id = (
            select r.id from public.workspace_roles r where r.workspace_id = $2 and r.name = 'viewer'
@@ -144,7 +146,7 @@ describe("deleting an account", () => {
     }
   });
 
-  test("waits for a concurrent acceptance of its invitation, which succeeds", async () => {
+  test("deleting an account waits for a concurrent acceptance of its invitation, which succeeds", async () => {
     const [inviter, invited] = [crypto.randomUUID(), crypto.randomUUID()];
     const [accepting, deleting] = [await openLine("postgres"), await openLine("postgres")];
     try {
@@ -186,7 +188,7 @@ describe("deleting an account", () => {
 });
 
 describe("an account's export", () => {
-  test("contains what is known about the account", async ({ db }) => {
+  test("an account's export contains what is known about the account", async ({ db }) => {
     const { id: workspaceId } = await createWorkspace(db);
     const user = await createUser(db, { userMetadata: { display_name: "Ada" } });
     await join(db, { workspaceId, userId: user.id, role: "viewer" });
@@ -312,7 +314,7 @@ describe("an account's export", () => {
        from (select n, row_number() over (order by n) as place from t) as t
        join (select id, row_number() over (order by id) as place from place) as p using (place)`,
     ],
-  ] as const)("contains each of its %s once, paged or in full", async ([part, insert], { db }) => {
+  ] as const)("an account's export contains each of its %s once, paged or in full", async ([part, insert], { db }) => {
     const { sub } = await createActor(db, {});
     // Four rows share a timestamp, so that a page ends among them.
     await db.query(
@@ -344,7 +346,7 @@ describe("an account's export", () => {
     expect(head.head[part]).toEqual([]);
   });
 
-  test("contains no secret", async ({ db }) => {
+  test("an account's export contains no secret", async ({ db }) => {
     const user = await createUser(db);
     await enrollFactor(db, { userId: user.id });
     await db.query(
@@ -359,13 +361,15 @@ describe("an account's export", () => {
     for (const hidden of ["$2a$10$secret", "pending", secret]) expect(text).not.toContain(hidden);
   });
 
-  test("contains nothing of another account, and is null if the account doesn't exist", async ({ db }) => {
+  test("an account's export contains nothing of another account, and is null if the account doesn't exist", async ({
+    db,
+  }) => {
     const [mine, other] = [await createUser(db), await createUser(db)];
     expect(JSON.stringify(await exportAccount(db, mine.id))).not.toContain(other.id);
     expect(await exportAccount(db, crypto.randomUUID())).toBeNull();
   });
 
-  test("pages through the runs a person made, without the runs made with keys", async ({ db }) => {
+  test("an account's export pages through the runs a person made, without the runs made with keys", async ({ db }) => {
     const { id: workspaceId, owner } = await createWorkspace(db);
     await db.query(
       `insert into ai.runs (id, created_at, workspace_id, actor_id, credential_source, execution_mode, feature,
@@ -395,24 +399,27 @@ describe("an account's export", () => {
   test.for([
     { visible: true, costUsd: "0.250000000000" },
     { visible: false, costUsd: null },
-  ])("includes provider cost only if the workspace shows it: $visible", async ({ visible, costUsd }, { db }) => {
-    const { id: workspaceId, owner } = await createWorkspace(db);
-    await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, $2)", [
-      workspaceId,
-      visible,
-    ]);
-    await db.query(
-      `insert into ai.runs (id, created_at, workspace_id, actor_id, credential_source, execution_mode, feature,
+  ])(
+    "an account's export includes provider cost only if the workspace shows it: $visible",
+    async ({ visible, costUsd }, { db }) => {
+      const { id: workspaceId, owner } = await createWorkspace(db);
+      await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, $2)", [
+        workspaceId,
+        visible,
+      ]);
+      await db.query(
+        `insert into ai.runs (id, created_at, workspace_id, actor_id, credential_source, execution_mode, feature,
          request_id, model_id, routes, markup, status, usage_source, settled_at, reserved_usd, reserved_credits, cost_usd)
        values (gen_random_uuid(), now(), $1, $2, 'session', 'interactive', 'chat', 'r', 'm', '[]', 1, 'succeeded',
          'provider', now(), 0, 0, 0.25)`,
-      [workspaceId, owner.sub],
-    );
-    const [row] = await db.asRole("service_role", () =>
-      db.query<{ run: { costUsd: string | null } }>("select private.export_account_runs($1) as run", [owner.sub]),
-    );
-    expect(row?.run.costUsd).toBe(costUsd);
-  });
+        [workspaceId, owner.sub],
+      );
+      const [row] = await db.asRole("service_role", () =>
+        db.query<{ run: { costUsd: string | null } }>("select private.export_account_runs($1) as run", [owner.sub]),
+      );
+      expect(row?.run.costUsd).toBe(costUsd);
+    },
+  );
 });
 
 /** Columns that identify a person but are not in their export, with the reason. */

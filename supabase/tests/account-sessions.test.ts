@@ -88,7 +88,7 @@ const signInOften = (db: Database, userId: string, times: number) =>
   );
 
 describe("a page of account_sessions", () => {
-  test("has at most page_size sessions and continues after the last one, with the given session first", async ({
+  test("a page has at most page_size sessions and continues after the last one, with the given session first", async ({
     db,
   }) => {
     const { id: userId } = await createUser(db);
@@ -119,7 +119,7 @@ describe("a page of account_sessions", () => {
     [1001, 1001],
     [1002, 1001],
   ] as const)(
-    "comes with a count that stops at 1,001: of %d sessions it counts %d",
+    "a page of sessions comes with a count that stops at 1,001: of %d sessions it counts %d",
     async ([times, counted], { db }) => {
       const { id: userId } = await createUser(db);
       await signInOften(db, userId, times);
@@ -130,7 +130,7 @@ describe("a page of account_sessions", () => {
 });
 
 describe("end_account_session", () => {
-  test("ends only that session, once, with its refresh tokens", async ({ db }) => {
+  test("ends only the given session, once, with its refresh tokens", async ({ db }) => {
     const { id: userId } = await createUser(db);
     const [kept, ended] = [await signIn(db, { userId }), await signIn(db, { userId })];
     await db.query("insert into auth.refresh_tokens (token, user_id, session_id, revoked) values ($1, $2, $3, false)", [

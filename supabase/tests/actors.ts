@@ -33,7 +33,7 @@ export const workspaceRoles = [
 
 export type WorkspaceRole = (typeof workspaceRoles)[number]["role"];
 
-/** Every role in every MFA state, with a name for the test. */
+/** Every role in every MFA state. */
 export const matrix = workspaceRoles.flatMap(({ role, permissions }) =>
   mfaStates.map(({ mfa, satisfied }) => ({ role, permissions: permissions as readonly string[], mfa, satisfied })),
 );

@@ -26,7 +26,7 @@ const blocksOf = (db: Database, address: string) =>
   );
 
 describe("an address", () => {
-  test(`is blocked by failure number ${failuresAllowed} + 1 within an hour, and not before`, async ({ db }) => {
+  test(`blocks an address at failure number ${failuresAllowed} + 1 within an hour, and not before`, async ({ db }) => {
     const address = newAddress();
     for (let made = 0; made < failuresAllowed; made += 1) {
       await attemptOnce(db, anAttempt({ address }), "failed");
@@ -38,7 +38,7 @@ describe("an address", () => {
     expect(await blocksOf(db, address)).toEqual([{ level: 1, action: "password", seconds: minutes(15) }]);
   });
 
-  test("that is blocked can't attempt anything, and other addresses can", async ({ db }) => {
+  test("a blocked address can't attempt anything, and other addresses can", async ({ db }) => {
     const address = newAddress();
     await failFrom(db, address, failuresAllowed + 1);
     for (const action of ["password", "code", "mail", "sign_up", "passkey", "credential"]) {
@@ -51,7 +51,7 @@ describe("an address", () => {
     expect(await begin(db, anAttempt())).toMatchObject({ allowed: true });
   });
 
-  test("is unblocked automatically, to the second", async ({ db }) => {
+  test("unblocks an address automatically, to the second", async ({ db }) => {
     const address = newAddress();
     await failFrom(db, address, failuresAllowed + 1);
     await age(db, "14 minutes 59 seconds");
@@ -60,7 +60,7 @@ describe("an address", () => {
     expect(await begin(db, anAttempt({ address }))).toMatchObject({ allowed: true });
   });
 
-  test("is blocked longer each time within a week, up to a day", async ({ db }) => {
+  test("blocks an address longer each time within a week, up to a day", async ({ db }) => {
     const address = newAddress();
     const lengths = [minutes(15), hours(1), hours(6), hours(24), hours(24)];
     for (const seconds of lengths) {
@@ -74,7 +74,7 @@ describe("an address", () => {
   test.for([
     { after: "6 days 23 hours", level: 2 },
     { after: "7 days", level: 1 },
-  ])("that failed again $after after a block is at level $level", async ({ after, level }, { db }) => {
+  ])("an address that failed again $after after a block is at level $level", async ({ after, level }, { db }) => {
     const address = newAddress();
     await failFrom(db, address, failuresAllowed + 1);
     await age(db, "15 minutes");
@@ -83,7 +83,7 @@ describe("an address", () => {
     expect((await blocksOf(db, address)).at(-1)).toMatchObject({ level });
   });
 
-  test("whose block was lifted may try again, and that block no longer counts", async ({ db }) => {
+  test("an address whose block was lifted may try again, and that block no longer counts", async ({ db }) => {
     const address = newAddress();
     await failFrom(db, address, failuresAllowed + 1);
     await db.asRole("service_role", () =>
@@ -94,13 +94,13 @@ describe("an address", () => {
     expect((await blocksOf(db, address)).at(-1)).toMatchObject({ level: 1 });
   });
 
-  test("counts together with all IPv6 addresses of its /64", async ({ db }) => {
+  test("an address counts together with all IPv6 addresses of its /64", async ({ db }) => {
     await failFrom(db, "2001:db8:9:9::1", failuresAllowed + 1);
     expect(await begin(db, anAttempt({ address: "2001:db8:9:9:8::8" }))).toMatchObject({ reason: "blocked" });
     expect(await begin(db, anAttempt({ address: "2001:db8:9:a::1" }))).toMatchObject({ allowed: true });
   });
 
-  test("that keeps trying despite refusals is blocked as well", async ({ db }) => {
+  test("blocks an address that keeps trying despite refusals", async ({ db }) => {
     const attempt = anAttempt({ action: "code" });
     for (let made = 0; made < 5; made += 1) await admitted(db, attempt);
     for (let made = 0; made < failuresAllowed; made += 1)
@@ -109,7 +109,7 @@ describe("an address", () => {
     expect(await begin(db, attempt)).toMatchObject({ reason: "blocked" });
   });
 
-  test("whose attempts succeed, or were void, is not blocked", async ({ db }) => {
+  test("does not block an address whose attempts succeed or are void", async ({ db }) => {
     const address = newAddress();
     for (let made = 0; made < 60; made += 1) {
       await attemptOnce(db, anAttempt({ address }), made % 2 === 0 ? "succeeded" : "void");
@@ -118,7 +118,7 @@ describe("an address", () => {
     expect(await db.query(`select from private.rate_limits where action = 'failure' and ${ownRows}`)).toEqual([]);
   });
 
-  test("is blocked once by 60 concurrent failures", async () => {
+  test("60 concurrent failures block an address once", async () => {
     const { db, close } = openPool(20);
     try {
       const address = newAddress();
@@ -139,7 +139,7 @@ describe("an address", () => {
 });
 
 describe("address_blocks", () => {
-  test("shows why a block was lifted, or that it wasn't", async ({ db }) => {
+  test("address_blocks shows why a block was lifted, or that it wasn't", async ({ db }) => {
     const insert = (columns: string, values: string) =>
       db.query(
         `insert into private.address_blocks (address, action, level, blocked_until${columns})

@@ -22,7 +22,7 @@ describe("the request of a member without manage_ai_keys", () => {
     return { scene, listed, answer };
   };
 
-  test("is listed for key managers, and for no one else", async ({ db }) => {
+  test("lists an access request for key managers, and for no one else", async ({ db }) => {
     const { scene, listed, answer } = await open(db);
     expect(listed).toMatchObject({ outcome: "listed", members: [{ state: "open", tool: "codex", host: "build-box" }] });
     const { userId } = scene.login;
@@ -32,7 +32,7 @@ describe("the request of a member without manage_ai_keys", () => {
     expect(await answer("approve", userId)).toEqual({ outcome: "not_allowed" });
   });
 
-  test("once approved gives keys without another request, until it is withdrawn", async ({ db }) => {
+  test("an approved access request gives keys without another request, until it is withdrawn", async ({ db }) => {
     const { scene, answer } = await open(db);
     expect(await answer("approve")).toEqual({ outcome: "done" });
     const { connectionId, hash } = await connectWithKey(db, scene, { tool: "claude" });
@@ -43,7 +43,7 @@ describe("the request of a member without manage_ai_keys", () => {
     expect((await connect(db, scene)).state).toBe("requested");
   });
 
-  test("once declined gives nothing, and may be repeated", async ({ db }) => {
+  test("a declined access request gives nothing, and may be repeated", async ({ db }) => {
     const { scene, answer } = await open(db);
     expect(await answer("decline")).toEqual({ outcome: "done" });
     expect(await listAgents(db, scene)).toEqual({ access: "declined", connections: [] });
@@ -51,7 +51,7 @@ describe("the request of a member without manage_ai_keys", () => {
     expect(await listAgents(db, scene)).toMatchObject({ access: "open" });
   });
 
-  test("is withdrawn when a key manager revokes the connection, and stays when the member disconnects", async ({
+  test("an access request is withdrawn when a key manager revokes the connection, and stays when the member disconnects", async ({
     db,
   }) => {
     const { scene, answer } = await open(db);
@@ -68,7 +68,7 @@ describe("the request of a member without manage_ai_keys", () => {
     expect(await listAgents(db, scene)).toMatchObject({ access: "withdrawn" });
   });
 
-  test("emails each key manager once in 24 hours, and other members never", async ({ db }) => {
+  test("an access request emails each key manager once in 24 hours, and other members never", async ({ db }) => {
     const { scene, answer } = await open(db);
     const emails = async (userId: string) =>
       (
@@ -90,7 +90,7 @@ describe("the request of a member without manage_ai_keys", () => {
     expect(await repeat("24 hours 1 second")).toBe(2);
   });
 
-  test("has its approval and withdrawal logged for the owners", async ({ db }) => {
+  test("logs the approval and withdrawal of an access request for the owners", async ({ db }) => {
     const { scene, answer } = await open(db);
     await answer("approve");
     await answer("withdraw");
@@ -105,7 +105,7 @@ describe("the request of a member without manage_ai_keys", () => {
     ]);
   });
 
-  test("ends with the membership, and a member who joins again has to request it again", async ({ db }) => {
+  test("an access request ends with the membership, and a member who joins again has to repeat it", async ({ db }) => {
     const { scene, answer } = await open(db);
     await answer("approve");
     const { hash } = await connectWithKey(db, scene);

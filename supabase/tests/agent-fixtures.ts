@@ -4,7 +4,7 @@ import { type Answer, call, newHash } from "./app-fixtures.ts";
 import { type Claims, createUser, type Database, join, one, signIn } from "./database.ts";
 import { begin, decide, poll, registerClient } from "./device-fixtures.ts";
 
-/** A member's sign-in with the command, identified by the hash of its access token. */
+/** A member's sign-in with the `gatehouse` command, identified by the hash of its access token. */
 export interface AgentLogin {
   userId: string;
   claims: Claims;
@@ -20,7 +20,7 @@ export interface AgentScene {
 
 const scopes = ["openid", "offline_access", "workspaces:read", "studio:keys"];
 
-/** Signs a member in to the command. */
+/** Signs a member in to the `gatehouse` command. */
 export async function signInToCommand(
   db: Database,
   { userId, asked = scopes, claims }: { userId: string; asked?: string[]; claims?: Claims },
@@ -35,7 +35,7 @@ export async function signInToCommand(
   return { userId, claims: session, clientId: client.id, accessHash };
 }
 
-/** Makes a workspace and a member of it in a role, signed in to the command. */
+/** Creates a workspace, and a member with the given role who is signed in to the `gatehouse` command. */
 export async function createAgentScene(db: Database, role = "admin"): Promise<AgentScene> {
   const tenant = await createTenant(db, { credits: "100" });
   const { id } = await createUser(db);

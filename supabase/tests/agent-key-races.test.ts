@@ -38,7 +38,7 @@ const revoke = async (line: Database, { tenant }: AgentScene) => {
 type Connected = AgentScene & { connectionId: string; hash: string };
 
 describe("a renewal", () => {
-  test("that waits for a concurrent revocation finds the connection revoked", () =>
+  test("a renewal that waits for a concurrent revocation finds the connection revoked", () =>
     race<Connected>({
       scene: withKey,
       early: revoke,
@@ -49,7 +49,7 @@ describe("a renewal", () => {
       },
     }));
 
-  test("just before a revocation creates a key that is revoked as well", () =>
+  test("a renewal just before a revocation creates a key that is revoked as well", () =>
     race<Connected>({
       scene: withKey,
       early: (line, scene) => issueKey(line, scene, scene.connectionId),
@@ -60,7 +60,7 @@ describe("a renewal", () => {
       },
     }));
 
-  test("just before the account is deleted leaves no working key", () =>
+  test("a renewal just before the account is deleted leaves no working key", () =>
     race<Connected>({
       scene: withKey,
       early: (line, scene) => issueKey(line, scene, scene.connectionId),

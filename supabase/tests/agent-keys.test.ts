@@ -23,7 +23,7 @@ const keysOf = (db: Database, workspaceId: string) =>
   );
 
 describe("connecting an agent", () => {
-  test("succeeds with manage_ai_keys, opens a request with use_ai_studio alone, and is refused otherwise", async ({
+  test("an agent connects with manage_ai_keys, requests access with use_ai_studio alone, and is refused otherwise", async ({
     db,
   }) => {
     for (const { role, permissions } of workspaceRoles) {
@@ -38,14 +38,16 @@ describe("connecting an agent", () => {
     }
   });
 
-  test("twice returns the same connection", async ({ db }) => {
+  test("connecting an agent twice returns the same connection", async ({ db }) => {
     const scene = await createAgentScene(db);
     const [first, second] = [await connect(db, scene), await connect(db, scene)];
     expect(second.connection?.id).toBe(first.connection?.id);
     expect((await connect(db, scene, { tool: "codex" })).connection?.id).not.toBe(first.connection?.id);
   });
 
-  test("is refused without the scope, for another workspace, and by an unknown token", async ({ db }) => {
+  test("refuses to connect an agent without the scope, for another workspace, or by an unknown token", async ({
+    db,
+  }) => {
     const scene = await createAgentScene(db);
     const other = await createAgentScene(db);
     const { userId } = scene.login;
@@ -56,7 +58,7 @@ describe("connecting an agent", () => {
     expect(await connect(db, { ...scene, login: unknown })).toEqual({ refused: "unauthenticated" });
   });
 
-  test("continues the same computer's connection, and no other connection, once its login has ended", async ({
+  test("once its login has ended, an agent continues the same computer's connection, and no other connection", async ({
     db,
   }) => {
     const scene = await createAgentScene(db);
@@ -72,7 +74,9 @@ describe("connecting an agent", () => {
 });
 
 describe("the key of an agent", () => {
-  test("lives for 8 hours, carries the agent's name, and is charged to its workspace", async ({ db }) => {
+  test("an agent's key lives for 8 hours, carries the agent's name, and is charged to its workspace", async ({
+    db,
+  }) => {
     const scene = await createAgentScene(db);
     const { hash } = await connectWithKey(db, scene);
     const [key] = await keysOf(db, scene.tenant.workspaceId);
@@ -81,7 +85,7 @@ describe("the key of an agent", () => {
     expect(await callerOf(db, hash)).toEqual({ workspace_id: scene.tenant.workspaceId, refused: null });
   });
 
-  test("expires with its login if the login ends sooner", async ({ db }) => {
+  test("an agent's key expires with its login if the login ends sooner", async ({ db }) => {
     const scene = await createAgentScene(db);
     await db.query("update private.openid_grants set ends_at = now() + interval '2 hours' where app_id = $1", [
       scene.login.clientId,
@@ -90,7 +94,7 @@ describe("the key of an agent", () => {
     expect((await keysOf(db, scene.tenant.workspaceId))[0]?.seconds).toBe(2 * 3600);
   });
 
-  test("cannot be stored for longer than 8 hours, or without an expiry", async ({ db }) => {
+  test("an agent's key cannot be stored for longer than 8 hours, or without an expiry", async ({ db }) => {
     const scene = await createAgentScene(db);
     await connectWithKey(db, scene);
     for (const expiry of ["created_at + interval '8 hours 1 second'", "null"]) {
@@ -103,7 +107,9 @@ describe("the key of an agent", () => {
     }
   });
 
-  test("is replaced by the next key, works for 15 more minutes, and keeps its lineage", async ({ db }) => {
+  test("an agent's key is replaced by the next key, works for 15 more minutes, and keeps its lineage", async ({
+    db,
+  }) => {
     const scene = await createAgentScene(db);
     const { connectionId, hash } = await connectWithKey(db, scene);
     const next = await issueKey(db, scene, connectionId);
@@ -117,7 +123,7 @@ describe("the key of an agent", () => {
     expect(await callerOf(db, next.hash)).not.toBeNull();
   });
 
-  test("appears once in the studio's list, with its tool and host, and as expired once its login was revoked", async ({
+  test("an agent's key appears once in the studio's list, with its tool and host, and as expired once its login is revoked", async ({
     db,
   }) => {
     const scene = await createAgentScene(db);
@@ -142,7 +148,7 @@ describe("the key of an agent", () => {
     expect(keys?.find(({ agent }) => agent !== null)).toMatchObject({ lastUsedAt: usedAt });
   });
 
-  test("can't be rotated by a person", async ({ db }) => {
+  test("a person can't rotate an agent's key", async ({ db }) => {
     const scene = await createAgentScene(db);
     await connectWithKey(db, scene);
     const [key] = await keysOf(db, scene.tenant.workspaceId);
@@ -154,14 +160,17 @@ describe("the key of an agent", () => {
   test.for([
     [20, "issued"],
     [21, "too_many"],
-  ] as const)("is issued at most 20 times in 15 minutes: number %d is %s", async ([count, outcome], { db }) => {
-    const scene = await createAgentScene(db);
-    const { connectionId } = await connectWithKey(db, scene);
-    for (let made = 1; made < count - 1; made++) await issueKey(db, scene, connectionId);
-    expect((await issueKey(db, scene, connectionId)).outcome).toBe(outcome);
-  });
+  ] as const)(
+    "issues an agent's key at most 20 times in 15 minutes: number %d is %s",
+    async ([count, outcome], { db }) => {
+      const scene = await createAgentScene(db);
+      const { connectionId } = await connectWithKey(db, scene);
+      for (let made = 1; made < count - 1; made++) await issueKey(db, scene, connectionId);
+      expect((await issueKey(db, scene, connectionId)).outcome).toBe(outcome);
+    },
+  );
 
-  test("does not use up the workspace's keys by being renewed", async ({ db }) => {
+  test("renewing an agent's key does not use up the workspace's keys", async ({ db }) => {
     const scene = await createAgentScene(db);
     const { ownerId, workspaceId } = scene.tenant;
     await db.query(
@@ -176,14 +185,14 @@ describe("the key of an agent", () => {
     expect(made.outcome).toBe("issued");
   });
 
-  test("is not issued once the workspace's approval for keys is gone", async ({ db }) => {
+  test("issues no agent's key once the workspace's approval for keys is gone", async ({ db }) => {
     const scene = await createAgentScene(db);
     const connectionId = String((await connect(db, scene)).connection?.id);
     await db.query("delete from ai.key_approvals where workspace_id = $1", [scene.tenant.workspaceId]);
     expect((await issueKey(db, scene, connectionId)).outcome).toBe("not_approved");
   });
 
-  test("is given only to the login that made the connection", async ({ db }) => {
+  test("gives an agent's key only to the login that made the connection", async ({ db }) => {
     const scene = await createAgentScene(db);
     const connectionId = String((await connect(db, scene)).connection?.id);
     const other = await signInToCommand(db, { userId: scene.login.userId });
@@ -192,7 +201,7 @@ describe("the key of an agent", () => {
   });
 });
 
-describe("an agent's keys stop working", () => {
+describe("the end of an agent's keys", () => {
   const endings: [string, (db: Database, scene: Awaited<ReturnType<typeof createAgentScene>>) => Promise<unknown>][] = [
     [
       "a key manager revokes the key",
@@ -249,7 +258,7 @@ describe("an agent's keys stop working", () => {
     ["the account is deleted", (db, { login }) => db.query("delete from auth.users where id = $1", [login.userId])],
   ];
 
-  test.for(endings)("when %s", async ([, end], { db }) => {
+  test.for(endings)("an agent's keys stop working when %s", async ([, end], { db }) => {
     const scene = await createAgentScene(db);
     const { hash } = await connectWithKey(db, scene);
     expect(await callerOf(db, hash)).not.toBeNull();
@@ -257,7 +266,7 @@ describe("an agent's keys stop working", () => {
     expect(await callerOf(db, hash)).toBeNull();
   });
 
-  test("when the second factor that the login was proved with is removed", async ({ db }) => {
+  test("an agent's keys stop working when the second factor that proved the login is removed", async ({ db }) => {
     const scene = await createAgentScene(db);
     const { userId } = scene.login;
     const factorId = await enrollFactor(db, { userId });
@@ -268,7 +277,7 @@ describe("an agent's keys stop working", () => {
     expect(await callerOf(db, hash)).toBeNull();
   });
 
-  test("after a revocation, until the agent is connected again", async ({ db }) => {
+  test("an agent's keys stop working after a revocation, until the agent is connected again", async ({ db }) => {
     const scene = await createAgentScene(db);
     const { connectionId } = await connectWithKey(db, scene);
     const [key] = await keysOf(db, scene.tenant.workspaceId);
@@ -280,7 +289,9 @@ describe("an agent's keys stop working", () => {
     expect((await issueKey(db, scene, again)).outcome).toBe("issued");
   });
 
-  test("when the account is deleted, which leaves neither its computer's name nor its connection", async ({ db }) => {
+  test("deleting the account ends an agent's keys, and leaves neither its computer's name nor its connection", async ({
+    db,
+  }) => {
     const scene = await createAgentScene(db);
     await connectWithKey(db, scene);
     await db.query("delete from auth.users where id = $1", [scene.login.userId]);

@@ -53,7 +53,7 @@ test("a key is rotated while its creator deletes their account: neither transact
   const lookup = randomBytes(6).toString("hex");
   const { workspaceId: elsewhere } = await createTenant(owner.db);
   await other.client.query("begin");
-  // An uncommitted key with the same lookup part.
+  // The rotation waits for this uncommitted key, which has the same lookup part.
   await other.db.query(
     `insert into ai.keys (lineage_id, workspace_id, name, lookup, secret_hash)
      select gen_random_uuid(), $1, 'Other', $2, decode($3, 'hex')`,

@@ -14,7 +14,7 @@ async function minutesRead(db: Database): Promise<number> {
 }
 
 describe("a batch of calls", () => {
-  test("reads only its own callers' rate windows, even with query plans from when there were few windows", async ({
+  test("a batch of calls reads only its own callers' rate windows, even with query plans from when there were few", async ({
     db,
   }) => {
     const tenant = await createTenant(db, {
@@ -40,7 +40,7 @@ describe("a batch of calls", () => {
 });
 
 describe("the end of runs", () => {
-  test("leaves nearly all of their index entries unchanged", async ({ db }) => {
+  test("ending runs leaves nearly all of their index entries unchanged", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", plan: { requestsPerMinute: 1_000 } });
     const written = async () => {
       const [row] = await db.query<{ updated: string; inPlace: string }>(

@@ -86,7 +86,7 @@ describe("credentials", () => {
     ]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_scope" });
     expect(await checkCredential(db, chatCall(tenant))).toEqual({ refused: "insufficient_scope" });
-    // The key may still read.
+    // The key may still be used for reads.
     expect(await checkCredential(db, chatCall(tenant, { kind: undefined }))).not.toHaveProperty("refused");
   });
 });
@@ -106,7 +106,7 @@ describe("model access is the intersection of five lists", () => {
       "insert into ai.workspace_policies (workspace_id, denied_models) select workspace_id, array[$1] from ai.keys where id = $2",
     ],
   ];
-  test.for(closings)("%s can close a model", async ([, sql], { db }) => {
+  test.for(closings)("a model is not found if %s excludes it", async ([, sql], { db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     await db.query(sql, sql.includes("$2") ? [tenant.model, tenant.keyId] : [tenant.model]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "model_not_found" });
@@ -159,7 +159,7 @@ async function changePrice(db: Database, { model }: Tenant, change: string): Pro
 }
 
 describe("reservation", () => {
-  test("holds a third of the bytes, 1,500 tokens per image, and the whole output of each choice", async ({ db }) => {
+  test("reserves a third of the bytes, 1,500 tokens per image, and the whole output of each choice", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
     const run = await begin(db, chatCall(tenant, { input_bytes: 301, images: 2, output_limit: 100, choices: 3 }));
     // (101 + 3,000) × 1 + 300 × 2 = 3,701 millionths of a dollar
@@ -187,7 +187,7 @@ describe("reservation", () => {
       call: { audio: true, audio_seconds: 5 },
       credits: "103.00000000",
     },
-  ])("holds $what", async ({ price, call, credits }, { db }) => {
+  ])("reserves $what", async ({ price, call, credits }, { db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
     await changePrice(db, tenant, price);
     expect((await begin(db, chatCall(tenant, call))).reserved_credits).toBe(credits);
@@ -198,7 +198,7 @@ describe("reservation", () => {
     expect(await begin(db, chatCall(tenant, { audio: true }))).toMatchObject({ refused: "unsupported_parameter" });
   });
 
-  test("holds a named service tier at its price, and refuses a tier without a price", async ({ db }) => {
+  test("reserves a named service tier at its price, and refuses a tier without a price", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
     const named = (service_tier: string) => begin(db, chatCall(tenant, { service_tier }));
     const refusal = { refused: "unsupported_parameter", param: "service_tier" };
@@ -208,7 +208,7 @@ describe("reservation", () => {
       tenant.model,
     ]);
     expect((await named("priority")).reserved_credits).toBe("6.00000000");
-    // The provider may serve the default tier instead.
+    // The flex tier costs half, but the provider may serve the default tier instead.
     expect((await named("flex")).reserved_credits).toBe("3.00000000");
     expect(await named("scale")).toMatchObject(refusal);
     await db.query(
@@ -220,7 +220,7 @@ describe("reservation", () => {
     expect((await named("default")).reserved_credits).toBe("3.00000000");
   });
 
-  test("is priced at the most expensive route", async ({ db }) => {
+  test("prices a reservation at the most expensive route", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
     await db.query(
       "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'expensive', 'x')",
@@ -234,7 +234,7 @@ describe("reservation", () => {
     expect(run.reserved_credits).toBe("30.00000000");
   });
 
-  test("is admitted up to exactly the balance", async ({ db }) => {
+  test("admits a reservation of up to exactly the balance", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "2", prices: { input: "1", output: "1" } });
     expect(await begin(db, chatCall(tenant, { output_limit: 101 }))).toEqual({ refused: "insufficient_credits" });
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
@@ -248,7 +248,7 @@ describe("reservation", () => {
     expect(await books(db, tenant)).toMatchObject({ balance: "3.00000000", ledger: "3.00000000" });
   });
 
-  test("admits exactly 10 of 100 concurrent callers on a balance for 10", async () => {
+  test("admits exactly 10 of 100 concurrent callers on a balance for 10 calls", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, { credits: "20", prices: { input: "1", output: "1" } });
@@ -273,7 +273,7 @@ describe("reservation", () => {
     }
   });
 
-  test("opens the account once for many concurrent first calls", async () => {
+  test("opens the credit account once for many concurrent first calls", async () => {
     const { db, close } = openPool(10);
     try {
       const tenant = await createTenant(db, { initialCredits: "6", prices: { input: "1", output: "1" } });
@@ -289,7 +289,7 @@ describe("reservation", () => {
 describe("idempotency", () => {
   const fingerprint = "ab".repeat(32);
 
-  test("admits one of 50 concurrent callers with the same key", async () => {
+  test("admits one of 50 concurrent callers with the same idempotency key", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, { credits: "1000" });
@@ -303,7 +303,7 @@ describe("idempotency", () => {
     }
   });
 
-  test("refuses a finished call's key as used, and with another body as reused; another tenant may use the same key", async ({
+  test("refuses a finished call's key as used, or as reused with another body; another tenant may use the same key", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -320,7 +320,7 @@ describe("idempotency", () => {
     expect(await begin(db, chatCall(other, { idempotency_key: "k", fingerprint }))).not.toHaveProperty("refused");
   });
 
-  test("frees a key only if the provider certainly did nothing", async ({ db }) => {
+  test("frees an idempotency key only if the provider certainly did nothing", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
     const refusedByProvider = { status: "failed", usage_source: "unavailable", usage: {} };
@@ -331,7 +331,7 @@ describe("idempotency", () => {
     expect(await begin(db, call)).toMatchObject({ refused: "idempotency_key_used" });
   });
 
-  test("expires after 24 hours", async ({ db }) => {
+  test("an idempotency key expires after 24 hours", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
     await begin(db, call);
@@ -339,7 +339,7 @@ describe("idempotency", () => {
     expect(await begin(db, { ...call, fingerprint: "cd".repeat(32) })).not.toHaveProperty("refused");
   });
 
-  test("keeps a key unused when the call is refused", async ({ db }) => {
+  test("keeps an idempotency key unused when the call is refused", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1" });
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
     expect(await begin(db, { ...call, output_limit: 32768 })).toEqual({ refused: "insufficient_credits" });
@@ -348,7 +348,7 @@ describe("idempotency", () => {
 });
 
 describe("the gateway's role", () => {
-  test("calls its own functions, but can't read tables, grant itself credits or call internal functions", async () => {
+  test("the gateway's role calls its own functions, but can't read tables, grant itself credits or call internal functions", async () => {
     const owner = openPool(1);
     const gateway = openPool(1, readStack().gatewayDbUrl);
     try {
@@ -372,7 +372,7 @@ describe("the gateway's role", () => {
     }
   });
 
-  test("has functions that anon and authenticated users can't call", async ({ db }) => {
+  test("anon and authenticated users can't call the gateway's functions", async ({ db }) => {
     for (const role of ["anon", "authenticated"] as const) {
       await expect(db.asRole(role, () => db.query("select ai.begin_run('{}')"))).rejects.toThrow("permission denied");
     }
@@ -404,7 +404,7 @@ async function listModels(db: Database, call: object): Promise<unknown> {
 }
 
 describe("requests with a fee", () => {
-  test("reserve their fee for each request that the call may make", async ({ db }) => {
+  test("reserves the fee for each request that the call may make", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "10000" });
     await changePrice(db, tenant, "request_fee_usd = 0.01");
     const reserved = async (changes: object) => (await begin(db, chatCall(tenant, changes))).reserved_usd;
@@ -414,7 +414,7 @@ describe("requests with a fee", () => {
     expect(await reserved({ fee_requests: 5 })).toBe("0.050300000000");
   });
 
-  test("are refused if a route has no price for them", async ({ db }) => {
+  test("refuses requests with a fee if a route has no price for them", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall(tenant, { fee_requests: 1 }))).toEqual({
       refused: "unsupported_parameter",
@@ -430,13 +430,13 @@ describe("an agent's session", () => {
     return entity_id;
   };
 
-  test("labels a call that has no label", async ({ db }) => {
+  test("an agent's session labels a call that has no label", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await labelOf(db, tenant, {})).toBe("claude-code:s1");
     expect(await labelOf(db, tenant, { entity_id: "customer-1" })).toBe("customer-1");
   });
 
-  test("is not used as the label if the key has a label", async ({ db }) => {
+  test("an agent's session is not used as the label if the key has a label", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { entityId: "customer-2" } });
     expect(await labelOf(db, tenant, {})).toBe("customer-2");
   });

@@ -21,7 +21,7 @@ async function beginAll(calls: readonly object[]): Promise<Begun[]> {
 
 describe("a run's id", () => {
   test.for([1, 2, 3])(
-    "is a UUID version 7 of the run's time with the gateway's suffix, for %i runs in one batch",
+    "a run's id is a UUID version 7 of the run's time with the gateway's suffix, for %i runs in one batch",
     async (count) => {
       const tenant = await createTenant(db, { credits: "100" });
       const tails = Array.from({ length: count }, () => randomUUID().slice(-17));
@@ -37,7 +37,7 @@ describe("a run's id", () => {
 });
 
 describe("ai.begin_runs", () => {
-  test("answers each call separately, in order", async () => {
+  test("ai.begin_runs answers each call separately, in order", async () => {
     const [rich, poor] = [await createTenant(db, { credits: "10" }), await createTenant(db)];
     const stranger = { ...poor, keyHash: "00".repeat(32) };
     const calls = [
@@ -63,7 +63,7 @@ describe("ai.begin_runs", () => {
     }
   });
 
-  test("answers as ai.begin_run does, and counts each call after the ones before it", async () => {
+  test("ai.begin_runs answers as ai.begin_run does, and counts each call after the ones before it", async () => {
     const tenant = await createTenant(db, {
       credits: "100",
       key: { requestsPerMinute: 100 },
@@ -84,7 +84,7 @@ describe("ai.begin_runs", () => {
     }
   });
 
-  test("admits, refuses and reserves in any order as separate calls would", { timeout: 60_000 }, async () => {
+  test("admits, refuses and reserves a batch in any order as separate calls would", { timeout: 60_000 }, async () => {
     const rich = await createTenant(db, { credits: "9", plan: { requestsPerMinute: 12, tokensPerMinute: 2_000 } });
     const other = await createTenant(db, { credits: "2", key: { monthlyBudgetUsd: "0.0004" } });
     await db.query("insert into ai.model_grants (model_id, plan_id) values ($1, $2)", [other.model, rich.planId]);
@@ -142,7 +142,7 @@ describe("ai.begin_runs", () => {
     }
   });
 
-  test("does not count a call whose input has no price", async () => {
+  test("counts no call against the rate window if its input has no price", async () => {
     const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 10 } });
     await db.query("delete from ai.model_prices where model_id = $1", [tenant.model]);
     await db.query(
@@ -193,7 +193,7 @@ describe("ai.begin_runs", () => {
     for (const tenant of tenants) expect(await books(db, tenant)).toMatchObject({ ledger: "50.00000000", open: 10 });
   });
 
-  test("is atomic: if one call raises, nothing of the batch is kept", async () => {
+  test("ai.begin_runs is atomic: if one call raises, nothing of the batch is kept", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const calls = [chatCall(tenant), chatCall(tenant, { idempotency_key: randomUUID() })];
     await expect(beginAll(calls)).rejects.toMatchObject({ code: "0A000" });
@@ -203,7 +203,7 @@ describe("ai.begin_runs", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 
-  test("waits no longer than 100 ms for a lock", async () => {
+  test("ai.begin_runs waits no longer than 100 ms for a lock", async () => {
     const [held, free] = [await createTenant(db, { credits: "10" }), await createTenant(db, { credits: "10" })];
     const holder = db.query(
       `do $$ begin
@@ -227,7 +227,7 @@ describe("ai.begin_runs", () => {
     ]);
   });
 
-  test("uses what rate windows and balances hold after the wait for their locks", async () => {
+  test("uses the rate windows and balances as they are once their locks are acquired", async () => {
     const [one] = await db.query<{ due: string }>(
       "select ai.usd_to_credits(100 * 0.15e-6 + 100 * 0.6e-6, 1)::text as due",
     );
@@ -266,7 +266,7 @@ describe("ai.begin_runs", () => {
     expect(minute).toEqual({ requests: 10 });
   });
 
-  test("locks a rate window that another transaction opens at the same time", async () => {
+  test("a batch locks a rate window that another transaction opens at the same time", async () => {
     const subject = randomUUID();
     const maker = db.query(
       `do $$ begin
@@ -296,7 +296,7 @@ describe("ai.begin_runs", () => {
   test.for([
     ["alone", (call: object) => begin(db, call)],
     ["together", (call: object) => beginAll([call])],
-  ] as const)("begins nothing after waiting 1.2 seconds in total: %s", async ([way, ask]) => {
+  ] as const)("begins no run after waiting 1.2 seconds in total: %s", async ([way, ask]) => {
     const tenant = await createTenant(db, { credits: "10", key: { monthlyBudgetUsd: "100" } });
     // Holds the lock of the key's budget and then of the balance, each for less time than begin_run waits for one.
     const hold = (table: string, seconds: number) =>
@@ -306,7 +306,7 @@ describe("ai.begin_runs", () => {
            perform pg_sleep(${seconds});
          end $$`,
       );
-    // begin_runs gives up on locks too soon to be delayed by them, so the sleep stands for a slow disk or machine.
+    // begin_runs gives up on locks too soon to be delayed by them, so the sleep simulates a slow disk or machine.
     if (way === "together") {
       const late = "select ai.begin_runs($1)::json as answer from (select pg_sleep(1.25)) as slow";
       await expect(db.query(late, [JSON.stringify([chatCall(tenant)])])).rejects.toMatchObject({ code: "57014" });
@@ -322,7 +322,7 @@ describe("ai.begin_runs", () => {
     expect(await books(db, tenant)).toMatchObject({ open: 1 });
   });
 
-  test("locks in the same order as single calls and settlements, so 52 concurrent calls on the same rows all succeed", async () => {
+  test("batches lock in the same order as single calls and settlements: 52 concurrent calls on the same rows succeed", async () => {
     const limits = { requestsPerMinute: 100_000, tokensPerMinute: 1_000_000_000, monthlyBudgetUsd: "1000" };
     const tenants = await Promise.all(
       (["workspace", "member", "workspace", "member"] as const).map((payer) =>
@@ -376,7 +376,7 @@ describe("ai.release_orphaned_runs", () => {
     return row?.left;
   }
 
-  test("ends runs whose begin was never received at zero cost, once, and frees their idempotency keys", async () => {
+  test("ends runs whose begin was never received, once and at zero cost, and frees their idempotency keys", async () => {
     const tenant = await createTenant(db, { credits: "10", key: { monthlyBudgetUsd: "100" } });
     const [alone, together] = [tailOf(), tailOf()];
     const key = { idempotency_key: randomUUID(), fingerprint: "00".repeat(32) };
@@ -406,14 +406,14 @@ describe("ai.release_orphaned_runs", () => {
   });
 
   test.for([[], {}, { tails: ["a"] }, { tails: ["a"], asked_ms_ago: null }, { asked_ms_ago: 1 }, "a"])(
-    "does not treat %j as lost begins",
+    "refuses %j as a report of lost begins",
     async (lost) => {
       const asked = db.query("select ai.release_orphaned_runs($1)", [JSON.stringify(lost)]);
       await expect(asked).rejects.toMatchObject({ code: "22023" });
     },
   );
 
-  test("reports the runs that are not decided yet", async () => {
+  test("ai.release_orphaned_runs reports the runs that are not decided yet", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const tail = tailOf();
     const holder = db.query(

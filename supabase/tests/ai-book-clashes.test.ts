@@ -41,7 +41,9 @@ describe("records under two spellings of a provider", () => {
     return { provider, add, keep, reconcile, list };
   }
 
-  test("are the same invoice: importing it again is unchanged, and other values are a conflict", async ({ db }) => {
+  test("an invoice under two spellings of a provider is the same: a repeat is unchanged, other values conflict", async ({
+    db,
+  }) => {
     const { provider, add, keep, list } = await clashing(db);
     await add(provider.toUpperCase(), "10", "2026-10-29T00:00:00Z");
     expect(await keep({})).toMatchObject({ outcome: "unchanged" });
@@ -53,7 +55,9 @@ describe("records under two spellings of a provider", () => {
     expect(records.map((record: { provider: string }) => record.provider)).toEqual([provider, provider]);
   });
 
-  test("count as one invoice, the first one recorded, and the clash is reported in its months", async ({ db }) => {
+  test("invoices under two spellings of a provider count as one, the first recorded, and the clash is reported", async ({
+    db,
+  }) => {
     const { provider, add, reconcile, list } = await clashing(db);
     const upper = provider.toUpperCase();
     await add(provider, "10", "2026-10-30T00:00:00Z");
@@ -67,7 +71,7 @@ describe("records under two spellings of a provider", () => {
     expect((await reconcile("2026-11-01", "2026-12-01")).clashes).toEqual([]);
   });
 
-  test("are also reported as a clash if they are costs", async ({ db }) => {
+  test("costs under two spellings of a provider are also reported as a clash", async ({ db }) => {
     const provider = newProvider();
     const tenant = await createTenant(db);
     const appId = randomUUID();
@@ -93,7 +97,7 @@ describe("records under two spellings of a provider", () => {
     ]);
   });
 
-  test("are reported up to 100 at a time", async ({ db }) => {
+  test("reports clashes of provider spellings up to 100 at a time", async ({ db }) => {
     const { provider, add, reconcile } = await clashing(db);
     const addPair = async (reference: string) => {
       await add(provider, "1", "2026-10-29T00:00:00Z", reference);

@@ -71,11 +71,14 @@ describe("a budget's warning", () => {
     ["0.000000000003", "0.000000000002", [50]],
     ["0", "0", []],
     ["0", "1", []],
-  ] as const)("for a limit of %s with %s spent is %j", async ([limit, spent, thresholds], { db }) => {
-    expect(await warn(db, await budgetOf(db, limit, spent))).toEqual(thresholds);
-  });
+  ] as const)(
+    "a budget's warning for a limit of %s with %s spent is %j",
+    async ([limit, spent, thresholds], { db }) => {
+      expect(await warn(db, await budgetOf(db, limit, spent))).toEqual(thresholds);
+    },
+  );
 
-  test("gives its figures exactly, and once", async ({ db }) => {
+  test("a budget's warning gives its figures exactly, and is sent once", async ({ db }) => {
     const tenant = await budgetOf(db, "10.10", "8.080000000001");
     const [alert, ...others] = await sweep(db, tenant);
     expect(others).toEqual([]);
@@ -93,14 +96,16 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("is found again by the next sweep if the first sweep died before queuing the email", async ({ db }) => {
+  test("the next sweep finds a budget's warning again if the first sweep died before queuing the email", async ({
+    db,
+  }) => {
     const tenant = await budgetOf(db, "10", "5");
     const first = await sweep(db, tenant);
     expect(await sweep(db, tenant)).toEqual(first);
     expect(await warn(db, tenant)).toEqual([50]);
   });
 
-  test("is only the highest of several thresholds crossed together, even if a lower one was not emailed yet", async ({
+  test("warns only about the highest of several thresholds crossed together, even if a lower one was not emailed yet", async ({
     db,
   }) => {
     const tenant = await budgetOf(db, "10", "5");
@@ -111,7 +116,9 @@ describe("a budget's warning", () => {
     expect(await post(db, overtaken)).toBe(0);
   });
 
-  test("is sent at each threshold in turn, and not again when a correction lowers the spend", async ({ db }) => {
+  test("a budget's warning is sent at each threshold in turn, and not again when a correction lowers the spend", async ({
+    db,
+  }) => {
     const tenant = await budgetOf(db, "10", "5");
     const seen: number[][] = [];
     for (const spent of ["5", "7", "8", "7.9", "8", "10", "9", "11"]) {
@@ -121,7 +128,7 @@ describe("a budget's warning", () => {
     expect(seen).toEqual([[50], [], [80], [], [], [100], [], []]);
   });
 
-  test("is sent again after a raise only for thresholds crossed again", async ({ db }) => {
+  test("after a raise, a budget's warning is sent again only for thresholds crossed again", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "10");
     expect(await warn(db, tenant)).toEqual([100]);
     // The spend is half of the new limit, and a warning for a higher threshold was already sent.
@@ -137,7 +144,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([100]);
   });
 
-  test("is withdrawn if the budget is raised before the email is queued", async ({ db }) => {
+  test("a budget's warning is withdrawn if the budget is raised before the email is queued", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     const [alert] = await sweep(db, tenant);
     await setLimit(db, tenant, "100");
@@ -148,7 +155,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([80]);
   });
 
-  test("is still sent at the next threshold if a sweep recorded the limit from before a raise", async ({ db }) => {
+  test("still warns at the next threshold if a sweep recorded the limit from before a raise", async ({ db }) => {
     const tenant = await budgetOf(db, "20", "10");
     await db.query(
       `insert into ai.budget_alerts (scope, subject_id, workspace_id, month, limit_usd, spent_usd, threshold, posted_at)
@@ -160,7 +167,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([80]);
   });
 
-  test("is sent immediately when the limit is lowered below the spend, and not again when it is lowered further", async ({
+  test("warns immediately when a budget is lowered below the spend, and not again when it is lowered further", async ({
     db,
   }) => {
     const tenant = await budgetOf(db, "100", "10");
@@ -171,7 +178,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("is not repeated when a budget is removed and set again", async ({ db }) => {
+  test("a budget's warning is not repeated when the budget is removed and set again", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     expect(await warn(db, tenant)).toEqual([80]);
     await setLimit(db, tenant, null);
@@ -180,7 +187,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("is sent again each month, but not for a budget unused for months", async ({ db }) => {
+  test("a budget's warning is sent again each month, but not for a budget unused for months", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     expect(await warn(db, tenant)).toEqual([80]);
     await db.query("update ai.budget_alerts set month = month - interval '1 month' where workspace_id = $1", [
@@ -195,7 +202,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, still)).toEqual([]);
   });
 
-  test("follows from the cost of runs, for each budget separately", async ({ db }) => {
+  test("a budget's warning follows from the cost of runs, for each budget separately", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000", key: { monthlyBudgetUsd: "1" } });
     await setLimit(db, tenant, "4");
     await settle(db, [
@@ -209,7 +216,7 @@ describe("a budget's warning", () => {
     ]);
   });
 
-  test("names the member", async ({ db }) => {
+  test("a member budget's warning names the member", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query("update public.profiles set display_name = 'Ada' where id = $1", [tenant.ownerId]);
     await db.query("select ai.set_budget('member', $2, $1, 10)", [tenant.workspaceId, tenant.ownerId]);
@@ -227,7 +234,7 @@ describe("a budget's warning", () => {
     ["carried it but has expired", "update ai.keys set entity_id = 'customer:7', expires_at = now()", false],
     ["carries another one", "update ai.keys set entity_id = 'customer:8'", false],
   ] as const)(
-    "names the label, and reports whether calls can be refused if a key %s",
+    "a label budget's warning names the label, and whether calls can be refused if a key %s",
     async ([, change, enforced], { db }) => {
       const tenant = await createTenant(db, { credits: "100000" });
       await db.query(`${change} where id = $1`, [tenant.keyId]);
@@ -243,13 +250,13 @@ describe("a budget's warning", () => {
     },
   );
 
-  test("is not sent for a deleted workspace", async ({ db }) => {
+  test("a budget's warning is not sent for a deleted workspace", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     await db.query("update public.workspaces set deleted_at = now() where id = $1", [tenant.workspaceId]);
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("omits the spend if the workspace hides provider cost", async ({ db }) => {
+  test("a budget's warning omits the spend if the workspace hides provider cost", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
       tenant.workspaceId,
@@ -258,7 +265,7 @@ describe("a budget's warning", () => {
   });
 });
 
-describe("a budget's warning goes", () => {
+describe("the recipients of a budget's warning", () => {
   let people: Record<string, { id: string; email: string }>;
   beforeEach(() => {
     people = {};
@@ -288,11 +295,11 @@ describe("a budget's warning goes", () => {
     return mails.map(({ recipient }) => roles.get(recipient) ?? "owner").sort();
   }
 
-  test("to owners and to members who manage the policy", async ({ db }) => {
+  test("a budget's warning goes to owners and to members who manage the policy", async ({ db }) => {
     expect(await mailed(db, await budgetOf(db, "10", "8"))).toEqual(["admin", "owner", "policy"]);
   });
 
-  test("also to members who manage keys, if the budget is a key's", async ({ db }) => {
+  test("a key budget's warning also goes to members who manage keys", async ({ db }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "10" } });
     await spend(db, tenant, "8");
     expect(await mailed(db, tenant)).toEqual(["admin", "keys", "owner", "policy"]);

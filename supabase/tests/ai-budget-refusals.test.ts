@@ -53,7 +53,7 @@ async function warn(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
 const thresholds = async (db: Database, tenant: Tenant) => (await warn(db, tenant)).map(({ threshold }) => threshold);
 
 describe("a budget refusal", () => {
-  test("is recorded in the budget; admitted calls and other refusals are not", async ({ db }) => {
+  test("a budget refusal is recorded in the budget; admitted calls and other refusals are not", async ({ db }) => {
     const tenant = await tenantWith(db, "0.0002");
     const poor = await createTenant(db, { prices, key: { monthlyBudgetUsd: "1" } });
     expect(await refusedIn(db, chatCall(tenant))).toBeUndefined();
@@ -63,7 +63,7 @@ describe("a budget refusal", () => {
     expect((await refusedAt(db, tenant)).fresh).toBe(true);
   });
 
-  test("is recorded in the budget that refused, not in budgets with room", async ({ db }) => {
+  test("a budget refusal is recorded in the budget that refused, not in budgets with room", async ({ db }) => {
     const tenant = await tenantWith(db, "1");
     await db.query("select ai.set_budget('workspace', $1, $1, 0.0001)", [tenant.workspaceId]);
     expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
@@ -71,7 +71,7 @@ describe("a budget refusal", () => {
     expect((await refusedAt(db, tenant)).refused_at).toBeNull();
   });
 
-  test("is recorded for batched calls, and for a further step", async ({ db }) => {
+  test("a budget refusal is recorded for batched calls, and for a further step", async ({ db }) => {
     const tenant = await tenantWith(db, "0.0002");
     const calls = JSON.stringify([chatCall(tenant), chatCall(tenant)]);
     const { answers } = await one<{ answers: Begun[] }>(db, {
@@ -91,7 +91,7 @@ describe("a budget refusal", () => {
     ["now() - interval '1 minute'", false],
     ["now() - interval '1 minute 1 microsecond'", true],
   ] as const)(
-    "is recorded at most once a minute: with the last one at %s, a new record is %s",
+    "a budget refusal is recorded at most once a minute: with the last one at %s, a new record is %s",
     async ([last, again], { db }) => {
       const tenant = await tenantWith(db, "0.0001");
       await change(db, tenant, `refused_at = ${last}`);
@@ -100,7 +100,7 @@ describe("a budget refusal", () => {
     },
   );
 
-  test("is recorded by one of twenty concurrent calls", async () => {
+  test("one of twenty concurrent calls records the budget refusal", async () => {
     const [setup, callers] = [openPool(2), openPool(20)];
     try {
       const tenant = await tenantWith(setup.db, "0.0001");
@@ -123,7 +123,7 @@ describe("a budget refusal", () => {
     }
   });
 
-  test("is cleared by a raise and by nothing else", async ({ db }) => {
+  test("a budget refusal is cleared by a raise of the limit and by nothing else", async ({ db }) => {
     const tenant = await tenantWith(db, "10");
     await change(db, tenant, "refused_at = now()");
     for (const limit of ["10", "9"]) {
@@ -143,23 +143,29 @@ describe("a budget that refuses calls", () => {
     ["spent_usd = 1, reserved_usd = 7", [100]],
     ["spent_usd = 9.999999999999, refused_at = null", [80]],
     ["limit_usd = 0", []],
-  ] as const)("with a limit of 10 dollars and %s warns at %j", async ([changes, expected], { db }) => {
-    const tenant = await tenantWith(db, "10");
-    await change(db, tenant, "refused_at = now()");
-    await change(db, tenant, changes);
-    expect(await thresholds(db, tenant)).toEqual(expected);
-  });
+  ] as const)(
+    "a refusing budget with a limit of 10 dollars and %s warns at %j",
+    async ([changes, expected], { db }) => {
+      const tenant = await tenantWith(db, "10");
+      await change(db, tenant, "refused_at = now()");
+      await change(db, tenant, changes);
+      expect(await thresholds(db, tenant)).toEqual(expected);
+    },
+  );
 
   test.for([
     ["date_trunc('month', now(), 'UTC')", 100],
     ["date_trunc('month', now(), 'UTC') - interval '1 microsecond'", 80],
-  ] as const)("counts only refusals of the current month: one at %s warns at %i", async ([at, threshold], { db }) => {
-    const tenant = await tenantWith(db, "10");
-    await change(db, tenant, `spent_usd = 9, refused_at = ${at}`);
-    expect(await thresholds(db, tenant)).toEqual([threshold]);
-  });
+  ] as const)(
+    "a budget counts only refusals of the current month: one at %s warns at %i",
+    async ([at, threshold], { db }) => {
+      const tenant = await tenantWith(db, "10");
+      await change(db, tenant, `spent_usd = 9, refused_at = ${at}`);
+      expect(await thresholds(db, tenant)).toEqual([threshold]);
+    },
+  );
 
-  test("records the first refusal of a month even within a minute of the previous one", async ({ db }) => {
+  test("a budget records the first refusal of a month even within a minute of the previous one", async ({ db }) => {
     const tenant = await tenantWith(db, "0.0001");
     const before = "least(now() - interval '30 seconds', date_trunc('month', now(), 'UTC') - interval '1 microsecond')";
     await change(db, tenant, `refused_at = ${before}`);
@@ -167,7 +173,7 @@ describe("a budget that refuses calls", () => {
     expect((await refusedAt(db, tenant)).fresh).toBe(true);
   });
 
-  test("does not warn about the previous month's reservations before a call of this month is admitted", async ({
+  test("does not warn about the previous month's reservations before this month's first call is admitted", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "10");
@@ -175,7 +181,9 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("warns with the exact amounts spent, held and left, and not again when all is spent", async ({ db }) => {
+  test("a refusing budget warns with the exact amounts spent, held and left, and not again when all is spent", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "0.001");
     for (let n = 0; n < 3; n += 1) await settle(db, [outcome(await begin(db, chatCall(tenant)), all)]);
     expect(await thresholds(db, tenant)).toEqual([50]);
@@ -195,13 +203,13 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("does not count as used up because of one absurdly large request", async ({ db }) => {
+  test("one absurdly large request does not make a budget count as used up", async ({ db }) => {
     const tenant = await tenantWith(db, "0.001");
     expect(await refusedIn(db, chatCall(tenant, { output_limit: 1_000_000 }))).toBe("budget_exceeded");
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("warns again after a raise only when it refuses again", async ({ db }) => {
+  test("a refusing budget warns again after a raise only when it refuses again", async ({ db }) => {
     const tenant = await tenantWith(db, "0.001");
     await change(db, tenant, "spent_usd = 0.0009");
     await begin(db, chatCall(tenant));
@@ -213,7 +221,7 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([100]);
   });
 
-  test("omits its figures if the workspace hides provider cost", async ({ db }) => {
+  test("a refusing budget's warning omits its figures if the workspace hides provider cost", async ({ db }) => {
     const tenant = await tenantWith(db, "10");
     await change(db, tenant, "spent_usd = 9, refused_at = now()");
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
@@ -224,7 +232,7 @@ describe("a budget that refuses calls", () => {
   });
 });
 
-describe("concurrent", () => {
+describe("concurrent refusals of a budget", () => {
   let db: Database;
   let close: () => Promise<void>;
   beforeAll(() => {
@@ -232,7 +240,7 @@ describe("concurrent", () => {
   });
   afterAll(() => close());
 
-  test("fifty refusals and fifty sweeps send one email", async () => {
+  test("fifty concurrent refusals and fifty sweeps send one email", async () => {
     const tenant = await tenantWith(db, "0.0005");
     await Promise.all([begin(db, chatCall(tenant)), begin(db, chatCall(tenant))]);
     const posted = await Promise.all(
@@ -254,7 +262,7 @@ describe("concurrent", () => {
     expect(posted.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(1);
   });
 
-  test("refusals lock in the same order as single calls, batches and settlements", async () => {
+  test("budget refusals lock rows in the same order as single calls, batches and settlements", async () => {
     const tenants = await Promise.all([tenantWith(db, "0.001"), tenantWith(db, "1")]);
     for (const tenant of tenants) {
       await db.query("select ai.set_budget('workspace', $1, $1, 0.0012)", [tenant.workspaceId]);

@@ -63,7 +63,7 @@ async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {
 }
 
 describe("a workspace's budgets", () => {
-  test("list everything that can have a budget, with its exact spend", async ({ db }) => {
+  test("lists everything that can have a budget, with its exact spend", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { monthlyBudgetUsd: "1.5" } });
     const appId = await linkApp(db, tenant);
     await settle(db, [outcome(await begin(db, chatCall(tenant)))]);
@@ -87,7 +87,9 @@ describe("a workspace's budgets", () => {
     ]);
   });
 
-  test("are paged without gaps or repeats, even if limits and names change between pages", async ({ db }) => {
+  test("pages through budgets without gaps or repeats, even if limits and names change between pages", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     const appId = await linkApp(db, tenant);
     const keyIds = [tenant.keyId];
@@ -133,7 +135,7 @@ describe("a workspace's budgets", () => {
     expect(paged.map(({ subjectId }) => subjectId)).toEqual(expected);
   });
 
-  test("include only workspace, apps and keys for a server of the previous release", async ({ db }) => {
+  test("lists only the budgets of workspace, apps and keys for a server of the previous release", async ({ db }) => {
     const tenant = await createTenant(db);
     await change(db, tenant, { scope: "label", label: "b", limit: "1" });
     const values = [tenant.ownerId, tenant.workspaceId];
@@ -141,7 +143,7 @@ describe("a workspace's budgets", () => {
     expect(answer.budgets.map(({ scope }) => scope)).toEqual(["workspace", "key"]);
   });
 
-  test("for a label show whether a live key carries it", async ({ db }) => {
+  test("shows with a label's budget whether a live key carries the label", async ({ db }) => {
     const tenant = await createTenant(db, { key: { entityId: "carried" } });
     await change(db, tenant, { scope: "label", label: "warns", limit: "1" });
     const labels = async () =>
@@ -163,7 +165,7 @@ describe("a workspace's budgets", () => {
     expect(lines.map(({ subject }) => subject)).toEqual(["warns", "carried", "warns"]);
   });
 
-  test("for a former member are listed while they have spent something", async ({ db }) => {
+  test("lists a former member's budget while it has spend", async ({ db }) => {
     const tenant = await createTenant(db);
     const { sub: subject } = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     await change(db, tenant, { scope: "member", subject, limit: "1" });
@@ -177,7 +179,7 @@ describe("a workspace's budgets", () => {
     expect(await ofMember()).toMatchObject({ live: false, limitUsd: "1" });
   });
 
-  test("can be read with use_ai_studio; budgets of keys also need manage_ai_keys or manage_ai_policy", async ({
+  test("budgets can be read with use_ai_studio; budgets of keys also need manage_ai_keys or manage_ai_policy", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -198,7 +200,7 @@ describe("a workspace's budgets", () => {
     ["key", "manage_ai_keys"],
     ["member", "manage_ai_policy"],
     ["label", "manage_ai_policy"],
-  ] as const)("of scope %s can be changed only with %s", async ([scope, permission], { db }) => {
+  ] as const)("a budget of scope %s can be changed only with %s", async ([scope, permission], { db }) => {
     const tenant = await createTenant(db);
     const subject = {
       workspace: tenant.workspaceId,
@@ -225,7 +227,7 @@ describe("a workspace's budgets", () => {
     }
   });
 
-  test("start with this month's cost so far: of the whole workspace, or of all keys in a key's lineage", async ({
+  test("a budget starts with this month's cost so far: of the whole workspace, or of all keys in a key's lineage", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -244,7 +246,7 @@ describe("a workspace's budgets", () => {
     expect((await begin(db, chatCall(tenant))).refused).toBe("budget_exceeded");
   });
 
-  test("are removed by setting null, with a log entry, unless they belong to another workspace or changed meanwhile", async ({
+  test("setting null removes a budget, with a log entry, unless it is another workspace's or changed meanwhile", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -276,7 +278,7 @@ describe("a workspace's budgets", () => {
     ]);
   });
 
-  test("for expired or revoked keys are listed only while they have spent something", async ({ db }) => {
+  test("lists budgets of expired or revoked keys only while they have spend", async ({ db }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "1" } });
     await db.query("update ai.keys set revoked_at = now() where workspace_id = $1", [tenant.workspaceId]);
     const keys = async () => (await read(db, tenant)).budgets.filter(({ scope }) => scope === "key");
@@ -285,7 +287,7 @@ describe("a workspace's budgets", () => {
     expect(await keys()).toMatchObject([{ live: false, limitUsd: "1", spentPercent: "10" }]);
   });
 
-  test("are used up when all is spent, or a call was refused and 80% is spent; not when the limit is zero", async ({
+  test("a budget is used up when all is spent, or a call was refused and 80% is spent; not when the limit is zero", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "10" } });
@@ -300,7 +302,7 @@ describe("a workspace's budgets", () => {
     expect(await usedUp("limit_usd = 0")).toBe(false);
   });
 
-  test("omit the spend if the workspace hides provider cost", async ({ db }) => {
+  test("budgets omit the spend if the workspace hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "1" } });
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
       tenant.workspaceId,
@@ -317,7 +319,7 @@ describe("a workspace's budgets", () => {
     expect(budgets.find(({ scope }) => scope === "key")).toMatchObject(hidden);
   });
 
-  test("change once when 50 concurrent callers change the same budget from the same state", async () => {
+  test("a budget changes once when 50 concurrent callers change it from the same state", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {

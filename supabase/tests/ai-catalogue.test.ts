@@ -19,7 +19,7 @@ describe("the price book", () => {
     });
   });
 
-  test("never changes a price, but can close its range", async ({ db }) => {
+  test("a price never changes, but its range can be closed", async ({ db }) => {
     const { model } = await createTenant(db);
     const change = (set: string) =>
       db.asRole("service_role", () => db.query(`update ai.model_prices set ${set} where model_id = $1`, [model]));
@@ -30,7 +30,7 @@ describe("the price book", () => {
 });
 
 describe("the ledger", () => {
-  test("is append-only, even for its owner", async ({ db }) => {
+  test("the ledger is append-only, even for its owner", async ({ db }) => {
     await createTenant(db, { credits: "1" });
     for (const sql of ["update ai.credit_ledger set amount = 0", "delete from ai.credit_ledger"]) {
       await db.query("savepoint s");
@@ -41,7 +41,7 @@ describe("the ledger", () => {
 });
 
 describe("keys", () => {
-  test("are not created without a current approval", async ({ db }) => {
+  test("creates no key without a current approval", async ({ db }) => {
     const { workspaceId } = await createTenant(db);
     await db.query("delete from ai.key_approvals where workspace_id = $1", [workspaceId]);
     await expect(
@@ -51,7 +51,9 @@ describe("keys", () => {
 });
 
 describe("partitions of ai.runs", () => {
-  test("exist for this month and the next three months, with row-level security like their parent", async ({ db }) => {
+  test("partitions of ai.runs exist for this month and the next three months, with row-level security like their parent", async ({
+    db,
+  }) => {
     const partitions = await db.query<{ name: string }>(
       `select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
        where i.inhparent = 'ai.runs'::regclass and c.relrowsecurity order by 1`,
@@ -64,7 +66,7 @@ describe("partitions of ai.runs", () => {
     expect(partitions.map(({ name }) => name)).toEqual(expect.arrayContaining([...months, "runs_default"]));
   });
 
-  test("get row-level security, the MFA policy and no grants when created", async ({ db }) => {
+  test("new partitions of ai.runs get row-level security, the MFA policy and no grants", async ({ db }) => {
     await db.query("select ai.create_run_partitions(5)");
     const rows = await db.query(
       `select c.relrowsecurity as secured,

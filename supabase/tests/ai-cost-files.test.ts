@@ -13,7 +13,7 @@ const imports = (db: Database) =>
   one<{ n: number }>(db, { sql: "select count(*)::int as n from ai.cost_imports where imported_at = now()" });
 
 describe("a cost file", () => {
-  test("is previewed, then stored as one total for each account and day", async ({ db }) => {
+  test("previews a cost file, then stores it as one total for each account and day", async ({ db }) => {
     const book = await createBook(db);
     const document = documentOf([
       usd("2026-10-03", "1.25", "proj_b"),
@@ -63,7 +63,7 @@ describe("a cost file", () => {
     });
   });
 
-  test("imported again stores nothing and creates no further import", async ({ db }) => {
+  test("a cost file imported again stores nothing and creates no further import", async ({ db }) => {
     const book = await createBook(db);
     const document = documentOf([usd("2026-10-03", "1"), usd("2026-10-04", "2")]);
     await book.importPreviewed(document);
@@ -81,7 +81,7 @@ describe("a cost file", () => {
     expect((await book.list()).records.map(({ revision }: { revision: number }) => revision)).toEqual([1, 1]);
   });
 
-  test("corrects the days whose totals differ, and reports the old and new totals", async ({ db }) => {
+  test("a cost file corrects the days whose totals differ, and reports the old and new totals", async ({ db }) => {
     const book = await createBook(db);
     await book.importPreviewed(documentOf([usd("2026-10-03", "1"), usd("2026-10-04", "2"), usd("2026-10-05", "3")]));
     const corrected = documentOf([usd("2026-10-04", "2.5"), usd("2026-10-03", "1"), usd("2026-10-06", "4")]);
@@ -100,9 +100,7 @@ describe("a cost file", () => {
     expect((await book.list()).totals).toMatchObject({ amountUsd: "10.5", records: 4 });
   });
 
-  test("reports which imported days of its period are missing from it, and sets them to 0 on request", async ({
-    db,
-  }) => {
+  test("reports which imported days of its period a cost file lacks, and sets them to 0 on request", async ({ db }) => {
     const book = await createBook(db);
     // A bill for all services with other files before and after it. Only acct-1 uses services of the gateway.
     await book.importPreviewed(documentOf([usd("2026-10-02", "7", "s3-only")]));
@@ -167,7 +165,7 @@ describe("a cost file", () => {
     expect(await book.preview({ ...clearing, clear: "yes" })).toMatchObject({ outcome: "invalid", param: "clear" });
   });
 
-  test("lists the first 100 corrections by day", async ({ db }) => {
+  test("lists a cost file's first 100 corrections by day", async ({ db }) => {
     const book = await createBook(db);
     const days = (amount: string) =>
       Array.from({ length: 101 }, (_, n) =>
@@ -184,7 +182,7 @@ describe("a cost file", () => {
     expect([corrected.list[0].day, corrected.list[99].day]).toEqual(["2026-05-01", "2026-08-08"]);
   });
 
-  test("sums an account's amounts for a day before rounding", async ({ db }) => {
+  test("a cost file sums an account's amounts for a day before rounding", async ({ db }) => {
     const book = await createBook(db);
     // Amazon's cost and usage reports have more decimals than the column, so each amount alone would round to zero.
     const tiny = { currency: "USD", amount: "0.0000000000004" };
@@ -197,7 +195,7 @@ describe("a cost file", () => {
     expect(countedOf(await book.list())).toEqual([["openai-costs:a:2026-10-03", "0.000000000001"]]);
   });
 
-  test("may have days below zero when refunds and credits exceed the cost", async ({ db }) => {
+  test("a cost file may have days below zero when refunds and credits exceed the cost", async ({ db }) => {
     const book = await createBook(db);
     const refund = {
       accountId: "acct-1",
@@ -212,7 +210,7 @@ describe("a cost file", () => {
     expect((await book.list()).totals.amountUsd).toBe("0.499999999999");
   });
 
-  test("replaces the day's runs and services, which are kept for audit", async ({ db }) => {
+  test("a cost file replaces the day's runs and services, which are kept for audit", async ({ db }) => {
     const book = await createBook(db);
     const day = { granularity: "account_day", occurredAt: "2026-10-03T00:00:00Z" };
     await book.store({ externalRunId: "run-1", amountUsd: "1", occurredAt: "2026-10-03T23:59:59.999999Z" });
@@ -234,7 +232,7 @@ describe("a cost file", () => {
     expect(totals).toEqual({ amountUsd: "64", records: 7, replacedRecords: 3, replacedUsd: "49" });
   });
 
-  test("replaces a total that an app reported under another run id", async ({ db }) => {
+  test("a cost file replaces a total that an app reported under another run id", async ({ db }) => {
     const book = await createBook(db);
     const day = { granularity: "account_day", occurredAt: "2026-10-03T00:00:00Z" };
     const document = documentOf([usd("2026-10-03", "15")]);
@@ -260,7 +258,7 @@ describe("a cost file", () => {
     expect(countedOf(await book.list())).toEqual([["openai-costs:acct-1:2026-10-03", "15"]]);
   });
 
-  test("corrects what the provider's API reported, and is corrected by a newer observation of the API", async ({
+  test("a cost file corrects what the provider's API reported, and the API's newer observation corrects it", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -304,7 +302,9 @@ describe("amounts in other currencies", () => {
   };
   const rates = { EUR: "1.08", JPY: "0.006667" };
 
-  test("are converted at the rates a person entered, and stored with the USD amount", async ({ db }) => {
+  test("amounts in other currencies are converted at the rates a person entered, and stored with the USD amount", async ({
+    db,
+  }) => {
     const book = await createBook(db);
     await db.query("update public.profiles set display_name = 'Fin Ance' where id = $1", [book.ownerId]);
     const document = documentOf([mixed, usd("2026-10-04", "7")], { rates, timeZone: "America/Los_Angeles" });
@@ -330,14 +330,14 @@ describe("amounts in other currencies", () => {
     expect(records[0]).toMatchObject({ amountUsd: "7", original: null });
   });
 
-  test("that are imported again at another rate are a correction", async ({ db }) => {
+  test("amounts imported again at another exchange rate are a correction", async ({ db }) => {
     const book = await createBook(db);
     await book.importPreviewed(documentOf([mixed], { rates }));
     const document = documentOf([mixed], { rates: { ...rates, EUR: "1.09" } });
     expect(await book.preview(document)).toMatchObject({ corrected: { fromUsd: "21.8005", toUsd: "21.9005" } });
   });
 
-  test("are rounded to the column once a day, half away from zero", async ({ db }) => {
+  test("amounts in other currencies are rounded to the column once a day, half away from zero", async ({ db }) => {
     const book = await createBook(db);
     const of = (day: string, amount: string) => ({ accountId: "a", day, amounts: [{ currency: "EUR", amount }] });
     const document = documentOf([of("2026-10-01", "0.000000000005"), of("2026-10-02", "-0.000000000005")], {
@@ -356,7 +356,7 @@ describe("amounts in other currencies", () => {
     ["a rate as a JSON number, which may be rounded", { EUR: 1.08 }, "rate of EUR"],
     ["a rate of USD", { EUR: "1", USD: "2" }, "rate of USD"],
     ["a currency in lower case", { eur: "1" }, "rate of eur"],
-  ] as [string, object, string][])("are refused with %s", async ([, given, words], { db }) => {
+  ] as [string, object, string][])("refuses amounts in other currencies with %s", async ([, given, words], { db }) => {
     const book = await createBook(db);
     const euro = { accountId: "a", day: "2026-10-03", amounts: [{ currency: "EUR", amount: "1" }] };
     const document = { ...documentOf([euro]), rates: given };
@@ -365,7 +365,7 @@ describe("amounts in other currencies", () => {
     expect(await book.importFile(document)).toEqual(refusal);
   });
 
-  test("accept a rate with 12 decimals", async ({ db }) => {
+  test("accepts an exchange rate with 12 decimals", async ({ db }) => {
     const book = await createBook(db);
     const euro = { accountId: "a", day: "2026-10-03", amounts: [{ currency: "EUR", amount: "1" }] };
     const document = documentOf([euro], { rates: { EUR: "0.000000000001" } });
@@ -405,17 +405,20 @@ describe("a document", () => {
     ["days", { days: [amountOf("1")] }, { days: [] }],
     ["days", { days: [amountOf("1")] }, { days: "none" }],
     ["days", { days: [amountOf("1")] }, { days: [null] }],
-  ] as [string, object, object][])("accepts %s %j, and refuses %j", async ([param, inside, outside], { db }) => {
-    const book = await createBook(db);
-    const base = documentOf([usd("2026-10-03", "1")]);
-    expect(await book.preview({ ...base, ...inside })).toMatchObject({ outcome: "previewed" });
-    const invalid = { outcome: "invalid", param, message: expect.any(String) };
-    expect(await book.preview({ ...base, ...outside })).toEqual(invalid);
-    expect(await book.importFile({ ...base, ...outside })).toEqual(invalid);
-    expect(await imports(db)).toEqual({ n: 0 });
-  });
+  ] as [string, object, object][])(
+    "a cost document accepts %s %j, and refuses %j",
+    async ([param, inside, outside], { db }) => {
+      const book = await createBook(db);
+      const base = documentOf([usd("2026-10-03", "1")]);
+      expect(await book.preview({ ...base, ...inside })).toMatchObject({ outcome: "previewed" });
+      const invalid = { outcome: "invalid", param, message: expect.any(String) };
+      expect(await book.preview({ ...base, ...outside })).toEqual(invalid);
+      expect(await book.importFile({ ...base, ...outside })).toEqual(invalid);
+      expect(await imports(db)).toEqual({ n: 0 });
+    },
+  );
 
-  test("may have up to 20,000 days", async ({ db }) => {
+  test("a cost document may have up to 20,000 days", async ({ db }) => {
     const book = await createBook(db);
     const days = Array.from({ length: 20_000 }, (_, n) => usd("2026-10-03", "0.01", `account ${n}`));
     expect(await book.preview(documentOf(days))).toMatchObject({ totalUsd: "200", added: { days: 20_000 } });
@@ -429,7 +432,7 @@ describe("a document", () => {
     });
   });
 
-  test("with a long account and provider is stored under a run id that fits", async ({ db }) => {
+  test("a cost document with a long account and provider is stored under a run id that fits", async ({ db }) => {
     const book = await createBook(db);
     const [provider, account] = ["p".repeat(100), "a".repeat(138)];
     await book.importPreviewed(
@@ -444,7 +447,7 @@ describe("a document", () => {
 });
 
 describe("the operator's command", () => {
-  test("imports for a workspace, naming no person, and for the platform, adding a line to the audit log", async ({
+  test("the operator's command imports for a workspace without naming a person, and audits imports for the platform", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -462,7 +465,7 @@ describe("the operator's command", () => {
     ).toEqual({ actor_id: null, action: "costs.import", target: "costs openai", file: "costs.json" });
   });
 
-  test("refuses an app that is not linked to the workspace, and a workspace or an app without the other", async ({
+  test("the operator's command refuses an unlinked app, and a workspace or an app without the other", async ({
     db,
   }) => {
     const [book, other] = [await createBook(db), await createBook(db)];
@@ -547,7 +550,7 @@ test("a record keeps its file, rate and amounts after the person's account is de
 });
 
 describe("the platform's book", () => {
-  test("accepts a file from an admin, with a line in the audit log, and leaves workspaces' books alone", async ({
+  test("an admin's file enters the platform's book, with a line in the audit log, and no workspace's book", async ({
     db,
   }) => {
     const account = randomUUID();
@@ -582,7 +585,9 @@ describe("the platform's book", () => {
     ).toEqual({ n: 0 });
   });
 
-  test("corrects its days, and refuses a non-admin, a changed state and a malformed document", async ({ db }) => {
+  test("corrects days of the platform's book, and refuses a non-admin, a changed state and a malformed document", async ({
+    db,
+  }) => {
     const account = randomUUID();
     const platform = await createPlatformBook(db);
     const provider = `p-${account}`;

@@ -33,7 +33,7 @@ async function readAs(db: Database, name: string, call: object): Promise<unknown
 
 describe("a person's own session", () => {
   test.for(workspaceRoles)(
-    "of a $role may call if that role may use the studio",
+    "the session of a $role may call if that role may use the studio",
     async ({ role, permissions }, { db }) => {
       const tenant = await createTenant(db, { credits: "100" });
       const claims = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -48,7 +48,7 @@ describe("a person's own session", () => {
     "session over": "invalid_api_key",
     "malformed policy": "AUTH_UNAVAILABLE",
   };
-  test.for(mfaStates)("may call only if MFA is satisfied: $mfa", async ({ mfa, satisfied }, { db }) => {
+  test.for(mfaStates)("a session may call only if MFA is satisfied: $mfa", async ({ mfa, satisfied }, { db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member", mfa });
     const answer = await begin(db, sessionCall(tenant, claims));
@@ -56,7 +56,7 @@ describe("a person's own session", () => {
     else expect(answer).toEqual({ refused: refusals[mfa] ?? "MFA_REQUIRED" });
   });
 
-  test("names its workspace, and gets no hint of other workspaces", async ({ db }) => {
+  test("a session names its workspace, and gets no hint of other workspaces", async ({ db }) => {
     const [tenant, other] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "owner" });
     const nowhere = "00000000-0000-0000-0000-000000000000";
@@ -68,14 +68,14 @@ describe("a person's own session", () => {
     }
   });
 
-  test("of a banned account is refused as unknown", async ({ db }) => {
+  test("refuses the session of a banned account as unknown", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     await db.query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [claims.sub]);
     expect(await begin(db, sessionCall(tenant, claims))).toEqual({ refused: "invalid_api_key" });
   });
 
-  test("pays, and is recorded as a session", async ({ db }) => {
+  test("a session's calls are charged, and recorded as a session's", async ({ db }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1" });
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     await db.query("select ai.grant_credits('member', $1, 100, 'test')", [claims.sub]);
@@ -98,7 +98,7 @@ describe("a person's own session", () => {
 });
 
 describe("an app's token", () => {
-  test("calls for its person, is not billed, and records what it would have cost", async ({ db }) => {
+  test("an app's token calls for its person, is not billed, and records what it would have cost", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "0.001" });
     const { app, claims, callOf } = await appTokenCall(db, tenant);
     const run = await begin(db, callOf());
@@ -122,7 +122,7 @@ describe("an app's token", () => {
     });
   });
 
-  test("needs the header of its own workspace", async ({ db }) => {
+  test("an app's token needs the header of its own workspace", async ({ db }) => {
     const tenant = await createTenant(db);
     const other = await createTenant(db);
     const { callOf } = await appTokenCall(db, tenant);
@@ -130,7 +130,9 @@ describe("an app's token", () => {
     expect(await begin(db, callOf({ workspace: other.workspaceId }))).toEqual({ refused: "workspace_mismatch" });
   });
 
-  test("needs ai:use to call and tts:use for speech, in both the token and the registration", async ({ db }) => {
+  test("an app's token needs ai:use to call and tts:use for speech, in both the token and the registration", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     const speech = { kind: "speech", model: "demo-speech", providers: ["demo_speech"] };
     const granted = "insert into ai.model_grants (model_id, plan_id) values ('demo-speech', $1)";
@@ -148,7 +150,7 @@ describe("an app's token", () => {
     expect(await begin(db, whole.callOf())).toEqual({ refused: "insufficient_scope" });
   });
 
-  test("is refused while its app is unlinked, and once its person lacks required MFA or left the workspace", async ({
+  test("refuses an app's token while the app is unlinked, and once its person lacks required MFA or left the workspace", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -167,14 +169,14 @@ describe("an app's token", () => {
     expect(await begin(db, callOf())).toEqual({ refused: "app_not_allowed" });
   });
 
-  test("ends permanently with its app's registration", async ({ db }) => {
+  test("an app's token ends permanently with its app's registration", async ({ db }) => {
     const tenant = await createTenant(db);
     const { app, callOf } = await appTokenCall(db, tenant);
     await db.query("update private.apps set enabled = false where id = $1", [app.id]);
     expect(await begin(db, callOf())).toEqual({ refused: "invalid_api_key" });
   });
 
-  test("is refused as unknown once revoked or expired", async ({ db }) => {
+  test("refuses an app's token as unknown once it is revoked or expired", async ({ db }) => {
     const tenant = await createTenant(db);
     const { app, callOf } = await appTokenCall(db, tenant);
     await db.query("update ai.app_tokens set expires_at = now() where app_id = $1", [app.id]);
@@ -188,7 +190,9 @@ describe("an app's token", () => {
 });
 
 describe("a key that is bound to an app", () => {
-  test("is not billed while the app is registered, enabled and linked, and refused otherwise", async ({ db }) => {
+  test("a key bound to an app is not billed while the app is registered, enabled and linked, and refused otherwise", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const app = await bindKey(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -206,7 +210,7 @@ describe("a key that is bound to an app", () => {
     ["ai:use", "{workspace:session,tts:use}"],
     ["workspace:session", "{ai:use,tts:use}"],
     ["every scope", "{}"],
-  ])("is refused like the app's token once the registration loses %s", async ([, left], { db }) => {
+  ])("refuses an app's key like the app's token once the registration loses %s", async ([, left], { db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const { app, callOf } = await appTokenCall(db, tenant);
     await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);
@@ -224,7 +228,7 @@ describe("a key that is bound to an app", () => {
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
   });
 
-  test("may use speech only while the registration has tts:use", async ({ db }) => {
+  test("a key bound to an app may use speech only while the registration has tts:use", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const { app } = await appTokenCall(db, tenant);
     await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);
@@ -240,14 +244,16 @@ describe("a key that is bound to an app", () => {
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
   });
 
-  test("of an internal satellite is refused", async ({ db }) => {
+  test("refuses a key of an internal satellite", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const app = await registerApp(db);
     await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
   });
 
-  test("is limited by its app's budget, and returns the unused part of its reservation", async ({ db }) => {
+  test("an app's budget limits a key bound to it, and gets back the unused part of the key's reservation", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "0", prices: { input: "1", output: "1" } });
     const app = await bindKey(db, tenant);
     await db.query(

@@ -78,7 +78,7 @@ describe("a balance", () => {
     ["0", ["empty"]],
     ["-0.00000001", ["empty"]],
   ] as const)(
-    "of %s credits with a plan that warns below 100 is warned about as %j",
+    "a balance of %s credits with a plan that warns below 100 is warned about as %j",
     async ([credits, levels], { db }) => {
       const tenant = await tenantWith(db, "1000");
       await setBalance(db, tenant, credits);
@@ -95,7 +95,7 @@ describe("a balance", () => {
     ["0", "1000", "0.00000001", []],
     ["0", "1000", "0", ["empty"]],
   ] as const)(
-    "with a threshold of %s, initial credits of %s and a balance of %s is warned about as %j",
+    "with a threshold of %s, initial credits of %s and a balance of %s, the warning is %j",
     async ([threshold, initialCredits, credits, levels], { db }) => {
       const tenant = await createTenant(db, { initialCredits, credits: "1" });
       await setThreshold(db, tenant, threshold);
@@ -104,7 +104,7 @@ describe("a balance", () => {
     },
   );
 
-  test("that becomes low and then empty is warned about twice, or once if the sweep was late", async ({ db }) => {
+  test("warns twice about a balance that becomes low and then empty, or once if the sweep was late", async ({ db }) => {
     const tenant = await tenantWith(db, "50");
     expect(await warn(db, tenant)).toEqual(["low"]);
     await setBalance(db, tenant, "0");
@@ -115,7 +115,7 @@ describe("a balance", () => {
     expect(await warn(db, late)).toEqual(["empty"]);
   });
 
-  test("that a top-up raised is warned about again, for each level it was raised above", async ({ db }) => {
+  test("warns again about a balance that a top-up raised, for each level it was raised above", async ({ db }) => {
     const tenant = await tenantWith(db, "100");
     await setBalance(db, tenant, "0");
     expect(await warn(db, tenant)).toEqual(["empty"]);
@@ -128,7 +128,7 @@ describe("a balance", () => {
     expect(await warn(db, tenant)).toEqual(["low"]);
   });
 
-  test("that a correction raised without a top-up is not warned about again", async ({ db }) => {
+  test("does not warn again about a balance that a correction raised without a top-up", async ({ db }) => {
     const tenant = await tenantWith(db, "99");
     expect(await warn(db, tenant)).toEqual(["low"]);
     await setBalance(db, tenant, "101");
@@ -137,7 +137,9 @@ describe("a balance", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("is warned about again below a lowered threshold, and immediately below a raised threshold", async ({ db }) => {
+  test("warns again about a balance below a lowered threshold, and immediately below a raised threshold", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "99");
     expect(await warn(db, tenant)).toEqual(["low"]);
     await setThreshold(db, tenant, "50");
@@ -146,14 +148,14 @@ describe("a balance", () => {
     expect(await warn(db, tenant)).toEqual(["low"]);
   });
 
-  test("is not warned about if its workspace's plan charges members, or if the workspace is deleted", async ({
+  test("does not warn about a balance if the workspace's plan charges members, or if the workspace is deleted", async ({
     db,
   }) => {
     const [moved, deleted] = [await tenantWith(db, "1"), await tenantWith(db, "1")];
     await db.query("update ai.plans set payer = 'member' where id = $1", [moved.planId]);
     await db.query("update public.workspaces set deleted_at = now() where id = $1", [deleted.workspaceId]);
     expect([...(await warn(db, moved)), ...(await warn(db, deleted))]).toEqual([]);
-    // As if the balance moved after a sweep that could not queue its emails.
+    // Simulates a change of payer after a sweep that could not queue its emails.
     const late = await tenantWith(db, "1");
     expect(await sweep(db, late)).toHaveLength(1);
     await db.query("update ai.plans set payer = 'member' where id = $1", [late.planId]);
@@ -162,7 +164,7 @@ describe("a balance", () => {
 });
 
 describe("a refusal for lack of credits", () => {
-  test("warns that credits ran out once less than the threshold is available", async ({ db }) => {
+  test("a refusal warns that credits ran out once less than the threshold is available", async ({ db }) => {
     const tenant = await tenantWith(db, "99.5", expensive);
     await refuse(db, tenant);
     expect(await warn(db, tenant)).toEqual(["empty"]);
@@ -170,13 +172,13 @@ describe("a refusal for lack of credits", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("does not warn while the threshold or more is available", async ({ db }) => {
+  test("a refusal does not warn while the threshold or more is available", async ({ db }) => {
     const tenant = await tenantWith(db, "100", expensive);
     await refuse(db, tenant);
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("is cleared by a top-up, and after an hour", async ({ db }) => {
+  test("a refusal for lack of credits is cleared by a top-up, and after an hour", async ({ db }) => {
     const tenant = await tenantWith(db, "50", expensive);
     await refuse(db, tenant);
     await change(db, tenant, "1");
@@ -193,7 +195,9 @@ describe("a refusal for lack of credits", () => {
     }
   });
 
-  test("is written at most once a minute, and admitted calls write nothing", async ({ db }) => {
+  test("a refusal for lack of credits is written at most once a minute, and admitted calls write nothing", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "50", expensive);
     const refusedAt = async () =>
       (
@@ -225,7 +229,9 @@ describe("emails about credits", () => {
       .map(({ recipient }) => recipient)
       .sort();
 
-  test("go to a workspace's owners and to members who manage its AI policy, once", async ({ db }) => {
+  test("emails about credits go once to a workspace's owners and to members who manage its AI policy", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "1");
     const [manager, member, banned] = [await createUser(db), await createUser(db), await createUser(db)];
     await join(db, { workspaceId: tenant.workspaceId, userId: manager.id, role: "admin" });
@@ -249,7 +255,7 @@ describe("emails about credits", () => {
     expect(await recipients(db)).toEqual([email, manager.email].sort());
   });
 
-  test("go to the member who pays, about their personal workspace first", async ({ db }) => {
+  test("emails about credits go to the member who pays, about their personal workspace first", async ({ db }) => {
     const tenant = await tenantWith(db, "1", { payer: "member" });
     const alerts = await sweep(db, tenant);
     expect(alerts).toEqual([]);
@@ -267,7 +273,7 @@ describe("emails about credits", () => {
     expect(await recipients(db)).toEqual([email]);
   });
 
-  test("are not queued if credits were added after the sweep", async ({ db }) => {
+  test("queues no email about credits if credits were added after the sweep", async ({ db }) => {
     const tenant = await tenantWith(db, "1");
     const [alert] = await sweep(db, tenant);
     await change(db, tenant, "1000");
@@ -278,7 +284,7 @@ describe("emails about credits", () => {
   });
 
   test.for(["ai.sweep_credit_alerts()", "ai.queue_credit_alert_mails('{}', 'S', 'B')"] as const)(
-    "are sent by the server only: other roles can't call %s",
+    "only the server sends emails about credits: other roles can't call %s",
     async (call, { db }) => {
       for (const role of ["anon", "authenticated", "gateway"] as const) {
         const failure = await failureOf(() => db.asRole(role, () => db.query(`select ${call}`)));
@@ -304,13 +310,13 @@ describe("the studio's notice", () => {
     ["99.99999999", { level: "low", available: "99.99999999" }],
     ["0", { level: "empty", available: "0" }],
     ["-3", { level: "empty", available: "0" }],
-  ] as const)("for a workspace with %s credits is %j", async ([credits, expected], { db }) => {
+  ] as const)("the studio's notice for a workspace with %s credits is %j", async ([credits, expected], { db }) => {
     const tenant = await tenantWith(db, "1000");
     await setBalance(db, tenant, credits);
     expect(await notice(db, tenant.ownerId, tenant.workspaceId)).toEqual(expected);
   });
 
-  test("for a member who pays is about their own balance", async ({ db }) => {
+  test("the studio's notice for a member who pays is about their own balance", async ({ db }) => {
     const tenant = await tenantWith(db, "1", { payer: "member" });
     const rich = await createUser(db);
     await join(db, { workspaceId: tenant.workspaceId, userId: rich.id, role: "member" });
@@ -319,13 +325,13 @@ describe("the studio's notice", () => {
     expect(await notice(db, rich.id, tenant.workspaceId)).toBeNull();
   });
 
-  test("for an account opened by the first call is about the initial credits", async ({ db }) => {
+  test("the studio's notice for an account opened by the first call is about the initial credits", async ({ db }) => {
     const [none, some] = [await createTenant(db), await createTenant(db, { initialCredits: "50" })];
     expect(await notice(db, none.ownerId, none.workspaceId)).toEqual({ level: "empty", available: "0" });
     expect(await notice(db, some.ownerId, some.workspaceId)).toBeNull();
   });
 
-  test("is not shown to non-members", async ({ db }) => {
+  test("the studio's notice is not shown to non-members", async ({ db }) => {
     const tenant = await tenantWith(db, "0");
     expect(await notice(db, (await createUser(db)).id, tenant.workspaceId)).toBeNull();
   });

@@ -26,7 +26,7 @@ async function deduct(db: Database, userId: string, amount: string): Promise<voi
 }
 
 describe("a credit export", () => {
-  test("has the same entries when it is paged, without totals", async ({ db }) => {
+  test("a credit export has the same entries when it is paged, without totals", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     for (const amount of [1, 2, 3]) {
       await db.query("select ai.grant_credits('workspace', $1, $2, 'test')", [tenant.workspaceId, amount]);
@@ -47,7 +47,7 @@ describe("a credit export", () => {
 });
 
 describe("credits of a free workspace", () => {
-  test("include the member's own balance, this workspace's runs, and deductions without a run, each once", async ({
+  test("credits of a free workspace include the member's balance, its runs, and deductions without a run, each once", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1000" });
@@ -107,7 +107,7 @@ describe("credits of a free workspace", () => {
     });
   });
 
-  test("are private to each member", async ({ db }) => {
+  test("credits of a free workspace are private to each member", async ({ db }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1000" });
     const stranger = await createUser(db);
     for (const name of ["read_credits", "read_usage"] as const) {

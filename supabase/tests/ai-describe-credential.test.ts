@@ -22,7 +22,7 @@ async function addBudget(db: Database, tenant: Tenant, { scope, subject, limit }
 const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 describe("a credential describes itself", () => {
-  test("as a key: with its limits, its budgets, what it has spent and what is left", async ({ db }) => {
+  test("describes a key with its limits, its budgets, what it has spent and what is left", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "100",
       plan: { requestsPerMinute: 10, tokensPerMinute: 1000 },
@@ -95,7 +95,7 @@ describe("a credential describes itself", () => {
     expect(JSON.stringify(answer)).not.toContain(tenant.keyHash);
   });
 
-  test("with nothing left once its limits are used up, and with everything left in the next minute and month", async ({
+  test("describes nothing left once a credential's limits are used up, and everything left in the next minute and month", async ({
     db,
   }) => {
     const tenant = await createTenant(db, {
@@ -120,7 +120,7 @@ describe("a credential describes itself", () => {
     expect(await left()).toMatchObject([[{ remainingRequests: 1 }], [{ spentUsd: 0, remainingUsd: 0.0001 }]]);
   });
 
-  test("as a key bound to an app: with the app's budget, and without the workspace's balance", async ({ db }) => {
+  test("describes a key bound to an app with the app's budget, and without the workspace's balance", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const app = await bindKey(db, tenant);
     await addBudget(db, tenant, { scope: "app", subject: app.id, limit: "1" });
@@ -135,7 +135,7 @@ describe("a credential describes itself", () => {
     });
   });
 
-  test("as an app's token: with its person, and what that person spent through this app only", async ({ db }) => {
+  test("describes an app's token with its person, and what that person spent through this app only", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 5 } });
     const [one, other] = [await appTokenCall(db, tenant), await appTokenCall(db, tenant)];
     await settle(db, [outcome(await begin(db, one.callOf())), outcome(await begin(db, other.callOf()))]);
@@ -154,7 +154,7 @@ describe("a credential describes itself", () => {
     });
   });
 
-  test("as a person's session: with the balance that they pay from", async ({ db }) => {
+  test("describes a person's session with the balance that they pay from", async ({ db }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1", initialCredits: "7" });
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     expect(await describeCredential(db, sessionCall(tenant, claims))).toMatchObject({
@@ -173,7 +173,7 @@ describe("a credential describes itself", () => {
     expect(await describeCredential(db, chatCall(tenant))).toMatchObject({ credits: null });
   });
 
-  test("without provider cost if the workspace hides it", async ({ db }) => {
+  test("describes a credential without provider cost if the workspace hides it", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "1" } });
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
       tenant.workspaceId,
@@ -185,7 +185,7 @@ describe("a credential describes itself", () => {
     });
   });
 
-  test("without the spend of other keys, people or workspaces", async ({ db }) => {
+  test("describes a credential without the spend of other keys, people or workspaces", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     const other = await addKey(db, tenant);
@@ -196,7 +196,9 @@ describe("a credential describes itself", () => {
     expect(await describeCredential(db, chatCall(tenant))).toMatchObject({ spent: { requests: 0 } });
   });
 
-  test("with the spend of the whole month: summarized days, days changed since, and today", async ({ db }) => {
+  test("describes a credential's spend of the whole month: summarized days, days changed since, and today", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const spent = async () => (await describeCredential(db, chatCall(tenant))).spent;
     const counted = async () =>
@@ -228,7 +230,7 @@ describe("a credential describes itself", () => {
     expect(await spent()).toMatchObject(await counted());
   });
 
-  test("and is refused if any other call with it would be", async ({ db }) => {
+  test("refuses to describe a credential with which any other call would be refused", async ({ db }) => {
     const [tenant, other] = [await createTenant(db), await createTenant(db)];
     const refusals: [object, string][] = [
       [{ credential: { source: "key", hash: "00".repeat(32) } }, "invalid_api_key"],

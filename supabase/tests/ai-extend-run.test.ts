@@ -16,7 +16,9 @@ async function extend(db: Database, run: Begun, changes: object = {}): Promise<E
 const prices = { input: "1", output: "1" };
 
 describe("a further step of a run", () => {
-  test("is reserved in addition to earlier steps, and everything is released when the run ends", async ({ db }) => {
+  test("a further step is reserved in addition to earlier steps, and everything is released when the run ends", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100", markup: "1.2", prices });
     const run = await begin(db, chatCall(tenant));
     expect(run.reserved_credits).toBe("2.40000000");
@@ -30,7 +32,7 @@ describe("a further step of a run", () => {
     expect(await books(db, tenant)).toMatchObject({ balance: "99.76000000", reserved: "0.00000000" });
   });
 
-  test("is admitted up to exactly the balance", async ({ db }) => {
+  test("a further step is admitted up to exactly the balance", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "4", prices });
     const run = await begin(db, chatCall(tenant));
     expect(await extend(db, run, { output_limit: 101 })).toEqual({ refused: "insufficient_credits" });
@@ -39,7 +41,7 @@ describe("a further step of a run", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "4.00000000" });
   });
 
-  test("must fit every budget, and reserves in none of them if it is refused", async ({ db }) => {
+  test("a further step must fit every budget, and reserves in none of them if it is refused", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "4", prices, key: { monthlyBudgetUsd: "1" } });
     const run = await begin(db, chatCall(tenant));
     const held = () =>
@@ -58,7 +60,7 @@ describe("a further step of a run", () => {
     expect(await held()).toEqual({ usd: "0.000000000000" });
   });
 
-  test("counts its tokens, but no request, against the rate limits", async ({ db }) => {
+  test("a further step counts its tokens, but no request, against the rate limits", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "100",
       prices,
@@ -80,7 +82,7 @@ describe("a further step of a run", () => {
     ["is disabled", "update private.apps set enabled = false where id = $1", "app_not_allowed"],
     ["is unlinked", "delete from private.app_workspaces where app_id = $1", "app_not_allowed"],
   ] as const)(
-    "is refused once the run's app %s, by a bound key and by a token",
+    "once the run's app %s, a further step by a bound key or a token is refused",
     async ([, change, refused], { db }) => {
       const [bound, held] = [await createTenant(db, { prices }), await createTenant(db, { prices })];
       const { id } = await bindKey(db, bound);
@@ -97,7 +99,7 @@ describe("a further step of a run", () => {
     },
   );
 
-  test("is refused once the key is revoked or the run has ended", async ({ db }) => {
+  test("a further step is refused once the key is revoked or the run has ended", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", prices });
     const run = await begin(db, chatCall(tenant));
     await db.query("update ai.keys set revoked_at = now() where id = $1", [tenant.keyId]);
@@ -106,7 +108,7 @@ describe("a further step of a run", () => {
     expect(await extend(db, run)).toEqual({ refused: "service_unavailable" });
   });
 
-  test("is admitted for exactly 5 of 50 concurrent callers on a balance for 5", async () => {
+  test("admits a further step of exactly 5 of 50 concurrent callers on a balance for 5", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, { credits: "20", prices });

@@ -78,7 +78,7 @@ async function addModel(
   { model, planId, prices }: { model: string; planId: string; prices?: TenantOptions["prices"] },
 ): Promise<void> {
   const { input, cachedInput, output } = prices ?? { input: "0.15", output: "0.6" };
-  // In one statement, because the doctor may check the stack at any time.
+  // In one statement, so that the doctor, which may check the stack at any time, never finds an incomplete model.
   await db.query(
     `with model as (
        insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')
@@ -151,7 +151,7 @@ export function limitsOf({ limits, at, created_at }: Begun) {
   return { requests: roomOf(requests), tokens: roomOf(tokens), resetSeconds };
 }
 
-/** Calls `ai.begin_run`, and again if a busy machine made it too late, as a client does after a 503. */
+/** Calls `ai.begin_run`, and retries if a busy machine made it too late, as a client does after a 503. */
 export async function begin(db: Database, call: object): Promise<Begun> {
   for (let retries = 3; ; retries -= 1) {
     try {
@@ -251,9 +251,7 @@ export async function books(
   return row as Awaited<ReturnType<typeof books>>;
 }
 
-/**
- * Backdates one or more runs so that they look open for long and silent for the given seconds, for the sweeper to find.
- */
+/** Backdates one or more runs so that they look old, and silent for the given seconds, for the sweeper to find. */
 export async function abandon(
   db: Database,
   runs: Pick<Begun, "created_at" | "run_id"> | readonly Pick<Begun, "created_at" | "run_id">[],

@@ -62,7 +62,7 @@ describe("deletion of expired rows", () => {
     expect(await one(db, { sql, values: [] })).toEqual({ admitted: false });
   });
 
-  test("admits exactly one of 40 concurrent callers of the same expired key while expired rows are deleted", async () => {
+  test("admits exactly one of 40 concurrent callers of an expired idempotency key while expired rows are deleted", async () => {
     const { db, close } = openPool(16);
     try {
       const tenant = await createTenant(db, { credits: "1000", key: { requestsPerMinute: 30 } });

@@ -68,7 +68,7 @@ async function beginRun(): Promise<Run> {
 }
 
 describe("the gateway's database", () => {
-  test("takes one network round trip per statement: two for a call", async () => {
+  test("the gateway's database takes one network round trip per statement: two for a call", async () => {
     await database.beginRun(request());
     const connected = line.flights();
     const run = await beginRun();
@@ -77,7 +77,7 @@ describe("the gateway's database", () => {
     expect(line.flights() - connected).toBe(2);
   });
 
-  test("retries a statement whose name is missing on a pooler's next connection, and then uses no names", async () => {
+  test("retries a prepared statement that is missing on a pooler's next connection, and then names no statements", async () => {
     await beginRun();
     const flights = line.flights();
     for (const expected of [2, 3]) {
@@ -88,7 +88,7 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ open: 3 });
   });
 
-  test("retries a statement whose name already exists on a pooler's next connection, and then uses no names", async () => {
+  test("retries a prepared statement that already exists on a pooler's next connection, and then names no statements", async () => {
     const run = await beginRun();
     await line.say('prepare "select ai.settle_runs($1)::text" as select 1');
     const flights = line.flights();
@@ -99,7 +99,7 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ balance: "99.93850000", open: 0 });
   });
 
-  test("keeps its connection when Postgres rejects a statement", async () => {
+  test("the gateway keeps its connection when Postgres rejects a statement", async () => {
     const run = await beginRun();
     await expect(database.settleRuns([{ ...outcome(run), error_code: "\u0000" }])).rejects.toThrow();
     const before = line.flights();
@@ -108,7 +108,7 @@ describe("the gateway's database", () => {
     expect(line.flights() - before).toBe(1);
   });
 
-  test("yields service_unavailable while it is down, and is used again once it is back", async () => {
+  test("a database that is down yields service_unavailable, and is used again once it is back", async () => {
     await database.beginRun(request());
     line.cut();
     for (let attempt = 0; attempt < 3; attempt++) {
@@ -136,7 +136,7 @@ describe("the gateway's database", () => {
     }
   });
 
-  test("yields service_unavailable within two seconds if it hangs, and the refused run does not begin later", async () => {
+  test("a hanging database yields service_unavailable within two seconds, and the refused run does not begin later", async () => {
     await database.beginRun(request());
     const holder = owner.db.query(
       `do $$ begin
@@ -152,7 +152,7 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ open: 1 });
   });
 
-  test("receives a settlement when it is back, if it went down between begin and settle", async () => {
+  test("settles a run when the database is back, if it went down between begin and settle", async () => {
     const run = await beginRun();
     const kept: Promise<unknown>[] = [];
     const settlements = createSettlements({
@@ -169,12 +169,12 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ balance: "99.93850000", reserved: "0.00000000", open: 0 });
   });
 
-  test("lets its role create nothing, not even a temporary table", async () => {
+  test("the gateway's role can create nothing, not even a temporary table", async () => {
     const may = "select has_database_privilege('gateway', current_database(), 'temporary') as may";
     expect(await owner.db.query(may)).toEqual([{ may: false }]);
   });
 
-  test("has a gateway error for each code with which begin_run refuses a call", async () => {
+  test("each code with which begin_run refuses a call has a gateway error", async () => {
     const stranger = { ...request(), credential: { source: "key" as const, hash: "00".repeat(32) } };
     await expect(database.beginRun(stranger)).rejects.toMatchObject({ code: "invalid_api_key", status: 401 });
     await expect(database.checkCredential(stranger)).rejects.toMatchObject({ code: "invalid_api_key" });
@@ -246,7 +246,7 @@ describe("batches of calls", () => {
   });
   afterEach(() => holder.close());
 
-  test("don't wait for a batch that waits for another tenant's lock; that batch's calls are then made one by one", async () => {
+  test("batches don't wait for one that waits for another tenant's lock; its calls are then made one by one", async () => {
     const { waiting, behind } = await beginBoth();
     expect(await behind).toEqual(all(4, "fulfilled"));
     expect(await open()).toEqual([0, 6]);
@@ -256,7 +256,7 @@ describe("batches of calls", () => {
     expect(await open()).toEqual([2, 6]);
   });
 
-  test("reserve nothing for calls rejected because the connection broke before the answer", async () => {
+  test("batches reserve nothing for calls rejected because the connection broke before the answer", async () => {
     const kept = releaseOrphans();
     await holder.hold(tenant);
     const waiting = beginTogether(tenant, 2);
@@ -270,7 +270,7 @@ describe("batches of calls", () => {
     expect(await beginTogether(tenant, 2)).toEqual(all(2, "fulfilled"));
   });
 
-  test("are retried call by call when the server ends their connection", async () => {
+  test("batches are retried call by call when the server ends their connection", async () => {
     const { waiting, behind } = await beginBoth();
     await owner.db.query("select pg_terminate_backend($1)", [await waitingProcess()]);
     await holder.letGo();
@@ -278,7 +278,7 @@ describe("batches of calls", () => {
     expect(await open()).toEqual([2, 6]);
   });
 
-  test("reserve nothing for calls rejected while the server was suspended", async () => {
+  test("batches reserve nothing for calls rejected while the server was suspended", async () => {
     const kept = releaseOrphans();
     await holder.hold(tenant);
     const waiting = beginTogether(tenant, 2);
@@ -290,7 +290,7 @@ describe("batches of calls", () => {
       const startedAt = performance.now();
       expect(await waiting).toEqual(all(2, "rejected"));
       expect(performance.now() - startedAt).toBeLessThan(2_000);
-      // By then, the first release of orphaned runs has found nothing.
+      // Gives the first release of orphaned runs time to find nothing.
       await new Promise((resolve) => setTimeout(resolve, 500));
     } finally {
       process.kill(server, "SIGCONT");
@@ -299,7 +299,7 @@ describe("batches of calls", () => {
     expect(await open()).toEqual([0, 2]);
   });
 
-  test("lose no call when all connections lose their prepared statements at the same time", async () => {
+  test("batches lose no call when all connections lose their prepared statements at the same time", async () => {
     await Promise.all([1, 2, 3].map((calls) => beginTogether(other, calls)));
     const before = (await books(owner.db, other)).open;
     await line.say("deallocate all");
@@ -308,7 +308,7 @@ describe("batches of calls", () => {
     expect((await books(owner.db, other)).open).toBe(before + 15);
   });
 
-  test("settle every outcome except one that Postgres can't read, which is reported", async () => {
+  test("batches settle every outcome except one that Postgres can't read, which is reported", async () => {
     const answers = await Promise.all([1, 2, 3].map(() => beginRun()));
     const reported: unknown[] = [];
     const settlements = createSettlements({

@@ -28,8 +28,8 @@ export function expectTruth({ run, charged, truth }: Account): void {
 }
 
 /**
- * Returns how many calls the provider received for a request. The provider sees the run's id, and nothing of the
- * client's.
+ * Returns how many calls the provider received for a request. The provider sees the run's id, not the client's request
+ * id.
  */
 export async function providerCalls({ db, workspaceId }: GatewayTenant, requestId: string): Promise<number> {
   const sql = "select id from ai.runs where workspace_id = $1 and request_id = $2";

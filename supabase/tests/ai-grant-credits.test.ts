@@ -22,7 +22,7 @@ const entriesOf = (db: Database, { workspaceId }: Tenant) =>
   );
 
 describe("a grant with a reference", () => {
-  test("is made once, however often it is retried", async ({ db }) => {
+  test("a grant with a reference is made once, however often it is retried", async ({ db }) => {
     const tenant = await createTenant(db);
     expect(await grant(db, tenant, ["10.00000001", "INV-1"])).toBe("10.00000001");
     expect(await grant(db, tenant, ["10.000000010", "INV-1"])).toBe("10.00000001");
@@ -30,7 +30,7 @@ describe("a grant with a reference", () => {
   });
 
   test.for(["10.00000002", "9.99999999", "-10.00000001", "0"])(
-    "refuses the same reference for %s credits",
+    "refuses the reference of an earlier grant for %s credits",
     async (amount, { db }) => {
       const tenant = await createTenant(db);
       await grant(db, tenant, ["10.00000001", "INV-1"]);
@@ -40,7 +40,7 @@ describe("a grant with a reference", () => {
     },
   );
 
-  test("is distinct from a grant with that reference for another account, and from one whose reference differs in case", async ({
+  test("a grant is distinct from one for another account, and from one whose reference differs in case", async ({
     db,
   }) => {
     const [first, second] = [await createTenant(db), await createTenant(db)];
@@ -51,7 +51,7 @@ describe("a grant with a reference", () => {
     expect((await books(db, second)).balance).toBe("2.00000000");
   });
 
-  test("is the same grant if its reference differs only in spacing or Unicode composition", async ({ db }) => {
+  test("a grant is the same if its reference differs only in spacing or Unicode composition", async ({ db }) => {
     const tenant = await createTenant(db);
     for (const reference of ["Café 1", " Cafe\u0301 1", "Café\u00a01", "Café\u2009 1 ", "Café\t1"]) {
       expect(await grant(db, tenant, ["10", reference]), JSON.stringify(reference)).toBe("10.00000000");
@@ -66,7 +66,7 @@ describe("a grant with a reference", () => {
     expect(await failureOf(() => grant(db, tenant, ["1", "\u00a0 "]))).toMatchObject({ code: "23514" });
   });
 
-  test("keeps its reference used after a withdrawal, and cannot be changed or deleted", async ({ db }) => {
+  test("a grant keeps its reference used after a withdrawal, and cannot be changed or deleted", async ({ db }) => {
     const tenant = await createTenant(db);
     await grant(db, tenant, ["5", "INV-1"]);
     await grant(db, tenant, ["-5", "INV-1 back"]);
@@ -80,7 +80,7 @@ describe("a grant with a reference", () => {
 });
 
 describe("a grant without a reference", () => {
-  test("is made by each call, for compatibility with release 0.1.0", async ({ db }) => {
+  test("each call makes a grant without a reference, for compatibility with release 0.1.0", async ({ db }) => {
     const tenant = await createTenant(db);
     await grant(db, tenant, ["3", null]);
     await db.query("select ai.grant_credits('workspace', $1, 4, 'test')", [tenant.workspaceId]);
@@ -89,7 +89,7 @@ describe("a grant without a reference", () => {
 });
 
 describe("an amount", () => {
-  test.for(["0.000000001", "-0.000000005", "NaN", null])("of %s credits is refused", async (amount, { db }) => {
+  test.for(["0.000000001", "-0.000000005", "NaN", null])("refuses a grant of %s credits", async (amount, { db }) => {
     const tenant = await createTenant(db, { credits: "10" });
     const failure = await failureOf(() => grant(db, tenant, [amount as string, "INV-1"]));
     expect(failure).toMatchObject({ code: "23514" });
@@ -97,7 +97,7 @@ describe("an amount", () => {
 });
 
 describe("a withdrawal", () => {
-  test("takes all available credits, and not a hundred-millionth more", async ({ db }) => {
+  test("a withdrawal takes all available credits, and not a hundred-millionth more", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", prices: { input: "1", output: "1" } });
     const run = await begin(db, chatCall(tenant));
     const { available } = await one<{ available: string }>(db, {
@@ -125,7 +125,7 @@ describe(`${callers} concurrent callers`, () => {
   test.for([
     ["with a reference each grant the exact sum", (caller: number) => `ref-${caller}`, callers],
     ["with one reference grant once", () => "ref", 1],
-  ] as const)("%s", async ([, referenceOf, grants]) => {
+  ] as const)("concurrent callers %s", async ([, referenceOf, grants]) => {
     const { db, close } = openPool(callers);
     try {
       const tenant = await createTenant(db);
@@ -146,7 +146,7 @@ describe(`${callers} concurrent callers`, () => {
     }
   });
 
-  test("withdraw at most what is available", async () => {
+  test("concurrent callers withdraw at most what is available", async () => {
     const { db, close } = openPool(callers);
     try {
       const tenant = await createTenant(db, { credits: "5.5" });

@@ -47,7 +47,7 @@ const importCost = (db: Database, { workspaceId, appId }: Place, changes: object
 type Listed = { counted: boolean; replacedBy: string | null; amountUsd: string; externalRunId: string };
 
 describe("lists of imports", () => {
-  test("can be filtered by provider, by account and by having no account, and so can their totals", async ({ db }) => {
+  test("imports and their totals can be filtered by provider, by account and by having no account", async ({ db }) => {
     const place = await createPlace(db);
     const { ownerId, workspaceId } = place;
     const occurredAt = "2026-01-10T00:00:00Z";
@@ -67,7 +67,7 @@ describe("lists of imports", () => {
     expect(await totalOf({ provider: "other", accountId: null })).toBe("0");
   });
 
-  test("of costs have each record once when they are paged, without totals", async ({ db }) => {
+  test("paged lists of costs have each record once, without totals", async ({ db }) => {
     const place = await createPlace(db);
     const { ownerId, workspaceId } = place;
     for (let n = 0; n < 5; n++) await importCost(db, place, { occurredAt: "2026-01-10T00:00:00Z", amountUsd: `${n}` });
@@ -86,7 +86,7 @@ describe("lists of imports", () => {
     expect(paged).toEqual(whole.records);
   });
 
-  test("contain the invoices of the month in which reconciliation counts them", async ({ db }) => {
+  test("lists a month's invoices as reconciliation counts them", async ({ db }) => {
     const place = await createPlace(db);
     const { ownerId, workspaceId } = place;
     await record(db, place, { reference: "A", periodStart: "2026-01-31" });
@@ -105,7 +105,7 @@ describe("lists of imports", () => {
     ]);
   });
 
-  test("compare metered and imported amounts by provider and page, with totals of all providers or of one provider", async ({
+  test("compares metered and imported amounts by provider and page, with totals of all providers or of one provider", async ({
     db,
   }) => {
     const place = await createPlace(db);
@@ -145,7 +145,7 @@ describe("lists of imports", () => {
     expect((await call(db, "compare_costs", [ownerId, workspaceId, early, "2026-01-01"])).outcome).toBe("bad_window");
   });
 
-  test("reconcile runs by their billing name and account, or else by the provider's id without an account", async ({
+  test("reconciles runs by their billing name and account, or else by the provider's id without an account", async ({
     db,
   }) => {
     // USD 1 per run.
@@ -189,7 +189,7 @@ describe("lists of imports", () => {
     };
     expect([await meteredFor("acct-1"), await meteredFor()]).toEqual(["1", "2"]);
 
-    // A run without cost leaves nothing to explain.
+    // A run without cost needs no account.
     const free = await begin(db, chatCall(place));
     await settle(db, [
       outcome(free, { usage_source: "unavailable", status: "failed", http_status: 502, billing_name: "openai" }),
@@ -199,7 +199,7 @@ describe("lists of imports", () => {
       { provider: "openai", meteredUsd: "2", runs: 3, accounts: named },
     ]);
 
-    // One run without an account leaves each account's charge unmatched.
+    // One run with a cost but without an account leaves each account's charge unmatched.
     await run({ billing_name: "openai" });
     expect(await reconcile()).toMatchObject([
       { provider: "demo" },
@@ -213,7 +213,7 @@ describe("lists of imports", () => {
     expect((await reconcile())[1]).toMatchObject({ meteredUsd: null, importedDifferenceUsd: null });
   });
 
-  test("reconcile up to 366 days, and not a microsecond more", async ({ db }) => {
+  test("reconciles up to 366 days, and not a microsecond more", async ({ db }) => {
     const { ownerId, workspaceId } = await createPlace(db);
     const outcomeOf = async (to: string) =>
       (await call(db, "reconcile_costs", [ownerId, workspaceId, "2024-01-01T00:00:00Z", to])).outcome;
@@ -221,7 +221,7 @@ describe("lists of imports", () => {
     expect(await outcomeOf("2025-01-01T00:00:00.000001Z")).toBe("bad_window");
   });
 
-  test("reconcile whole months if no start is given: a partial month would miss its invoice", async ({ db }) => {
+  test("reconciles whole months if no start is given: a partial month would miss its invoice", async ({ db }) => {
     const place = await createPlace(db);
     const reconcile = (to: string | null) => call(db, "reconcile_costs", [place.ownerId, place.workspaceId, null, to]);
     await db.query("set local timezone = 'Asia/Kolkata'");
@@ -242,7 +242,7 @@ describe("lists of imports", () => {
     expect((await reconcile("2026-10-31T00:00:00Z")).records).toMatchObject([{ month: "2025-11", invoicedUsd: "10" }]);
   });
 
-  test("have totals that are the exact sums of their rows, for any imports, in adjacent ranges and in reconciliation", async ({
+  test("import totals are the exact sums of their rows, for any imports, in adjacent ranges and in reconciliation", async ({
     db,
   }) => {
     const place = await createPlace(db);

@@ -44,7 +44,7 @@ const checkViolation = "23514";
 const uniqueViolation = "23505";
 
 describe("imported costs", () => {
-  test("are unique per workspace, app, provider, account and run; a missing account is a value of its own", async ({
+  test("imported costs are unique per workspace, app, provider, run and account, where a missing account is its own value", async ({
     db,
   }) => {
     const add = (changes: object) => insert(db, "external_provider_costs", { ...cost, ...changes });
@@ -97,7 +97,7 @@ describe("imported costs", () => {
       { granularity: "account_day", account_id: "a", occurred_at: "2026-01-02T01:00:00+01:00" },
       { granularity: "account_day", account_id: "a", occurred_at: "2026-01-02T00:00:00+01:00" },
     ],
-  ] as [object, object][])("accept %j, and refuse %j", async ([inside, outside], { db }) => {
+  ] as [object, object][])("imported costs accept %j, and refuse %j", async ([inside, outside], { db }) => {
     // The session's time zone must not move midnight.
     await db.query("set local timezone = 'America/New_York'");
     expect(await insert(db, "external_provider_costs", { ...cost, ...inside })).toBeUndefined();
@@ -106,7 +106,7 @@ describe("imported costs", () => {
     );
   });
 
-  test("may be observed at most 60 seconds in the future", async ({ db }) => {
+  test("imported costs may be observed at most 60 seconds in the future", async ({ db }) => {
     const at = async (seconds: number) => {
       const [row] = await db.query<{ at: string }>("select (now() + $1 * interval '1 second')::text as at", [seconds]);
       return row?.at;
@@ -123,7 +123,7 @@ describe("imported costs", () => {
 });
 
 describe("imported invoices", () => {
-  test("are unique per reference, and immutable", async ({ db }) => {
+  test("imported invoices are unique per reference, and immutable", async ({ db }) => {
     const add = (changes: object) => insert(db, "external_provider_invoices", { ...invoice, ...changes });
     expect(await add({})).toBeUndefined();
     expect(await add({ amount_usd: "13" })).toBe(uniqueViolation);
@@ -146,11 +146,11 @@ describe("imported invoices", () => {
     { reference: " a" },
     { reference: "a\tb" },
     { reference: "x".repeat(257) },
-  ])("are refused with %j", async (changes, { db }) => {
+  ])("refuses imported invoices with %j", async (changes, { db }) => {
     expect(await insert(db, "external_provider_invoices", { ...invoice, ...changes })).toBe(checkViolation);
   });
 
-  test("may be reviewed on the day they were issued", async ({ db }) => {
+  test("imported invoices may be reviewed on the day they were issued", async ({ db }) => {
     const sameDay = { ...invoice, reviewed_at: "2026-01-31T00:00:00Z" };
     expect(await insert(db, "external_provider_invoices", sameDay)).toBeUndefined();
   });

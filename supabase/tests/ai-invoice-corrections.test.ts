@@ -62,7 +62,7 @@ async function books(db: Database) {
 }
 
 describe("a corrected invoice", () => {
-  test("counts instead of the invoice it replaces, and both invoices are kept", async ({ db }) => {
+  test("a corrected invoice counts instead of the invoice it replaces, and both invoices are kept", async ({ db }) => {
     const { keep, list, invoiced } = await books(db);
     await keep("INV-1");
     expect(await keep("INV-1-R1", { amountUsd: "80", replaces: "INV-1" })).toMatchObject({ outcome: "stored" });
@@ -79,7 +79,7 @@ describe("a corrected invoice", () => {
     );
   });
 
-  test("counts if it is the last invoice of a chain", async ({ db }) => {
+  test("a corrected invoice counts if it is the last invoice of a chain", async ({ db }) => {
     const { keep, invoiced } = await books(db);
     await keep("INV-1");
     await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
@@ -87,7 +87,9 @@ describe("a corrected invoice", () => {
     expect(await invoiced()).toEqual([["2026-01", "90"]]);
   });
 
-  test("conflicts if the invoice it replaces was already replaced, and names the first replacement", async ({ db }) => {
+  test("a corrected invoice conflicts if the original was already replaced, and names the first replacement", async ({
+    db,
+  }) => {
     const { keep, invoiced } = await books(db);
     await keep("INV-1");
     const first = await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
@@ -111,7 +113,7 @@ describe("a corrected invoice", () => {
     ["itself", "INV-2", {}],
     ["another account's reference", "INV-1", { accountId: "acct-2" }],
     ["another provider's reference", "INV-1", { provider: "azure" }],
-  ] as const)("cannot replace %s", async ([, replaces, changes], { db }) => {
+  ] as const)("a corrected invoice cannot replace %s", async ([, replaces, changes], { db }) => {
     const { keep, review } = await books(db);
     await keep("INV-1");
     const why = {
@@ -122,7 +124,7 @@ describe("a corrected invoice", () => {
     expect(await keep("INV-2", { replaces, ...changes })).toEqual({ refused: "invalid_request", ...why });
   });
 
-  test("can't be an invoice that replaces a credit note, or a credit note that replaces an invoice", async ({ db }) => {
+  test("an invoice can't replace a credit note, nor a credit note an invoice", async ({ db }) => {
     const { keep, review } = await books(db);
     await keep("INV-1");
     await keep("CN-1", { kind: "credit_note" });
@@ -132,7 +134,7 @@ describe("a corrected invoice", () => {
     expect(await keep("CN-3", { replaces: "CN-1", kind: "credit_note" })).toMatchObject({ outcome: "stored" });
   });
 
-  test("is refused in review if a different invoice already replaced the original, but can be reviewed again itself", async ({
+  test("review refuses a correction of an invoice that another invoice replaced, but accepts the replacement again", async ({
     db,
   }) => {
     const { keep, review } = await books(db);
@@ -146,7 +148,7 @@ describe("a corrected invoice", () => {
     expect(await review("INV-2", { amountUsd: "80", replaces: "INV-1" })).toMatchObject({ kept: { id }, differs: [] });
   });
 
-  test("is reviewed without the invoice it replaces", async ({ db }) => {
+  test("a corrected invoice is reviewed without the invoice it replaces", async ({ db }) => {
     const { keep, review } = await books(db);
     await keep("INV-1");
     await keep("INV-2", { amountUsd: "5" });
@@ -154,7 +156,7 @@ describe("a corrected invoice", () => {
     expect(comparison).toMatchObject({ otherInvoices: 1, otherInvoicesUsd: "5", importedDifferenceUsd: "85" });
   });
 
-  test("is compared with another app's invoice of the replaced reference, in review and on its own page", async ({
+  test("compares a corrected invoice with another app's invoice of the replaced reference, in review and on its own page", async ({
     db,
   }) => {
     const { keep, keepForAnotherApp, read, review } = await books(db);
@@ -166,7 +168,7 @@ describe("a corrected invoice", () => {
     expect((await read(id)).comparison).toMatchObject(counted);
   });
 
-  test("is compared instead of the original on the original's page", async ({ db }) => {
+  test("the original invoice's page compares the corrected invoice instead of the original", async ({ db }) => {
     const { keep, read, cost } = await books(db);
     const { id } = await keep("INV-1");
     await cost({ amountUsd: "79" });
@@ -180,7 +182,7 @@ describe("a corrected invoice", () => {
   });
 });
 
-test("subtracts its positive amount if it is a credit note", async ({ db }) => {
+test("subtracts the positive amount of a credit note", async ({ db }) => {
   const { keep, list, invoiced } = await books(db);
   await keep("INV-1");
   await keep("CN-1", { kind: "credit_note", amountUsd: "0.000000000001" });
@@ -189,7 +191,7 @@ test("subtracts its positive amount if it is a credit note", async ({ db }) => {
 });
 
 describe("a period over several months", () => {
-  test("is spread evenly over its days, to the last digit", async ({ db }) => {
+  test("a period over several months is spread evenly over its days, to the last digit", async ({ db }) => {
     const { keep, list, invoiced } = await books(db);
     // 31, 28 and 31 of 90 days.
     await keep("INV-1", { periodEnd: "2026-03-31", issuedOn: "2026-01-01", reviewedAt: "2026-01-02T00:00:00Z" });
@@ -207,7 +209,7 @@ describe("a period over several months", () => {
     expect((await list({ month: "2026-04" })).totals).toEqual({ amountUsd: "0", records: 0, replacedRecords: 0 });
   });
 
-  test("adds up over adjacent ranges that split it", async ({ db }) => {
+  test("a period over several months adds up over adjacent ranges that split it", async ({ db }) => {
     const { keep, invoiced } = await books(db);
     await keep("INV-1", { amountUsd: "10", periodStart: "2026-01-01", periodEnd: "2026-01-03" });
     expect(await invoiced("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")).toEqual([["2026-01", "3.333333333333"]]);
@@ -232,20 +234,23 @@ describe("an account's day", () => {
       ["tokens", "10"],
       ["storage", "5"],
     ],
-  ] as const)("counts by its total, not by the total and the services: %j, %j, %j", async (records, { db }) => {
-    const { cost, costs } = await books(db);
-    await cost({ granularity: "run", occurredAt: "2026-01-02T10:00:00Z", amountUsd: "4" });
-    for (const [service, amountUsd] of records) await cost({ service, amountUsd });
-    const { totals, records: listed } = await costs();
-    expect(totals).toEqual({ amountUsd: "15", records: 4, replacedRecords: 3, replacedUsd: "19" });
-    const total = listed.find((record: { counted: boolean }) => record.counted);
-    expect(total).toMatchObject({ service: null, replaces: { records: 3, amountUsd: "19" } });
-    for (const record of listed) {
-      if (record !== total) expect(record.replacedBy).toBe(total.externalRunId);
-    }
-  });
+  ] as const)(
+    "an account's day counts by its total, not by the total and the services: %j, %j, %j",
+    async (records, { db }) => {
+      const { cost, costs } = await books(db);
+      await cost({ granularity: "run", occurredAt: "2026-01-02T10:00:00Z", amountUsd: "4" });
+      for (const [service, amountUsd] of records) await cost({ service, amountUsd });
+      const { totals, records: listed } = await costs();
+      expect(totals).toEqual({ amountUsd: "15", records: 4, replacedRecords: 3, replacedUsd: "19" });
+      const total = listed.find((record: { counted: boolean }) => record.counted);
+      expect(total).toMatchObject({ service: null, replaces: { records: 3, amountUsd: "19" } });
+      for (const record of listed) {
+        if (record !== total) expect(record.replacedBy).toBe(total.externalRunId);
+      }
+    },
+  );
 
-  test("counts by its services if it has no total", async ({ db }) => {
+  test("an account's day counts by its services if it has no total", async ({ db }) => {
     const { cost, costs } = await books(db);
     await cost({ service: "tokens", amountUsd: "10" });
     await cost({ service: "storage", amountUsd: "5" });
@@ -258,7 +263,7 @@ describe("an account's day", () => {
     });
   });
 
-  test("reports that its total replaces an earlier total too", async ({ db }) => {
+  test("reports that an account day's total replaces an earlier total too", async ({ db }) => {
     const { cost, costs } = await books(db);
     await cost({ amountUsd: "14" });
     await cost({ service: "tokens", amountUsd: "10" });
@@ -272,7 +277,7 @@ describe("an account's day", () => {
 
 describe("a cost observed at the same time", () => {
   const first = { externalRunId: "day-1", amountUsd: "1", service: "tokens" };
-  test("is unchanged if it has the same values", async ({ db }) => {
+  test("a cost observed at the same time is unchanged if it has the same values", async ({ db }) => {
     const { cost } = await books(db);
     await cost(first);
     expect(await cost(first)).toEqual({ outcome: "unchanged" });
@@ -286,7 +291,7 @@ describe("a cost observed at the same time", () => {
     { service: undefined },
     { granularity: "run" },
     { granularity: undefined },
-  ])("conflicts if it has %j", async (changes, { db }) => {
+  ])("a cost observed at the same time conflicts if it has %j", async (changes, { db }) => {
     const { cost } = await books(db);
     await cost(first);
     expect(await cost({ ...first, ...changes })).toEqual({ refused: "cost_conflict" });

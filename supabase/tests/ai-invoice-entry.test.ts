@@ -45,7 +45,7 @@ const importCost = (db: Database, { workspaceId, appId }: Place, changes: object
   ]);
 
 describe("the review of an invoice", () => {
-  test("writes nothing, and uses the database's own time", async ({ db }) => {
+  test("an invoice's review writes nothing, and uses the database's own time", async ({ db }) => {
     const place = await createPlace(db);
     const answer = await review(db, place);
     const [now] = await db.query("select ai.utc_text_microseconds(now()) as now");
@@ -66,7 +66,7 @@ describe("the review of an invoice", () => {
     ["the rest of the month for a period without an end", { periodStart: "2026-01-10" }, "2026-01-10", "2026-01-31"],
     ["the month so far for a period without a start", { periodEnd: "2026-01-20" }, "2026-01-01", "2026-01-20"],
     ["the month of issue without a period", {}, "2026-02-01", "2026-02-28"],
-  ] as const)("compares with the costs of %s", async ([, period, first, last], { db }) => {
+  ] as const)("an invoice's review compares with the costs of %s", async ([, period, first, last], { db }) => {
     const place = await createPlace(db);
     const [before, from, to, after] = [
       `${new Date(Date.parse(first) - 1).toISOString().slice(0, 10)}T23:59:59.999999Z`,
@@ -96,14 +96,14 @@ describe("the review of an invoice", () => {
     });
   });
 
-  test("covers up to a year of 366 days", async ({ db }) => {
+  test("an invoice's review covers up to a year of 366 days", async ({ db }) => {
     const place = await createPlace(db);
     const year = { periodStart: "2024-01-01", periodEnd: "2024-12-31" };
     expect((await review(db, place, year)).comparison).toMatchObject({ firstDay: "2024-01-01" });
     expect((await review(db, place, { ...year, periodEnd: "2025-01-01" })).comparison).toBeNull();
   });
 
-  test("names the invoice already recorded under its reference, and counts other invoices of its account and period", async ({
+  test("a review names the invoice already recorded under the reference, and counts others of its account and period", async ({
     db,
   }) => {
     const place = await createPlace(db);
@@ -126,7 +126,7 @@ describe("the review of an invoice", () => {
     ["the month of issue", {}, { periodStart: "2026-02-28", periodEnd: "2026-03-31" }, 1],
     ["the day after the month of issue", {}, { periodStart: "2026-03-01", periodEnd: "2026-03-31" }, 0],
   ] as const)(
-    "finds another invoice with overlapping days, in either direction: %s",
+    "an invoice's review finds another invoice with overlapping days, in either direction: %s",
     async ([, one, other, found], { db }) => {
       for (const [first, second] of [
         [one, other],
@@ -141,7 +141,7 @@ describe("the review of an invoice", () => {
     },
   );
 
-  test("counts in the same months as reconciliation", async ({ db }) => {
+  test("an invoice's review uses the same months as reconciliation", async ({ db }) => {
     for (const period of [
       {},
       { periodStart: "2026-01-10" },
@@ -158,7 +158,7 @@ describe("the review of an invoice", () => {
     }
   });
 
-  test("accepts invoices issued by today, for linked apps", async ({ db }) => {
+  test("an invoice's review accepts invoices issued by today, for linked apps", async ({ db }) => {
     const place = await createPlace(db);
     const [day] = await db.query(
       "select to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as today, to_char(now() at time zone 'UTC' + interval '1 day', 'YYYY-MM-DD') as tomorrow",
@@ -171,7 +171,7 @@ describe("the review of an invoice", () => {
 });
 
 describe("an invoice", () => {
-  test("must be reviewed no later than now, to the microsecond", async ({ db }) => {
+  test("an invoice must be reviewed no later than now, to the microsecond", async ({ db }) => {
     const place = await createPlace(db);
     const [at] = await db.query(
       `select to_char(now() at time zone 'UTC', f) as now, to_char((now() + interval '1 microsecond') at time zone 'UTC', f) as later
@@ -184,7 +184,7 @@ describe("an invoice", () => {
     expect(await record(db, place, { reviewedAt: at?.now })).toMatchObject({ outcome: "stored" });
   });
 
-  test("can't be changed, deleted or truncated by any role", async ({ db }) => {
+  test("an invoice can't be changed, deleted or truncated by any role", async ({ db }) => {
     const place = await createPlace(db);
     await record(db, place);
     for (const sql of [
@@ -198,7 +198,7 @@ describe("an invoice", () => {
     }
   });
 
-  test("can be read, with its comparison, by members of its workspace who use the studio", async ({ db }) => {
+  test("members who use the studio can read their workspace's invoices with their comparisons", async ({ db }) => {
     const [place, elsewhere] = [await createPlace(db), await createPlace(db)];
     const { id } = await record(db, place);
     const { ownerId, workspaceId } = place;
@@ -221,7 +221,7 @@ describe("an invoice", () => {
     }
   });
 
-  test("names the person or app that recorded it, and no one once they are deleted", async ({ db }) => {
+  test("an invoice names the person or app that recorded it, and no one once they are deleted", async ({ db }) => {
     const place = await createPlace(db);
     const { workspaceId, appId, ownerId } = place;
     const person = await createUser(db);
@@ -242,7 +242,7 @@ describe("an invoice", () => {
     expect(await recorderOf(kept.id)).toEqual({ by: "app", name: "Notes" });
   });
 
-  test("may be recorded for enabled external apps linked to its workspace only", async ({ db }) => {
+  test("records invoices only for enabled external apps linked to the workspace", async ({ db }) => {
     const { ownerId, workspaceId, appId } = await createPlace(db);
     const off = await registerApp(db, { kind: "external", workspaceId });
     await registerApp(db, { kind: "external" });

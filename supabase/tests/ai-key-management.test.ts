@@ -35,7 +35,7 @@ const revoke = (db: Database, tenant: Tenant, keyId: string) =>
   call(db, "ai.revoke_key($1, $2, $3)", [tenant.ownerId, tenant.workspaceId, keyId]);
 
 describe("issuing a key", () => {
-  test("requires the permission: only roles that have it succeed", async ({ db }) => {
+  test("issuing a key requires the permission: only roles that have it succeed", async ({ db }) => {
     const tenant = await createTenant(db);
     for (const { role, permissions } of workspaceRoles) {
       const member = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -45,7 +45,9 @@ describe("issuing a key", () => {
     }
   });
 
-  test("requires the approval; listing and revoking don't, and existing keys stay valid", async ({ db }) => {
+  test("issuing a key requires the approval; listing and revoking don't, and existing keys stay valid", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     await db.query("delete from ai.key_approvals where workspace_id = $1", [tenant.workspaceId]);
     expect((await issue(db, tenant)).outcome).toBe("not_approved");
@@ -55,7 +57,7 @@ describe("issuing a key", () => {
     expect((await revoke(db, tenant, tenant.keyId)).outcome).toBe("revoked");
   });
 
-  test("stores what it was given, and exposes no hash", async ({ db }) => {
+  test("issuing a key stores what was given, and exposes no hash", async ({ db }) => {
     const tenant = await createTenant(db);
     const { key } = await issue(db, tenant, {
       name: "Billing",
@@ -133,7 +135,9 @@ describe("issuing a key", () => {
 });
 
 describe("rotating a key", () => {
-  test("keeps every limit, the binding and the spend, and keeps the old key for the overlap", async ({ db }) => {
+  test("a rotated key keeps every limit, the binding and the spend, and the old key works for the overlap", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { key: { requestsPerMinute: 7, monthlyBudgetUsd: "3" } });
     await db.query("update ai.budgets set spent_usd = 1.25 where subject_id = $1", [tenant.keyId]);
     const { key } = await rotate(db, tenant, { keyId: tenant.keyId, overlap: 86_400 });
@@ -149,14 +153,14 @@ describe("rotating a key", () => {
     expect(lineages).toHaveLength(1);
   });
 
-  test("keeps an allowed model that has since left the catalogue", async ({ db }) => {
+  test("a rotated key keeps an allowed model that has since left the catalogue", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query("update ai.keys set allowed_models = '{gone}' where id = $1", [tenant.keyId]);
     const { outcome, key } = await rotate(db, tenant, { keyId: tenant.keyId });
     expect([outcome, key?.allowedModels]).toEqual(["issued", ["gone"]]);
   });
 
-  test("keeps strict mode", async ({ db }) => {
+  test("a rotated key keeps strict mode", async ({ db }) => {
     const tenant = await createTenant(db);
     const { key } = await issue(db, tenant, { strict: true });
     const rotated = await rotate(db, tenant, { keyId: String(key?.id) });
@@ -165,7 +169,7 @@ describe("rotating a key", () => {
     expect(ordinary?.strict).toBe(false);
   });
 
-  test("revokes the old key immediately if no overlap is given, and happens once per key", async ({ db }) => {
+  test("rotation revokes the old key immediately if no overlap is given, and happens once per key", async ({ db }) => {
     const tenant = await createTenant(db);
     expect((await rotate(db, tenant, { keyId: tenant.keyId })).outcome).toBe("issued");
     expect((await rotate(db, tenant, { keyId: tenant.keyId })).outcome).toBe("not_active");
@@ -173,7 +177,7 @@ describe("rotating a key", () => {
     expect(states?.sort()).toEqual(["active", "revoked"]);
   });
 
-  test("never extends the old key's lifetime", async ({ db }) => {
+  test("rotation never extends the old key's lifetime", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query("update ai.keys set expires_at = now() + interval '10 seconds' where id = $1", [tenant.keyId]);
     await rotate(db, tenant, { keyId: tenant.keyId, overlap: 60 });
@@ -198,7 +202,7 @@ describe("rotating a key", () => {
     expect(row).toEqual({ created_by: tenant.ownerId });
   });
 
-  test("creates one successor when done fifty times concurrently", async () => {
+  test("rotating a key fifty times concurrently creates one successor", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {
@@ -220,11 +224,13 @@ describe("rotating a key", () => {
   });
 });
 
-describe("what a key spent this month", () => {
+describe("a key's spend this month", () => {
   const spentBy = async (db: Database, tenant: Tenant) =>
     (await list(db, tenant)).keys?.map(({ id, spentThisMonthUsd }) => [id, spentThisMonthUsd]);
 
-  test("includes the keys it replaced and no other key, and equals ai.describe_credential", async ({ db }) => {
+  test("a key's monthly spend includes the keys it replaced and no other key, and equals ai.describe_credential", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const other = await addKey(db, tenant);
     await settle(db, [outcome(await begin(db, chatCall(tenant)))]);
@@ -244,7 +250,9 @@ describe("what a key spent this month", () => {
     );
   });
 
-  test("counts runs from the first instant of the UTC month, and none before it", async ({ db }) => {
+  test("a key's monthly spend counts runs from the first instant of the UTC month, and none before it", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const add = (at: string, usd: number) =>
       db.query(
@@ -261,7 +269,7 @@ describe("what a key spent this month", () => {
     expect(await spentBy(db, tenant)).toEqual([[tenant.keyId, "0.25"]]);
   });
 
-  test("is hidden if the workspace hides provider cost", async ({ db }) => {
+  test("a key's monthly spend is hidden if the workspace hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
       tenant.workspaceId,
@@ -283,14 +291,14 @@ test("a single key and whether it may be rotated can be read only by its manager
 });
 
 describe("keys", () => {
-  test("of another workspace can't be reached", async ({ db }) => {
+  test("keys of another workspace can't be reached", async ({ db }) => {
     const [mine, other] = [await createTenant(db), await createTenant(db)];
     expect((await rotate(db, mine, { keyId: other.keyId })).outcome).toBe("not_found");
     expect((await revoke(db, mine, other.keyId)).outcome).toBe("not_found");
     expect((await call(db, "ai.list_keys($1, $2)", [mine.ownerId, other.workspaceId])).outcome).toBe("not_allowed");
   });
 
-  test("are logged for the owners, by name", async ({ db }) => {
+  test("logs changes of keys for the owners, with the key's name", async ({ db }) => {
     const tenant = await createTenant(db);
     const { key } = await issue(db, tenant, { name: "Nightly" });
     await revoke(db, tenant, String(key?.id));
@@ -304,7 +312,7 @@ describe("keys", () => {
     ]);
   });
 
-  test("can be written only by these functions", async ({ db }) => {
+  test("keys can be written only by the functions that manage them", async ({ db }) => {
     const tenant = await createTenant(db);
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "admin" });
     for (const sql of ["update ai.keys set revoked_at = null", "delete from ai.keys"])

@@ -7,7 +7,7 @@ import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
 describe("budgets", () => {
-  test("admit exactly 5 of 100 concurrent callers on a key's budget for 5", async () => {
+  test("admits exactly 5 of 100 concurrent callers on a key's budget for 5 calls", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, {
@@ -25,7 +25,7 @@ describe("budgets", () => {
     }
   });
 
-  test("are shared by a rotated key and its successor, as are rate window and idempotency keys", async () => {
+  test("a rotated key and its successor share budgets, rate window and idempotency keys", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, {
@@ -68,13 +68,13 @@ describe("budgets", () => {
     }
   });
 
-  test("get back what they reserved if a later limit refuses the call", async ({ db }) => {
+  test("budgets get back what they reserved if a later limit refuses the call", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1", key: { monthlyBudgetUsd: "1" } });
     expect(await begin(db, chatCall(tenant, { output_limit: 32768 }))).toEqual({ refused: "insufficient_credits" });
     expect(await budget(db, "key", tenant.keyId)).toEqual({ spent: "0.000000000000", reserved: "0.000000000000" });
   });
 
-  test("are each charged what the run cost", async ({ db }) => {
+  test("each budget is charged what the run cost", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "1" } });
     await db.query(
       "insert into ai.budgets (scope, subject_id, workspace_id, limit_usd) values ('workspace', $1, $1, 1)",
@@ -87,7 +87,7 @@ describe("budgets", () => {
     expect(await budget(db, "workspace", tenant.workspaceId)).toEqual(spent);
   });
 
-  test("of zero refuse every call, including free ones", async ({ db }) => {
+  test("budgets of zero refuse every call, including free ones", async ({ db }) => {
     const free = { credits: "1", prices: { input: "0", output: "0" } };
     const shut = await createTenant(db, { ...free, key: { monthlyBudgetUsd: "0" } });
     const open = await createTenant(db, { ...free, key: { monthlyBudgetUsd: "0.000000000001" } });
@@ -102,7 +102,7 @@ describe("budgets", () => {
     expect(answers).toEqual([refused, run, refused, run]);
   });
 
-  test("reset each month", async ({ db }) => {
+  test("budgets reset each month", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "0.0001" } });
     await db.query(
       "update ai.budgets set spent_usd = 0.0001, period_start = period_start - interval '1 month' where subject_id = $1",
@@ -113,7 +113,7 @@ describe("budgets", () => {
 });
 
 describe("rate limits", () => {
-  test("admit exactly the key's requests per minute", async ({ db }) => {
+  test("rate limits admit exactly the key's requests per minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 2 } });
     expect(limitsOf(await begin(db, chatCall(tenant))).requests).toEqual({ limit: 2, remaining: 1 });
     expect(limitsOf(await begin(db, chatCall(tenant))).requests).toEqual({ limit: 2, remaining: 0 });
@@ -125,7 +125,7 @@ describe("rate limits", () => {
     expect(resetSeconds).toBeLessThanOrEqual(60);
   });
 
-  test("report nothing for a limit that isn't set", async ({ db }) => {
+  test("reports nothing for a rate limit that isn't set", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 2 } });
     const resetSeconds = expect.any(Number);
     expect(limitsOf(await begin(db, chatCall(tenant)))).toEqual({ requests: { limit: 2, remaining: 1 }, resetSeconds });
@@ -138,14 +138,14 @@ describe("rate limits", () => {
     });
   });
 
-  test("count reserved tokens against the workspace's tokens per minute", async ({ db }) => {
+  test("rate limits count reserved tokens against the workspace's tokens per minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", plan: { tokensPerMinute: 400 } });
     expect(limitsOf(await begin(db, chatCall(tenant))).tokens?.remaining).toBe(200);
     expect(await begin(db, chatCall(tenant, { output_limit: 101 }))).toMatchObject({ refused: "rate_limit_exceeded" });
     expect(limitsOf(await begin(db, chatCall(tenant))).tokens?.remaining).toBe(0);
   });
 
-  test("can be narrowed by a workspace's policy, but never widened beyond its plan", async ({ db }) => {
+  test("a workspace's policy can narrow rate limits, but never widen them beyond its plan", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 5 } });
     await db.query("insert into ai.workspace_policies (workspace_id, requests_per_minute) values ($1, 9)", [
       tenant.workspaceId,
@@ -157,7 +157,7 @@ describe("rate limits", () => {
     expect(limitsOf(await begin(db, chatCall(tenant))).requests?.limit).toBe(3);
   });
 
-  test("no longer count a past minute", async ({ db }) => {
+  test("rate limits no longer count a past minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 1 } });
     await begin(db, chatCall(tenant));
     expect(await begin(db, chatCall(tenant))).toMatchObject({ refused: "rate_limit_exceeded" });
@@ -168,7 +168,7 @@ describe("rate limits", () => {
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
   });
 
-  test("report nothing of the previous minute when a new minute's call is refused", async ({ db }) => {
+  test("rate limits report nothing of the previous minute when a new minute's call is refused", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "10", key: { requestsPerMinute: 3, tokensPerMinute: 400 } });
     await begin(db, chatCall(tenant));
     await db.query(
@@ -180,7 +180,7 @@ describe("rate limits", () => {
     expect(limitsOf(refused)).toMatchObject({ requests: { remaining: 2 }, tokens: { remaining: 400 } });
   });
 
-  test("refuse none of a session's first 50 concurrent calls if there is room", async () => {
+  test("rate limits refuse none of a session's first 50 concurrent calls if there is room", async () => {
     const { db, close } = openPool(25);
     try {
       const limits = { requestsPerMinute: 1000, tokensPerMinute: 1_000_000 };
@@ -198,7 +198,7 @@ describe("rate limits", () => {
     }
   });
 
-  test("admit no more than 10 calls a minute from 40 concurrent callers on 10 requests a minute", async () => {
+  test("a limit of 10 requests a minute admits at most 10 calls a minute from 40 concurrent callers", async () => {
     const { db, close } = openPool(10);
     try {
       const tenant = await createTenant(db, { credits: "1000", key: { requestsPerMinute: 10 } });

@@ -169,7 +169,7 @@ test("batches that contend for budgets of keys, members, labels and workspaces l
   expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
 });
 
-test("batches that each contain an unbookable run settle all other runs, despite concurrent ones", {
+test("batches with a run that can't be booked settle all their other runs, even concurrently", {
   timeout: 60_000,
 }, async () => {
   const broken = await createTenant(db, { credits: "1000" });

@@ -69,14 +69,17 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     ["0.0002", undefined],
     ["0.000199999999", "budget_exceeded"],
     ["0", "budget_exceeded"],
-  ] as const)("with a limit of %s USD answers a call of 0.0002 USD with %s", async ([limit, refused], { db }) => {
-    const tenant = await tenantFor(db, scope);
-    await setBudget(db, tenant, scope, limit);
-    expect((await begin(db, chatCall(tenant))).refused).toBe(refused);
-    expect(await sums(db, tenant, scope)).toEqual({ spent: "0", reserved: refused ? "0" : "0.0002" });
-  });
+  ] as const)(
+    "a budget with a limit of %s USD answers a call of 0.0002 USD with %s",
+    async ([limit, refused], { db }) => {
+      const tenant = await tenantFor(db, scope);
+      await setBudget(db, tenant, scope, limit);
+      expect((await begin(db, chatCall(tenant))).refused).toBe(refused);
+      expect(await sums(db, tenant, scope)).toEqual({ spent: "0", reserved: refused ? "0" : "0.0002" });
+    },
+  );
 
-  test("admits exactly 5 of 100 concurrent calls by several keys on a budget for 5", async () => {
+  test("a budget for 5 calls admits exactly 5 of 100 concurrent calls by several keys", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await tenantFor(db, scope);
@@ -92,7 +95,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     }
   });
 
-  test("spends what a run cost, and releases the rest", async ({ db }) => {
+  test("a budget spends what a run cost, and releases the rest", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "1");
     const [done, open] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
@@ -101,7 +104,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual(await truth(db, tenant, scope));
   });
 
-  test("holds each step of a tool loop, up to its limit", async ({ db }) => {
+  test("a budget holds each step of a tool loop, up to its limit", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "0.0004");
     const run = await begin(db, chatCall(tenant));
@@ -113,7 +116,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0.00002", reserved: "0" });
   });
 
-  test("is corrected when the actual cost of a swept run arrives", async ({ db }) => {
+  test("corrects a budget when the actual cost of a swept run arrives", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "1");
     const run = await begin(db, chatCall(tenant));
@@ -125,7 +128,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual(await truth(db, tenant, scope));
   });
 
-  test("gets back what an orphaned run held", async ({ db }) => {
+  test("a budget gets back what an orphaned run held", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "1");
     const tail = randomUUID().slice(-17);
@@ -134,14 +137,14 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0", reserved: "0" });
   });
 
-  test("gets its reservation back when a later limit refuses the call", async ({ db }) => {
+  test("a budget gets its reservation back when a later limit refuses the call", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1", prices, key: scope === "label" ? labelled : {} });
     await setBudget(db, tenant, scope, "1");
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0", reserved: "0" });
   });
 
-  test("starts each month at zero, and a run counts in the month in which it began", async ({ db }) => {
+  test("a budget starts each month at zero, and a run counts in the month in which it began", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "0.0004");
     const old = await begin(db, chatCall(tenant));
@@ -165,7 +168,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0.00002", reserved: "0" });
   });
 
-  test("set within a month begins with the month's settled runs of that subject only", async ({ db }) => {
+  test("a budget set within a month begins with the month's settled runs of that subject only", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     const { sub: ownerId } = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     const other = await addKey(db, { ...tenant, ownerId }, scope === "label" ? { entityId: "customer:8" } : {});
@@ -184,7 +187,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual(await truth(db, tenant, scope));
   });
 
-  test("does not count calls of other keys, members or labels", async ({ db }) => {
+  test("a budget does not count calls of other keys, members or labels", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "0");
     const { sub: ownerId } = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
@@ -192,7 +195,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect((await begin(db, chatCall({ ...tenant, keyHash: other.hash }))).refused).toBeUndefined();
   });
 
-  test("agrees with the runs after concurrent calls, steps, settlements and changes of the budget", async () => {
+  test("a budget agrees with the runs after concurrent calls, steps, settlements and changes of the budget", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await tenantFor(db, scope);
@@ -214,7 +217,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
 });
 
 describe("a member's budget", () => {
-  test("applies to the member's keys, session and apps together", async ({ db }) => {
+  test("a member's budget applies to the member's keys, session and apps together", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices });
     const actor = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     const key = await addKey(db, { ...tenant, ownerId: actor.sub });
@@ -230,7 +233,7 @@ describe("a member's budget", () => {
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
   });
 
-  test("counts only calls in its workspace", async ({ db }) => {
+  test("a member's budget counts only calls in its workspace", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices });
     const elsewhere = await createTenant(db, { credits: "100000", prices });
     const key = await addKey(db, { ...elsewhere, ownerId: tenant.ownerId });
@@ -244,7 +247,7 @@ describe("a label", () => {
   const entityOf = async (db: Database, run: Begun) =>
     (await db.query("select entity_id from ai.runs where id = $1", [run.run_id]))[0]?.entity_id;
 
-  test("chosen by the caller never refuses a call, and counts in the label's budget", async ({ db }) => {
+  test("a label chosen by the caller never refuses a call, and counts in the label's budget", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices });
     await setBudget(db, tenant, "label", "0.0002");
     const begun = await admitAll(
@@ -265,7 +268,7 @@ describe("a label", () => {
     expect(refusals).toEqual([]);
   });
 
-  test("of a key is recorded on the key's runs, and refuses runs once other runs used up the label's budget", async ({
+  test("records a key's label on its runs, and refuses runs once other runs used up the label's budget", async ({
     db,
   }) => {
     const tenant = await tenantFor(db, "label");
@@ -278,13 +281,13 @@ describe("a label", () => {
     expect(await extend(db, run)).toEqual({ refused: "budget_exceeded" });
   });
 
-  test("of a key is recorded on the key's runs even without a budget", async ({ db }) => {
+  test("records a key's label on its runs even without a budget", async ({ db }) => {
     const tenant = await tenantFor(db, "label");
     expect(await entityOf(db, await begin(db, chatCall(tenant)))).toBe(label);
     expect(await entityOf(db, await begin(db, chatCall(tenant, { entity_id: label })))).toBe(label);
   });
 
-  test("other than the key's is refused and changes nothing, with and without a budget", async ({ db }) => {
+  test("refuses a label other than the key's and changes nothing, with and without a budget", async ({ db }) => {
     const tenant = await tenantFor(db, "label");
     const refused = { refused: "invalid_request", param: "X-Platform-Entity-Id" };
     expect(await begin(db, chatCall(tenant, { entity_id: "customer:8" }))).toEqual(refused);
@@ -297,7 +300,7 @@ describe("a label", () => {
     expect(await sums(db, tenant, "label")).toEqual({ spent: "0", reserved: "0.0002" });
   });
 
-  test("of a key is kept by rotation, and the key's description includes its budget", async ({ db }) => {
+  test("rotation keeps a key's label, and the key's description includes the label's budget", async ({ db }) => {
     const tenant = await tenantFor(db, "label");
     await setBudget(db, tenant, "label", "1");
     await setBudget(db, tenant, "member", "2");
@@ -324,7 +327,7 @@ describe("a label", () => {
     });
   });
 
-  test("may have up to 128 characters of the allowed set", async ({ db }) => {
+  test("a label may have up to 128 characters of the allowed set", async ({ db }) => {
     const tenant = await createTenant(db);
     expect(await addKey(db, tenant, { entityId: "a".repeat(128) })).toHaveProperty("id");
     for (const entityId of ["a".repeat(129), "", "a b", "ä"]) {

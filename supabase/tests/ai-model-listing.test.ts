@@ -42,7 +42,7 @@ const second = [
 const hide = (db: Database, { workspaceId }: Tenant) =>
   db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [workspaceId]);
 
-test("a model lists the prices of each of its routes, in order", async ({ db }) => {
+test("lists a model with the prices of each of its routes, in order", async ({ db }) => {
   const tenant = await createTenant(db);
   await addSecondRoute(db, tenant);
   const routes = [
@@ -53,13 +53,13 @@ test("a model lists the prices of each of its routes, in order", async ({ db }) 
   expect((await listed(db, tenant, ["second"])).routes).toEqual(routes.slice(1));
 });
 
-test("a model whose first route has a price for a service tier is listed", async ({ db }) => {
+test("lists a model whose first route has a price for a service tier", async ({ db }) => {
   const tenant = await createTenant(db);
   await addSecondRoute(db, tenant);
   expect(await listed(db, tenant, ["second"])).toMatchObject({ prices: second });
 });
 
-test("a model has no prices and no routes if the workspace hides provider cost", async ({ db }) => {
+test("lists a model without prices and routes if the workspace hides provider cost", async ({ db }) => {
   const tenant = await createTenant(db);
   await hide(db, tenant);
   const platform = await listed(db, tenant);
@@ -67,14 +67,14 @@ test("a model has no prices and no routes if the workspace hides provider cost",
   expect(platform).toMatchObject({ kind: "chat", context_window: null, output_limit: null });
 });
 
-test("a registered app sees prices even if the workspace hides them", async ({ db }) => {
+test("a registered app sees model prices even if the workspace hides them", async ({ db }) => {
   const tenant = await createTenant(db);
   await hide(db, tenant);
   await bindKey(db, tenant);
   expect(await listed(db, tenant)).toMatchObject({ prices: first, routes: [{ provider: "demo" }] });
 });
 
-test("the listing is text in jsonb's key order, for one model and for all models", async ({ db }) => {
+test("returns the model list as text in jsonb's key order, for one model and for all models", async ({ db }) => {
   const tenant = await createTenant(db);
   await addSecondRoute(db, tenant);
   await db.query(
@@ -114,7 +114,7 @@ test("the listing is text in jsonb's key order, for one model and for all models
   expect(await ask({ paths, model: undefined })).toMatchObject({ listing: all, endpoints });
 });
 
-test("a listing without models is empty", async ({ db }) => {
+test("returns an empty list if no model exists", async ({ db }) => {
   const tenant = await createTenant(db);
   const call = JSON.stringify(chatCall(tenant, { model: undefined, providers: ["other"], paths: [] }));
   const row = await one(db, { sql: "select ai.list_models($1) as answer", values: [call] });

@@ -10,7 +10,9 @@ async function createLimited(db: Database, options: TenantOptions = {}): Promise
 }
 
 describe("a call that states an output limit", () => {
-  test("may state the model's limit, and is refused above it without a run or a reservation", async ({ db }) => {
+  test("admits a call that states the model's output limit, and refuses a higher one without a run or a reservation", async ({
+    db,
+  }) => {
     const tenant = await createLimited(db);
     expect(await begin(db, chatCall(tenant, { output_limit: 1_001 }))).toEqual({
       refused: "invalid_request",
@@ -28,13 +30,13 @@ describe("a call that states an output limit", () => {
     });
   });
 
-  test("is refused for the model's limit before a token limit is checked", async ({ db }) => {
+  test("refuses an output limit above the model's before it checks a token limit", async ({ db }) => {
     const tenant = await createLimited(db, { key: { tokensPerMinute: 500 } });
     expect(await begin(db, chatCall(tenant, { output_limit: 1_001 }))).toMatchObject({ model_output_limit: 1_000 });
     expect(await begin(db, chatCall(tenant, { output_limit: 1_000 }))).toMatchObject({ token_limit: { limit: 500 } });
   });
 
-  test("is not limited by a model without an output limit", async ({ db }) => {
+  test("accepts any stated output limit for a model without an output limit", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     expect(await begin(db, chatCall(tenant, { output_limit: 32_768 }))).toMatchObject({ output_limit: 32_768 });
   });
@@ -48,7 +50,7 @@ describe("a call that states no output limit", () => {
     [1_000, 1_000, "0.000615000000"],
     [999, 999, "0.000614400000"],
   ] as const)(
-    "with a default of %i reserves %i output tokens",
+    "a default output limit of %i reserves %i output tokens",
     async ([output_limit, effective, reserved_usd], { db }) => {
       const tenant = await createLimited(db);
       const run = await begin(db, chatCall(tenant, { ...assumed, output_limit }));
@@ -56,7 +58,7 @@ describe("a call that states no output limit", () => {
     },
   );
 
-  test("reserves the model's limit for each choice", async ({ db }) => {
+  test("a call without an output limit reserves the model's limit for each choice", async ({ db }) => {
     const tenant = await createLimited(db);
     const run = await begin(db, chatCall(tenant, { ...assumed, output_limit: 2_048, choices: 2 }));
     expect(run).toMatchObject({ output_limit: 1_000, reserved_usd: "0.001215000000" });
@@ -70,7 +72,7 @@ describe("a call that states no output limit", () => {
     ["the context window has room for the default", 8_000, 2_148, 2_048],
     ["the context window has almost no room", 8_000, 2_147, 2_048],
   ] as const)(
-    "is limited to what the model and its context window allow, but to at least 2,048 tokens: %s",
+    "limits output to what the model and its context window allow, but to at least 2,048 tokens: %s",
     async ([_, output_limit, context_window, effective], { db }) => {
       const tenant = await createLimited(db);
       await db.query("update ai.models set output_limit = $2, context_window = $3 where id = $1", [
@@ -83,7 +85,7 @@ describe("a call that states no output limit", () => {
     },
   );
 
-  test("counts no more than the model's limit in rate windows", async ({ db }) => {
+  test("counts at most the model's output limit in rate windows", async ({ db }) => {
     const tenant = await createLimited(db, { key: { tokensPerMinute: 2_000 } });
     await db.query("update ai.models set output_limit = 30 where id = $1", [tenant.model]);
     expect(await begin(db, chatCall(tenant, { ...assumed, output_limit: 2_048 }))).toMatchObject({
@@ -92,7 +94,9 @@ describe("a call that states no output limit", () => {
   });
 });
 
-test("speech reserves the model's output limit if its text could be longer, and is not refused", async ({ db }) => {
+test("speech reserves the model's output limit even if its text could be longer, and is not refused", async ({
+  db,
+}) => {
   const tenant = await createLimited(db);
   await db.query("update ai.models set kind = 'speech', voices = '{Kore}' where id = $1", [tenant.model]);
   for (const output_limit of [1_000, 1_001]) {

@@ -101,8 +101,8 @@ async function read(
 
 const rollUp = (db: Database) => db.query("select ai.roll_up_usage(1000)");
 
-describe("the overview", () => {
-  test("shows the ledger: what runs were billed and what was deducted without a run, each once, by day", async ({
+describe("overview", () => {
+  test("the overview shows by day what runs were billed and what was deducted without a run, each once", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -133,7 +133,7 @@ describe("the overview", () => {
   });
 
   test.for(["model", "feature", "key", "app", "member", "label"])(
-    "by %s lists everything in the range, largest first",
+    "the overview by %s lists everything in the range, largest first",
     async (by, { db }) => {
       const tenant = await createTenant(db, { credits: "1000" });
       const memberId = tenant.ownerId;
@@ -184,7 +184,7 @@ describe("the overview", () => {
     },
   );
 
-  test("by model shows the six largest models per day, and the other models together", async ({ db }) => {
+  test("the overview by model shows the six largest models per day, and the other models together", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     for (const [place, calls] of [8, 7, 6, 5, 4, 3, 2, 1].entries()) {
       for (let call = 0; call < calls; call += 1) await insertRun(db, tenant, { daysAgo: 9, model: `m${place}` });
@@ -205,7 +205,7 @@ describe("the overview", () => {
     expect((await read(db, tenant)).series).toBeNull();
   });
 
-  test("shows only credits if the workspace hides provider cost", async ({ db }) => {
+  test("the overview shows only credits if the workspace hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await insertRun(db, tenant, { daysAgo: 2 });
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
@@ -216,7 +216,7 @@ describe("the overview", () => {
     expect(totals.usedCredits).toBe("0.5");
   });
 
-  test("requires use_ai_studio, and reports whether there was ever any run", async ({ db }) => {
+  test("the overview requires use_ai_studio, and reports whether the workspace ever had a run", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const stranger = await createUser(db);
     expect(await read(db, tenant, { memberId: stranger.id })).toEqual({ outcome: "not_allowed" });
@@ -231,7 +231,7 @@ describe("the overview", () => {
 });
 
 describe("latency", () => {
-  test("has four buckets for each doubling", async ({ db }) => {
+  test("divides each doubling of latency into four buckets", async ({ db }) => {
     const { buckets } = await one<{ buckets: number[] }>(db, {
       sql: `select array_agg(ai.latency_bucket(ms) order by n) as buckets
             from unnest('{0,1,2,4,1023,1024,600000,2147483647,null}'::integer[]) with ordinality as t (ms, n)`,
@@ -239,7 +239,7 @@ describe("latency", () => {
     expect(buckets).toEqual([0, 1, 5, 9, 40, 41, 77, 80, null]);
   });
 
-  test("has quantiles within one bucket of the exact quantiles, whether days are summarized or live", async ({
+  test("latency quantiles are within one bucket of the exact ones, whether days are summarized or live", async ({
     db,
   }) => {
     const run = fc.record({

@@ -10,7 +10,7 @@ const day = (number: number) => dayOf(month, number);
 const newProvider = () => `p-${randomUUID().slice(0, 8)}`;
 
 describe("the platform's books", () => {
-  test("agree for three providers: one bill corrected, one with a credit note, one covering three months", async ({
+  test("the platform's books agree for three providers: one bill corrected, one with a credit note, one for three months", async ({
     db,
   }) => {
     const { workspaceId } = await createTenant(db);
@@ -59,7 +59,7 @@ describe("the platform's books", () => {
     for (const book of [corrected, quarterly]) expect((await book.explain()).causes).toEqual([]);
   });
 
-  test("add up to what each workspace metered", async ({ db }) => {
+  test("the platform's books add up to what each workspace metered", async ({ db }) => {
     const provider = newProvider();
     const book = await platformBook(db, { provider, month });
     const tenants = [await createTenant(db), await createTenant(db), await createTenant(db)];
@@ -85,7 +85,9 @@ describe("the platform's books", () => {
     expect(total(days)).toBeCloseTo(Number(line.meteredUsd), 11);
   });
 
-  test("count sealed days, days changed since they were sealed, and today once each", async ({ db }) => {
+  test("the platform's books count sealed days, days changed since they were sealed, and today once each", async ({
+    db,
+  }) => {
     const provider = newProvider();
     const [today = "", yesterday = "", before = ""] = [0, 1, 2].map((age) =>
       new Date(Date.now() - age * 86_400_000).toISOString().slice(0, 10),
@@ -112,7 +114,7 @@ describe("the platform's books", () => {
     await check(7);
     await db.query("select ai.seal_completed_usage_days(31), ai.rebuild_changed_usage_days(31)");
     await check(7);
-    // The sum is read until its day is marked as changed.
+    // The report reads the day's stored sum until the day is marked as changed.
     await db.query("update ai.usage_daily set cost_usd = cost_usd + 100 where workspace_id = $1 and day = $2", [
       workspaceId,
       before,
@@ -125,7 +127,7 @@ describe("the platform's books", () => {
     await check(8);
   });
 
-  test("read sealed sums instead of runs, and no other book", async ({ db }) => {
+  test("the platform's books read sealed sums instead of runs, and no workspace's book", async ({ db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     const { workspaceId, ownerId } = await createTenant(db);
     await addRun(db, { workspaceId, day: day(2), costUsd: "1", billedBy: book.provider, account: "acct-1" });
@@ -167,7 +169,7 @@ describe("the platform's books", () => {
     expect(await book.line()).toMatchObject({ meteredUsd: "2000", runs: 2000, importedUsd: "28" });
   });
 
-  test("are not changed by a workspace's records, and their own records don't change a workspace's books", async ({
+  test("the platform's records don't change a workspace's books, and a workspace's records don't change the platform's", async ({
     db,
   }) => {
     const provider = newProvider();
@@ -208,7 +210,7 @@ describe("the platform's books", () => {
     expect((await ask("list_provider_invoices", values)).records).toHaveLength(1);
   });
 
-  test("list the month's costs, and which of them count", async ({ db }) => {
+  test("the platform's books list the month's costs, and which of them count", async ({ db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     await book.cost(day(1), "3", { service: "tokens" });
     await book.cost(day(1), "4");

@@ -31,8 +31,8 @@ async function threeWorkspaces(db: Database) {
   return { ...book, north, south, west, run, causes };
 }
 
-describe("the causes of a difference", () => {
-  test("list the workspace with missing runs first, among three that one invoice covers", async ({ db }) => {
+describe("causes of a difference", () => {
+  test("lists the workspace with missing runs first among three that one invoice covers", async ({ db }) => {
     const { north, south, west, run, ownCost, record, explain, line } = await threeWorkspaces(db);
     for (const [workspace, amounts] of [
       [north, ["10", "10"]],
@@ -43,7 +43,7 @@ describe("the causes of a difference", () => {
       await ownCost(workspace.id, day(1), amounts[0]);
     }
     await ownCost(north.id, day(2), "10");
-    // Four fifths of its second day's runs are missing.
+    // South's runs of the second day cost 5 of the 25 USD that its own import lists.
     await ownCost(south.id, day(2), "25");
     await ownCost(west.id, day(2), "30");
     await record({ reference: "INV-1", amountUsd: "125" });
@@ -65,7 +65,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("list a workspace with missing runs first if the platform has imports too", async ({ db }) => {
+  test("lists a workspace with missing runs first even if the platform has imports", async ({ db }) => {
     const { north, south, west, run, cost, ownCost, causes } = await threeWorkspaces(db);
     await run(north, 1, "10", { usageSource: "estimated_partial" });
     await run(south, 1, "20");
@@ -79,7 +79,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("use a workspace's own invoice if it has no imports", async ({ db }) => {
+  test("explains a difference by a workspace's own invoice if it has no imports", async ({ db }) => {
     const { south, run, record, causes } = await threeWorkspaces(db);
     await run(south, 1, "20");
     await record({ reference: "INV-1", amountUsd: "25" });
@@ -94,7 +94,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("list an account's workspaces, first those without runs on the days that differ", async ({ db }) => {
+  test("lists an account's workspaces, those without runs on the differing days first", async ({ db }) => {
     const { north, south, west, run, cost, causes } = await threeWorkspaces(db);
     for (const number of [1, 2]) {
       await run(north, number, "10");
@@ -116,7 +116,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("list an account that no workspace uses, and one that was not imported", async ({ db }) => {
+  test("lists an account that no workspace uses, and an account that was not imported", async ({ db }) => {
     const { north, south, run, cost, causes } = await threeWorkspaces(db);
     await run(north, 1, "10");
     await cost(day(1), "10");
@@ -133,7 +133,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("list days that were not imported, and days without runs", async ({ db }) => {
+  test("lists days that were not imported, and days without runs", async ({ db }) => {
     const { north, run, cost, causes, explain } = await threeWorkspaces(db);
     for (const number of [1, 2, 3]) await run(north, number, "10");
     for (const number of [1, 5, 6]) await cost(day(number), "10");
@@ -146,7 +146,7 @@ describe("the causes of a difference", () => {
     expect(days[1]).toEqual({ day: day(2), accountId: "acct-1", meteredUsd: "10", importedUsd: "0" });
   });
 
-  test("list causes with the same sign as the difference first", async ({ db }) => {
+  test("lists causes with the same sign as the difference first", async ({ db }) => {
     const { north, run, cost, causes } = await threeWorkspaces(db);
     for (const number of [1, 2, 3]) await run(north, number, "10");
     await cost(day(1), "10");
@@ -158,7 +158,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("compare all accounts together if runs name no account", async ({ db }) => {
+  test("compares all accounts together if runs name no account", async ({ db }) => {
     const { north, south, run, cost, causes } = await threeWorkspaces(db);
     await run(north, 1, "11", { account: null });
     await run(south, 1, "10");
@@ -169,7 +169,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("compare all accounts together if records name no account", async ({ db }) => {
+  test("compares all accounts together if cost records name no account", async ({ db }) => {
     const { provider, north, run, causes } = await threeWorkspaces(db);
     await run(north, 1, "10");
     await db.query(
@@ -180,7 +180,9 @@ describe("the causes of a difference", () => {
     expect(await causes()).toMatchObject([{ kind: "account_differs", accountId: null, amountUsd: "2" }]);
   });
 
-  test("include estimated runs, and runs closed by the sweep, which name no billing provider", async ({ db }) => {
+  test("lists estimated runs as a cause, and runs closed by the sweep, which name no billing provider", async ({
+    db,
+  }) => {
     const { north, south, run, cost, explain } = await threeWorkspaces(db);
     await run(north, 1, "10", { providerId: "own-id" });
     await run(north, 1, "1", { usageSource: "provider_partial" });
@@ -205,7 +207,7 @@ describe("the causes of a difference", () => {
     ]);
   });
 
-  test("are an invoice's share if the imports agree with the runs", async ({ db }) => {
+  test("names the invoice's share as the cause if the imports agree with the runs", async ({ db }) => {
     const { north, run, cost, record, causes } = await threeWorkspaces(db);
     await run(north, 1, "10", { usageSource: "estimated_partial" });
     await cost(day(1), "10");
@@ -213,7 +215,7 @@ describe("the causes of a difference", () => {
     expect(await causes()).toEqual([{ kind: "invoice_share", amountUsd: "2" }]);
   });
 
-  test("are empty for a difference of less than half a cent", async ({ db }) => {
+  test("lists no cause for a difference of less than half a cent", async ({ db }) => {
     const { north, run, cost, causes } = await threeWorkspaces(db);
     await run(north, 1, "10");
     await cost(day(1), "10.004999999999");
@@ -224,7 +226,7 @@ describe("the causes of a difference", () => {
 });
 
 describe("the lists of causes", () => {
-  test("contain the 20 largest causes of a kind", async ({ db }) => {
+  test("lists the 20 largest causes of a kind", async ({ db }) => {
     const { run, cost, causes } = await threeWorkspaces(db);
     const addEstimated = () => run({ id: randomUUID() }, 1, "1", { usageSource: "estimated_partial" });
     const estimated = async () =>
@@ -236,7 +238,7 @@ describe("the lists of causes", () => {
     expect(await estimated()).toBe(20);
   });
 
-  test("contain the 100 workspaces that used most of an account", async ({ db }) => {
+  test("lists the 100 workspaces that used most of an account", async ({ db }) => {
     const { run, cost, causes } = await threeWorkspaces(db);
     const listed = async () => (await causes())[0].workspaces.length;
     await cost(day(1), "1");
@@ -250,14 +252,14 @@ describe("the lists of causes", () => {
 });
 
 describe("the workspaces behind a figure", () => {
-  test("keep their id after they are deleted", async ({ db }) => {
+  test("a workspace behind a figure keeps its id after it is deleted", async ({ db }) => {
     const { run, explain } = await threeWorkspaces(db);
     const gone = { id: randomUUID() };
     await run(gone, 1, "10");
     expect((await explain()).workspaces).toMatchObject([{ workspaceId: gone.id, name: null, meteredUsd: "10" }]);
   });
 
-  test("compare, for an account that no run names, their own imports with the runs without an account", async ({
+  test("compares imports for an account that no run names with the workspace's runs without an account", async ({
     db,
   }) => {
     const { north, south, run, ownCost, explain } = await threeWorkspaces(db);
@@ -272,7 +274,7 @@ describe("the workspaces behind a figure", () => {
     ]);
   });
 
-  test("include workspaces with costs of their own and no runs", async ({ db }) => {
+  test("lists workspaces that have imported costs of their own but no runs", async ({ db }) => {
     const { west, ownCost, explain } = await threeWorkspaces(db);
     await ownCost(west.id, day(1), "12");
     expect((await explain()).workspaces).toMatchObject([

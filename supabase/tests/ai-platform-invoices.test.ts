@@ -9,8 +9,10 @@ const month = "2026-10";
 const day = (number: number) => dayOf(month, number);
 const newProvider = () => `p-${randomUUID().slice(0, 8)}`;
 
-describe("an invoice to the platform", () => {
-  test("is reviewed, recorded once with a line in the audit log, and shown with its recorder", async ({ db }) => {
+describe("invoices to the platform", () => {
+  test("an invoice to the platform is reviewed, recorded once in the audit log, and shown with its recorder", async ({
+    db,
+  }) => {
     const provider = newProvider();
     const book = await platformBook(db, { provider, month });
     const { workspaceId } = await createTenant(db);
@@ -69,7 +71,7 @@ describe("an invoice to the platform", () => {
     ]);
   });
 
-  test("can be recorded by admins only", async ({ db }) => {
+  test("only admins can record an invoice to the platform", async ({ db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     const { id: actor } = await createUser(db);
     expect(await book.call("record_platform_invoice", [JSON.stringify({ actor, record: {} })])).toEqual({
@@ -77,7 +79,7 @@ describe("an invoice to the platform", () => {
     });
   });
 
-  test("can be replaced only once, and the last invoice of a chain counts", async ({ db }) => {
+  test("an invoice can be replaced only once, and the last invoice of a chain counts", async ({ db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     await book.record({ reference: "A", amountUsd: "100" });
     const second = await book.record({ reference: "B", amountUsd: "80", replaces: "A" });
@@ -93,7 +95,7 @@ describe("an invoice to the platform", () => {
     expect(await book.line()).toMatchObject({ invoicedUsd: "90", invoices: 1 });
   });
 
-  test("is recorded once by 20 concurrent admins, and replaced once", async () => {
+  test("an invoice is recorded once by 20 concurrent admins, and replaced once", async () => {
     const { db, close } = openPool(20);
     const { id: actor } = await createUser(db);
     try {
@@ -134,7 +136,7 @@ describe("an invoice to the platform", () => {
     "update ai.platform_provider_invoices set amount_usd = amount_usd",
     "delete from ai.platform_provider_invoices",
     "truncate ai.platform_provider_invoices",
-  ])("is immutable even for its table's owner: %s", async (sql, { db }) => {
+  ])("an invoice is immutable even for its table's owner: %s", async (sql, { db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     await book.record({ reference: "A" });
     await expect(db.query(sql)).rejects.toMatchObject({ code: "23001" });

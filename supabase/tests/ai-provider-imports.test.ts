@@ -29,7 +29,7 @@ async function importCosts(db: Database, call: object, records: object[]): Promi
 }
 
 describe("ai.import_provider_costs", () => {
-  test("accepts app tokens and bound keys, in their own workspace only", async ({ db }) => {
+  test("accepts imports with app tokens and bound keys, in their own workspace only", async ({ db }) => {
     const tenant = await createTenant(db);
     const unbound = await importCosts(db, callOf(tenant), [costOf()]);
     expect(unbound).toEqual({ refused: "credential_not_bound" });
@@ -40,11 +40,11 @@ describe("ai.import_provider_costs", () => {
     const elsewhere = { ...callOf(tenant), workspace: randomUUID() };
     expect(await importCosts(db, elsewhere, [costOf()])).toEqual({ refused: "workspace_mismatch" });
     const { callOf: tokenCall } = await appTokenCall(db, tenant);
-    // Another app's record of that id is a separate record.
+    // A record with the same id by another app is a separate record.
     expect((await importCosts(db, tokenCall(), [costOf()])).results).toEqual([{ outcome: "stored" }]);
   });
 
-  test("can be called by the gateway's role, which can write nothing else", async ({ db }) => {
+  test("the gateway's role can call the import function, and write nothing else", async ({ db }) => {
     const tenant = await createTenant(db);
     await bindKey(db, tenant);
     const answer = await db.asRole("gateway", () => importCosts(db, callOf(tenant), [costOf()]));
@@ -55,7 +55,7 @@ describe("ai.import_provider_costs", () => {
     }
   });
 
-  test("treats an absent account as a value of its own", async ({ db }) => {
+  test("treats a cost without an account as different from one with an account", async ({ db }) => {
     const tenant = await createTenant(db);
     await bindKey(db, tenant);
     const { results } = await importCosts(db, callOf(tenant), [
@@ -90,26 +90,29 @@ describe("ai.import_provider_costs", () => {
   });
 });
 
-describe("while a table does not exist yet", () => {
+describe("missing tables", () => {
   test.for([
     ["costs", "drop table ai.external_provider_costs cascade", "ai.import_provider_costs"],
     ["invoices", "drop table ai.external_provider_invoices cascade", "ai.import_provider_invoice"],
     ["sums", "drop table ai.usage_sealed_days cascade", "ai.report_usage"],
-  ] as const)("%s are an error of the statement, which the gateway answers as 503", async ([, sql, name], { db }) => {
-    const tenant = await createTenant(db);
-    await bindKey(db, tenant);
-    await db.query(sql);
-    const call = {
-      ...callOf(tenant),
-      records: [costOf()],
-      record: costOf({ issuedOn: "2026-01-01", reviewedAt: "2026-01-02T00:00:00Z" }),
-    };
-    await expect(db.query(`select ${name}($1)`, [JSON.stringify(call)])).rejects.toMatchObject({
-      // undefined_table; undefined_object if a variable has its row type; undefined_function if it reads the table's
-      // view.
-      code: expect.stringMatching(/^42(P01|704|883)$/),
-    });
-  });
+  ] as const)(
+    "raises an error if the table for %s does not exist, which the gateway answers with 503",
+    async ([, sql, name], { db }) => {
+      const tenant = await createTenant(db);
+      await bindKey(db, tenant);
+      await db.query(sql);
+      const call = {
+        ...callOf(tenant),
+        records: [costOf()],
+        record: costOf({ issuedOn: "2026-01-01", reviewedAt: "2026-01-02T00:00:00Z" }),
+      };
+      await expect(db.query(`select ${name}($1)`, [JSON.stringify(call)])).rejects.toMatchObject({
+        // undefined_table; undefined_object if a variable has its row type; undefined_function if it reads the table's
+        // view.
+        code: expect.stringMatching(/^42(P01|704|883)$/),
+      });
+    },
+  );
 });
 
 const pool = openPool(25);

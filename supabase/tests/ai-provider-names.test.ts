@@ -38,7 +38,7 @@ const clashes = (db: Database, { workspaceId }: Book) =>
   );
 
 describe("a provider's name", () => {
-  test("is stored in lower case, regardless of how it is sent", async ({ db }) => {
+  test("stores a provider's name in lower case, regardless of how it is sent", async ({ db }) => {
     const book = await createBook(db);
     const record = { externalRunId: "run-1", amountUsd: "1", occurredAt: "2026-10-03T00:00:00Z" };
     expect(await book.store({ ...record, provider: "OpenAI" })).toEqual({ outcome: "stored" });
@@ -47,7 +47,7 @@ describe("a provider's name", () => {
     expect(await rows(db, book)).toEqual([{ provider: "openai", usd: "1", revision: 1 }]);
   });
 
-  test("of an older row is matched: the row is compared and corrected, and no second row is created", async ({
+  test("matches an older row by the provider's name: compares and corrects it, and adds no second row", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -65,7 +65,7 @@ describe("a provider's name", () => {
     expect(await clashes(db, book)).toEqual([]);
   });
 
-  test("in filters and in answers is normalized", async ({ db }) => {
+  test("normalizes provider names in filters and in answers", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book);
     await book.store({ externalRunId: "run-2", amountUsd: "1", occurredAt: "2026-10-03T00:00:00Z" });
@@ -76,7 +76,7 @@ describe("a provider's name", () => {
     }
   });
 
-  test("in upper or lower case belongs to the same account day, which replaces its runs", async ({ db }) => {
+  test("matches provider names in any case to the same account day, which replaces its runs", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book);
     await oldRow(db, book, { external_run_id: "run-2", amount_usd: "7", occurred_at: "2026-10-03T23:00:00Z" });
@@ -90,7 +90,7 @@ describe("a provider's name", () => {
     );
   });
 
-  test("of an older account day is matched by a file, which corrects that row", async ({ db }) => {
+  test("a file matches and corrects an older account day whose provider name is in another case", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book, { external_run_id: "openai-costs:acct-1:2026-10-03", granularity: "account_day" });
     const document = documentOf([usd("2026-10-03", "5")]);
@@ -102,8 +102,10 @@ describe("a provider's name", () => {
   });
 });
 
-describe("two older rows of one record, whose providers differ only in case,", () => {
-  test("are a clash: the row observed last counts, and is the one that is corrected", async ({ db }) => {
+describe("two older rows of one record whose providers differ only in case", () => {
+  test("two rows that differ only in the provider's case clash: the one observed last counts and is corrected", async ({
+    db,
+  }) => {
     const book = await createBook(db);
     await oldRow(db, book, { observed_at: "2026-10-05T00:00:00Z", amount_usd: "8" });
     await oldRow(db, book, { provider: "openai" });
@@ -134,7 +136,9 @@ describe("two older rows of one record, whose providers differ only in case,", (
     expect((await book.list()).totals.amountUsd).toBe("109");
   });
 
-  test("count once if the exact name was observed last", async ({ db }) => {
+  test("two rows that differ only in the provider's case count once if the exact name was observed last", async ({
+    db,
+  }) => {
     const book = await createBook(db);
     await oldRow(db, book);
     await oldRow(db, book, { provider: "openai", observed_at: "2026-10-05T00:00:00Z", amount_usd: "8" });
@@ -144,7 +148,7 @@ describe("two older rows of one record, whose providers differ only in case,", (
     expect((await book.list()).totals.amountUsd).toBe("9");
   });
 
-  test("count once if the later observation moved the record out of the range", async ({ db }) => {
+  test("clashing rows count once if the later observation moved the record out of the range", async ({ db }) => {
     const book = await createBook(db);
     const day = { external_run_id: "day-1", granularity: "account_day" };
     await oldRow(db, book, day);
@@ -165,7 +169,7 @@ describe("two older rows of one record, whose providers differ only in case,", (
     ]);
   });
 
-  test("don't clash if they are of different apps, workspaces or accounts", async ({ db }) => {
+  test("rows of different apps, workspaces or accounts don't clash", async ({ db }) => {
     const [book, other] = [await createBook(db), await createBook(db)];
     await oldRow(db, book);
     await oldRow(db, book, { provider: "openai", account_id: null });
@@ -176,7 +180,7 @@ describe("two older rows of one record, whose providers differ only in case,", (
     expect((await book.list()).totals.amountUsd).toBe("20");
   });
 
-  test("without an account are a clash too", async ({ db }) => {
+  test("rows without an account clash too if they differ only in the provider's case", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book, { account_id: null });
     await oldRow(db, book, {
@@ -297,7 +301,7 @@ test("a file previewed before the book changed stores nothing", async ({ db }) =
     expect(await rows(db, book)).toEqual(before);
     expect(await book.importPreviewed(document)).toMatchObject({ outcome: "imported" });
   }
-  // The state of another file or of other rates doesn't help.
+  // The state from a preview of another file, or with other rates, is refused.
   const book = await createBook(db);
   const { state } = await book.preview(documentOf([usd("2026-10-03", "1")]));
   expect(await book.importFile(documentOf([usd("2026-10-03", "2")]), state)).toEqual({ outcome: "changed" });

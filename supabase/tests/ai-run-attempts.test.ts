@@ -74,7 +74,7 @@ const shown = [
 const answeredBy = { position: 1, provider: "demo", model: "upstream", prices: [{ input: "0.150000" }] };
 
 describe("the attempts of a run", () => {
-  test("are shown in order to members if the workspace shows provider cost", async ({ db }) => {
+  test("shows a run's attempts in order to members if the workspace shows provider cost", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await settled(db, tenant);
     expect(await asMember(db, tenant, run.run_id)).toMatchObject({
@@ -84,7 +84,7 @@ describe("the attempts of a run", () => {
     });
   });
 
-  test("are hidden from members with tier and prices if the workspace hides provider cost; the key's name is shown", async ({
+  test("hides a run's attempts, tier and prices if the workspace hides provider cost, and shows the key's name", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -107,14 +107,14 @@ describe("the attempts of a run", () => {
     });
   });
 
-  test("are an empty list if none is recorded", async ({ db }) => {
+  test("returns an empty list if a run has no recorded attempts", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await settled(db, tenant, { attempts: undefined });
     expect(await asMember(db, tenant, run.run_id)).toMatchObject({ attempts: [] });
     expect(await inConsole(db, randomUUID())).toBeNull();
   });
 
-  test("are stored by a late settlement of a swept run", async ({ db }) => {
+  test("a late settlement of a swept run stores the run's attempts", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await begin(db, chatCall(tenant));
     await db.query("update ai.runs set touched_at = now() - interval '1 minute' where id = $1", [run.run_id]);
@@ -128,7 +128,9 @@ describe("the attempts of a run", () => {
 });
 
 describe("failed attempts", () => {
-  test("are copied once, without successful answers, skipped routes and client disconnects", async ({ db }) => {
+  test("copies failed attempts once, without successful answers, skipped routes or client disconnects", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await begin(db, chatCall(tenant));
     const all = attemptFailures.map((failure) => ({ ...rejected, failure }));
@@ -141,7 +143,7 @@ describe("failed attempts", () => {
     expect(await failedAttempts(db, success.run_id)).toEqual([]);
   });
 
-  test("that are malformed don't prevent the batch's other runs from being settled", async ({ db }) => {
+  test("malformed failed attempts don't prevent the batch's other runs from being settled", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const [good, bad] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     await settle(db, [outcome(good, { attempts }), outcome(bad, { attempts: [{ ...rejected, route: "no number" }] })]);
@@ -149,7 +151,7 @@ describe("failed attempts", () => {
     expect(await asMember(db, tenant, good.run_id)).toMatchObject({ run: { status: "succeeded" } });
   });
 
-  test("are deleted after seven days and not before", async ({ db }) => {
+  test("deletes failed attempts after seven days and not before", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const [old, young] = [await settled(db, tenant), await settled(db, tenant)];
     const age =
@@ -179,7 +181,7 @@ const stateOf = async (db: Database, model: string) => {
 };
 
 describe("the console", () => {
-  test("lists routes in order with their price and their failures in the last hour", async ({ db }) => {
+  test("the console lists routes in order with their price and their failures in the last hour", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await db.query(
       "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'second', 'other')",
@@ -205,7 +207,7 @@ describe("the console", () => {
     ]);
   });
 
-  test("marks models without an open route or a current price", async ({ db }) => {
+  test("the console marks models without an open route or a current price", async ({ db }) => {
     const { model } = await createTenant(db, { credits: "1000" });
     expect(await stateOf(db, model)).toEqual({ hasRoute: true, hasPrice: true });
     await db.query("delete from ai.model_prices where model_id = $1", [model]);
@@ -214,7 +216,7 @@ describe("the console", () => {
     expect(await stateOf(db, model)).toEqual({ hasRoute: false, hasPrice: false });
   });
 
-  test("finds runs in every workspace by id and, for 31 days, by request id", async ({ db }) => {
+  test("the console finds runs of any workspace by id and, for 31 days, by request id", async ({ db }) => {
     const [one, other] = [await createTenant(db, { credits: "1000" }), await createTenant(db, { credits: "1000" })];
     const request_id = `wanted-${randomUUID()}`;
     const runs = [await begin(db, chatCall(one, { request_id })), await begin(db, chatCall(other, { request_id }))];

@@ -38,7 +38,7 @@ const readings = (db: Database, { workspaceId }: Tenant) =>
   );
 
 describe("a run's content", () => {
-  test("is described without any of its text, and opened with a line in the log", async ({ db }) => {
+  test("describes a run's content without any of its text, and logs each time it is opened", async ({ db }) => {
     const tenant = await createTenant(db);
     await capture(db, tenant);
     const run = await storeRunContent(db, tenant);
@@ -62,7 +62,7 @@ describe("a run's content", () => {
     expect(await readings(db, tenant)).toHaveLength(2);
   });
 
-  test("requires the permission to choose capture, in the run's own workspace, and refused reads are not logged", async ({
+  test("reading content requires permission to configure capture in the run's workspace, and refusals are not logged", async ({
     db,
   }) => {
     const [tenant, other] = [await createTenant(db), await createTenant(db)];
@@ -88,7 +88,9 @@ describe("a run's content", () => {
     expect(await ask(db, "read_run_content", [ownerId, workspaceId, run])).toMatchObject({ outcome: "opened" });
   });
 
-  test("is readable until the very end of its last day, and not after, swept or not", async ({ db }) => {
+  test("a run's content is readable until the very end of its last day, and not after, swept or not", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     await capture(db, tenant);
     const { ownerId, workspaceId } = tenant;
@@ -98,7 +100,7 @@ describe("a run's content", () => {
     expect(await ask(db, "describe_run_content", [ownerId, workspaceId, over])).toEqual({ outcome: "none" });
   });
 
-  test("is hidden as soon as capture is off", async ({ db }) => {
+  test("a run's content is hidden as soon as capture is off", async ({ db }) => {
     const tenant = await createTenant(db);
     await capture(db, tenant);
     const run = await storeRunContent(db, tenant);

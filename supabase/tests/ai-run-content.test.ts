@@ -28,8 +28,8 @@ async function sweep(db: Database): Promise<unknown> {
 const contentOf = (db: Database, run: Begun) =>
   db.query("select prompt, tools, answer from ai.run_content where run_id = $1", [run.run_id]);
 
-describe("content", () => {
-  test("is stored only if the workspace captures it", async ({ db }) => {
+describe("run content", () => {
+  test("stores content only if the workspace captures it", async ({ db }) => {
     const [with_, without] = [await createTenant(db, { credits: "9" }), await createTenant(db, { credits: "9" })];
     await setPolicy(db, with_, true);
     const [kept, dropped] = [await begin(db, chatCall(with_)), await begin(db, chatCall(without))];
@@ -40,7 +40,7 @@ describe("content", () => {
     expect(await contentOf(db, dropped)).toEqual([]);
   });
 
-  test("is not stored for a run in progress when capture was switched off", async ({ db }) => {
+  test("stores no content for a run in progress when capture was switched off", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true);
     const run = await begin(db, chatCall(tenant));
@@ -49,7 +49,7 @@ describe("content", () => {
     expect(await contentOf(db, run)).toEqual([]);
   });
 
-  test("is stored in parts, in any order, and stored parts are never overwritten", async ({ db }) => {
+  test("stores content in parts, in any order, and never overwrites stored parts", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true);
     const run = await begin(db, chatCall(tenant));
@@ -59,7 +59,7 @@ describe("content", () => {
     expect(await contentOf(db, run)).toEqual([{ ...said, tools: "[]" }]);
   });
 
-  test("is deleted at the very end of its last day and not before; the run is kept", async ({ db }) => {
+  test("deletes content at the very end of its last day and not before, and keeps the run", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true, 2);
     const [young, old] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
@@ -78,7 +78,9 @@ describe("content", () => {
     expect(await db.query("select from ai.runs where id = $1", [old.run_id])).toHaveLength(1);
   });
 
-  test("is deleted at the next sweep when the workspace shortens retention, and with the workspace", async ({ db }) => {
+  test("deletes content at the next sweep when the workspace shortens retention, and with the workspace", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true, 30);
     const run = await begin(db, chatCall(tenant));
@@ -99,7 +101,7 @@ describe("content", () => {
     expect(await contentOf(db, run)).toEqual([]);
   });
 
-  test("can't be read by people, and can be written only by its functions", async ({ db }) => {
+  test("content can't be read by users, and can be written only by its functions", async ({ db }) => {
     const may = "select has_table_privilege($1, 'ai.run_content', $2) as may";
     for (const role of ["anon", "authenticated", "gateway"]) {
       expect(await db.query(may, [role, "select"])).toEqual([{ may: false }]);
@@ -111,7 +113,7 @@ describe("content", () => {
 });
 
 describe("an idempotency key", () => {
-  test("returns the stored answer only to the same caller with the same body", async ({ db }) => {
+  test("an idempotency key returns the stored answer only to the same caller with the same body", async ({ db }) => {
     const [tenant, other] = [await createTenant(db, { credits: "1000" }), await createTenant(db, { credits: "1000" })];
     await setPolicy(db, tenant, true);
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
@@ -124,7 +126,7 @@ describe("an idempotency key", () => {
     expect(await begin(db, chatCall(other, { idempotency_key: "k", fingerprint }))).not.toHaveProperty("refused");
   });
 
-  test("expires after 24 hours", async ({ db }) => {
+  test("an idempotency key expires after 24 hours", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await begin(db, chatCall(tenant, { idempotency_key: "old", fingerprint }));
     await begin(db, chatCall(tenant, { idempotency_key: "new", fingerprint }));

@@ -35,7 +35,7 @@ const hideCost = (db: Database, { workspaceId }: Tenant) =>
   db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [workspaceId]);
 
 describe("runs", () => {
-  test("are filtered by key, member, provider and entity label, and show each by name", async ({ db }) => {
+  test("filters runs by key, member, provider and entity label, and shows each by name", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const other = await createUser(db);
     const second = await addKey(db, { workspaceId: tenant.workspaceId, ownerId: other.id });
@@ -58,7 +58,7 @@ describe("runs", () => {
     ]);
   });
 
-  test("are refused with the first filter whose value does not exist", async ({ db }) => {
+  test("names the first run filter whose value does not exist", async ({ db }) => {
     const [tenant, stranger] = [await createTenant(db), await createTenant(db)];
     const unknown = async (filter: object) => {
       const { outcome: listed, runs, unknown: name } = await list(db, tenant, filter);
@@ -76,7 +76,7 @@ describe("runs", () => {
     );
   });
 
-  test("of a deleted app and account are found", async ({ db }) => {
+  test("finds the runs of a deleted app and account", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settled(db, tenant);
     const [appId, memberId] = [randomUUID(), randomUUID()];
@@ -89,7 +89,7 @@ describe("runs", () => {
     expect(await list(db, tenant, { appId, provider: "demo" })).toMatchObject({ runs: [], unknown: "provider" });
   });
 
-  test("are not filtered by provider if the workspace hides providers", async ({ db }) => {
+  test("does not filter runs by provider if the workspace hides providers", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     await settled(db, tenant);
     await hideCost(db, tenant);
@@ -99,7 +99,7 @@ describe("runs", () => {
 });
 
 describe("the filter options for runs", () => {
-  test("require use_ai_studio", async ({ db }) => {
+  test("the filter options for runs require use_ai_studio", async ({ db }) => {
     const tenant = await createTenant(db);
     for (const { role, permissions } of workspaceRoles) {
       const member = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -109,7 +109,7 @@ describe("the filter options for runs", () => {
     }
   });
 
-  test("are the workspace's own, without providers if it hides them", async ({ db }) => {
+  test("the filter options are the workspace's own, without providers if it hides them", async ({ db }) => {
     const [tenant, stranger] = [await createTenant(db), await createTenant(db)];
     const member = await createActor(db, { workspaceId: tenant.workspaceId, role: "owner" });
     const reader = { ...tenant, ownerId: member.sub };
@@ -127,7 +127,7 @@ describe("the filter options for runs", () => {
     expect((await options(db, reader)).providers).toBeNull();
   });
 
-  test("contain at most 100 of each kind", async ({ db }) => {
+  test("the filter options contain at most 100 of each kind", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query(
       `insert into ai.keys (id, workspace_id, lineage_id, name, lookup, secret_hash)

@@ -53,8 +53,10 @@ function outcomeOf(run: Begun, calls: readonly ChargedCall[]): object {
   });
 }
 
-describe("the lines of a run", () => {
-  test("add up to the booked cost, and its credits to the ledger, for any calls", async ({ db }) => {
+describe("lines of a run", () => {
+  test("the lines of a run add up to its booked cost, and their credits to the ledger, for any calls", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000000", markup: "1.234567" });
     const samples = fc.sample(fc.tuple(randomRoutes, randomCalls), { numRuns: 60, seed: 7 });
     const runs: { run: Begun; calls: readonly ChargedCall[] }[] = [];
@@ -81,7 +83,7 @@ describe("the lines of a run", () => {
     }
   });
 
-  test("of a swept run and of its later correction add up, including both ledger entries", async ({ db }) => {
+  test("the lines of a swept run and its later correction add up, including both ledger entries", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await begin(db, chatCall(tenant, { idempotency_key: "once", fingerprint: "00".repeat(32) }));
     await db.query("select ai.heartbeat_runs($1)", [
@@ -116,7 +118,7 @@ describe("the lines of a run", () => {
     expect(sum(corrected.pricing.lines.flatMap(({ amountUsd }) => amountUsd ?? []))).toBe(cost);
   });
 
-  test("are empty for a run that ended before a provider was called, and nothing is billed", async ({ db }) => {
+  test("a run that ended before a provider was called has no lines and is not billed", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run, { status: "failed", usage_source: "unavailable", steps: [], key_unused: true })]);
@@ -125,7 +127,7 @@ describe("the lines of a run", () => {
     expect(ledger).toEqual([]);
   });
 
-  test("omit prices and markup if the workspace hides provider cost", async ({ db }) => {
+  test("the lines of a run omit prices and markup if the workspace hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000", markup: "1.5" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);

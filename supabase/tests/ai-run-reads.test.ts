@@ -30,7 +30,7 @@ async function settledRun(db: Database, tenant: Tenant, changes: object = {}) {
 }
 
 describe("runs", () => {
-  test("can be read only with use_ai_studio", async ({ db }) => {
+  test("reading runs requires use_ai_studio", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settledRun(db, tenant);
     for (const { role, permissions } of workspaceRoles) {
@@ -42,7 +42,7 @@ describe("runs", () => {
     }
   });
 
-  test("of another workspace are not found", async ({ db }) => {
+  test("does not find runs of another workspace", async ({ db }) => {
     const [mine, other] = [
       await createTenant(db, { credits: "1000000" }),
       await createTenant(db, { credits: "1000000" }),
@@ -52,7 +52,7 @@ describe("runs", () => {
     expect((await list(db, mine)).runs).toEqual([]);
   });
 
-  test("show exact amounts, and hide provider cost if the workspace does", async ({ db }) => {
+  test("shows a run's exact amounts, and hides provider cost if the workspace does", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settledRun(db, tenant);
     const exact = await one<{ cost: string; credits: string }>(db, {
@@ -69,7 +69,7 @@ describe("runs", () => {
     expect((await read(db, tenant, run.run_id)).run).toMatchObject({ costUsd: null, billedCredits: exact.credits });
   });
 
-  test("are found by the filter's fields, in a half-open time range", async ({ db }) => {
+  test("finds runs by the filter's fields, in a half-open time range", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settledRun(db, tenant, { request_id: "wanted-1" });
     const { at } = await one<{ at: string }>(db, {
@@ -85,7 +85,7 @@ describe("runs", () => {
     expect(await found({ to: at })).toBe(0);
   });
 
-  describe("filtered without an index", () => {
+  describe("run searches without an index", () => {
     const scan = (
       db: Database,
       {
@@ -97,7 +97,7 @@ describe("runs", () => {
     ) =>
       call(db, "ai.list_runs($1, $2, $3, $4, 50, $5)", [tenant.ownerId, tenant.workspaceId, filter, before, scanLimit]);
 
-    test("are searched a limited number of rows at a time, and further on the next page", async ({ db }) => {
+    test("a search without an index reads a limited number of runs, and continues on the next page", async ({ db }) => {
       const tenant = await createTenant(db, { credits: "1000000" });
       const ids: unknown[] = [];
       // All have the transaction's timestamp, so their ids order them.
@@ -114,7 +114,7 @@ describe("runs", () => {
       expect((await list(db, tenant, filter)).runs).toMatchObject([{ id: newestFirst[2] }]);
     });
 
-    test("end if the daily sums exclude all earlier days, else continue at the next day with matching sums or with changes", async ({
+    test("a search ends if daily sums exclude all earlier days, else continues at the next changed day or day with matching sums", async ({
       db,
     }) => {
       const tenant = await createTenant(db, { credits: "1000000" });
@@ -154,7 +154,7 @@ describe("runs", () => {
     });
   });
 
-  test("contain no prompt, answer or provider message", async ({ db }) => {
+  test("listed runs contain no prompt, answer or provider message", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settledRun(db, tenant);
     const answer = await read(db, tenant, run.run_id);

@@ -46,8 +46,8 @@ async function entries(db: Database, { workspaceId }: Tenant): Promise<{ amount:
   );
 }
 
-describe("a batch", () => {
-  test("books the same entries as runs settled one by one", { timeout: 60_000 }, async ({ db }) => {
+describe("a batch of runs", () => {
+  test("a batch books the same entries as runs settled one by one", { timeout: 60_000 }, async ({ db }) => {
     const options = { credits: "1000000000000", markup: "1.3", prices: { input: "0.7", output: "0.9" } };
     const [together, alone] = [await createTenant(db, options), await createTenant(db, options)];
     await fc.assert(
@@ -70,7 +70,7 @@ describe("a batch", () => {
     );
   });
 
-  test("leaves the run of a missing account open, and books the others", async ({ db }) => {
+  test("a batch leaves the run of a missing account open, and books the others", async ({ db }) => {
     const [lost, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const runs = [await begin(db, chatCall(lost)), await begin(db, chatCall(sound))];
     await db.query("update ai.runs set account_id = gen_random_uuid() where id = $1", [runs[0]?.run_id]);
@@ -93,7 +93,7 @@ describe("a run", () => {
     { why: "a negative number of tokens", changes: { reasoning_tokens: -1 } },
     { why: "no cost", changes: { cost_usd: null } },
     { why: "a negative cost", changes: { cost_usd: "-1" } },
-  ])("stays open if it is ended with $why", async ({ changes }, { db }) => {
+  ])("a run stays open if it is ended with $why", async ({ changes }, { db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [run, sound] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     expect(await settle(db, [{ ...outcome(run), ...changes }, outcome(sound)])).toMatchObject([{ id: sound.run_id }]);
@@ -103,7 +103,7 @@ describe("a run", () => {
 });
 
 test.for(["status = 'failed'", "status = 'failed', settled_at = now()", "status = 'running', settled_at = now()"])(
-  "can't be ended partially: %s",
+  "a run can't be partially ended: %s",
   async (changes, { db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
@@ -115,8 +115,10 @@ test.for(["status = 'failed'", "status = 'failed', settled_at = now()", "status 
   },
 );
 
-describe("accounts", () => {
-  test("belong to a workspace or a person, and can't be deleted once they have entries", async ({ db }) => {
+describe("credit accounts", () => {
+  test("credit accounts belong to a workspace or a person, and can't be deleted once they have entries", async ({
+    db,
+  }) => {
     const { workspaceId } = await createTenant(db, { credits: "100" });
     const attempts = [
       "insert into ai.credit_accounts (workspace_id, user_id) values (gen_random_uuid(), gen_random_uuid())",
@@ -141,7 +143,9 @@ describe("accounts", () => {
 });
 
 describe("many connections", () => {
-  test("that report the same outcomes in different orders book each once", { timeout: 60_000 }, async () => {
+  test("connections that report the same outcomes in different orders book each outcome once", {
+    timeout: 60_000,
+  }, async () => {
     const { db, close } = openPool(12);
     try {
       const payers = await Promise.all(

@@ -4,8 +4,8 @@ import { begin, books, chatCall, createTenant, forgetReservation, outcome, runRo
 import { one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-describe("settling", () => {
-  test("writes the run, its steps, one ledger entry and the balance", async ({ db }) => {
+describe("settlement", () => {
+  test("settlement writes the run, its steps, one ledger entry and the balance", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", markup: "1.2" });
     const run = await begin(db, chatCall(tenant));
     expect(await settle(db, [outcome(run)])).toEqual([{ id: run.run_id, kind: "usage", billed_credits: "0.07380000" }]);
@@ -38,7 +38,7 @@ describe("settling", () => {
     expect(steps).toEqual([{ step: 1, type: "model", name: "demo", status: "succeeded", latency_ms: 5 }]);
   });
 
-  test("is idempotent, even if a repeated report has other counts", async ({ db }) => {
+  test("settlement is idempotent, even if a repeated report has other counts", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);
@@ -49,14 +49,14 @@ describe("settling", () => {
     expect([await books(db, tenant), await runRow(db, run)]).toEqual(before);
   });
 
-  test("the same run twice in one batch counts once", async ({ db }) => {
+  test("counts a run once even if one batch settles it twice", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     expect(await settle(db, [outcome(run), outcome(run)])).toHaveLength(1);
     expect(await books(db, tenant)).toMatchObject({ balance: "99.93850000", used: "0.06150000" });
   });
 
-  test("one run twenty times concurrently changes it once", async () => {
+  test("changes a run once even if it is settled twenty times concurrently", async () => {
     const { db, close } = openPool(10);
     try {
       const tenant = await createTenant(db, { credits: "100" });
@@ -69,7 +69,7 @@ describe("settling", () => {
     }
   });
 
-  test("charges the actual cost in full, above the reservation and below zero", async ({ db }) => {
+  test("charges a run's actual cost in full, above the reservation and below zero", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "3", prices: { input: "1", output: "1" } });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run, { usage: { input_tokens: 5000, output_tokens: 5000 } })]);
@@ -81,7 +81,7 @@ describe("settling", () => {
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
   });
 
-  test("a failure without usage costs nothing", async ({ db }) => {
+  test("a failed run without usage costs nothing", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "3" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run, { status: "failed", http_status: 502, usage_source: "unavailable" })]);
@@ -92,7 +92,7 @@ describe("settling", () => {
     });
   });
 
-  test("charges the price from when the run began, for the route that answered", async ({ db }) => {
+  test("charges the price of when the run began, for the route that answered", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", prices: { input: "1", output: "1" } });
     await db.query(
       "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'expensive', 'x')",
@@ -111,13 +111,15 @@ describe("settling", () => {
     expect(await runRow(db, second)).toMatchObject({ cost_usd: "0.000200000000" });
   });
 
-  test("ignores an unknown run", async ({ db }) => {
+  test("settlement ignores an unknown run", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     expect(await settle(db, [outcome({ ...run, run_id: tenant.workspaceId })])).toEqual([]);
   });
 
-  test("leaves nothing of earlier runs in a budget that was removed and set again", async ({ db }) => {
+  test("settling a run that began before its budget was removed and set again leaves nothing reserved", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "10" } });
     const run = await begin(db, chatCall(tenant));
     await db.query("update ai.budgets set reserved_usd = 0 where workspace_id = $1", [tenant.workspaceId]);
@@ -131,8 +133,8 @@ describe("settling", () => {
 
   test.for([
     { begun: "at the month's first moment", ago: "0", spent: "0.000006150000" },
-    { begun: "a microsecond before it", ago: "1 microsecond", spent: "0.000000000000" },
-  ])("counts a run in the budget's month in which it began: $begun", async ({ ago, spent }, { db }) => {
+    { begun: "a microsecond before the month", ago: "1 microsecond", spent: "0.000000000000" },
+  ])("a run counts in the budget of the month in which it began: $begun", async ({ ago, spent }, { db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "10" } });
     const run = await begin(db, chatCall(tenant));
     const { created_at } = await one<{ created_at: string }>(db, {
@@ -148,7 +150,7 @@ describe("settling", () => {
     });
   });
 
-  test("does not delay other runs because of one that can't be booked, in any order", async ({ db }) => {
+  test("a run that can't be booked does not delay other runs, in any order", async ({ db }) => {
     const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const runs = [
       await begin(db, chatCall(sound)),
@@ -162,11 +164,13 @@ describe("settling", () => {
     );
     expect(settled.map(({ id }) => id)).toEqual([runs[0]?.run_id, runs[2]?.run_id].toSorted());
     expect(await books(db, sound)).toMatchObject({ balance: "99.87700000", reserved: "0.00000000", open: 0 });
-    // It stays open, unchanged, until its account is repaired.
+    // The run stays open, unchanged, until its account is repaired.
     expect(await books(db, broken)).toMatchObject({ balance: "100.00000000", used: "0.00000000", open: 1 });
   });
 
-  test("keeps ledger, runs and balance equal to the last digit, for any outcomes in any batches", async ({ db }) => {
+  test("settlement keeps ledger, runs and balance equal to the last digit, for any outcomes in any batches", async ({
+    db,
+  }) => {
     const usage = fc.record({
       input_tokens: fc.nat(2_000_000),
       cached_input_tokens: fc.nat(2_000_000),
@@ -206,7 +210,7 @@ describe("settling", () => {
     );
   });
 
-  test("neither deadlocks nor loses anything with concurrent batches, begins and sweeps", async () => {
+  test("settlement neither deadlocks nor loses anything with concurrent batches, begins and sweeps", async () => {
     const { db, close } = openPool(16);
     try {
       const tenants = await Promise.all(

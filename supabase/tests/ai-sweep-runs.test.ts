@@ -49,7 +49,7 @@ describe("the sweeper", () => {
     });
   });
 
-  test("leaves a run open that is touched just before it would be closed", async ({ db }) => {
+  test("leaves a run open that has a heartbeat just before it would be closed", async ({ db }) => {
     const [sweeping, living] = [openPool(1), openPool(1)];
     try {
       const run = await begin(living.db, chatCall(await createTenant(living.db, { credits: "100" })));
@@ -73,7 +73,7 @@ describe("the sweeper", () => {
     }
   });
 
-  test("touches all runs of a batch even if the cost of one of them is too large to store", async ({ db }) => {
+  test("records the heartbeats of a batch even if the cost of one run is too large to store", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const runs = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     for (const run of runs) await abandon(db, run, 60);
@@ -90,7 +90,7 @@ describe("the sweeper", () => {
     expect(await runRow(db, runs[1] as Begun)).toMatchObject({ billed_credits: "0.00000000" });
   });
 
-  test("charges the last counts, at most what was reserved", async ({ db }) => {
+  test("charges a swept run for its last reported counts, at most what was reserved", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [some, many] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     const touch = (run: Begun, cost_usd: string, more: object) =>
@@ -109,7 +109,7 @@ describe("the sweeper", () => {
     });
   });
 
-  test("posts one adjusting entry for a provider's late counts, and no entry for a late estimate", async ({ db }) => {
+  test("adjusts a swept run once for a provider's late counts, and not for a late estimate", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     await abandon(db, run, 60);
@@ -129,7 +129,7 @@ describe("the sweeper", () => {
   });
 
   test.for(["before", "after"])(
-    "books the actual counts in one batch with an estimate %s them",
+    "books a provider's counts if an estimate comes %s them in the same batch",
     async (place, { db }) => {
       const tenant = await createTenant(db, { credits: "100" });
       const run = await begin(db, chatCall(tenant));
@@ -150,7 +150,7 @@ describe("the sweeper", () => {
     expect(await books(db, broken)).toMatchObject({ open: 1 });
   });
 
-  test("reaches every run, however many older ones can't be booked", async ({ db }) => {
+  test("the sweeper reaches every run, however many older ones can't be booked", async ({ db }) => {
     const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const [first, young] = [await begin(db, chatCall(broken)), await begin(db, chatCall(sound))];
     await abandon(db, first, 600);
@@ -163,12 +163,12 @@ describe("the sweeper", () => {
       [first.created_at, first.run_id],
     );
     await forgetReservation(db, broken);
-    // A run left out of 501 is very likely included next time.
+    // The sweeper reads a random selection, so a run left out of 501 is very likely included next time.
     for (let sweeps = 0; sweeps < 3 && (await runRow(db, young)).status === "running"; sweeps += 1) await sweep(db);
     expect(await books(db, sound)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 
-  test("marks the run's idempotency key as used", async ({ db }) => {
+  test("the sweeper marks the run's idempotency key as used", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint: "ab".repeat(32) });
     const run = await begin(db, call);
@@ -220,7 +220,7 @@ describe("open runs examined by the sweeper", () => {
             from ai.sweep_progress`,
     });
 
-  test("include runs still open 45 seconds after they began, until they end", async ({ db }) => {
+  test("the sweeper examines runs still open 45 seconds after they began, until they end", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [young, long, quick] = [
       await backdate(db, await begin(db, chatCall(tenant)), 44),
@@ -239,7 +239,7 @@ describe("open runs examined by the sweeper", () => {
     expect(await isListed(db, long)).toBe(false);
   });
 
-  test("are closed if no heartbeat was ever received for them", async ({ db }) => {
+  test("the sweeper closes open runs for which no heartbeat was ever received", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await backdate(db, await begin(db, chatCall(tenant)), 60);
     await db.query("update ai.runs set touched_at = created_at where id = $1", [run.run_id]);
@@ -248,13 +248,15 @@ describe("open runs examined by the sweeper", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 
-  test("are read once if no transaction from the time of their begin is in progress", async ({ db }) => {
+  test("reads each open run once if every transaction from when it began has ended", async ({ db }) => {
     await lookedUntil(db, { seen: 60 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("are read once more if the last sweep was too long ago to be sure of them all", async ({ db }) => {
+  test("reads open runs again if the last sweep was too long ago to be sure that it covered all of them", async ({
+    db,
+  }) => {
     await lookedUntil(db, { seen: 900, marked: 800 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 805, marked: 0 });
@@ -263,7 +265,7 @@ describe("open runs examined by the sweeper", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("include a run whose begin commits late", async () => {
+  test("the sweeper examines a run whose begin commits late", async () => {
     const [sweeping, late] = [openPool(1), openPool(1)];
     try {
       const tenant = await createTenant(late.db, { credits: "100" });
@@ -294,7 +296,7 @@ describe("open runs examined by the sweeper", () => {
     }
   });
 
-  test("are not read more often because of a transaction that never ends", async ({ db }) => {
+  test("a transaction that never ends does not make the sweeper read open runs more often", async ({ db }) => {
     const other = openPool(1);
     await db.query("select pg_current_xact_id()");
     await other.db.query("select pg_current_xact_id()");
@@ -305,19 +307,21 @@ describe("open runs examined by the sweeper", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 900, marked: 15 });
   });
 
-  test("are found again after the clock was set back", async ({ db }) => {
+  test("the sweeper finds open runs again after the clock was set back", async ({ db }) => {
     await lookedUntil(db, { seen: -3_600, marked: -3_645 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("don't wait for a transaction of the cluster that this cluster was copied from", async ({ db }) => {
+  test("the sweeper doesn't wait for a transaction of the cluster that this cluster was copied from", async ({
+    db,
+  }) => {
     await lookedUntil(db, { seen: 60, xid: "'9000000000000000000'" });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("are recorded by minute, only for minutes in which a run began", async ({ db }) => {
+  test("open runs are recorded by minute, only for minutes in which a run began", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     // Years ago, when there are no other runs.
     const long = 90_000_000;

@@ -47,7 +47,9 @@ async function extend(db: Database, run: Begun, changes: object = {}): Promise<B
 }
 
 describe("a call without an output limit", () => {
-  test("reserves 500 output tokens for each choice until it is settled", async ({ db }) => {
+  test("a call without an output limit reserves 500 output tokens for each choice until it is settled", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 2_000 } });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant, assumed));
@@ -57,13 +59,13 @@ describe("a call without an output limit", () => {
     expect(await counted(db, tenant)).toMatchObject({ key: 1_125 });
   });
 
-  test("reserves its output limit if that is lower", async ({ db }) => {
+  test("a call reserves its output limit if that is lower than 500 tokens", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 2_000 } });
     const run = await begin(db, chatCall(tenant, { ...assumed, output_limit: 30 }));
     expect(limitsOf(run).tokens?.remaining).toBe(1_870);
   });
 
-  test("is admitted by a limit that its input fills exactly, and refused by a limit one token lower", async ({
+  test("admits a call whose input fills the token limit exactly, and refuses it if the limit is one token lower", async ({
     db,
   }) => {
     const exact = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 100 } });
@@ -75,7 +77,7 @@ describe("a call without an output limit", () => {
     });
   });
 
-  test("still reserves the maximum cost of its whole output", async ({ db }) => {
+  test("a call without an output limit still reserves the maximum cost of its whole output", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 2_000 } });
     const free = await createTenant(db, { credits: "1000" });
     const [limited, unlimited] = [await begin(db, chatCall(tenant, assumed)), await begin(db, chatCall(free, assumed))];
@@ -84,7 +86,9 @@ describe("a call without an output limit", () => {
 });
 
 describe("a call larger than a whole token limit", () => {
-  test("is refused as invalid and not counted; a call that fills the limit exactly is admitted", async ({ db }) => {
+  test("refuses a call larger than a whole token limit as invalid and does not count it, and admits one that fills the limit", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, {
       credits: "1000",
       key: { tokensPerMinute: 2_000 },
@@ -101,7 +105,7 @@ describe("a call larger than a whole token limit", () => {
     expect(await begin(db, chatCall(tenant, { output_limit: 1_900 }))).not.toHaveProperty("refused");
   });
 
-  test("is refused by the workspace's limit if that is lower", async ({ db }) => {
+  test("refuses a call by the workspace's token limit if that is lower than the key's", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "1000",
       key: { tokensPerMinute: 2_000 },
@@ -113,7 +117,7 @@ describe("a call larger than a whole token limit", () => {
     expect(await begin(db, chatCall(tenant, { output_limit: 300 }))).not.toHaveProperty("refused");
   });
 
-  test("is refused as a further step of a run too", async ({ db }) => {
+  test("refuses a further step of a run that is larger than a whole token limit", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 500 } });
     const run = await begin(db, chatCall(tenant));
     expect(await extend(db, run, { output_limit: 401 })).toEqual({
@@ -127,7 +131,7 @@ describe("a call larger than a whole token limit", () => {
 describe("a settled run", () => {
   const limits = { key: { tokensPerMinute: 10_000 }, plan: { tokensPerMinute: 20_000 } };
 
-  test("counts the tokens it used, including cached ones, for key and workspace", async ({ db }) => {
+  test("a settled run counts the tokens it used, including cached ones, for key and workspace", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -141,7 +145,7 @@ describe("a settled run", () => {
     expect(described.answer).toMatchObject({ limits: [{ remainingTokens: 9_975 }, { remainingTokens: 19_975 }] });
   });
 
-  test("counts more than it reserved if it used more", async ({ db }) => {
+  test("a settled run counts more tokens than it reserved if it used more", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -149,14 +153,14 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: 4_300, workspace: 4_300 });
   });
 
-  test("counts nothing if it failed without usage", async ({ db }) => {
+  test("a settled run counts no tokens if it failed without usage", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     await settle(db, [outcome(await begin(db, chatCall(tenant)), failure)]);
     expect(await counted(db, tenant)).toEqual({ key: 0, workspace: 0 });
   });
 
-  test("counts once, however often it is reported", async ({ db }) => {
+  test("a settled run counts its tokens once, however often it is reported", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -165,7 +169,7 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: 25, workspace: 25 });
   });
 
-  test("closed by the sweep is corrected by the difference", async ({ db }) => {
+  test("a late report for a run that the sweep closed changes its counted tokens by the difference", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -180,7 +184,7 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: 25, workspace: 25 });
   });
 
-  test("leaves a later minute alone", async ({ db }) => {
+  test("settling a run does not change the token count of a later minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -192,7 +196,7 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: 7, workspace: 7 });
   });
 
-  test("from a past minute opens no window", async ({ db }) => {
+  test("settling a run from a past minute opens no rate window", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     const run = await begin(db, chatCall(tenant));
     await db.query("update ai.runs set tokens_reserved_at = tokens_reserved_at - interval '1 minute' where id = $1", [
@@ -203,7 +207,7 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: null, workspace: null });
   });
 
-  test("without a token limit reserves no tokens and counts none", async ({ db }) => {
+  test("a run without a token limit reserves no tokens and counts none", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { requestsPerMinute: 10 } });
     const run = await begin(db, chatCall(tenant));
     const columns = "select reserved_tokens, tokens_reserved_at from ai.runs where id = $1";
@@ -216,7 +220,7 @@ describe("a settled run", () => {
 describe("a run with further steps", () => {
   const limits = { key: { tokensPerMinute: 700 }, plan: { tokensPerMinute: 20_000 } };
 
-  test("counts what its steps have used plus what the next one reserves, and once settled, its total usage", async ({
+  test("a run counts what its steps used plus what the next one reserves, and once settled, its total usage", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
@@ -230,7 +234,7 @@ describe("a run with further steps", () => {
     expect(await counted(db, tenant)).toEqual({ key: 100, workspace: 100 });
   });
 
-  test("reserves each step in addition to the other steps if the gateway does not state their usage", async ({
+  test("reserves each step of a run in addition to its other steps if the gateway does not state their usage", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
@@ -240,7 +244,7 @@ describe("a run with further steps", () => {
     expect(await counted(db, tenant)).toEqual({ key: 400, workspace: 400 });
   });
 
-  test("counts in a new minute only what it uses in that minute", async ({ db }) => {
+  test("a run counts in a new minute only what it uses in that minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -266,20 +270,23 @@ describe("a call that another limit refuses", () => {
   test.for([
     ["budget_exceeded", { credits: "1000", budget: "0.000001", workspaceTokens: 5_000 }],
     ["insufficient_credits", { credits: "0.1", budget: undefined, workspaceTokens: 5_000 }],
-  ] as const)("for %s leaves no tokens counted, and reports the limits", async ([code, given], { db }) => {
-    const tenant = await createTenant(db, {
-      credits: given.credits,
-      key: { tokensPerMinute: 1_000, requestsPerMinute: 50, monthlyBudgetUsd: given.budget },
-      plan: { tokensPerMinute: given.workspaceTokens },
-    });
-    await openWindows(db, tenant);
-    const refused = await begin(db, chatCall(tenant));
-    expect(refused.refused).toBe(code);
-    expect(limitsOf(refused)).toEqual(whole);
-    expect(await counted(db, tenant)).toEqual({ key: 0, workspace: 0 });
-  });
+  ] as const)(
+    "a call refused for %s leaves no tokens counted, and its refusal reports the limits",
+    async ([code, given], { db }) => {
+      const tenant = await createTenant(db, {
+        credits: given.credits,
+        key: { tokensPerMinute: 1_000, requestsPerMinute: 50, monthlyBudgetUsd: given.budget },
+        plan: { tokensPerMinute: given.workspaceTokens },
+      });
+      await openWindows(db, tenant);
+      const refused = await begin(db, chatCall(tenant));
+      expect(refused.refused).toBe(code);
+      expect(limitsOf(refused)).toEqual(whole);
+      expect(await counted(db, tenant)).toEqual({ key: 0, workspace: 0 });
+    },
+  );
 
-  test("by the workspace's window leaves no tokens counted for the key", async ({ db }) => {
+  test("a call refused by the workspace's window leaves no tokens counted for the key", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "1000",
       key: { tokensPerMinute: 1_000, requestsPerMinute: 50 },
@@ -296,7 +303,7 @@ describe("a call that another limit refuses", () => {
     });
   });
 
-  test("because of its idempotency key leaves no tokens counted, and is refused even if no tokens are left", async ({
+  test("a call refused for its idempotency key leaves no tokens counted, even if no tokens are left", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 300 } });
@@ -306,7 +313,7 @@ describe("a call that another limit refuses", () => {
     expect(await counted(db, tenant)).toMatchObject({ key: 200 });
   });
 
-  test("as a further step leaves no tokens counted, and states the limits", async ({ db }) => {
+  test("a refused further step leaves no tokens counted, and its refusal states the limits", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "1",
       key: { tokensPerMinute: 100_000, requestsPerMinute: 50 },
@@ -324,7 +331,7 @@ describe("a call that another limit refuses", () => {
   });
 });
 
-test("a key's refusal reports its own requests and the workspace's tokens", async ({ db }) => {
+test("a refusal by the key's limit reports the key's requests and the workspace's tokens", async ({ db }) => {
   const tenant = await createTenant(db, {
     credits: "1000",
     key: { requestsPerMinute: 1 },
@@ -349,7 +356,7 @@ describe("concurrent callers", () => {
   });
   afterAll(() => close());
 
-  test("end with windows that count what their runs used", { timeout: 60_000 }, async () => {
+  test("after concurrent calls, the rate windows count what their runs used", { timeout: 60_000 }, async () => {
     const limits = { tokensPerMinute: 1_000_000 };
     const tenant = await createTenant(db, { credits: "100000", key: limits, plan: limits });
     await openWindows(db, tenant);
@@ -380,7 +387,7 @@ describe("concurrent callers", () => {
     ]);
   });
 
-  test("with calls that state no output limit are all admitted, sequentially and concurrently", async () => {
+  test("admits all concurrent and sequential calls that state no output limit", async () => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 10_000 } });
     await openWindows(db, tenant);
     const call = async () => {

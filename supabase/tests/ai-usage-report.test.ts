@@ -57,7 +57,7 @@ const keys = "day, app_id, key_lineage_id, provider_id, model_id, feature, execu
 const sums = `sum(requests)::numeric, sum(failed)::numeric, sum(input_tokens), sum(output_tokens), sum(cost_usd),
   sum(billed_credits), sum(unmetered_credits), sum(latency_ms), sum(timed)`;
 
-/** Labels are compared in the place of models. */
+/** Label sums are compared in the column that otherwise holds the model. */
 const labelKeys = "day, null, null, null, label, null, null, null::uuid";
 
 /** Returns the groups in which the summarized windows and the runs themselves differ. There must be none. */
@@ -149,7 +149,7 @@ const step = fc.oneof(
 );
 
 describe("the usage report", () => {
-  test("matches the ledger and the sum of runs over any history, in adjacent windows, while runs settle", {
+  test("the usage report matches the ledger and the sum of runs over any history, in adjacent windows, while runs settle", {
     timeout: 30_000,
   }, async ({ db }) => {
     const { edges } = await one<{ edges: string[] }>(db, { sql: edgesSql });
@@ -204,7 +204,7 @@ describe("the usage report", () => {
     );
   });
 
-  test("reads daily sums if they exist, and the runs of days that changed since", async ({ db }) => {
+  test("the usage report reads daily sums if they exist, and the runs of days that changed since", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const { at, day } = await one<{ at: string; day: string }>(db, {
@@ -233,7 +233,7 @@ describe("the usage report", () => {
     expect(await differences(db, tenant, [`${day}T00:00:00Z`, "2999-01-01T00:00:00Z"])).toEqual([]);
   });
 
-  test("summarizes sealed days again for members and labels, a few at a time, and then stops", async ({ db }) => {
+  test("summarizes sealed days again by member and label, a few at a time, until none is left", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const member = "00000000-0000-4000-8000-00000000000a";
@@ -274,7 +274,7 @@ describe("the usage report", () => {
     });
   });
 
-  test("returns an older window as long as there is older data, and then no window", async ({ db }) => {
+  test("the usage report returns an older window as long as there is older data, and then none", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const spec = { edge: 0, model: "m", feature: "chat", app: true };
@@ -315,7 +315,7 @@ pooled("every report is the sum of the runs it sees, while runs settle and days 
   const tenant = await createTenant(db, { credits: "100000" });
   const calls = Array.from({ length: 60 }, () => begin(db, chatCall(tenant)));
   const begun = await Promise.all(calls);
-  // Half of the runs began on past days. In the table, moving an open run to another day makes it another row.
+  // Moves half of the runs to past days, which also changes how the table identifies them.
   const moved = await Promise.all(
     begun.slice(0, 30).map(async (run, n) => ({
       ...run,

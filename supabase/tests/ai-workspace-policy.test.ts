@@ -43,7 +43,9 @@ async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {
 }
 
 describe("a workspace's AI policy", () => {
-  test("is read with use_ai_studio and changed with manage_ai_policy, and with no other permission", async ({ db }) => {
+  test("a workspace's AI policy is read with use_ai_studio and changed with manage_ai_policy, and with no other permission", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     for (const { role, permissions } of workspaceRoles) {
       const { sub: ownerId } = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -55,7 +57,9 @@ describe("a workspace's AI policy", () => {
     }
   });
 
-  test("begins with the defaults, and changes only the named fields", async ({ db }) => {
+  test("a workspace's AI policy begins with the defaults, and a change affects only the named fields", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     expect((await read(db, tenant)).policy).toMatchObject({ ...defaults, updatedAt: null, updatedBy: null });
     await change(db, tenant, { allowedModels: [tenant.model], contentCapture: true, contentRetentionDays: 7 });
@@ -71,7 +75,9 @@ describe("a workspace's AI policy", () => {
     expect(lifted.policy).toMatchObject({ ...defaults, ...standing, requestsPerMinute: null });
   });
 
-  test("refuses a change by a caller who read an outdated version, including the initial one", async ({ db }) => {
+  test("refuses a policy change by a caller who read an outdated version, including the initial one", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     const first = await change(db, tenant, { requestsPerMinute: 5, readAt: null });
     expect(first.outcome).toBe("changed");
@@ -82,7 +88,7 @@ describe("a workspace's AI policy", () => {
   });
 
   test.for(["allowedModels", "deniedModels"])(
-    "refuses a model unknown to the catalogue in %s by name",
+    "refuses a model in %s that is not in the catalogue, by name",
     async (param, { db }) => {
       const tenant = await createTenant(db);
       for (const typo of ["gpt-4o-typo", "DEMO-CHAT"]) {
@@ -93,7 +99,7 @@ describe("a workspace's AI policy", () => {
     },
   );
 
-  test("keeps models that have left the catalogue, and checks only newly added ones", async ({ db }) => {
+  test("an AI policy keeps models that have left the catalogue, and checks only newly added ones", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query(
       "insert into ai.workspace_policies (workspace_id, allowed_models, denied_models) values ($1, '{gone}', '{went}')",
@@ -108,7 +114,7 @@ describe("a workspace's AI policy", () => {
     expect((await change(db, tenant, { deniedModels: ["gone"] })).outcome).toBe("unknown_models");
   });
 
-  test("is logged in the workspace, with before and after", async ({ db }) => {
+  test("logs a change of AI policy in the workspace, with before and after", async ({ db }) => {
     const tenant = await createTenant(db);
     await change(db, tenant, { contentCapture: true });
     const line = await one<{ actor_id: string; details: { before: Policy; after: Policy } }>(db, {
@@ -152,9 +158,7 @@ describe("a workspace's AI policy", () => {
     expect(held.reserved).toBe("1");
   });
 
-  test("lets runs continue that reserved from a removed budget, and charges none of them to the next budget", async ({
-    db,
-  }) => {
+  test("a run that reserved from a removed budget continues, and is not charged to the next budget", async ({ db }) => {
     const tenant = await createTenant(db);
     await change(db, tenant, { monthlyBudgetUsd: 10 });
     await db.query("update ai.budgets set spent_usd = 3, reserved_usd = 5 where workspace_id = $1", [
@@ -174,13 +178,13 @@ describe("a workspace's AI policy", () => {
     expect([await reserve(2.000001), await reserve(2)]).toEqual([false, true]);
   });
 
-  test("hides the spend if it hides provider cost", async ({ db }) => {
+  test("a workspace's AI policy hides the spend if it hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db);
     const { policy } = await change(db, tenant, { monthlyBudgetUsd: 10, providerCostVisible: false });
     expect(policy?.budget).toEqual({ limitUsd: "10", spentUsd: null });
   });
 
-  test("changes for one of 50 concurrent callers who change the same rules, and refuses the other callers", async () => {
+  test("only one of 50 concurrent callers changes the same policy rules, and the others are refused", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {
@@ -205,7 +209,7 @@ describe("a workspace's AI policy", () => {
     }
   });
 
-  test("loses none of 50 concurrent changes", async () => {
+  test("loses none of 50 concurrent policy changes", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {

@@ -35,7 +35,7 @@ async function expectNothingLeft(service: Database, { setting, pair, next }: Tok
 }
 
 describe("a refresh in progress", () => {
-  test("is void once the app is disconnected", () =>
+  test("a refresh in progress is void once the app is disconnected", () =>
     race<TokenScene>({
       scene: tokenScene,
       early: refreshToken,
@@ -47,7 +47,7 @@ describe("a refresh in progress", () => {
       },
     }));
 
-  test("is void once the password changes", () =>
+  test("a refresh in progress is void once the password changes", () =>
     race<TokenScene>({
       scene: tokenScene,
       early: refreshToken,
@@ -57,7 +57,7 @@ describe("a refresh in progress", () => {
       after: (service, { scene }) => expectNothingLeft(service, scene),
     }));
 
-  test("is void once the app is disabled, even if it is enabled again", () =>
+  test("a refresh in progress is void once the app is disabled, even if it is enabled again", () =>
     race<TokenScene>({
       scene: tokenScene,
       early: refreshToken,
@@ -70,7 +70,7 @@ describe("a refresh in progress", () => {
       },
     }));
 
-  test("is void once the app revokes its credential", () =>
+  test("a refresh in progress is void once the app revokes its credential", () =>
     race<TokenScene>({
       scene: tokenScene,
       early: refreshToken,
@@ -78,7 +78,7 @@ describe("a refresh in progress", () => {
       after: (service, { scene }) => expectNothingLeft(service, scene),
     }));
 
-  test("of an app session yields nothing usable once the app is disconnected", () =>
+  test("a refresh of an app session yields nothing usable once the app is disconnected", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });
@@ -100,7 +100,7 @@ const endsSoon = (db: Database, table: string, userId: string) =>
 const isOver = () => new Promise((resolve) => setTimeout(resolve, 2_100));
 
 describe("a credential obtained at the last moment", () => {
-  test("from a session being refreshed is revoked when the app is disconnected afterwards", () =>
+  test("a credential from a session being refreshed is revoked when the app is disconnected afterwards", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });
@@ -117,7 +117,7 @@ describe("a credential obtained at the last moment", () => {
       },
     }));
 
-  test("from a handoff being redeemed is revoked when the app is disconnected afterwards", () =>
+  test("a credential from a handoff being redeemed is revoked when the app is disconnected afterwards", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });
@@ -136,7 +136,7 @@ describe("a credential obtained at the last moment", () => {
 });
 
 describe("a redemption in progress", () => {
-  test("for a token is void once the app is disconnected", () =>
+  test("a redemption in progress for a token is void once the app is disconnected", () =>
     race({
       scene: async (db, service) => {
         const setting = await beginExchange(db, { service });
@@ -150,7 +150,7 @@ describe("a redemption in progress", () => {
       },
     }));
 
-  test("for a session is void once the app is disconnected", () =>
+  test("a redemption in progress for a session is void once the app is disconnected", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });
@@ -168,7 +168,7 @@ describe("a redemption in progress", () => {
 });
 
 test.each(["session", "token"])(
-  "a redemption for a %s and the deletion of its account don't deadlock",
+  "redeeming a handoff for a %s and deleting its account concurrently doesn't deadlock",
   async (kind) => {
     const { db, service, close } = openPools(2);
     const [holding, redeeming, deleting] = [

@@ -127,7 +127,7 @@ export function redeem(
 /** An open app session with the hashes of its two tokens. */
 export type OpenSession = { app: App; claims: Claims; appHash: Buffer; centralHash: Buffer };
 
-/** Hands a session over and redeems it. */
+/** Hands a session over to an app and redeems the token. */
 export async function openAppSession(
   db: Database,
   { claims, app }: { claims: Claims; app: App },

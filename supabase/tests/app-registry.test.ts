@@ -28,7 +28,7 @@ describe("an origin of an app", () => {
     "http://notes.gatehouse.localhost:3001",
     "http://127.0.0.1:3001",
     "http://[::1]:3001",
-  ])("may be %s", async (origin, { db }) => {
+  ])("accepts the app origin %s", async (origin, { db }) => {
     await add(db, origin);
   });
 
@@ -50,11 +50,11 @@ describe("an origin of an app", () => {
     "null",
     "javascript:alert(1)",
     "",
-  ])("can't be %j", async (origin, { db }) => {
+  ])("refuses the app origin %j", async (origin, { db }) => {
     expect((await failureOf(() => add(db, origin))).code).toBe("23514");
   });
 
-  test("belongs to one app only, and is matched exactly", async ({ db }) => {
+  test("an origin belongs to one app only, and is matched exactly", async ({ db }) => {
     const origin = `https://${crypto.randomUUID()}.example.com`;
     const app = await registerApp(db, { origins: [origin] });
     expect(await call(db, "find_app_by_origin", { origin })).toEqual({
@@ -71,7 +71,7 @@ describe("an origin of an app", () => {
 
 describe("a registration", () => {
   test.for(["a", "A-b", "1a", "a b", "web", "central", "a".repeat(41), "a:b"])(
-    "can't have the name %j",
+    "an app can't be registered with the name %j",
     async (name, { db }) => {
       const change = () =>
         db.query("insert into private.apps (name, display_name, kind) values ($1, 'x', 'internal')", [name]);
@@ -84,13 +84,13 @@ describe("a registration", () => {
     ["internal", "workspaces:write", true],
     ["external", "ai:use", true],
     ["external", "admin", false],
-  ] as const)("of an %s app with scope %s is allowed: %s", async ([kind, scope, allowed], { db }) => {
+  ] as const)("registering an %s app with scope %s is allowed: %s", async ([kind, scope, allowed], { db }) => {
     const work = () => registerApp(db, { kind, scopes: [scope] });
     if (allowed) await work();
     else expect((await failureOf(work)).code).toBe("23514");
   });
 
-  test("is logged without its secret", async ({ db }) => {
+  test("logs an app's registration without its secret", async ({ db }) => {
     const app = await registerApp(db);
     const log = await one(db, {
       sql: "select actor_id, action, reason, after from private.admin_audit_log where target = $1",
@@ -104,7 +104,7 @@ describe("a registration", () => {
     expect(JSON.stringify(list)).not.toContain(app.secretHash.toString("hex"));
   });
 
-  test("is listed in pages by name, and found by part of its name or display name", async ({ db }) => {
+  test("lists registered apps in pages by name, and finds them by part of the name or display name", async ({ db }) => {
     const apps = [];
     for (let index = 0; index < 5; index++) apps.push(await registerApp(db));
     const names = apps.map(({ name }) => name);
@@ -122,7 +122,9 @@ describe("a registration", () => {
     expect(await call(db, "list_apps", { term: "%" })).toEqual([]);
   });
 
-  test("can't be deleted while keys are bound to it, so that none of them becomes an ordinary key", async ({ db }) => {
+  test("an app can't be deleted while keys are bound to it, so that none of them becomes an ordinary key", async ({
+    db,
+  }) => {
     const app = await registerApp(db, { kind: "external" });
     const tenant = await createTenant(db);
     await db.query("update ai.keys set external_app_id = $1 where id = $2", [app.id, tenant.keyId]);
@@ -134,7 +136,7 @@ describe("a registration", () => {
     await remove();
   });
 
-  test("links only existing workspaces", async ({ db }) => {
+  test("links an app to existing workspaces only", async ({ db }) => {
     const app = await registerApp(db, { kind: "external" });
     const { id } = await createWorkspace(db);
     const set = (workspace_id: string, linked: boolean) =>
@@ -161,7 +163,7 @@ describe("a registration", () => {
 });
 
 describe("an app's secret", () => {
-  test("is accepted only for that app, under its name", async ({ db }) => {
+  test("accepts an app's secret only for that app, under its name", async ({ db }) => {
     const [app, other] = [await registerApp(db), await registerApp(db)];
     expect(await isIn(db, app, app.secretHash)).toBe(true);
     expect(await isIn(db, app, other.secretHash)).toBe(false);
@@ -173,20 +175,23 @@ describe("an app's secret", () => {
     { overlap: 0, oldLives: false },
     { overlap: 1, oldLives: true },
     { overlap: 86400, oldLives: true },
-  ])("is replaced immediately or after its overlap ($overlap s)", async ({ overlap, oldLives }, { db }) => {
-    const app = await registerApp(db);
-    const next = newHash();
-    expect(await rotate(db, { app, hash: next, overlap })).not.toBeNull();
-    expect(await isIn(db, app, next)).toBe(true);
-    expect(await isIn(db, app, app.secretHash)).toBe(oldLives);
-  });
+  ])(
+    "replaces an app's secret immediately or after its overlap ($overlap s)",
+    async ({ overlap, oldLives }, { db }) => {
+      const app = await registerApp(db);
+      const next = newHash();
+      expect(await rotate(db, { app, hash: next, overlap })).not.toBeNull();
+      expect(await isIn(db, app, next)).toBe(true);
+      expect(await isIn(db, app, app.secretHash)).toBe(oldLives);
+    },
+  );
 
-  test.for([-1, 86401])("can't be rotated with an overlap of %i s", async (overlap, { db }) => {
+  test.for([-1, 86401])("refuses to rotate an app's secret with an overlap of %i s", async (overlap, { db }) => {
     const app = await registerApp(db);
     expect((await failureOf(() => rotate(db, { app, hash: newHash(), overlap }))).code).toBe("23514");
   });
 
-  test("with a set expiry is not extended by the next rotation", async ({ db }) => {
+  test("rotating an app's secret does not extend an older secret that has a set expiry", async ({ db }) => {
     const app = await registerApp(db);
     await rotate(db, { app, hash: newHash(), overlap: 60 });
     await rotate(db, { app, hash: newHash(), overlap: 3600 });
@@ -197,7 +202,7 @@ describe("an app's secret", () => {
     expect(row.seconds).toBe(60);
   });
 
-  test("expires exactly on time", async ({ db }) => {
+  test("an app's secret expires exactly on time", async ({ db }) => {
     const app = await registerApp(db);
     const endAt = (moment: string) =>
       db.query(`update private.app_secrets set expires_at = ${moment} where app_id = $1`, [app.id]);
@@ -212,7 +217,7 @@ describe("a disabled app", () => {
   const setEnabled = (db: Database, app: App, enabled: boolean) =>
     call<boolean>(db, "set_app_enabled", { app_name: app.name, enabled, reason: "test" });
 
-  test("can do nothing, and enabling it restores none of its credentials", async ({ db }) => {
+  test("a disabled app can do nothing, and enabling it restores none of its credentials", async ({ db }) => {
     const app = await registerApp(db);
     const claims = await signIn(db, { userId: (await createUser(db)).id });
     const session = await openAppSession(db, { claims, app });
@@ -228,7 +233,7 @@ describe("a disabled app", () => {
     expect(await call(db, "cross_app_token_proof", again)).toMatchObject({ proof: null });
   });
 
-  test("that doesn't exist can be neither disabled nor given a new secret", async ({ db }) => {
+  test("an unknown app can be neither disabled nor given a new secret", async ({ db }) => {
     expect(await setEnabled(db, { id: "", name: "no-such-app", secretHash: newHash() }, false)).toBe(false);
     expect(
       await rotate(db, { app: { id: "", name: "no-such-app", secretHash: newHash() }, hash: newHash(), overlap: 0 }),

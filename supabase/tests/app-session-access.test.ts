@@ -15,7 +15,7 @@ const nameOf = async (db: Database, id: string) =>
 
 describe("a central session", () => {
   test.for(workspaceRoles)(
-    "reads and renames the workspace as its person's role allows ($role)",
+    "a central session reads and renames the workspace as its user's role allows ($role)",
     async ({ role, permissions }, { db }) => {
       const { id } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role });
@@ -44,7 +44,7 @@ describe("a central session", () => {
     },
   );
 
-  test("can do only what its scopes allow", async ({ db }) => {
+  test("a central session can do only what its scopes allow", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const readOnly = await openAppSession(db, {
       claims: owner,
@@ -61,7 +61,7 @@ describe("a central session", () => {
     expect(await read(db, { hash: writeOnly.centralHash, workspaceId: id })).toEqual({ refused: "insufficient_scope" });
   });
 
-  test("is the only token the central API accepts: it refuses the app's own session and unknown tokens", async ({
+  test("the central API accepts only a central session: it refuses the app's own session and unknown tokens", async ({
     db,
   }) => {
     const { id, owner } = await createWorkspace(db);
@@ -72,7 +72,7 @@ describe("a central session", () => {
     }
   });
 
-  test("can't find a deleted workspace", async ({ db }) => {
+  test("a central session can't find a deleted workspace", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const { centralHash: hash } = await openAppSession(db, { claims: owner, app: await registerApp(db) });
     await db.query("update public.workspaces set deleted_at = now() where id = $1", [id]);
@@ -80,14 +80,17 @@ describe("a central session", () => {
     expect(await rename(db, { hash, workspaceId: id })).toEqual({ refused: "not_found" });
   });
 
-  test.for(["", "a".repeat(81)])("can't set an invalid name (%j)", async (name, { db }) => {
-    const { id, owner } = await createWorkspace(db);
-    const { centralHash: hash } = await openAppSession(db, { claims: owner, app: await registerApp(db) });
-    expect((await failureOf(() => rename(db, { hash, workspaceId: id, name }))).code).toBe("23514");
-  });
+  test.for(["", "a".repeat(81)])(
+    "a central session can't give a workspace the invalid name %j",
+    async (name, { db }) => {
+      const { id, owner } = await createWorkspace(db);
+      const { centralHash: hash } = await openAppSession(db, { claims: owner, app: await registerApp(db) });
+      expect((await failureOf(() => rename(db, { hash, workspaceId: id, name }))).code).toBe("23514");
+    },
+  );
 });
 
-test("the sessions and tokens of apps are in the person's account export, without hashes", async ({ db }) => {
+test("an account export contains the sessions and tokens of apps, without hashes", async ({ db }) => {
   const { claims, appHash } = await beginAppSession(db);
   const exported = await call<Record<string, unknown[]>>(db, "export_account", { subject_id: claims.sub });
   expect(exported).toMatchObject({

@@ -13,7 +13,9 @@ import {
 import { one, test } from "./database.ts";
 
 describe("refreshing an app session", () => {
-  test("replaces the token; the old one stays valid for exactly 30 seconds", async ({ db }) => {
+  test("refreshing an app session replaces its token; the old one stays valid for exactly 30 seconds", async ({
+    db,
+  }) => {
     const session = await beginAppSession(db);
     const { app, appHash } = session;
     const successor = newHash();
@@ -35,7 +37,9 @@ describe("refreshing an app session", () => {
     expect(await introspect(db, { app, hash: successor })).toMatchObject({ active: true });
   });
 
-  test("returns the same answer again within the grace period, and refuses a different successor", async ({ db }) => {
+  test("a repeated refresh returns the same answer within the grace period, and refuses a different successor", async ({
+    db,
+  }) => {
     const { app, appHash } = await beginAppSession(db);
     const successor = newHash();
     const first = await refreshSession(db, { app, hash: appHash, successor });
@@ -43,7 +47,7 @@ describe("refreshing an app session", () => {
     expect(await refreshSession(db, { app, hash: appHash, successor: newHash() })).toEqual({ refused: "token" });
   });
 
-  test("happens once for 60 concurrent callers, who all get the same answer", async () => {
+  test("an app session is refreshed once for 60 concurrent callers, who all get the same answer", async () => {
     const { db, service, close } = openPools(20);
     try {
       const app = await registerApp(service);
@@ -59,7 +63,7 @@ describe("refreshing an app session", () => {
     }
   });
 
-  test("extends it to at most 30 days after the handoff", async ({ db }) => {
+  test("refreshing extends an app session to at most 30 days after the handoff", async ({ db }) => {
     const { app, appHash, claims } = await beginAppSession(db);
     await db.query(
       `update private.app_sessions
@@ -84,7 +88,7 @@ describe("refreshing an app session", () => {
     expect(await refreshSession(db, { app, hash: successor, successor: newHash() })).toEqual({ refused: "token" });
   });
 
-  test("does not revive a revoked session", async ({ db }) => {
+  test("refreshing does not revive a revoked app session", async ({ db }) => {
     const { app, appHash } = await beginAppSession(db);
     const successor = newHash();
     await refreshSession(db, { app, hash: appHash, successor });

@@ -24,7 +24,7 @@ const worth = async (db: Database, { app, appHash, centralHash }: OpenSession) =
 const dead = { app: { active: false }, central: { refused: "unauthenticated" } };
 
 describe("an app session", () => {
-  test("reports to its app the person, the scopes and the expiry", async ({ db }) => {
+  test("an app session tells its app the person, the scopes and the expiry", async ({ db }) => {
     const session = await beginAppSession(db);
     const email = await one<{ email: string }>(db, {
       sql: "select email from auth.users where id = $1",
@@ -43,7 +43,7 @@ describe("an app session", () => {
     });
   });
 
-  test("reports nothing about the person to an app without the scope", async ({ db }) => {
+  test("tells an app nothing about the person without the scope", async ({ db }) => {
     const session = await openAppSession(db, {
       claims: await createActor(db, {}),
       app: await registerApp(db, { scopes: ["workspaces:read"] }),
@@ -54,7 +54,7 @@ describe("an app session", () => {
     });
   });
 
-  test("is inactive for another app, and for its own app with a wrong secret", async ({ db }) => {
+  test("an app session is inactive for another app, and for its own app with a wrong secret", async ({ db }) => {
     const session = await beginAppSession(db);
     const other = await registerApp(db);
     expect(await introspect(db, { app: other, hash: session.appHash })).toEqual({ active: false });
@@ -71,7 +71,7 @@ describe("an app session", () => {
     expect((await worth(db, session)).app).toMatchObject({ active: true });
   });
 
-  test("loses scopes as soon as its registration does, and never gains any", async ({ db }) => {
+  test("an app session loses scopes as soon as its registration does, and never gains any", async ({ db }) => {
     const session = await openAppSession(db, {
       claims: await createActor(db, {}),
       app: await registerApp(db, { scopes: ["profile", "workspaces:read"] }),
@@ -85,7 +85,7 @@ describe("an app session", () => {
     expect(await worth(db, session)).toMatchObject({ central: { refused: "insufficient_scope" } });
   });
 
-  test("survives the identity backend's encryption of the stored password hash", async ({ db }) => {
+  test("an app session survives the identity backend's encryption of the stored password hash", async ({ db }) => {
     const session = await beginAppSession(db);
     await db.query(
       `update auth.users set encrypted_password = '{"key_id":"k1","alg":"aes-gcm-hkdf"}', updated_at = now() where id = $1`,
@@ -107,7 +107,7 @@ describe("an app session", () => {
     ["a closed account", "update auth.users set deleted_at = now() where id = $1"],
     ["a new password", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
     ["a deleted account", "delete from auth.users where id = $1"],
-  ] as const)("ends with %s", async ([, sql], { db }) => {
+  ] as const)("an app session ends with %s", async ([, sql], { db }) => {
     const session = await beginAppSession(db);
     expect(await worth(db, session)).toMatchObject({ app: { active: true }, central: { workspaces: [{}] } });
     await db.query(sql, [session.claims.sub]);
@@ -117,7 +117,7 @@ describe("an app session", () => {
     });
   });
 
-  test("is not restored when a ban is lifted", async ({ db }) => {
+  test("an app session is not restored when a ban is lifted", async ({ db }) => {
     const session = await beginAppSession(db);
     const ban = (until: string) =>
       db.query(`update auth.users set banned_until = ${until} where id = $1`, [session.claims.sub]);
@@ -126,14 +126,16 @@ describe("an app session", () => {
     expect(await worth(db, session)).toEqual(dead);
   });
 
-  test("from one web session stays valid when another session of the same person ends", async ({ db }) => {
+  test("an app session from one web session stays valid when another session of the same person ends", async ({
+    db,
+  }) => {
     const session = await beginAppSession(db);
     const other = await signIn(db, { userId: session.claims.sub });
     await db.query("delete from auth.sessions where id = $1", [other.session_id]);
     expect(await worth(db, session)).toMatchObject({ app: { active: true } });
   });
 
-  test("ends with the factor that was proved, even if another factor remains or none is required any more", async ({
+  test("an app session ends with the factor it proved, even if another factor remains or none is required any more", async ({
     db,
   }) => {
     for (const another of [true, false]) {
@@ -147,7 +149,7 @@ describe("an app session", () => {
     }
   });
 
-  test("is refused once its account has a factor that the session never proved", async ({ db }) => {
+  test("an app session is refused once its account has a factor that the session never proved", async ({ db }) => {
     const session = await beginAppSession(db);
     await enrollFactor(db, { userId: session.claims.sub, status: "unverified" });
     expect(await worth(db, session)).toMatchObject({ app: { active: true } });
@@ -159,14 +161,14 @@ describe("an app session", () => {
     ["required", { required: true, boundary: 0, generation: 2 }],
     ["optional", { required: false, boundary: 0, generation: 2 }],
     ["in recovery", { required: true, boundary: 0, generation: 2, recovery: "in_progress" }],
-  ] as const)("ends with any policy change: %s", async ([, policy], { db }) => {
+  ] as const)("an app session ends with any policy change: %s", async ([, policy], { db }) => {
     const session = await beginAppSession(db, "required, at AAL2");
     expect(await worth(db, session)).toMatchObject({ app: { active: true }, central: { workspaces: [{}] } });
     await setPolicy(db, { userId: session.claims.sub, policy });
     expect(await worth(db, session)).toEqual(dead);
   });
 
-  test("is accepted only if its factor and its password were proved after the policy's boundaries, to the second", async ({
+  test("accepts an app session only if factor and password were proved after the policy's boundaries, to the second", async ({
     db,
   }) => {
     const session = await beginAppSession(db, "required, at AAL2");
@@ -185,7 +187,7 @@ describe("an app session", () => {
     expect(await worth(db, session)).toEqual({ app: { active: false }, central: { refused: "mfa_required" } });
   });
 
-  test("is temporarily refused while the policy can't be read", async ({ db }) => {
+  test("an app session is temporarily refused while the policy can't be read", async ({ db }) => {
     const session = await beginAppSession(db);
     await setPolicy(db, { userId: session.claims.sub, policy: { version: 2 } });
     expect(await worth(db, session)).toEqual({
@@ -197,7 +199,7 @@ describe("an app session", () => {
     });
   });
 
-  test("expires exactly eight hours after it was issued", async ({ db }) => {
+  test("an app session expires exactly eight hours after it was issued", async ({ db }) => {
     const session = await beginAppSession(db);
     const expireAt = (moment: string) =>
       db.query(
@@ -211,7 +213,7 @@ describe("an app session", () => {
     });
   });
 
-  test("is revoked together with its central session, through either token", async ({ db }) => {
+  test("an app session is revoked together with its central session, through either token", async ({ db }) => {
     for (const which of ["appHash", "centralHash"] as const) {
       const session = await beginAppSession(db);
       expect(await revoke(db, { app: session.app, hash: session[which] })).toBe(true);
@@ -219,7 +221,7 @@ describe("an app session", () => {
     }
   });
 
-  test("is stored only as hashes", async ({ db }) => {
+  test("an app session is stored only as hashes", async ({ db }) => {
     const columns = await db.query<{ name: string }>(
       "select attname as name from pg_attribute where attrelid = 'private.app_sessions'::regclass and attnum > 0",
     );
@@ -229,7 +231,7 @@ describe("an app session", () => {
     ]);
   });
 
-  test("is deleted a day after it ended, and not before", async ({ db }) => {
+  test("an app session is deleted a day after it ended, and not before", async ({ db }) => {
     const session = await beginAppSession(db);
     const endAt = (moment: string) =>
       db.query(

@@ -3,8 +3,8 @@ import { newHash, openPools } from "./app-fixtures.ts";
 import { beginExchange, exchange, issueAppToken, newPair, refresh, tokenOf } from "./app-token-fixtures.ts";
 import { test } from "./database.ts";
 
-describe("an app token is refreshed", () => {
-  test("once, and with the same answer for another 30 seconds", async ({ db }) => {
+describe("refreshing an app token", () => {
+  test("an app token is refreshed once, and with the same answer for another 30 seconds", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const next = newPair();
     const first = await refresh(db, { ...setting, from: pair.refresh, to: next });
@@ -21,7 +21,7 @@ describe("an app token is refreshed", () => {
     expect(await refresh(db, { ...setting, from: pair.refresh, to: next })).toEqual({ refused: "token" });
   });
 
-  test("but reuse of the old refresh token after the grace period revokes the whole family", async ({ db }) => {
+  test("reusing an app's old refresh token after the grace period revokes the whole family", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const next = newPair();
     await refresh(db, { ...setting, from: pair.refresh, to: next });
@@ -34,7 +34,7 @@ describe("an app token is refreshed", () => {
     expect(await refresh(db, { ...setting, from: next.refresh, to: newPair() })).toEqual({ refused: "token" });
   });
 
-  test("once by 60 concurrent callers, who all get the same answer", async () => {
+  test("an app token is refreshed once for 60 concurrent callers, who all get the same answer", async () => {
     const { db, service, close } = openPools(20);
     try {
       const setting = await beginExchange(db, { service });
@@ -52,7 +52,7 @@ describe("an app token is refreshed", () => {
     }
   });
 
-  test("with scopes that may narrow and never widen again", async ({ db }) => {
+  test("refreshing an app token may narrow its scopes, and never widens them again", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
     const [narrow, again] = [newPair(), newPair()];
     const narrowed = ["ai:use", "workspace:session"];
@@ -64,7 +64,7 @@ describe("an app token is refreshed", () => {
     expect(await refresh(db, wide)).toMatchObject({ scopes: narrowed });
   });
 
-  test("only within its own app and workspace", async ({ db }) => {
+  test("an app token can be refreshed only within its own app and workspace", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const other = await beginExchange(db, { claims: setting.claims });
     const theirs = { ...setting, app: other.app, from: pair.refresh, to: newPair() };
@@ -77,7 +77,7 @@ describe("an app token is refreshed", () => {
     });
   });
 
-  test("for exactly 30 days", async ({ db }) => {
+  test("an app token can be refreshed for exactly 30 days", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const expireAt = (moment: string) =>
       db.query(`update ai.app_tokens set refresh_expires_at = ${moment} where refresh_hash = $1`, [pair.refresh]);

@@ -4,8 +4,8 @@ import { call, newHash, openPools, revoke, setPolicy } from "./app-fixtures.ts";
 import { beginExchange, exchange, issueAppToken, newPair, refresh, tokenOf } from "./app-token-fixtures.ts";
 import { createUser, enrollFactor, one, signIn, test } from "./database.ts";
 
-describe("an exchange", () => {
-  test("returns a one-hour access token and a 30-day refresh token, for that person in that workspace", async ({
+describe("exchanging a cross-app token for app tokens", () => {
+  test("an exchange returns a one-hour access token and a 30-day refresh token for that person in that workspace", async ({
     db,
   }) => {
     const setting = await beginExchange(db);
@@ -32,7 +32,7 @@ describe("an exchange", () => {
     expect(row).toEqual({ access: 3600, refresh: 2_592_000, session: null });
   });
 
-  test("happens once for 60 concurrent callers with one token", async () => {
+  test("a cross-app token is exchanged once for 60 concurrent callers", async () => {
     const { db, service, close } = openPools(20);
     try {
       const setting = await beginExchange(db, { service });
@@ -50,13 +50,13 @@ describe("an exchange", () => {
     [["workspace:session", "ai:use", "tts:use"], false],
     [["profile"], false],
     [[], false],
-  ] as const)("for scopes %j when two are registered is allowed: %s", async ([scopes, allowed], { db }) => {
+  ] as const)("an exchange for scopes %j when two are registered is allowed: %s", async ([scopes, allowed], { db }) => {
     const answer = await exchange(db, { ...(await beginExchange(db)), scopes: [...scopes] });
     if (allowed) expect(answer.scopes).toEqual(scopes);
     else expect(answer).toEqual({ refused: "scope" });
   });
 
-  test("refused for its workspace leaves the token unchanged, and reveals nothing about the workspace", async ({
+  test("an exchange refused for its workspace leaves the token unchanged, and reveals nothing about the workspace", async ({
     db,
   }) => {
     const setting = await beginExchange(db);
@@ -77,13 +77,13 @@ describe("an exchange", () => {
     expect(await exchange(db, setting)).not.toHaveProperty("refused");
   });
 
-  test("is allowed for external apps only", async ({ db }) => {
+  test("an exchange is allowed for external apps only", async ({ db }) => {
     const setting = await beginExchange(db);
     await db.query("update private.apps set kind = 'internal', scopes = '{profile}' where id = $1", [setting.app.id]);
     expect(await exchange(db, setting)).toHaveProperty("refused");
   });
 
-  test("does not trust an MFA state from before the exchange", async ({ db }) => {
+  test("an exchange does not trust an earlier MFA state", async ({ db }) => {
     const setting = await beginExchange(db);
     await enrollFactor(db, { userId: setting.claims.sub });
     expect(await exchange(db, setting)).toEqual({ refused: "token" });
@@ -91,7 +91,7 @@ describe("an exchange", () => {
 });
 
 describe("an app token", () => {
-  test("survives sign-out", async ({ db }) => {
+  test("an app token survives sign-out", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     await db.query("delete from auth.sessions where user_id = $1", [setting.claims.sub]);
     expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
@@ -101,7 +101,7 @@ describe("an app token", () => {
     ["a new password", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
     ["a ban", "update auth.users set banned_until = now() + interval '1 hour' where id = $1"],
     ["a closed account", "update auth.users set deleted_at = now() where id = $1"],
-  ] as const)("ends with %s", async ([, sql], { db }) => {
+  ] as const)("an app token ends with %s", async ([, sql], { db }) => {
     const { setting, pair } = await issueAppToken(db);
     await db.query(sql, [setting.claims.sub]);
     expect(await tokenOf(db, pair.access)).toBeUndefined();
@@ -109,7 +109,7 @@ describe("an app token", () => {
   });
 
   test.for(["access", "refresh"] as const)(
-    "is revoked through its %s token, with its successors",
+    "an app token is revoked through its %s token, with its successors",
     async (which, { db }) => {
       const { setting, pair } = await issueAppToken(db);
       const next = newPair();
@@ -123,7 +123,7 @@ describe("an app token", () => {
     },
   );
 
-  test("can be revoked only by its own app, which must authenticate", async ({ db }) => {
+  test("only the app of an app token can revoke it, and has to authenticate", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const { app: other } = await beginExchange(db);
     expect(await revoke(db, { app: other, hash: pair.access })).toBe(true);
@@ -131,7 +131,7 @@ describe("an app token", () => {
     expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
   });
 
-  test("is void once its app was disabled, even if the app is enabled again, or its registration deleted", async ({
+  test("an app token is void once its app was disabled, even if enabled again, or its registration deleted", async ({
     db,
   }) => {
     const { setting, pair } = await issueAppToken(db);
@@ -148,7 +148,7 @@ describe("an app token", () => {
     ["the boundary", "invalid_api_key"],
     ["a factor never proved", "MFA_REQUIRED"],
     ["an unreadable policy", "AUTH_UNAVAILABLE"],
-  ] as const)("is refused after a change of %s", async ([what, refused], { db }) => {
+  ] as const)("an app token is refused after a change: %s", async ([what, refused], { db }) => {
     const user = await createUser(db);
     const factorId = what === "a factor never proved" ? undefined : await enrollFactor(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id, factorId });
@@ -166,7 +166,7 @@ describe("an app token", () => {
     });
   });
 
-  test("is refused if app and workspace are not linked, or the person has left", async ({ db }) => {
+  test("an app token is refused if app and workspace are not linked, or the person has left", async ({ db }) => {
     const claims = await signIn(db, { userId: (await createUser(db)).id });
     const { setting, pair } = await issueAppToken(db, { claims });
     const link = (linked: boolean) =>
@@ -189,7 +189,7 @@ describe("an app token", () => {
     expect(await refresh(db, { ...setting, from: pair.refresh, to: newPair() })).toEqual({ refused: "workspace" });
   });
 
-  test("needs its scopes both on the token and on the current registration", async ({ db }) => {
+  test("an app token needs its scopes both on the token and on the current registration", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
     const registered = (scopes: string[]) =>
       db.query("update private.apps set scopes = $1 where id = $2", [scopes, setting.app.id]);
@@ -204,7 +204,7 @@ describe("an app token", () => {
     expect(await tokenOf(db, narrowPair.access)).toMatchObject({ refused: "insufficient_scope" });
   });
 
-  test("expires exactly an hour after it was issued", async ({ db }) => {
+  test("an app token expires exactly an hour after it was issued", async ({ db }) => {
     const { pair } = await issueAppToken(db);
     const expireAt = (moment: string) =>
       db.query(`update ai.app_tokens set expires_at = ${moment} where token_hash = $1`, [pair.access]);
@@ -214,7 +214,7 @@ describe("an app token", () => {
     expect(await tokenOf(db, pair.access)).toBeUndefined();
   });
 
-  test("is not an app session, and carries over the MFA proof of an account at AAL2", async ({ db }) => {
+  test("an app token is not an app session, and carries over the MFA proof of an account at AAL2", async ({ db }) => {
     const claims = await createActor(db, { mfa: "required, at AAL2" });
     const { pair } = await issueAppToken(db, { claims });
     expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });

@@ -9,7 +9,8 @@ const turnOff = (line: Database, { id }: App) =>
   line.query("update private.apps set enabled = false where id = $1", [id]);
 
 /**
- * Creates an app linked to three workspaces, with tokens of one person in the last and in the first workspace by id.
+ * Creates an app linked to three workspaces, with tokens of one person in the workspaces with the last and the first
+ * id.
  */
 async function tokensOfTwo(db: Database, service: Database) {
   const workspaces = [await createWorkspace(db), await createWorkspace(db), await createWorkspace(db)];
@@ -103,7 +104,7 @@ test("disabling an app while people revoke all their handoffs does not deadlock"
   }
 });
 
-test("disabling an app while the sweep deletes its expired handoffs does not deadlock, and the next sweep deletes those that were locked", async () => {
+test("disabling an app during the sweep of its handoffs does not deadlock, and the next sweep deletes the skipped ones", async () => {
   const { db, service, close } = openPools(2);
   const [holding, off, sweeping] = [
     await openLine("postgres"),
@@ -161,7 +162,7 @@ describe("a handoff minted while its app is being disabled", () => {
     expect(await redeem(service, { app, handoff })).toEqual({ refused: "token" });
   };
 
-  test("is not stored if disabling is in progress, and leaves nothing for when the app is enabled again", () =>
+  test("a handoff is not stored while its app is being disabled, and none remains when the app is enabled again", () =>
     race<Minting>({
       scene: mintingScene,
       early: (line, { app }) => turnOff(line, app),
@@ -172,7 +173,7 @@ describe("a handoff minted while its app is being disabled", () => {
       },
     }));
 
-  test("is revoked if minting began first", () =>
+  test("a handoff is revoked if its minting began before its app was disabled", () =>
     race<Minting>({
       scene: mintingScene,
       early: mint,
@@ -180,7 +181,7 @@ describe("a handoff minted while its app is being disabled", () => {
       after: (service, { scene }) => expectRefusal(service, scene),
     }));
 
-  test("is stored if it waited for another change of the app", () =>
+  test("a handoff is stored if it waited for another change of its app", () =>
     race<Minting>({
       scene: mintingScene,
       early: (line, { app: { id } }) =>

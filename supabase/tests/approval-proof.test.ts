@@ -84,15 +84,15 @@ const asCaller = <Result>(
 
 const proofKey = randomBytes(32);
 
-describe.for(Object.entries(places))("an approval with a proof key, at %s,", ([, isLetIn]) => {
-  test("counts only with a proof", async ({ db }) => {
+describe.for(Object.entries(places))("an approval with a proof key, at %s", ([, isLetIn]) => {
+  test("an approval with a proof key counts only with a proof", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const proof = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
     expect(await isLetIn(db, approved)).toBe(false);
     expect(await isLetIn(db, approved, proof)).toBe(true);
   });
 
-  test("without a key, from release 0.1.0, counts without a proof", async ({ db }) => {
+  test("an approval of release 0.1.0, which has no key, counts without a proof", async ({ db }) => {
     expect(await isLetIn(db, await approvedSession(db))).toBe(true);
   });
 });
@@ -105,7 +105,7 @@ describe("a proof", () => {
     [-60, true],
     [60, true],
     [61, false],
-  ] as const)("made %i s from now counts: %s", async ([seconds, counts], { db }) => {
+  ] as const)("an approval proof made %i s from now counts: %s", async ([seconds, counts], { db }) => {
     const approved = await approvedSession(db, { proofKey });
     const { claims, second } = approved;
     const proof = proofOf({ session: claims.session_id, key: proofKey, second: second + seconds });
@@ -131,14 +131,14 @@ describe("a proof", () => {
     ["with a line around it", (good: string) => `${good}\n`],
     ["that is empty", () => ""],
     ["that is a quote", () => `"'; select 1`],
-  ] as const)("%s does not count", async ([, forge], { db }) => {
+  ] as const)("an approval proof %s does not count", async ([, forge], { db }) => {
     const approved = await approvedSession(db, { proofKey });
     const good = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
     expect(await row(db, approved, good)).toBe(true);
     expect(await row(db, approved, forge(good, approved))).toBe(false);
   });
 
-  test("for one session does not admit another approved session of the account", async ({ db }) => {
+  test("a proof for one session does not admit another approved session of the account", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const { user, factorId, second } = approved;
     const sibling = await signIn(db, { userId: user.id });
@@ -148,7 +148,9 @@ describe("a proof", () => {
     expect(await row(db, { ...approved, claims: sibling }, proof)).toBe(false);
   });
 
-  test("no longer counts once the phone's authenticator is removed, even if another one remains", async ({ db }) => {
+  test("a proof no longer counts once the phone's authenticator is removed, even if another one remains", async ({
+    db,
+  }) => {
     const approved = await approvedSession(db, { proofKey });
     const { user, factorId, claims, second } = approved;
     const proof = proofOf({ session: claims.session_id, key: proofKey, second });
@@ -158,7 +160,7 @@ describe("a proof", () => {
     expect(await row(db, approved, proof)).toBe(false);
   });
 
-  test("has no effect for a session without an approval", async ({ db }) => {
+  test("a proof has no effect for a session without an approval", async ({ db }) => {
     const user = await createUser(db);
     await enrollFactor(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id });
@@ -167,7 +169,7 @@ describe("a proof", () => {
     expect(await row(db, { user, factorId: "", claims, second }, proof)).toBe(false);
   });
 
-  test("in a token's claim has no effect without the header", async ({ db }) => {
+  test("a proof in a token's claim has no effect without the header", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const proof = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
     const claims = { ...approved.claims, approval_proof: proof } as Claims;
@@ -196,21 +198,21 @@ describe("binding an approval", () => {
   }
   const hex = (bytes: Uint8Array) => `\\x${Buffer.from(bytes).toString("hex")}`;
 
-  test("stores the key for which the claims carry a proof", async ({ db }) => {
+  test("binding an approval stores the key for which the claims carry a proof", async ({ db }) => {
     const { browser, bind, kept, second } = await begin(db);
     const proof = proofOf({ session: browser.session_id, key: proofKey, second });
     expect(await bind({ proofKey: hex(proofKey) }, proof)).toMatchObject({ status: "bound" });
     expect(await kept()).toEqual(proofKey);
   });
 
-  test("rejects a key that did not make the proof, and stores nothing", async ({ db }) => {
+  test("binding an approval rejects a key that did not make the proof, and stores nothing", async ({ db }) => {
     const { browser, bind, kept, second } = await begin(db);
     const proof = proofOf({ session: browser.session_id, key: randomBytes(32), second });
     expect(await bind({ proofKey: hex(proofKey) }, proof)).toEqual({ status: "rejected", validUntil: null });
     expect(await kept()).toBeNull();
   });
 
-  test("rejects a key of 31 bytes", async ({ db }) => {
+  test("binding an approval rejects a key of 31 bytes", async ({ db }) => {
     const { bind } = await begin(db);
     await expect(bind({ proofKey: hex(randomBytes(31)) })).rejects.toThrow(/proof_key/);
   });

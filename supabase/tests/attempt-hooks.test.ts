@@ -54,7 +54,7 @@ describe(password, () => {
     expect(await signIn(db, id, home)).toBe(true);
   });
 
-  test("admits an attempt of our own routes once, regardless of all direct guesses", async ({ db }) => {
+  test("admits an attempt of our own routes once, regardless of direct guesses", async ({ db }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 40; made += 1) await guess(db, id);
@@ -116,7 +116,7 @@ describe(password, () => {
     expect(await signIn(db, id, "203.0.113.5")).toBe(true);
   });
 
-  test("limits only by account if the backend passes no address, or an invalid one", async ({ db }) => {
+  test("limits attempts only by account if the backend passes no address, or an invalid one", async ({ db }) => {
     const { id } = await createUser(db);
     for (let made = 0; made < 30; made += 1)
       expect(
@@ -126,14 +126,14 @@ describe(password, () => {
   });
 
   test.for(["{}", '{"user_id": "9b4ac1a4-5b0f-4a27-8c7c-0a7a7a3f2d11", "valid": true}', '{"valid": true}'])(
-    "fails for an event without one of our users: %s",
+    "fails for an event that names none of our users: %s",
     async (event, { db }) => {
       const call = () => db.query(`select private.${password}($1)`, [event]);
       expect((await failureOf(call)).code).toBe("22023");
     },
   );
 
-  test("admits no more of 60 concurrent attempts than our routes and its own limit allow", async () => {
+  test("admits no more of 60 concurrent attempts than our routes and the hook's own limit allow", async () => {
     const { db, close } = openPool(20);
     try {
       const { id, email } = await createUser(db);
@@ -152,7 +152,7 @@ describe(mfa, () => {
   const code = (db: Database, userId: string, valid: boolean) =>
     tellHook(db, mfa, { userId, valid, address: newAddress() });
 
-  test("rejects after ten failures in 15 minutes, from any addresses, and not before", async ({ db }) => {
+  test("rejects codes after ten failures in 15 minutes, from any addresses, and not before", async ({ db }) => {
     const { id } = await createUser(db);
     const other = await createUser(db);
     for (let made = 0; made < 9; made += 1) expect(await code(db, id, false)).toBe(true);
@@ -167,7 +167,7 @@ describe(mfa, () => {
     expect(await code(db, id, true)).toBe(true);
   });
 
-  test("is never reached by wrong codes on our own routes only", async ({ db }) => {
+  test("wrong codes that all pass through our own routes never reach the hook's limit", async ({ db }) => {
     const { id } = await createUser(db);
     for (let seconds = 0; seconds < 1_800; seconds += 45) {
       const begun = await begin(db, { action: "code", address: newAddress(), userId: id });
@@ -176,12 +176,12 @@ describe(mfa, () => {
     }
   });
 
-  test("does not count right codes", async ({ db }) => {
+  test("does not count right codes as failures", async ({ db }) => {
     const { id } = await createUser(db);
     for (let made = 0; made < 50; made += 1) expect(await code(db, id, true)).toBe(true);
   });
 
-  test("admits ten of 60 concurrent attempts", async () => {
+  test("admits ten of 60 concurrent code attempts", async () => {
     const { db, close } = openPool(20);
     try {
       const userId = crypto.randomUUID();
@@ -193,7 +193,7 @@ describe(mfa, () => {
   });
 });
 
-describe("the hooks", () => {
+describe("password and MFA hooks", () => {
   test.for([password, mfa])("%s can be called by the identity backend only", async (hook, { db }) => {
     for (const role of ["anon", "authenticated", "gateway", "service_role"] as const)
       expect((await failureOf(() => db.asRole(role, () => db.query(`select private.${hook}('{}')`)))).code).toBe(

@@ -28,18 +28,21 @@ describe("begin_attempt", () => {
     { action: "mail", scope: "pair", attempts: 5, retryAfterSeconds: 180 },
     { action: "sign_up", scope: "pair", attempts: 5, retryAfterSeconds: 180 },
     { action: "credential", scope: "pair", attempts: 20, retryAfterSeconds: 180 },
-  ])("allows $attempts of $action at one account from one address, and no more", async (limit, { db }) => {
-    const { action, attempts, retryAfterSeconds } = limit;
-    const attempt = anAttempt({ action });
-    await exhaust(db, attempt, attempts);
-    expect(await begin(db, attempt)).toEqual({ allowed: false, reason: "limited", retryAfterSeconds });
-    expect(await begin(db, { ...attempt, address: newAddress() })).toMatchObject({ allowed: true });
-    await age(db, `${retryAfterSeconds - 1} seconds`);
-    expect(await begin(db, attempt)).toMatchObject({ allowed: false, retryAfterSeconds: 1 });
-    await age(db, "1 second");
-    expect(await begin(db, attempt)).toMatchObject({ allowed: true });
-    expect(await begin(db, attempt)).toMatchObject({ allowed: false });
-  });
+  ])(
+    "allows $attempts attempts of kind $action at one account from one address, and no more",
+    async (limit, { db }) => {
+      const { action, attempts, retryAfterSeconds } = limit;
+      const attempt = anAttempt({ action });
+      await exhaust(db, attempt, attempts);
+      expect(await begin(db, attempt)).toEqual({ allowed: false, reason: "limited", retryAfterSeconds });
+      expect(await begin(db, { ...attempt, address: newAddress() })).toMatchObject({ allowed: true });
+      await age(db, `${retryAfterSeconds - 1} seconds`);
+      expect(await begin(db, attempt)).toMatchObject({ allowed: false, retryAfterSeconds: 1 });
+      await age(db, "1 second");
+      expect(await begin(db, attempt)).toMatchObject({ allowed: true });
+      expect(await begin(db, attempt)).toMatchObject({ allowed: false });
+    },
+  );
 
   test.for([
     { action: "password", attempts: 60, retryAfterSeconds: 10 },
@@ -51,7 +54,7 @@ describe("begin_attempt", () => {
     { action: "oauth", attempts: 120, retryAfterSeconds: 5 },
     { action: "credential", attempts: 60, retryAfterSeconds: 10 },
     { action: "user_code", attempts: 30, retryAfterSeconds: 20 },
-  ])("allows $attempts of $action from one address, across all accounts", async (limit, { db }) => {
+  ])("allows $attempts attempts of kind $action from one address, across all accounts", async (limit, { db }) => {
     const address = newAddress();
     const next = () => begin(db, anAttempt({ action: limit.action, address }));
     for (let made = 0; made < limit.attempts; made += 1) expect((await next()).allowed).toBe(true);
@@ -65,7 +68,7 @@ describe("begin_attempt", () => {
     { action: "mail", threshold: 10, cap: 30 },
     { action: "sign_up", threshold: 10, cap: 30 },
   ])(
-    "requires a bot challenge after $threshold of $action at one account from any addresses, and refuses at $cap",
+    "requires a bot challenge after $threshold attempts of kind $action at one account from any addresses, and refuses at $cap",
     async ({ action, threshold, cap }, { db }) => {
       const { email } = anAttempt();
       const fromElsewhere = (changes = {}) => begin(db, anAttempt({ action, ...(email ? { email } : {}), ...changes }));
@@ -125,7 +128,7 @@ describe("begin_attempt", () => {
     expect(await begin(db, { ...attempt, address: "::ffff:203.0.113.8" })).toMatchObject({ allowed: true });
   });
 
-  test("takes from no bucket if one of them is empty", async ({ db }) => {
+  test("takes from no rate-limit bucket if one of them is empty", async ({ db }) => {
     const attempt = anAttempt({ action: "code" });
     await exhaust(db, attempt, 5);
     const counts = () =>
@@ -135,7 +138,7 @@ describe("begin_attempt", () => {
     expect(await counts()).toEqual(before);
   });
 
-  test("stores email and address only as digests", async ({ db }) => {
+  test("stores the email and address of an attempt only as digests", async ({ db }) => {
     const attempt = anAttempt({ email: "somebody@example.test" });
     await admitted(db, attempt);
     const rows =
@@ -155,12 +158,12 @@ describe("begin_attempt", () => {
     [{ action: "password", address: "nowhere" }, "22P02"],
     [{ action: "password" }, "22004"],
     [{ action: "code", address: "203.0.113.7", userId: "root" }, "22P02"],
-  ] as const)("fails for %j", async ([attempt, code], { db }) => {
+  ] as const)("begin_attempt fails for %j", async ([attempt, code], { db }) => {
     const call = () => db.query("select private.begin_attempt($1)", [JSON.stringify(attempt)]);
     expect(await failureOf(call)).toMatchObject({ code });
   });
 
-  test("never admits more than allowed for 60 concurrent callers", async () => {
+  test("never admits more attempts than allowed for 60 concurrent callers", async () => {
     const { db, close } = openPool(20);
     try {
       for (const [action, left] of [
@@ -194,7 +197,9 @@ describe("begin_attempt", () => {
     }
   });
 
-  test("lets a mailed code be retried only if its attempt had no outcome, and by the same account", async ({ db }) => {
+  test("allows retrying a mailed code only if its attempt had no outcome, and only for the same account", async ({
+    db,
+  }) => {
     const attempt = anAttempt({ action: "sign_in_code", email: "Ada@example.test", code: "1234567890" });
     const next = (changes: Partial<typeof attempt> = {}) =>
       begin(db, { ...attempt, address: newAddress(), ...changes });
@@ -225,7 +230,7 @@ describe("begin_attempt", () => {
 });
 
 describe("complete_attempt", () => {
-  test("refunds a success, and clears the account's failures from that address", async ({ db }) => {
+  test("a successful attempt is refunded, and clears the account's failures from that address", async ({ db }) => {
     const attempt = anAttempt();
     await exhaust(db, attempt, 9);
     expect(await attemptOnce(db, attempt, "succeeded")).toBe(true);
@@ -233,7 +238,7 @@ describe("complete_attempt", () => {
     expect(await begin(db, attempt)).toMatchObject({ allowed: false });
   });
 
-  test("keeps the address's other failures, so that signing in to one's own account doesn't allow more guesses at other accounts", async ({
+  test("keeps the address's other failures, so signing in to one's own account doesn't allow more guesses at other accounts", async ({
     db,
   }) => {
     const own = anAttempt();
@@ -244,7 +249,7 @@ describe("complete_attempt", () => {
     expect(await begin(db, anAttempt({ address: own.address }))).toMatchObject({ allowed: false });
   });
 
-  test("refunds a void attempt, and clears no failures for it", async ({ db }) => {
+  test("a void attempt is refunded, and clears no failures", async ({ db }) => {
     const attempt = anAttempt();
     await exhaust(db, attempt, 9);
     for (let made = 0; made < 20; made += 1) expect(await attemptOnce(db, attempt, "void")).toBe(true);
@@ -253,7 +258,7 @@ describe("complete_attempt", () => {
   });
 
   test.for(["mail", "sign_up", "credential"])(
-    "keeps a successful %s counted, because it had a cost",
+    "keeps a successful attempt of kind %s counted, because it had a cost",
     async (action, { db }) => {
       const attempt = anAttempt({ action });
       const pair = (await limitsOf(db)).find((limit) => limit.action === action && limit.scope === "pair");
@@ -263,7 +268,7 @@ describe("complete_attempt", () => {
     },
   );
 
-  test("keeps an attempt counted that is settled too late or never", async ({ db }) => {
+  test("keeps an attempt counted if it is settled too late or never", async ({ db }) => {
     const attempt = anAttempt({ action: "code" });
     const id = await admitted(db, attempt);
     await db.query(`update private.open_attempts set expires_at = now() where ${ownRows}`);
@@ -272,7 +277,7 @@ describe("complete_attempt", () => {
     expect(await begin(db, attempt)).toMatchObject({ allowed: false });
   });
 
-  test("settles once for 60 concurrent callers, and refunds one attempt", async () => {
+  test("settles an attempt once for 60 concurrent callers, and refunds it once", async () => {
     const { db, close } = openPool(20);
     try {
       const attempt = anAttempt();
@@ -287,14 +292,14 @@ describe("complete_attempt", () => {
     }
   });
 
-  test("rejects an unknown outcome", async ({ db }) => {
+  test("rejects an unknown outcome of an attempt", async ({ db }) => {
     const id = await admitted(db, anAttempt());
     expect((await failureOf(() => settle(db, id, "perhaps"))).code).toBe("22023");
   });
 });
 
 describe("delete_expired_attempts", () => {
-  test("removes expired attempts, and blocks a month after they end", async ({ db }) => {
+  test("removes expired attempts, and removes blocks a month after they end", async ({ db }) => {
     await attemptOnce(db, anAttempt(), "succeeded");
     await admitted(db, anAttempt());
     await db.query(
@@ -319,7 +324,7 @@ describe("delete_expired_attempts", () => {
   });
 });
 
-describe("the functions", () => {
+describe("attempt functions", () => {
   const calls = ["begin_attempt('{}')", "complete_attempt(gen_random_uuid(), 'void')", "delete_expired_attempts()"];
 
   test.for(calls)("private.%s can be called by the service role only", async (call, { db }) => {
@@ -327,7 +332,9 @@ describe("the functions", () => {
       expect((await failureOf(() => db.asRole(role, () => db.query(`select private.${call}`)))).code).toBe("42501");
   });
 
-  test("work for the service role, which can't take from a bucket in any other way", async ({ db }) => {
+  test("the attempt functions work for the service role, which can't take from a bucket in any other way", async ({
+    db,
+  }) => {
     await db.asRole("service_role", async () => {
       const attempt = anAttempt();
       expect(await settle(db, await admitted(db, attempt), "succeeded")).toBe(true);

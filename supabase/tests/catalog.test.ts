@@ -18,22 +18,22 @@ async function grantLines(db: Database): Promise<string[]> {
 }
 
 describe("the catalogue of public, private and ai", () => {
-  test.for(catalogRules)("$name", async ({ name, sql }, { db }) => {
+  test.for(catalogRules)("a rule for the whole catalogue: $name", async ({ name, sql }, { db }) => {
     expect(await offencesOf(db, sql)).toEqual(exceptions[name] ?? []);
   });
 
-  test.for(catalogRules)("a violation is caught: $name", async ({ sql, offend, expected }, { db }) => {
+  test.for(catalogRules)("a violation of the rule is caught: $name", async ({ sql, offend, expected }, { db }) => {
     await db.query(offend);
     expect(await offencesOf(db, sql)).toContain(expected);
   });
 });
 
 describe("grants to users, to the gateway and to everyone", () => {
-  test("are exactly the allowed ones", async ({ db }) => {
+  test("grants to users, to the gateway and to everyone are exactly the allowed ones", async ({ db }) => {
     expect(await grantLines(db)).toEqual([...allowedGrants].sort());
   });
 
-  test("are not given by default on a new table, sequence or function", async ({ db }) => {
+  test("a new table, sequence or function has no grants by default", async ({ db }) => {
     for (const schema of ["public", "private", "ai"])
       await db.query(`
         create table ${schema}.tomorrow (id bigint generated always as identity);
@@ -42,7 +42,7 @@ describe("grants to users, to the gateway and to everyone", () => {
     expect(await grantLines(db)).toEqual([...allowedGrants].sort());
   });
 
-  test("are reported if too wide", async ({ db }) => {
+  test("reports grants that are too wide", async ({ db }) => {
     await db.query(`grant select on ai.keys to anon; grant update (kind) on public.security_events to authenticated;
       grant execute on function private.uuid_or_null(text) to public; grant usage on schema private to authenticated`);
     expect(await grantLines(db)).toEqual(
@@ -56,7 +56,7 @@ describe("grants to users, to the gateway and to everyone", () => {
     );
   });
 
-  test("let a signed-in user call only the listed definers", async ({ db }) => {
+  test("a signed-in user can call only the listed security definers", async ({ db }) => {
     const rows = await db.query<{ name: string }>(`
       select format('%s.%s(%s)', n.nspname, p.proname, oidvectortypes(p.proargtypes)) as name
       from pg_proc p join pg_namespace n on n.oid = p.pronamespace
@@ -67,8 +67,8 @@ describe("grants to users, to the gateway and to everyone", () => {
   });
 });
 
-describe("the roles", () => {
-  test("gateway has no attribute and no membership, and owns nothing", async ({ db }) => {
+describe("database roles", () => {
+  test("the role gateway has no attribute and no membership, and owns nothing", async ({ db }) => {
     const row = await one(db, {
       sql: `select
               rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication, rolinherit, rolcanlogin,
@@ -102,7 +102,7 @@ describe("required_mfa_enforcement_version", () => {
     (await one<{ version: number }>(db, { sql: "select public.required_mfa_enforcement_version() as version" }))
       .version;
 
-  test("is 1 after the migrations", async ({ db }) => {
+  test("required_mfa_enforcement_version is 1 after the migrations", async ({ db }) => {
     expect(await version(db)).toBe(1);
     expect(await db.asRole("service_role", () => version(db))).toBe(1);
   });
@@ -119,7 +119,7 @@ describe("required_mfa_enforcement_version", () => {
     ["the probe is volatile", "alter function private.account_required_mfa_satisfied() volatile"],
     ["the probe runs as its caller", "alter function private.account_required_mfa_satisfied() security invoker"],
     ["everyone can run the probe", "grant execute on function private.account_required_mfa_satisfied() to public"],
-  ] as const)("is 0 if %s", async ([, sql], { db }) => {
+  ] as const)("required_mfa_enforcement_version is 0 if %s", async ([, sql], { db }) => {
     await db.query(sql);
     expect(await version(db)).toBe(0);
   });

@@ -59,7 +59,9 @@ const writePolicy = (db: Database, { subject, policy }: { subject: string; polic
   );
 
 describe("requiring MFA", () => {
-  test("and making it optional again are in the owner's activity, and emailed once each", async ({ db }) => {
+  test("requiring MFA and making it optional again are in the owner's activity, and emailed once each", async ({
+    db,
+  }) => {
     const { actor, subject } = await setting(db);
     const told = () =>
       db.query(
@@ -84,7 +86,7 @@ describe("requiring MFA", () => {
     ]);
   });
 
-  test("closes a session that proved no second factor, from the first policy on", async ({ db }) => {
+  test("requiring MFA closes a session that proved no second factor, from the first policy on", async ({ db }) => {
     const { actor, subject, claims } = await setting(db);
     const second = await currentSecond(db);
     const { policy } = await change(db, { actor, subject, step: "require", generation: 0 });
@@ -101,14 +103,14 @@ describe("requiring MFA", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state: "required", satisfied: false } });
   });
 
-  test("does not count a second factor proved before the change", async ({ db }) => {
+  test("requiring MFA does not count a second factor proved before the change", async ({ db }) => {
     const { actor, subject, claims } = await setting(db, "a factor, at AAL2");
     expect(await stateOf(db, claims)).toMatchObject({ policy: { satisfied: true } });
     await change(db, { actor, subject, step: "require", generation: 0 });
     expect(await stateOf(db, claims)).toMatchObject({ policy: { satisfied: false } });
   });
 
-  test("and making it optional keeps the authenticators, and counts earlier proofs again", async ({ db }) => {
+  test("making MFA optional again keeps the authenticators, and counts earlier proofs again", async ({ db }) => {
     const { actor, subject, claims } = await setting(db, "required, at AAL2");
     const { policy } = await change(db, { actor, subject, step: "make_optional", generation: 1 });
     expect(policy).toMatchObject({ required: false, generation: 2 });
@@ -116,7 +118,7 @@ describe("requiring MFA", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state: "optional", satisfied: true } });
   });
 
-  test("moves a boundary only forward, and never moves a primary boundary", async ({ db }) => {
+  test("a policy change moves a boundary only forward, and never moves a primary boundary", async ({ db }) => {
     const { actor, subject } = await setting(db);
     const ahead = (await currentSecond(db)) + 3_600;
     const policy = { version: 1, required: true, boundary: ahead, primaryBoundary: 7, recovery: "none", generation: 4 };
@@ -125,7 +127,7 @@ describe("requiring MFA", () => {
     expect(answer.policy).toEqual({ ...policy, required: false, generation: 5 });
   });
 
-  test("for an account with an unreadable policy repairs the policy, and keeps the account closed until MFA is made optional", async ({
+  test("requiring MFA repairs an unreadable policy, and keeps the account closed until MFA is made optional", async ({
     db,
   }) => {
     const { actor, subject } = await setting(db, "malformed policy");
@@ -137,7 +139,9 @@ describe("requiring MFA", () => {
     expect(reset.policy).toMatchObject({ required: true, recovery: "in_progress", generation: 1 });
   });
 
-  test("is recorded in the audit log with before and after, and survives the backend's own writes", async ({ db }) => {
+  test("a policy change is in the audit log with before and after, and survives the backend's own writes", async ({
+    db,
+  }) => {
     const { actor, subject } = await setting(db, "required, at AAL1");
     const before = await policyOf(db, subject);
     const { policy: after } = await change(db, { actor, subject, step: "make_optional", generation: 1 });
@@ -168,7 +172,9 @@ describe("requiring MFA", () => {
 });
 
 describe("a reset of authenticators", () => {
-  test("closes the account and ends its sessions first, and opens it once no authenticator is left", async ({ db }) => {
+  test("a reset of authenticators first closes the account and ends its sessions, and opens it once none is left", async ({
+    db,
+  }) => {
     const { actor, subject, claims } = await setting(db, "required, at AAL2");
     const begun = await change(db, { actor, subject, step: "begin_reset", generation: 1 });
     expect(begun.policy).toMatchObject({ required: true, recovery: "in_progress", generation: 2 });
@@ -191,7 +197,7 @@ describe("a reset of authenticators", () => {
     expect(await change(db, { ...finish, generation: 3 })).toEqual({ refused: "unchanged" });
   });
 
-  test("deletes the recovery codes too, including the half-used one", async ({ db }) => {
+  test("a reset of authenticators deletes the recovery codes too, including the half-used one", async ({ db }) => {
     const { actor, subject } = await setting(db, "required, at AAL2");
     await db.query(
       `insert into private.mfa_recovery_codes (user_id, code_hash, used_at, session_id)
@@ -202,7 +208,7 @@ describe("a reset of authenticators", () => {
     expect(await db.query("select from private.mfa_recovery_codes where user_id = $1", [subject])).toEqual([]);
   });
 
-  test("supersedes an earlier reset, whose completion is then refused", async ({ db }) => {
+  test("a reset of authenticators supersedes an earlier one, whose completion is then refused", async ({ db }) => {
     const { actor, subject } = await setting(db, "required, no factor");
     await change(db, { actor, subject, step: "begin_reset", generation: 1 });
     await change(db, { actor, subject, step: "begin_reset", generation: 2 });
@@ -212,14 +218,14 @@ describe("a reset of authenticators", () => {
     expect(done.policy).toMatchObject({ recovery: "none", generation: 4 });
   });
 
-  test("in progress blocks requiring MFA and making it optional", async ({ db }) => {
+  test("a reset in progress blocks requiring MFA and making it optional", async ({ db }) => {
     const { actor, subject } = await setting(db, "recovery in progress");
     for (const step of ["require", "make_optional"])
       expect(await change(db, { actor, subject, step, generation: 1 })).toEqual({ refused: "in_progress" });
   });
 });
 
-describe("a change is refused", () => {
+describe("refused policy changes", () => {
   const cases = [
     ["to a non-admin", "forbidden", async (db: Database) => ({ actor: (await createActor(db, {})).sub })],
     ["to an admin for themselves", "oneself", async () => ({})],
@@ -229,7 +235,7 @@ describe("a change is refused", () => {
     ["without a generation", "conflict", async () => ({ generation: null })],
     ["if it would change nothing", "unchanged", async () => ({ step: "require" })],
   ] as const;
-  test.for(cases)("%s", async ([, refused, given], { db }) => {
+  test.for(cases)("a policy change is refused %s", async ([, refused, given], { db }) => {
     const { actor, subject } = await setting(db, "required, at AAL1");
     const base = { actor, subject: refused === "oneself" ? actor : subject, step: "make_optional", generation: 1 };
     expect(await change(db, { ...base, ...(await given(db)) })).toEqual({ refused });
@@ -237,13 +243,13 @@ describe("a change is refused", () => {
     expect(await db.query("select from private.admin_audit_log where target_user_id = $1", [subject])).toEqual([]);
   });
 
-  test("if the policy would not be enforced", async ({ db }) => {
+  test("requiring MFA is refused if the policy would not be enforced", async ({ db }) => {
     const { actor, subject } = await setting(db);
     await db.query("drop policy account_required_mfa on public.profiles");
     expect(await change(db, { actor, subject, step: "require", generation: 0 })).toEqual({ refused: "not_enforced" });
   });
 
-  test("to everyone but our server", async ({ db }) => {
+  test("only our server can change the policy", async ({ db }) => {
     const { actor, subject, claims } = await setting(db);
     const call = () => change(db, { actor, subject, step: "require", generation: 0 });
     expect((await failureOf(() => db.asUser(claims, call))).code).toBe("42501");
@@ -252,7 +258,7 @@ describe("a change is refused", () => {
     expect(await db.asRole("service_role", call)).toHaveProperty("policy");
   });
 
-  test("without a reason, and then changes nothing", async ({ db }) => {
+  test("a policy change is refused without a reason, and changes nothing", async ({ db }) => {
     const { actor, subject } = await setting(db);
     const call = () => change(db, { actor, subject, step: "require", generation: 0, reason: "" });
     await db.query("savepoint before");
@@ -262,8 +268,8 @@ describe("a change is refused", () => {
   });
 });
 
-describe(`of ${callers} concurrent changes`, () => {
-  test("one wins each generation despite concurrent metadata writes, and every winner is logged", async () => {
+describe(`${callers} concurrent policy changes`, () => {
+  test("one change wins each generation despite concurrent metadata writes, and every winner is logged", async () => {
     const { db, close } = openPool(callers);
     const [actor, subject] = [randomUUID(), randomUUID()];
     const createUser = (id: string) =>

@@ -77,7 +77,7 @@ describe("clean-ups", () => {
     expect(await count(db, table)).toBe(kept);
   });
 
-  test("skip a row that another transaction has locked, without waiting for it", async ({ db }) => {
+  test("clean-ups skip a row that another transaction has locked, without waiting for it", async ({ db }) => {
     const pool = openPool(1);
     const email = `${randomUUID()}@x.test`;
     const sweep = "set lock_timeout = '1s'; select private.sweep_recoveries(); reset lock_timeout";

@@ -42,7 +42,7 @@ const eventsOf = (db: Database, userId: string) =>
   db.query("select kind, host(ip) as ip, device, details from public.security_events where user_id = $1", [userId]);
 
 describe("connected apps", () => {
-  test("are those with sessions or tokens, with their current rights, first connection and expiry", async ({ db }) => {
+  test("lists apps with sessions or tokens, with their current rights, first connection and expiry", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
     const { claims } = setting;
     expect(await namesOf(db, (await createActor(db, {})).sub)).toEqual([]);
@@ -87,7 +87,7 @@ describe("connected apps", () => {
     expect(days(token?.renewedAt, token?.endsAt)).toBeCloseTo(30, 3);
   });
 
-  test("show only what the registration still allows", async ({ db }) => {
+  test("lists only the rights of a connected app that its registration still allows", async ({ db }) => {
     const { setting } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
     await db.query("update private.apps set scopes = array['workspace:session', 'ai:use'] where id = $1", [
       setting.app.id,
@@ -97,7 +97,9 @@ describe("connected apps", () => {
     ]);
   });
 
-  test("keep the date of their handoff, however often their tokens were refreshed and deleted", async ({ db }) => {
+  test("connected apps keep the date of their handoff, however often their tokens were refreshed and deleted", async ({
+    db,
+  }) => {
     const { setting, pair } = await issueAppToken(db);
     const since = "2026-01-02T03:04:05+00:00";
     await db.query("update ai.app_tokens set handed_over_at = $2 where token_hash = $1", [pair.access, since]);
@@ -115,7 +117,7 @@ describe("connected apps", () => {
       `delete from public.workspace_members m using ai.app_tokens t
        where t.app_id = $1 and m.workspace_id = $2 and m.user_id = t.user_id`,
     ],
-  ] as const)("show neither workspace nor rights if they are %s", async ([, sql], { db }) => {
+  ] as const)("connected apps show neither workspace nor rights of tokens that are %s", async ([, sql], { db }) => {
     const claims = await createActor(db, {});
     const { setting } = await issueAppToken(db, { claims });
     await db.query(sql.replaceAll("$1 <> ''", "$1::text <> ''").replaceAll("$2 <> ''", "$2::text <> ''"), [
@@ -125,7 +127,7 @@ describe("connected apps", () => {
     expect(await appsOf(db, claims.sub)).toMatchObject([{ tokens: [{ scopes: [], workspace: null }] }]);
   });
 
-  test("are no longer listed at the moment when their last session or token expires", async ({ db }) => {
+  test("an app is no longer listed from the moment when its last session or token expires", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const { claims } = setting;
     const notes = await registerApp(db);
@@ -151,7 +153,7 @@ describe("connected apps", () => {
 });
 
 describe("disconnecting an app", () => {
-  test("ends its sessions, its tokens with their refresh tokens, and outstanding handoffs, and is logged", async ({
+  test("disconnecting an app ends its sessions, tokens, refresh tokens and outstanding handoffs, and is logged", async ({
     db,
   }) => {
     const { setting, pair } = await issueAppToken(db);
@@ -173,7 +175,7 @@ describe("disconnecting an app", () => {
     ]);
   });
 
-  test("happens once, and the app can be connected again", async ({ db }) => {
+  test("an app is disconnected once, and can be connected again", async ({ db }) => {
     const app = await registerApp(db);
     const claims = await createActor(db, {});
     await openAppSession(db, { claims, app });
@@ -185,7 +187,7 @@ describe("disconnecting an app", () => {
     expect(await disconnect(db, { userId: claims.sub, app })).toBe("disconnected");
   });
 
-  test("ends an outstanding handoff even if there is nothing else", async ({ db }) => {
+  test("disconnecting an app ends an outstanding handoff even if the app has nothing else", async ({ db }) => {
     const app = await registerApp(db);
     const claims = await createActor(db, {});
     const handoff = await handOver(db, { claims, app });
@@ -193,7 +195,7 @@ describe("disconnecting an app", () => {
     expect(await redeem(db, { app, handoff })).toEqual({ refused: "token" });
   });
 
-  test("leaves other people and other apps alone", async ({ db }) => {
+  test("disconnecting an app does not affect other people or other apps", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const { app, claims } = setting;
     const [other, stranger] = [await createActor(db, {}), await createActor(db, {})];
@@ -212,7 +214,7 @@ describe("disconnecting an app", () => {
     for (const { sub } of [other, stranger]) expect(await eventsOf(db, sub)).toEqual([]);
   });
 
-  test("is recorded only for the person whose app it was", async ({ db }) => {
+  test("a past connection is recorded only for the person whose app it was", async ({ db }) => {
     const app = await registerApp(db);
     const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
     const wasOf = ({ sub }: { sub: string }) =>
@@ -223,13 +225,13 @@ describe("disconnecting an app", () => {
     expect([await wasOf(claims), await wasOf(other)]).toEqual([true, false]);
   });
 
-  test("does nothing for an unknown app name", async ({ db }) => {
+  test("disconnecting an unknown app name does nothing", async ({ db }) => {
     const { sub: userId } = await createActor(db, {});
     for (const name of ["unregistered-app", "", "'", "NOTES"])
       expect(await disconnect(db, { userId, app: { name } })).toBe("not_found");
   });
 
-  test("covers handoffs from all of the person's sessions", async ({ db }) => {
+  test("disconnecting an app covers handoffs from all of the person's sessions", async ({ db }) => {
     const app = await registerApp(db);
     const claims = await createActor(db, {});
     const elsewhere = await signIn(db, { userId: claims.sub });
@@ -240,7 +242,7 @@ describe("disconnecting an app", () => {
     }
   });
 
-  test("does not include a token from an exchange begun for another app", async ({ db }) => {
+  test("disconnecting an app keeps a token from an exchange begun for another app", async ({ db }) => {
     const setting = await beginExchange(db);
     const other = await registerApp(db, { kind: "external", workspaceId: setting.workspaceId });
     await openAppSession(db, { claims: setting.claims, app: other });
@@ -256,7 +258,7 @@ describe("an OpenID client", () => {
       [userId, app.id],
     );
 
-  test("is connected by its logins, with the scopes it is still registered for", async ({ db }) => {
+  test("an OpenID client is connected by its logins, with the scopes it is still registered for", async ({ db }) => {
     const [claims, app] = [await createActor(db, {}), await registerClient(db)];
     await openClientLogin(db, { claims, app });
     await openClientLogin(db, { claims, app, fromDevice: true });
@@ -275,7 +277,7 @@ describe("an OpenID client", () => {
     ]);
   });
 
-  test("is connected until exactly when its last login expires", async ({ db }) => {
+  test("an OpenID client is connected until exactly when its last login expires", async ({ db }) => {
     const [claims, app] = [await createActor(db, {}), await registerClient(db)];
     await openClientLogin(db, { claims, app });
     const set = (end: string) =>
@@ -289,7 +291,9 @@ describe("an OpenID client", () => {
     expect(await namesOf(db, claims.sub)).toEqual([]);
   });
 
-  test("is listed while its consent is in force, and disconnecting withdraws it", async ({ db }) => {
+  test("an OpenID client is listed while its consent is in force, and disconnecting withdraws the consent", async ({
+    db,
+  }) => {
     const [claims, app] = [await createActor(db, {}), await registerClient(db)];
     await consent(db, { userId: claims.sub, app });
     expect(await appsOf(db, claims.sub)).toMatchObject([
@@ -299,7 +303,7 @@ describe("an OpenID client", () => {
     expect(await appsOf(db, claims.sub)).toEqual([]);
   });
 
-  test("loses its logins, codes, device approvals and consent when it is disconnected, once", async ({ db }) => {
+  test("disconnecting an OpenID client ends its logins, codes, device approvals and consent, once", async ({ db }) => {
     const [claims, other, app] = [await createActor(db, {}), await createActor(db, {}), await registerClient(db)];
     for (const each of [claims, other]) {
       await openClientLogin(db, { claims: each, app });
@@ -322,16 +326,21 @@ describe("an OpenID client", () => {
       `update private.apps set enabled = false
        where id in (select app_id from private.openid_grants where user_id = $1)`,
     ],
-  ] as const)("loses its logins, codes and device approvals by %s but keeps the consent", async ([, sql], { db }) => {
-    const [claims, app] = [await createActor(db, {}), await registerClient(db)];
-    await openClientLogin(db, { claims, app });
-    await consent(db, { userId: claims.sub, app });
-    await pending(db, { userId: claims.sub, app });
-    await db.query(sql, [claims.sub]);
-    expect(await leftOf(db, claims.sub)).toEqual({ logins: 0, codes: 0, devices: 0, consents: 1 });
-  });
+  ] as const)(
+    "an OpenID client loses its logins, codes and device approvals by %s but keeps the consent",
+    async ([, sql], { db }) => {
+      const [claims, app] = [await createActor(db, {}), await registerClient(db)];
+      await openClientLogin(db, { claims, app });
+      await consent(db, { userId: claims.sub, app });
+      await pending(db, { userId: claims.sub, app });
+      await db.query(sql, [claims.sub]);
+      expect(await leftOf(db, claims.sub)).toEqual({ logins: 0, codes: 0, devices: 0, consents: 1 });
+    },
+  );
 
-  test("has its codes, device approvals and logins deleted a day after they expire, and not before", async ({ db }) => {
+  test("an OpenID client's codes, device approvals and logins are deleted a day after they expire, and not before", async ({
+    db,
+  }) => {
     const [claims, app] = [await createActor(db, {}), await registerClient(db)];
     await openClientLogin(db, { claims, app });
     await pending(db, { userId: claims.sub, app });
@@ -364,7 +373,7 @@ describe("an OpenID client", () => {
   });
 });
 
-/** Leaves an unredeemed code and device approval. */
+/** Adds an unredeemed code and an unredeemed device approval. */
 async function pending(db: Database, { userId, app }: { userId: string; app: App }): Promise<void> {
   const proof = "row($1, gen_random_uuid(), gen_random_uuid(), 1, 1, 1)::private.mfa_proof";
   const authentication = "row(now(), 'aal1', '{pwd}')::private.openid_authentication";

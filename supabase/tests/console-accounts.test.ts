@@ -33,7 +33,7 @@ async function createPerson(
 }
 
 describe("the console's account search", () => {
-  test("finds by part of the email or name, case-insensitively, ordered by email", async ({ db }) => {
+  test("finds accounts by part of the email or name, case-insensitively, ordered by email", async ({ db }) => {
     const part = randomUUID().slice(0, 8);
     const second = await createPerson(db, { email: `b.${part}@x.test` });
     const first = await createPerson(db, { email: `a@x.${part}.test` });
@@ -46,7 +46,9 @@ describe("the console's account search", () => {
     expect(await search(db, `${part}%`)).toEqual([]);
   });
 
-  test("finds the one account with the full email or id given, and none that merely contains it", async ({ db }) => {
+  test("finds the one account with the given full email or id, and not accounts that merely contain it", async ({
+    db,
+  }) => {
     const name = randomUUID();
     const ann = await createPerson(db, { email: `${name}@x.test` });
     await createPerson(db, { email: `jo${name}@x.test`, name: ann });
@@ -55,7 +57,7 @@ describe("the console's account search", () => {
     expect(await search(db, `${name}@x.tes`)).toHaveLength(2);
   });
 
-  test("finds every account with the full email, and marks those from single sign-on", async ({ db }) => {
+  test("finds every account with the given full email, and marks those from single sign-on", async ({ db }) => {
     const email = `${randomUUID()}@x.test`;
     const own = await createPerson(db, { email });
     const sso = [await createPerson(db, { email, sso: true }), await createPerson(db, { email, sso: true })];
@@ -72,7 +74,7 @@ describe("the console's account search", () => {
     expect(overview).toMatchObject({ email, singleSignOn: true });
   });
 
-  test("does not find deleted accounts", async ({ db }) => {
+  test("the account search does not find deleted accounts", async ({ db }) => {
     const email = `${randomUUID()}@x.test`;
     const gone = await createPerson(db, { email });
     await db.query("update auth.users set deleted_at = now() where id = $1", [gone]);
@@ -98,7 +100,7 @@ describe("the console's account search", () => {
     expect(lines).not.toContain("Seq Scan");
   });
 
-  test("can be called by the service role only", async ({ db }) => {
+  test("only the service role can call the account search", async ({ db }) => {
     const claims = await createActor(db, {});
     const ask = () => search(db, "a");
     expect(await failureOf(() => db.asUser(claims, ask))).toMatchObject({ code: "42501" });
@@ -117,11 +119,11 @@ describe("the console's list of accounts", () => {
       })
     ).page;
 
-  test("shows the newest first, page by page, including deleted ones", async ({ db }) => {
+  test("lists the newest accounts first, page by page, including deleted ones", async ({ db }) => {
     const made: string[] = [];
     for (let age = 0; age < 5; age += 1) {
       const { id } = await createUser(db);
-      // Two have the same time, so their ids order them.
+      // Two profiles have the same time, so they are ordered by id.
       await db.query(
         "update public.profiles set created_at = now() + interval '1 day' - $2 * interval '1 hour' where id = $1",
         [id, Math.min(age, 3)],
@@ -137,7 +139,7 @@ describe("the console's list of accounts", () => {
     expect(first.map(({ deleted }) => deleted)).toEqual([false, true]);
   });
 
-  test("shows an account's badges", async ({ db }) => {
+  test("the list of accounts shows each account's badges", async ({ db }) => {
     const id = await createPerson(db, { email: `${randomUUID()}@x.test`, sso: true });
     await db.query(
       "update auth.users set email_confirmed_at = null, banned_until = now() + interval '1 hour' where id = $1",
@@ -150,7 +152,7 @@ describe("the console's list of accounts", () => {
     ]);
   });
 
-  test("is read through its index", async ({ db }) => {
+  test("the list of accounts is read through its index", async ({ db }) => {
     await db.query(
       `insert into auth.users (id, aud, role, email)
        select i, 'authenticated', 'authenticated', i || '@x.test'
@@ -176,7 +178,7 @@ describe("signing an account out", () => {
       })
     ).answer;
 
-  test("ends every session, notifies the owner once, and logs each time", async ({ db }) => {
+  test("signing an account out ends every session, notifies the owner once, and logs each time", async ({ db }) => {
     const [admin, account, other] = [await createAdmin(db), await createUser(db), await createUser(db)];
     for (const { id } of [account, account, other]) await signIn(db, { userId: id });
     const both = { actor: admin.id, subject: account.id };
@@ -199,7 +201,7 @@ describe("signing an account out", () => {
     ]);
   });
 
-  test("is allowed for admins only, never for their own account, and only for existing accounts", async ({ db }) => {
+  test("only admins can sign out an account, never their own, and only existing accounts", async ({ db }) => {
     const [admin, account] = [await createAdmin(db), await createUser(db)];
     await signIn(db, { userId: account.id });
     expect(await signOut(db, { actor: account.id, subject: admin.id })).toEqual({ refused: "forbidden" });

@@ -49,7 +49,7 @@ const attempt = async (db: Database, address: string) =>
   ).begun.reason;
 
 describe("an address block", () => {
-  test("is found by any address in its network, even after it expired", async ({ db }) => {
+  test("an address block is found by any address in its network, even after it expired", async ({ db }) => {
     const network = `2001:db8:${Math.floor(Math.random() * 65_535).toString(16)}:7`;
     const active = await addBlock(db, { address: `${network}::1` });
     const over = await addBlock(db, { address: `${network}::1`, minutes: -5 });
@@ -64,7 +64,7 @@ describe("an address block", () => {
     expect((await list(db, { address: single }))[0]?.address).toBe(single);
   });
 
-  test("on addresses of an account's events and sessions is listed while it lasts", async ({ db }) => {
+  test("lists a block of an address in an account's events or sessions while the block lasts", async ({ db }) => {
     const account = await createUser(db);
     const [ofEvent, ofSession, over] = [newAddress(), newAddress(), newAddress()];
     for (const ip of [ofEvent, over]) {
@@ -82,7 +82,7 @@ describe("an address block", () => {
     expect(listed.map(({ id }) => id).sort()).toEqual(blocks.sort());
   });
 
-  test("is lifted once, with a reason, and attempts are allowed again", async ({ db }) => {
+  test("an address block is lifted once, with a reason, and attempts are allowed again", async ({ db }) => {
     const admin = await createAdmin(db);
     const address = `198.51.100.${Math.floor(Math.random() * 256)}`;
     const block = await addBlock(db, { address });
@@ -98,7 +98,9 @@ describe("an address block", () => {
     expect(line).toEqual({ action: "address_block.lift", actor_id: admin.id, reason: "An office" });
   });
 
-  test("can't be lifted by non-admins, after it expired, or if there is none", async ({ db }) => {
+  test("an address block can't be lifted by non-admins, after it expired, or if the address is not blocked", async ({
+    db,
+  }) => {
     const [admin, person] = [await createAdmin(db), await createUser(db)];
     const block = await addBlock(db, { address: newAddress() });
     expect(await lift(db, { actor: person.id, block })).toEqual({ refused: "forbidden" });
@@ -107,7 +109,7 @@ describe("an address block", () => {
     expect(await lift(db, { actor: admin.id, block: over })).toEqual({ refused: "expired" });
   });
 
-  test("is lifted by one of 20 concurrent admins", async () => {
+  test("an address block is lifted by one of 20 concurrent admins", async () => {
     const { db, close } = openPool(20);
     const actor = randomUUID();
     const block = await addBlock(db, { address: newAddress() });

@@ -26,7 +26,7 @@ async function read(db: Database, { reader, target }: { reader: object; target: 
 }
 
 describe("the audit log", () => {
-  test("can be read by an admin with a second factor", async ({ db }) => {
+  test("an admin with a second factor can read the audit log", async ({ db }) => {
     const [reader, target] = [await createAdmin(db), await addLine(db)];
     expect(await db.asRole("service_role", () => read(db, { reader, target }))).toMatchObject([{ target }]);
     expect(await db.asRole("service_role", () => read(db, { reader, target: `${target}!` }))).toEqual([]);
@@ -38,7 +38,7 @@ describe("the audit log", () => {
     ["the account is banned", "update auth.users set banned_until = now() + interval '1 day' where id = $1"],
     ["the account is deleted", "update auth.users set deleted_at = now() where id = $1"],
     ["the session's authenticator is removed", "delete from auth.mfa_factors where user_id = $1"],
-  ] as const)("can no longer be read once %s", async ([, sql], { db }) => {
+  ] as const)("an admin can no longer read the audit log once %s", async ([, sql], { db }) => {
     const [reader, target] = [await createAdmin(db), await addLine(db)];
     expect(await read(db, { reader, target })).toHaveLength(1);
     await db.query(sql, [reader.sub]);
@@ -46,14 +46,16 @@ describe("the audit log", () => {
   });
 
   test.for(["a factor, at AAL1", "no policy and no factor", "required, at AAL2 of before the boundary"] as const)(
-    "can't be read by an admin with %s",
+    "the audit log can't be read by an admin with %s",
     async (mfa, { db }) => {
       const [reader, target] = [await createAdmin(db, mfa), await addLine(db)];
       expect(await read(db, { reader, target })).toBeNull();
     },
   );
 
-  test("can't be read by a non-admin, with another person's session, or without a session", async ({ db }) => {
+  test("the audit log can't be read by a non-admin, with another person's session, or without a session", async ({
+    db,
+  }) => {
     const [admin, target] = [await createAdmin(db), await addLine(db)];
     const other = await createActor(db, { mfa: "a factor, at AAL2" });
     for (const reader of [other, { ...admin, session_id: other.session_id }, {}]) {
@@ -61,7 +63,7 @@ describe("the audit log", () => {
     }
   });
 
-  test("has a function that only the service role can call", async ({ db }) => {
+  test("only the service role can call the function that reads the audit log", async ({ db }) => {
     const reader = await createAdmin(db);
     const ask = () => read(db, { reader, target: "x" });
     expect(await failureOf(() => db.asUser(reader, ask))).toMatchObject({ code: "42501" });

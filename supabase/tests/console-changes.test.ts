@@ -44,7 +44,7 @@ async function race(db: Database, call: { name: Call; change: Change }) {
 
 const onlyOne = (email: string) => ({ made: 1, refusals: ["conflict"], lostTo: [email] });
 
-test("50 concurrent admins make each change once, and the other admins learn who made it", async () => {
+test("50 concurrent admins make each change once, and the other admins see who made it", async () => {
   const { db, close } = openPool(callers);
   const [actor, workspace] = [randomUUID(), randomUUID()];
   const email = `${actor}@race.test`;
@@ -104,7 +104,7 @@ test("50 concurrent admins make each change once, and the other admins learn who
 });
 
 describe("a console change", () => {
-  test("is made for admins only, regardless of the calling role", async ({ db }) => {
+  test("a console change is made for admins only, regardless of the calling role", async ({ db }) => {
     const { sub: actor } = await createActor(db, {});
     const { workspaceId, model } = await createTenant(db);
     const calls: { name: Call; change: Change }[] = [
@@ -124,7 +124,9 @@ describe("a console change", () => {
     }
   });
 
-  test("is refused without a reason, because its audit record is part of the change", async ({ db }) => {
+  test("a console change is refused without a reason, because its audit record is part of the change", async ({
+    db,
+  }) => {
     const { sub: actor } = await createActor(db, {});
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
     const { workspaceId } = await createTenant(db);

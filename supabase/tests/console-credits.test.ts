@@ -41,7 +41,7 @@ const workspaceGrant = (actor: string, { workspaceId }: Tenant, more: Change = {
 });
 
 describe("credits in the console", () => {
-  test("are granted once per reference, with one audit record, and the ledger contains the reference", async ({
+  test("credits are granted once per reference, with one audit record, and the ledger contains the reference", async ({
     db,
   }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { credits: "1" })];
@@ -66,7 +66,7 @@ describe("credits in the console", () => {
     });
   });
 
-  test("can be withdrawn as far as they are available", async ({ db }) => {
+  test("admins can withdraw credits as far as they are available", async ({ db }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { credits: "10" })];
     await db.query("update ai.credit_accounts set reserved = 4 where workspace_id = $1", [tenant.workspaceId]);
     const withdraw = workspaceGrant(actor, tenant, { step: "withdraw" });
@@ -80,7 +80,7 @@ describe("credits in the console", () => {
   });
 
   test.for(["workspace", "member"] as const)(
-    "for a new account of a %s are added to the plan's initial credits",
+    "credits granted to a new account of a %s are added to the plan's initial credits",
     async (payer, { db }) => {
       const [{ id: actor }, tenant] = [
         await createAdmin(db),
@@ -97,7 +97,7 @@ describe("credits in the console", () => {
     },
   );
 
-  test.for(["0", "-1"])("can't be changed by %s", async (amount, { db }) => {
+  test.for(["0", "-1"])("credits can't be changed by the amount %s", async (amount, { db }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db)];
     for (const step of ["grant", "withdraw"]) {
       const change = workspaceGrant(actor, tenant, { step, amount });
@@ -105,7 +105,7 @@ describe("credits in the console", () => {
     }
   });
 
-  test("can be changed by admins only, never for themselves, and only for existing owners", async ({ db }) => {
+  test("only admins can change credits, never their own, and only those of existing owners", async ({ db }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db)];
     const other = (await createUser(db)).id;
     const change = workspaceGrant(actor, tenant);
@@ -125,7 +125,7 @@ describe("credits in the console", () => {
     expect(await accountOf(db, "workspace", tenant.workspaceId)).toBeNull();
   });
 
-  test("are granted correctly by 20 concurrent admins", async () => {
+  test("credits are granted correctly by 20 concurrent admins", async () => {
     const { db, close } = openPool(20);
     const actor = (await createUser(db)).id;
     try {
@@ -168,7 +168,7 @@ async function planOf(db: Database, id: string): Promise<Record<string, unknown>
 }
 
 describe("a plan", () => {
-  test("is added, and can be edited only by an admin who saw its newest version", async ({ db }) => {
+  test("a plan is added, and can be edited only by an admin who saw its newest version", async ({ db }) => {
     const { id: actor } = await createAdmin(db);
     const add = { actor, plan: "scale", seen: null, ...values };
     expect(await ask(db, "save_plan", add)).toEqual({});
@@ -198,7 +198,7 @@ describe("a plan", () => {
   });
 
   test.for(["workspace", "member"] as const)(
-    "keeps its payer %s once an account pays under it",
+    "a plan keeps its payer %s once an account pays under it",
     async (payer, { db }) => {
       const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { payer })];
       const edit = async (change: Change) =>
@@ -219,7 +219,7 @@ describe("a plan", () => {
     },
   );
 
-  test("charges runs at the markup they began with", async ({ db }) => {
+  test("a plan charges runs at the markup they began with", async ({ db }) => {
     const [{ id: actor }, tenant] = [
       await createAdmin(db),
       await createTenant(db, { credits: "1000000", markup: "1" }),
@@ -237,7 +237,7 @@ describe("a plan", () => {
 });
 
 describe("a workspace", () => {
-  test("is moved to another plan, and balances stay with their owners", async ({ db }) => {
+  test("a workspace is moved to another plan, and balances stay with their owners", async ({ db }) => {
     const { id: actor } = await createAdmin(db);
     const tenant = await createTenant(db, { credits: "1000" });
     const free = await createTenant(db, { payer: "member" });
@@ -266,7 +266,7 @@ describe("a workspace", () => {
     expect(await accountOf(db, "workspace", tenant.workspaceId)).toMatchObject({ plan: null });
   });
 
-  test("that is the admin's own personal workspace can't be moved by that admin", async ({ db }) => {
+  test("an admin can't move their own personal workspace to another plan", async ({ db }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db)];
     const personal = await one<{ id: string; plan_id: string }>(db, {
       sql: "select id, plan_id from public.workspaces where personal_user_id = $1",

@@ -145,7 +145,7 @@ test("a route receives calls only with a default-tier price, which settlement fa
 });
 
 describe("a model", () => {
-  test("can't be added with a taken id or invalid settings", async ({ db }) => {
+  test("a model can't be added with a taken id or invalid settings", async ({ db }) => {
     const admin = await createAdmin(db);
     const model = await addModel(admin);
     expect(await admin.ask("save_model", { ...settings, model })).toEqual({ refused: "id_taken" });
@@ -157,7 +157,7 @@ describe("a model", () => {
     await addModel(admin, { kind: "speech", voices: ["alloy"] });
   });
 
-  test("is not changed if someone else changed it first", async ({ db }) => {
+  test("a model is not changed if someone else changed it first", async ({ db }) => {
     const admin = await createAdmin(db);
     const { ask, email } = admin;
     const model = await addModel(admin);
@@ -174,7 +174,7 @@ describe("a model", () => {
     expect((await read(db, model)).displayName).toBe("First");
   });
 
-  test("replaces only the default of its kind that the admin saw", async ({ db }) => {
+  test("a new default model replaces only the default of its kind that the admin saw", async ({ db }) => {
     const admin = await createAdmin(db);
     await db.query("update ai.models set is_default = false where kind = 'embedding'");
     const [first, second] = [
@@ -193,7 +193,7 @@ describe("a model", () => {
     expect(log).toEqual([{ after: { is_default: false } }]);
   });
 
-  test("can be deleted, with its prices, only if it was never enabled", async ({ db }) => {
+  test("a model can be deleted, with its prices, only if it was never enabled", async ({ db }) => {
     const admin = await createAdmin(db);
     const { ask } = admin;
     const model = await addModel(admin);
@@ -221,7 +221,7 @@ describe("a model", () => {
 });
 
 describe("routes", () => {
-  test("are added, moved, edited and removed, and stay ordered without gaps", async ({ db }) => {
+  test("routes are added, moved, edited and removed, and stay ordered without gaps", async ({ db }) => {
     const admin = await createAdmin(db);
     const { ask } = admin;
     const model = await addModel(admin);
@@ -253,7 +253,7 @@ describe("routes", () => {
     { tierMultipliers: { flex: "-1" } },
     { idleSeconds: 141 },
     { providerModel: null },
-  ])("can't be changed to %j", async (wrong, { db }) => {
+  ])("routes can't be changed to %j", async (wrong, { db }) => {
     const admin = await createAdmin(db);
     const model = await addModel(admin);
     await changeRoute(db, { ask: admin.ask, model, route: {} });
@@ -263,7 +263,9 @@ describe("routes", () => {
 });
 
 describe("a grant", () => {
-  test("is given once to one existing plan or workspace, and not to the admin's own workspace", async ({ db }) => {
+  test("a grant is given once to one existing plan or workspace, and not to the admin's own workspace", async ({
+    db,
+  }) => {
     const admin = await createAdmin(db);
     const { ask, personalWorkspaceId } = admin;
     const model = await addModel(admin);

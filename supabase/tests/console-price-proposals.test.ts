@@ -62,7 +62,7 @@ const current = (db: Pick<Database, "query">, model: string) =>
 const lines = (db: Pick<Database, "query">, model: string) =>
   db.query("select action, reason from private.admin_audit_log where target = $1", [`model ${model}`]);
 
-test("adds all chosen prices, with an audit record each", async ({ db }) => {
+test("a price review adds all chosen prices, each with an audit record", async ({ db }) => {
   const { sub: actor } = await createActor(db, {});
   const model = await createBook(db, actor);
   const latest = await latestOf(db, model);
@@ -87,7 +87,7 @@ test.for<[string, (latest: string | null) => Price, string]>([
   ["has no such route", () => ({ providerId: "nowhere", latest: null }), "no_route"],
   ["is named twice", (latest) => ({ latest }), "taken"],
   ["does not exist", () => ({ model: "nothing", latest: null }), "not_found"],
-])("adds no price if one of the models %s", async ([, other, refused], { db }) => {
+])("adds none of the chosen prices if one of the models %s", async ([, other, refused], { db }) => {
   const { sub: actor } = await createActor(db, {});
   const model = await createBook(db, actor);
   const before = await current(db, model);
@@ -98,7 +98,7 @@ test.for<[string, (latest: string | null) => Price, string]>([
   expect(await lines(db, model)).toEqual([]);
 });
 
-test("does not add a price to a route's tier that has a later price", async ({ db }) => {
+test("a review does not add a price to a route's tier that has a later price", async ({ db }) => {
   const { sub: actor } = await createActor(db, {});
   const model = await createBook(db, actor);
   const later = new Date(Date.now() + day).toISOString();
@@ -109,7 +109,7 @@ test("does not add a price to a route's tier that has a later price", async ({ d
   expect(await apply(db, flex)).toEqual({});
 });
 
-test("accepts 1 to 500 prices, from an admin", async ({ db }) => {
+test("a review accepts 1 to 500 prices, from an admin", async ({ db }) => {
   const { sub: actor } = await createActor(db, {});
   const none = { actor, prices: [] };
   expect(await apply(db, none)).toEqual({ refused: "forbidden" });

@@ -25,7 +25,7 @@ async function listed(db: Database, model: string): Promise<Listed[]> {
 }
 
 describe("prices of routes", () => {
-  test("show the current price of each tier, or else the next price, or else the last", async ({ db }) => {
+  test("shows the current price of each tier, or else the next price, or else the last", async ({ db }) => {
     const { model } = await createBook(db);
     const add = (tier: [service: string, from: number], valid: [string | null, string | null], input: string) =>
       db.query(
@@ -98,7 +98,7 @@ test("a price is not added if a price that the admin saw was cancelled", async (
 });
 
 describe("a future price", () => {
-  test("is cancelled, and the previous price stays in effect until the next one", async ({ db }) => {
+  test("a future price is cancelled, and the previous price stays in effect until the next one", async ({ db }) => {
     const book = await createBook(db);
     const [first] = await pricesOf(db, book.model);
     for (const [days, input] of [
@@ -123,7 +123,7 @@ describe("a future price", () => {
     ]);
   });
 
-  test("is cancelled without a previous price", async ({ db }) => {
+  test("a future price without a previous price is cancelled", async ({ db }) => {
     const book = await createBook(db);
     await db.query("delete from ai.model_prices where model_id = $1", [book.model]);
     const change = {
@@ -139,7 +139,7 @@ describe("a future price", () => {
     expect(await pricesOf(db, book.model)).toEqual([]);
   });
 
-  test("is kept if the prices around it are not those the admin saw", async ({ db }) => {
+  test("a future price is kept if the prices before and after it are not those the admin saw", async ({ db }) => {
     const book = await createBook(db);
     const conflict = { refused: "conflict", last: { actorEmail: book.email, at: expect.any(String) } };
     await addPrice(db, book, { from: inDays(2), input: "5" });
@@ -161,16 +161,19 @@ describe("a future price", () => {
     { seconds: 59, answer: { refused: "started" } },
     { seconds: 65, answer: {} },
     { seconds: -1, answer: { refused: "started" } },
-  ])("can be cancelled up to a minute before it begins: $seconds s", async ({ seconds, answer }, { db }) => {
-    const book = await createBook(db);
-    const [price] = await db.query<Price>(
-      `insert into ai.model_prices (model_id, provider_id, valid, input_usd_per_million, output_usd_per_million)
+  ])(
+    "a future price can be cancelled up to a minute before it begins: $seconds s",
+    async ({ seconds, answer }, { db }) => {
+      const book = await createBook(db);
+      const [price] = await db.query<Price>(
+        `insert into ai.model_prices (model_id, provider_id, valid, input_usd_per_million, output_usd_per_million)
        values ($1, 'other', tstzrange(clock_timestamp() + $2 * interval '1 second', null), 9, 9)
        returning id::text, null as until`,
-      [book.model, seconds],
-    );
-    expect(await cancel(book, [price as Price], 0)).toEqual(answer);
-  });
+        [book.model, seconds],
+      );
+      expect(await cancel(book, [price as Price], 0)).toEqual(answer);
+    },
+  );
 });
 
 const callers = 20;
@@ -198,8 +201,8 @@ async function withFuturePrice(
 
 const outcomesOf = (answers: readonly ConsoleAnswer[]) => answers.map(({ refused }) => refused ?? "done").sort();
 
-describe("concurrently", () => {
-  test("a price is cancelled once", async () => {
+describe("concurrent price changes", () => {
+  test("a price is cancelled once by concurrent admins", async () => {
     await withFuturePrice(3600, async ({ seen, db, ...book }) => {
       const answers = await Promise.all(Array.from({ length: callers }, () => cancel(book, seen, 1)));
       expect(outcomesOf(answers)).toEqual([...Array(callers - 1).fill("conflict"), "done"]);
@@ -207,7 +210,7 @@ describe("concurrently", () => {
     });
   });
 
-  test("only one of cancelling a price and adding another succeeds", async () => {
+  test("of a concurrent cancellation and addition of a price, only one succeeds", async () => {
     await withFuturePrice(3600, async ({ seen, db, ...book }) => {
       const soon = new Date(Date.now() + 1_800_000).toISOString();
       const add = {

@@ -34,7 +34,9 @@ const byName = (rows: readonly object[]) => rows.map((row) => JSON.stringify(Obj
 const dayBefore = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
 
 describe("provider usage", () => {
-  test("is the sum of all runs, whether their days are summarized, changed since, or in progress", async ({ db }) => {
+  test("provider usage is the sum of all runs, whether their days are summarized, changed since, or in progress", async ({
+    db,
+  }) => {
     const tenants = [await createTenant(db, { credits: "1000" }), await createTenant(db, { credits: "1000" })];
     for (const tenant of tenants) {
       for (let age = 0; age < 4; age += 1) {
@@ -80,7 +82,9 @@ describe("provider usage", () => {
 });
 
 describe("provider health", () => {
-  test("includes answers of the last hour and failures of the last 24 hours by class", async ({ db }) => {
+  test("provider health counts answers of the last hour, and failures of the last 24 hours by class", async ({
+    db,
+  }) => {
     const provider = `provider_${randomUUID().slice(0, 8)}`;
     const tenant = await createTenant(db, { credits: "1000" });
     const attempt = { route: 1, provider, model: "upstream", latency_ms: 3 };
@@ -118,7 +122,7 @@ describe("provider health", () => {
     expect(later.find((one) => one.provider === provider)).toMatchObject({ answeredLastHour: 0, lastAnswerAt: null });
   });
 
-  test("includes the routes that runs of the last 15 minutes skipped", async ({ db }) => {
+  test("provider health counts the routes that runs of the last 15 minutes skipped", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const skipped = { route: 1, provider: "resting", model: "upstream", failure: "skipped", latency_ms: 0 };
     const ids: string[] = [];

@@ -15,7 +15,7 @@ export type CostDocument = {
   clear?: boolean;
 };
 
-/** Returns a day in USD. */
+/** Returns one day of a cost file, in USD. */
 export const usd = (day: string, amount: string, accountId = "acct-1"): CostDay => ({
   accountId,
   day,

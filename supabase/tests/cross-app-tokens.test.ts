@@ -6,15 +6,18 @@ import { bindApproval, createUser, currentSecond, type Database, enrollFactor, o
 const reasons: Record<string, string> = { "malformed policy": "unavailable", "session over": "unauthenticated" };
 
 describe("what a session has proved", () => {
-  test.for(mfaStates)("counts if it satisfies the policy ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
-    const app = await registerApp(db);
-    const claims = await createActor(db, { mfa });
-    const facts = await prove(db, { claims, app });
-    if (satisfied) expect(facts).toMatchObject({ user: claims.sub, session: claims.session_id, target: app.name });
-    else expect(facts).toEqual({ refused: reasons[mfa] ?? "mfa_required" });
-  });
+  test.for(mfaStates)(
+    "a session's proofs count if they satisfy the policy ($mfa: $satisfied)",
+    async ({ mfa, satisfied }, { db }) => {
+      const app = await registerApp(db);
+      const claims = await createActor(db, { mfa });
+      const facts = await prove(db, { claims, app });
+      if (satisfied) expect(facts).toMatchObject({ user: claims.sub, session: claims.session_id, target: app.name });
+      else expect(facts).toEqual({ refused: reasons[mfa] ?? "mfa_required" });
+    },
+  );
 
-  test("names factor, times and generation, and omits what is unknown", async ({ db }) => {
+  test("a session's proofs name factor, times and generation, and omit what is unknown", async ({ db }) => {
     const app = await registerApp(db);
     const second = await currentSecond(db);
     const user = await createUser(db);
@@ -36,7 +39,7 @@ describe("what a session has proved", () => {
     });
   });
 
-  test("by a bound approval is tied to the approver's factor and ends with the approval", async ({ db }) => {
+  test("a proof by a bound approval is tied to the approver's factor and ends with the approval", async ({ db }) => {
     const app = await registerApp(db);
     const user = await createUser(db);
     const factorId = await enrollFactor(db, { userId: user.id });
@@ -54,14 +57,14 @@ describe("what a session has proved", () => {
     expect(row.same).toBe(true);
   });
 
-  test("is returned only for the account's own session", async ({ db }) => {
+  test("a session's proofs are returned only for the account's own session", async ({ db }) => {
     const app = await registerApp(db);
     const [one, other] = [await createActor(db, {}), await createActor(db, {})];
     const forged = { ...one, session_id: other.session_id };
     expect(await prove(db, { claims: forged, app })).toEqual({ refused: "unauthenticated" });
   });
 
-  test("is not returned for an unregistered app", async ({ db }) => {
+  test("a session's proofs are not returned for an unregistered app", async ({ db }) => {
     const app = { ...(await registerApp(db)), name: "no-such-app" };
     expect(await prove(db, { claims: await createActor(db, {}), app })).toEqual({ refused: "not_found" });
   });
@@ -81,12 +84,12 @@ describe("a cross-app token", () => {
     [-1, false],
     [301, false],
     [1_000_000_000, false],
-  ] as const)("may last %i s: %s", async ([seconds, allowed], { db }) => {
+  ] as const)("a cross-app token may last %i s: %s", async ([seconds, allowed], { db }) => {
     if (allowed) await begun(db, seconds);
     else expect((await failureOf(() => begun(db, seconds))).code).toBe("23514");
   });
 
-  test("opens an app session and a central session, each of 8 hours", async ({ db }) => {
+  test("a cross-app token opens an app session and a central session, each of 8 hours", async ({ db }) => {
     const { app, claims, handoff } = await begun(db);
     const answer = await redeem(db, { app, handoff });
     expect(answer).toEqual({
@@ -103,19 +106,19 @@ describe("a cross-app token", () => {
     ]);
   });
 
-  test("opens no central session for an app without central scopes", async ({ db }) => {
+  test("a cross-app token opens no central session for an app without central scopes", async ({ db }) => {
     const app = await registerApp(db, { scopes: ["profile"] });
     const handoff = await handOver(db, { claims: await createActor(db, {}), app });
     expect(Object.keys(await redeem(db, { app, handoff }))).toEqual(["app"]);
   });
 
-  test("can be redeemed once", async ({ db }) => {
+  test("a cross-app token can be redeemed once", async ({ db }) => {
     const { app, handoff } = await begun(db);
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
     expect(await redeem(db, { app, handoff })).toEqual({ refused: "token" });
   });
 
-  test("has one winner among 60 concurrent redemptions", async () => {
+  test("one of 60 concurrent redemptions of a cross-app token succeeds", async () => {
     const { db, service, close } = openPools(20);
     try {
       const [app, claims] = [await registerApp(service), await createActor(db, {})];
@@ -130,7 +133,9 @@ describe("a cross-app token", () => {
     }
   });
 
-  test("can be redeemed by its own app only, and a failed try by another app doesn't use it up", async ({ db }) => {
+  test("only the app of a cross-app token can redeem it, and a failed try by another app doesn't use it up", async ({
+    db,
+  }) => {
     const { app, handoff } = await begun(db);
     const other = await registerApp(db);
     expect(await redeem(db, { app: other, handoff })).toEqual({ refused: "token" });
@@ -145,7 +150,7 @@ describe("a cross-app token", () => {
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
   });
 
-  test("is redeemed only with the stored proof, and for its own user", async ({ db }) => {
+  test("a cross-app token is redeemed only with the stored proof, and for its own user", async ({ db }) => {
     const { app, handoff } = await begun(db);
     const victim = await createActor(db, {});
     const forgeries = [
@@ -155,7 +160,7 @@ describe("a cross-app token", () => {
     for (const forged of forgeries) expect(await redeem(db, { app, handoff: forged })).toEqual({ refused: "token" });
   });
 
-  test("expires exactly on time", async ({ db }) => {
+  test("a cross-app token expires exactly on time", async ({ db }) => {
     const { app, handoff } = await begun(db);
     const endAt = (moment: string) =>
       db.query(
@@ -168,7 +173,7 @@ describe("a cross-app token", () => {
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
   });
 
-  test("is revoked with all other outstanding tokens of its user, and of no one else", async ({ db }) => {
+  test("revoking a user's cross-app tokens revokes all outstanding ones, and none of another user", async ({ db }) => {
     const { app, claims, handoff } = await begun(db);
     const second = await handOver(db, { claims, app });
     const used = await handOver(db, { claims, app });
@@ -186,13 +191,15 @@ describe("a cross-app token", () => {
     ["a ban", "update auth.users set banned_until = now() + interval '1 hour' where id = $1"],
     ["a closed account", "update auth.users set deleted_at = now() where id = $1"],
     ["a new password", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
-  ] as const)("is void after %s", async ([, sql], { db }) => {
+  ] as const)("a cross-app token is void after %s", async ([, sql], { db }) => {
     const { app, claims, handoff } = await begun(db);
     await db.query(sql, [claims.sub]);
     expect(await redeem(db, { app, handoff })).toEqual({ refused: "token" });
   });
 
-  test("is void once the policy has changed, even to optional, or the factor is removed", async ({ db }) => {
+  test("a cross-app token is void once the policy has changed, even to optional, or the factor is removed", async ({
+    db,
+  }) => {
     const app = await registerApp(db);
     for (const change of ["required", "optional", "factor"] as const) {
       const claims = await createActor(db, { mfa: "a factor, at AAL2" });
@@ -207,7 +214,7 @@ describe("a cross-app token", () => {
     }
   });
 
-  test("is temporarily refused while the policy can't be read", async ({ db }) => {
+  test("a cross-app token is temporarily refused while the policy can't be read", async ({ db }) => {
     const { app, claims, handoff } = await begun(db);
     await setPolicy(db, { userId: claims.sub, policy: { version: 2 } });
     expect(await redeem(db, { app, handoff })).toEqual({ refused: "unavailable" });
@@ -215,7 +222,7 @@ describe("a cross-app token", () => {
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
   });
 
-  test("stores neither the token nor the identity backend's session", async ({ db }) => {
+  test("stores neither the cross-app token nor the identity backend's session", async ({ db }) => {
     const columns = await db.query<{ name: string }>(
       "select attname as name from pg_attribute where attrelid = 'private.cross_app_tokens'::regclass and attnum > 0",
     );
@@ -226,7 +233,7 @@ describe("a cross-app token", () => {
 });
 
 describe("the handoff functions", () => {
-  test("can't be called by users, anon or the gateway", async ({ db }) => {
+  test("users, anon and the gateway can't call the handoff functions", async ({ db }) => {
     const rows = await db.query<{ name: string; role: string }>(`
       select p.oid::regprocedure::text as name, r.rolname as role
       from pg_proc p join pg_namespace n on n.oid = p.pronamespace
@@ -238,7 +245,7 @@ describe("the handoff functions", () => {
     expect(rows).toEqual([]);
   });
 
-  test("that trust their arguments can't be called by any role", async ({ db }) => {
+  test("no role can call the handoff functions that trust their arguments", async ({ db }) => {
     for (const name of [
       "private.proof_status(private.mfa_proof)",
       "private.authenticate_app(text, bytea)",

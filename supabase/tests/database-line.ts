@@ -55,7 +55,7 @@ export async function openLine(): Promise<DatabaseLine> {
       // Everything that we send before an answer is one round trip.
       if (!weSpoke) flights += 1;
       weSpoke = true;
-      // Prepared statements have their text as their name.
+      // Prepared statements are named after their text, so each message contains the function's name.
       const name = /select ai\.(\w+)\(/.exec(bytes.toString("latin1"))?.[1];
       if (name) calls.push(name);
       asked = name ?? asked;

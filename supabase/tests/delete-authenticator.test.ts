@@ -60,7 +60,7 @@ const leftOf = async (db: Database, { userId, sessionId }: { userId: string; ses
   });
 
 describe("delete_authenticator", () => {
-  test("removes one of two authenticators, and keeps what the session proved with the other one", async ({ db }) => {
+  test("removes one of two authenticators, and keeps what the session proved with the other", async ({ db }) => {
     const { otherId, ...owner } = await createOwner(db, { policy: required });
     const answer = await db.asRole("service_role", () => deleteAuthenticator(db, { ...owner, factorId: otherId }));
     expect(answer).toMatchObject({ outcome: "deleted" });
@@ -68,7 +68,9 @@ describe("delete_authenticator", () => {
     expect(await deleteAuthenticator(db, { ...owner, factorId: otherId })).toEqual({ outcome: "not_found" });
   });
 
-  test("notifies the owner in its own transaction, and notifies no one if nothing was removed", async ({ db }) => {
+  test("removing an authenticator notifies the owner in its transaction, and notifies no one if nothing was removed", async ({
+    db,
+  }) => {
     const { otherId, ...owner } = await createOwner(db, { policy: required });
     const { email } = await one<{ email: string }>(db, {
       sql: "select email from auth.users where id = $1",
@@ -88,7 +90,7 @@ describe("delete_authenticator", () => {
     expect(await toldTo(db, owner)).toEqual(told);
   });
 
-  test("lowers the sessions that it raised to AAL1 and removes its proof from them, and changes nothing else", async ({
+  test("lowers to AAL1 the sessions that the removed authenticator raised, removes its proof, and changes nothing else", async ({
     db,
   }) => {
     const owner = await createOwner(db);
@@ -133,7 +135,7 @@ describe("delete_authenticator", () => {
     expect(await leftOf(db, other)).toMatchObject({ factors: 2, codes: 1 });
   });
 
-  test("removes one of two authenticators when 50 concurrent calls target both and the account requires MFA", async () => {
+  test("removes only one of two authenticators when 50 concurrent calls target both and the account requires MFA", async () => {
     const { db, close } = openPool(20);
     const owner = await createOwner(db, { policy: required });
     try {

@@ -45,30 +45,36 @@ const ask = (db: Database, call: string, argument: string) =>
   });
 
 describe("an email change in progress", () => {
-  test("is returned with both addresses", async ({ db }) => {
+  test("returns an email change in progress with both addresses", async ({ db }) => {
     const { userId, email, newEmail } = await begin(db);
     expect(await ask(db, "pending_email_change", userId)).toMatchObject({ email, newEmail, agreed: null });
   });
 
-  test.for(["current", "new"] as const)("reports that the %s mailbox has confirmed", async (side, { db }) => {
-    const { userId } = await begin(db);
-    await agree(db, { userId, side });
-    expect(await ask(db, "pending_email_change", userId)).toMatchObject({ agreed: side });
-    expect(await ask(db, "email_change_of_link", hashOf(side, userId))).toBe(null);
-  });
+  test.for(["current", "new"] as const)(
+    "an email change reports that the %s mailbox has confirmed",
+    async (side, { db }) => {
+      const { userId } = await begin(db);
+      await agree(db, { userId, side });
+      expect(await ask(db, "pending_email_change", userId)).toMatchObject({ agreed: side });
+      expect(await ask(db, "email_change_of_link", hashOf(side, userId))).toBe(null);
+    },
+  );
 
-  test.for(["current", "new"] as const)("is found by the link sent to the %s mailbox", async (mailbox, { db }) => {
-    const { userId, email, newEmail } = await begin(db);
-    expect(await ask(db, "email_change_of_link", hashOf(mailbox, userId))).toMatchObject({
-      userId,
-      mailbox,
-      email,
-      newEmail,
-      agreed: null,
-    });
-  });
+  test.for(["current", "new"] as const)(
+    "an email change is found by the link sent to the %s mailbox",
+    async (mailbox, { db }) => {
+      const { userId, email, newEmail } = await begin(db);
+      expect(await ask(db, "email_change_of_link", hashOf(mailbox, userId))).toMatchObject({
+        userId,
+        mailbox,
+        email,
+        newEmail,
+        agreed: null,
+      });
+    },
+  );
 
-  test("is null if there is none, or once its links are void", async ({ db }) => {
+  test("an email change is null if none is in progress, or once its links are void", async ({ db }) => {
     const { id } = await createUser(db);
     expect(await ask(db, "pending_email_change", id)).toBe(null);
     const { userId } = await begin(db);
@@ -76,7 +82,7 @@ describe("an email change in progress", () => {
     expect(await ask(db, "pending_email_change", userId)).toBe(null);
   });
 
-  test("is not found by a link of another kind", async ({ db }) => {
+  test("an email change is not found by a link of another kind", async ({ db }) => {
     const { userId } = await begin(db);
     await db.query(
       `insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to)
@@ -88,7 +94,9 @@ describe("an email change in progress", () => {
 });
 
 describe("cancel_email_change", () => {
-  test("voids both links and deletes the new address, once, and leaves other emails alone", async ({ db }) => {
+  test("cancelling an email change voids both links and deletes the new address, once, and leaves other emails alone", async ({
+    db,
+  }) => {
     const { userId, email } = await begin(db);
     const other = await begin(db);
     await db.query(

@@ -11,7 +11,7 @@ const sent = {
   email_verified: false,
 };
 
-/** Creates an account signed up for in an earlier transaction, possibly with another person's email. */
+/** Creates an account by a sign-up in an earlier transaction, possibly with another person's email. */
 async function signUp(db: Database, userMetadata: object = sent) {
   const user = await createUser(db, { userMetadata });
   await db.query("update public.profiles set created_at = now() - interval '1 hour' where id = $1", [user.id]);
@@ -50,13 +50,13 @@ const kept = {
 };
 
 describe("the first confirmation of an email", () => {
-  test("removes everything that the sign-up sent", async ({ db }) => {
+  test("the first confirmation of an email removes everything that the sign-up sent", async ({ db }) => {
     const user = await signUp(db);
     await confirm(db, user);
     expect(await accountOf(db, user.id)).toEqual(fresh(user));
   });
 
-  test("keeps what a provider that verified the email reports", async ({ db }) => {
+  test("the first confirmation keeps what a provider that verified the email reports", async ({ db }) => {
     const user = await signUp(db);
     const claims = { email: user.email, email_verified: true, name: "Ada", avatar_url: "https://ada.example/a.png" };
     const identity = await createIdentity(db, { userId: user.id, email: user.email });
@@ -70,7 +70,9 @@ describe("the first confirmation of an email", () => {
     });
   });
 
-  test("removes identities whose email no provider has verified, and adds the email identity", async ({ db }) => {
+  test("the first confirmation removes identities whose email no provider has verified, and adds the email identity", async ({
+    db,
+  }) => {
     const user = await signUp(db);
     await createIdentity(db, { userId: user.id, email: user.email, verified: false });
     await confirm(db, user);
@@ -78,7 +80,7 @@ describe("the first confirmation of an email", () => {
     expect(identities).toEqual([{ provider: "email" }]);
   });
 
-  test("removes what was added before, and closes workspaces created before", async ({ db }) => {
+  test("the first confirmation removes what was added before, and closes workspaces created before", async ({ db }) => {
     const user = await signUp(db);
     const [guest, host] = [await createUser(db), await createUser(db)];
     const founded = randomUUID();
@@ -135,7 +137,7 @@ describe("the first confirmation of an email", () => {
     );
   });
 
-  test("keeps an unused workspace", async ({ db }) => {
+  test("the first confirmation keeps an unused workspace", async ({ db }) => {
     const user = await signUp(db);
     await confirm(db, user);
     const [workspace] = await db.query("select id from public.workspaces where personal_user_id = $1", [user.id]);
@@ -144,7 +146,9 @@ describe("the first confirmation of an email", () => {
 });
 
 describe("an account used before another person confirms its email", () => {
-  test("starts over, even if its email changed before, and loses its password and pending change", async ({ db }) => {
+  test("a used account starts over, even if its email changed before, and loses its password and pending change", async ({
+    db,
+  }) => {
     const user = await signUp(db);
     await db.query(
       `update auth.users set last_sign_in_at = now() - interval '1 day', encrypted_password = 'known',
@@ -169,7 +173,9 @@ describe("an account used before another person confirms its email", () => {
     expect(left).toEqual({ encrypted_password: "", email_change: "", email_change_token_new: "", sessions: 0 });
   });
 
-  test("keeps a password from before the first sign-in: it may be the owner's", async ({ db }) => {
+  test("the first confirmation keeps a password from before the first sign-in, because it may be the owner's", async ({
+    db,
+  }) => {
     const user = await signUp(db);
     await db.query("update auth.users set encrypted_password = 'typed' where id = $1", [user.id]);
     await confirm(db, user);
@@ -178,7 +184,7 @@ describe("an account used before another person confirms its email", () => {
   });
 });
 
-describe("the backend gives an account another identity's address", () => {
+describe("another identity's address as the account's email", () => {
   /** Changes the email as Auth does once the identity with the account's own address is unlinked. */
   const promote = (db: Database, { id, email }: { id: string; email: string }) =>
     db.query("update auth.users set email = $2 where id = $1", [id, email]);
@@ -188,17 +194,20 @@ describe("the backend gives an account another identity's address", () => {
     ["that the provider has verified", [true], true],
     ["that the provider has not verified", [false], false],
     ["that one of two providers has verified", [false, true], true],
-  ] as const)("only if a provider has verified it: an address %s", async ([, verified, allowed], { db }) => {
-    const user = await createUser(db);
-    for (const [index, one] of verified.entries()) {
-      const identity = { userId: user.id, email: "victim@example.test", verified: one, provider: `provider${index}` };
-      await createIdentity(db, identity);
-    }
-    if (allowed) await promote(db, { ...user, email: "victim@example.test" });
-    else await expect(promote(db, { ...user, email: "victim@example.test" })).rejects.toThrow(refusal);
-  });
+  ] as const)(
+    "the backend gives an account another identity's address only if a provider verified it: an address %s",
+    async ([, verified, allowed], { db }) => {
+      const user = await createUser(db);
+      for (const [index, one] of verified.entries()) {
+        const identity = { userId: user.id, email: "victim@example.test", verified: one, provider: `provider${index}` };
+        await createIdentity(db, identity);
+      }
+      if (allowed) await promote(db, { ...user, email: "victim@example.test" });
+      else await expect(promote(db, { ...user, email: "victim@example.test" })).rejects.toThrow(refusal);
+    },
+  );
 
-  test("is allowed if the email identity has the same address", async ({ db }) => {
+  test("an account gets another identity's address if the email identity has the same one", async ({ db }) => {
     const user = await createUser(db);
     await createIdentity(db, { userId: user.id, email: "other@example.test", verified: false });
     await createIdentity(db, { userId: user.id, email: "other@example.test", verified: false, provider: "email" });
@@ -207,7 +216,7 @@ describe("the backend gives an account another identity's address", () => {
 });
 
 describe("an account starts over", () => {
-  test("once: what its owner sets later is kept", async ({ db }) => {
+  test("an account starts over once: what its owner sets later is kept", async ({ db }) => {
     const user = await signUp(db);
     await confirm(db, user);
     await db.query("select set_config('gatehouse.first_confirmation', '', true)");
@@ -217,7 +226,7 @@ describe("an account starts over", () => {
     expect(await accountOf(db, user.id)).toMatchObject({ display_name: "Ada", metadata: { name: "Ada" } });
   });
 
-  test("not if it is created and confirmed in one transaction", async ({ db }) => {
+  test("an account created and confirmed in one transaction does not start over", async ({ db }) => {
     const user = await createUser(db, { userMetadata: sent });
     await confirm(db, user);
     expect(await accountOf(db, user.id)).toEqual(kept);
@@ -226,17 +235,20 @@ describe("an account starts over", () => {
   test.for([
     ["499 milliseconds", true],
     ["500 milliseconds", false],
-  ] as const)("not if an invitation created it: invited after %s", async ([after, keeps], { db }) => {
-    const user = await signUp(db);
-    await db.query("update auth.users set created_at = now(), invited_at = now() + $2::interval where id = $1", [
-      user.id,
-      after,
-    ]);
-    await confirm(db, user);
-    expect(await accountOf(db, user.id)).toEqual(keeps ? kept : fresh(user));
-  });
+  ] as const)(
+    "an account that an invitation created does not start over: invited after %s",
+    async ([after, keeps], { db }) => {
+      const user = await signUp(db);
+      await db.query("update auth.users set created_at = now(), invited_at = now() + $2::interval where id = $1", [
+        user.id,
+        after,
+      ]);
+      await confirm(db, user);
+      expect(await accountOf(db, user.id)).toEqual(keeps ? kept : fresh(user));
+    },
+  );
 
-  test("not if it was in use and gets its first email through a change", async ({ db }) => {
+  test("an account in use does not start over if it gets its first email through a change", async ({ db }) => {
     const user = await signUp(db);
     await db.query("update auth.users set email = null, last_sign_in_at = now() where id = $1", [user.id]);
     await db.query("update auth.users set email = $2 where id = $1", [user.id, user.email]);
@@ -270,7 +282,7 @@ describe("remove_unproven_password", () => {
     ["to reset the password", { token: "recovery" }, "recovery", true],
     ["of a confirmed account", { token: "recovery", confirmed: true }, "recovery", false],
   ] as const)(
-    "needs a link of its own kind, sent in the last hour, to an unconfirmed account: a link %s",
+    "removes an unproven password only by a matching link, sent in the last hour, to an unconfirmed account: a link %s",
     async ([, link, type, removed], { db }) => {
       const {
         age = "0",

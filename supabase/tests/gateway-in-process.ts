@@ -47,7 +47,7 @@ export async function openGateway(
         const task = work.catch(() => {}).finally(() => background.delete(task));
         background.add(task);
       },
-      // What these tests do to the database is not a defect.
+      // Errors that these tests cause in the database are not defects to report.
       report: () => {},
       write,
     },

@@ -39,7 +39,7 @@ test("lists and searches read no more rows when the data grows tenfold, after si
     const tenant = await growthTenant(client);
     const progress = { show: () => undefined, signal: new AbortController().signal };
     const measure = async () => {
-      // Only these: the statistics of other tables would remain after the rollback.
+      // Analyzes only these tables, because the statistics of other tables would remain after the rollback.
       await client.query(`analyze ${filled.join(", ")}`);
       // The planner reads a small table whole. On hosted disks, random reads are as fast as sequential ones.
       await client.query("set local enable_seqscan = off; set local random_page_cost = 1.1");
@@ -66,7 +66,7 @@ test("lists and searches read no more rows when the data grows tenfold, after si
         .filter(({ what, bound, before, after }) => !(after <= slackOf(what) + before * mostOf(bound)));
     };
     const beyond = await measureBeyond();
-    // Transactions share the size of a table that ANALYZE stores, so another test may have changed a plan.
+    // ANALYZE stores a table size that transactions share, so another test may have changed a plan. Measures again.
     expect(beyond.length > 0 ? await measureBeyond() : []).toEqual([]);
   } finally {
     await client.query("rollback");

@@ -11,31 +11,31 @@ async function writeMetadata(db: Database, { id, metadata }: { id: string; metad
   return row.metadata;
 }
 
-describe("the stored policy", () => {
+describe("the stored MFA policy", () => {
   test.for([
     ["older metadata without it", { provider: "email" }, { provider: "email", platform_required_mfa: policy }],
     ["another policy", { platform_required_mfa: { required: false } }, { platform_required_mfa: policy }],
     ["a null policy", { platform_required_mfa: null }, { platform_required_mfa: policy }],
     ["no metadata at all", null, { platform_required_mfa: policy }],
     ["metadata of another shape", ["x"], { platform_required_mfa: policy }],
-  ] as const)("survives a write of %s", async ([, metadata, kept], { db }) => {
+  ] as const)("the stored policy survives a write of %s", async ([, metadata, kept], { db }) => {
     const { id } = await createUser(db, { appMetadata: { platform_required_mfa: policy } });
     expect(await writeMetadata(db, { id, metadata })).toEqual(kept);
   });
 
-  test("can't be added by a metadata write", async ({ db }) => {
+  test("a metadata write can't add an MFA policy", async ({ db }) => {
     const { id } = await createUser(db, { appMetadata: { provider: "email" } });
     const written = await writeMetadata(db, { id, metadata: { provider: "google", platform_required_mfa: policy } });
     expect(written).toEqual({ provider: "google" });
   });
 
-  test("leaves other metadata to its writers", async ({ db }) => {
+  test("keeping the policy leaves other metadata to its writers", async ({ db }) => {
     const { id } = await createUser(db, { appMetadata: { provider: "email", platform_required_mfa: policy } });
     const metadata = { provider: "google", providers: ["google"], platform_required_mfa: policy };
     expect(await writeMetadata(db, { id, metadata })).toEqual(metadata);
   });
 
-  test("changes within a transaction of the policy's own function, and not after it", async ({ db }) => {
+  test("the policy's own function can change the stored policy, and later writes keep it again", async ({ db }) => {
     const { id } = await createUser(db, { appMetadata: { platform_required_mfa: policy } });
     const next = { ...policy, generation: 2 };
     await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");

@@ -67,7 +67,7 @@ async function emailsTo(
 }
 
 describe("a request for approval", () => {
-  test("is made once, with one email for each active admin", async ({ db }) => {
+  test("a workspace requests approval once, with one email for each active admin", async ({ db }) => {
     const admins = [await createAdmin(db), await createAdmin(db)];
     const banned = await createAdmin(db);
     await db.query("update auth.users set banned_until = now() + interval '1 day' where id = $1", [banned.id]);
@@ -78,7 +78,7 @@ describe("a request for approval", () => {
     expect(await emailsTo(db, { people: [...admins, banned], subject: asked.subject })).toEqual([1, 1, 0]);
   });
 
-  test("can be made only by members with manage_ai_keys", async ({ db }) => {
+  test("only members with manage_ai_keys can request approval", async ({ db }) => {
     const { workspaceId } = await createWorkspace(db);
     const member = await addMember(db, { workspaceId, role: "member" });
     const stranger = await createUser(db);
@@ -91,13 +91,15 @@ describe("a request for approval", () => {
     expect(await request(db, admin.id, workspaceId)).toMatchObject({ request: { state: "open" } });
   });
 
-  test("can't be made by an approved workspace", async ({ db }) => {
+  test("an approved workspace can't request approval", async ({ db }) => {
     const { workspaceId, owner } = await createWorkspace(db);
     await db.query("insert into ai.key_approvals (workspace_id) values ($1)", [workspaceId]);
     expect(await request(db, owner.id, workspaceId)).toEqual({ outcome: "read", approved: true, request: null });
   });
 
-  test("is withdrawn by its timestamp, and sends no second email if repeated within a day", async ({ db }) => {
+  test("a request for approval is withdrawn by its timestamp, and sends no second email if repeated within a day", async ({
+    db,
+  }) => {
     const admin = await createAdmin(db);
     const { workspaceId, owner } = await createWorkspace(db);
     const made = await request(db, owner.id, workspaceId);
@@ -112,7 +114,7 @@ describe("a request for approval", () => {
     { hours: 23, emails: 1 },
     { hours: 24, emails: 2 },
   ])(
-    "repeated $hours hours after the first email has sent $emails email(s) in total",
+    "a request repeated $hours hours after the first email has sent $emails email(s) in total",
     async ({ hours, emails }, { db }) => {
       const admin = await createAdmin(db);
       const { workspaceId, owner } = await createWorkspace(db);
@@ -127,7 +129,7 @@ describe("a request for approval", () => {
     },
   );
 
-  test("of one member is emailed five times a day, and queued every time", async ({ db }) => {
+  test("emails one member's requests five times a day, and queues each of them", async ({ db }) => {
     const admin = await createAdmin(db);
     const { owner } = await createWorkspace(db);
     for (let made = 0; made < 6; made += 1) {
@@ -138,7 +140,7 @@ describe("a request for approval", () => {
     }
   });
 
-  test("counts towards its member's five emails a day even if someone else requests again", async ({ db }) => {
+  test("an email counts towards its requester's five a day even if another member requests again", async ({ db }) => {
     const [admin, member, other] = [await createAdmin(db), await createUser(db), await createUser(db)];
     for (let made = 0; made < 12; made += 1) {
       const { workspaceId } = await createWorkspace(db);
@@ -149,7 +151,7 @@ describe("a request for approval", () => {
     expect(await emailsTo(db, { people: [admin], subject: asked.subject })).toEqual([5 + 5]);
   });
 
-  test("waits in the queue, oldest first, page by page, and is counted", async ({ db }) => {
+  test("requests for approval wait in the queue, oldest first, page by page, and are counted", async ({ db }) => {
     await db.query("delete from ai.key_approval_requests where state = 'open'", []);
     const workspaces: string[] = [];
     for (let made = 0; made < 3; made += 1) {
@@ -177,8 +179,10 @@ describe("a request for approval", () => {
   });
 });
 
-describe("an answer", () => {
-  test("declines with a reason that members see, and a new request follows", async ({ db }) => {
+describe("an answer to a request for approval", () => {
+  test("an admin declines a request with a reason that members see, and the workspace can request again", async ({
+    db,
+  }) => {
     const admin = await createAdmin(db);
     const { workspaceId, owner } = await createWorkspace(db);
     const requester = await addMember(db, { workspaceId, role: "admin" });
@@ -204,7 +208,7 @@ describe("an answer", () => {
     expect(await emailsTo(db, { people: [admin], subject: asked.subject })).toEqual([2]);
   });
 
-  test("is given by approving the workspace, whether or not the admin saw the request", async ({ db }) => {
+  test("approving the workspace answers its request, whether or not the admin saw it", async ({ db }) => {
     const admin = await createAdmin(db);
     for (const saw of [true, false]) {
       const { workspaceId, owner } = await createWorkspace(db);
@@ -217,7 +221,9 @@ describe("an answer", () => {
     }
   });
 
-  test("is refused for a withdrawn request, and approving without a request sends no email", async ({ db }) => {
+  test("a withdrawn request can't be answered, and approving a workspace without a request sends no email", async ({
+    db,
+  }) => {
     const admin = await createAdmin(db);
     const { workspaceId, owner } = await createWorkspace(db);
     const { request: made } = await request(db, owner.id, workspaceId);
@@ -230,7 +236,7 @@ describe("an answer", () => {
     expect(await emailsTo(db, { people: [owner], subject: answered.subject })).toEqual([0]);
   });
 
-  test("can be given by admins only, and never for their own personal workspace", async ({ db }) => {
+  test("only admins can answer requests, and never for their own personal workspace", async ({ db }) => {
     const admin = await createAdmin(db);
     const { workspaceId, owner } = await createWorkspace(db);
     const { request: made } = await request(db, owner.id, workspaceId);
@@ -248,8 +254,8 @@ describe("an answer", () => {
   });
 });
 
-describe("concurrent callers", () => {
-  test("make one request with one email, and only one of many answers counts", async () => {
+describe("concurrent requests and answers", () => {
+  test("concurrent callers make one request with one email, and only one of many answers counts", async () => {
     const { db, close } = openPool(20);
     const [admin, owner, workspace] = [randomUUID(), randomUUID(), randomUUID()];
     try {

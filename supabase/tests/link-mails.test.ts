@@ -35,7 +35,7 @@ async function sentAgo(db: Database, { column, seconds }: { column: string; seco
 
 describe("an email with a link", () => {
   test.for(kinds)(
-    "of kind $mail is not sent while the last email of that kind is younger than three minutes",
+    "an email of kind $mail is not sent while the last email of that kind is younger than three minutes",
     async ({ mail, action, column }, { db }) => {
       const young = await sentAgo(db, { column, seconds: 179 });
       const old = await sentAgo(db, { column, seconds: 180 });
@@ -51,14 +51,14 @@ describe("an email with a link", () => {
     },
   );
 
-  test("does not wait for an email of another kind", async ({ db }) => {
+  test("an email with a link does not wait for an email of another kind", async ({ db }) => {
     const { email } = await sentAgo(db, { column: "recovery_sent_at", seconds: 0 });
     expect(await waitOf(db, { action: "mail", mail: "confirmation_mail", email })).toBeNull();
     expect(await waitOf(db, { action: "sign_up", mail: "sign_up_mail", email })).toBeNull();
     expect(await waitOf(db, { action: "mail", mail: "recovery_mail", email })).toBe(180);
   });
 
-  test("is sent at most every 30 seconds, whether or not the account exists", async ({ db }) => {
+  test("sends at most one email with a link every 30 seconds, whether or not the account exists", async ({ db }) => {
     const { email: known } = await createUser(db);
     for (const email of [known, `${randomUUID()}@example.test`]) {
       const next = () => waitOf(db, { action: "mail", mail: "recovery_mail", email });
@@ -71,7 +71,7 @@ describe("an email with a link", () => {
     }
   });
 
-  test("that was not sent delays no other email", async ({ db }) => {
+  test("an email that was not sent delays no other email", async ({ db }) => {
     const attempt = anAttempt({ action: "mail", mail: "recovery_mail" });
     const begun = await begin(db, attempt);
     if (begun.allowed) await settle(db, begun.attemptId, "void");
@@ -79,18 +79,18 @@ describe("an email with a link", () => {
     expect(await begin(db, attempt)).toMatchObject({ allowed: true, mailWaitSeconds: 30 });
   });
 
-  test("counts as an attempt even if it has to wait", async ({ db }) => {
+  test("an email with a link counts as an attempt even if it has to wait", async ({ db }) => {
     const attempt = anAttempt({ action: "mail", mail: "recovery_mail" });
     for (let made = 0; made < 5; made += 1) expect(await begin(db, attempt)).toMatchObject({ allowed: true });
     expect(await begin(db, attempt)).toMatchObject({ allowed: false, reason: "limited" });
   });
 
-  test("may omit its kind, but can't have an unknown kind", async ({ db }) => {
+  test("an email with a link may omit its kind, but can't have an unknown kind", async ({ db }) => {
     expect(await waitOf(db, { action: "mail" })).toBeNull();
     expect((await failureOf(() => begin(db, anAttempt({ action: "mail", mail: "failure" })))).code).toBe("22023");
   });
 
-  test(`is sent once for ${callers} concurrent callers`, async () => {
+  test(`sends one email with a link for ${callers} concurrent callers`, async () => {
     const { db, close } = openPool(20);
     try {
       const { email } = anAttempt();
@@ -105,7 +105,7 @@ describe("an email with a link", () => {
     }
   });
 
-  test("waits as long as the identity backend's own interval", async ({ db }) => {
+  test("an email with a link waits as long as the identity backend's own interval", async ({ db }) => {
     const { seconds } = await one<{ seconds: number }>(db, {
       sql: "select extract(epoch from private.mail_pause())::integer as seconds",
     });

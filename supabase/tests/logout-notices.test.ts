@@ -37,7 +37,7 @@ const factorOf = async (db: Database, { session_id }: Claims) =>
     })
   ).id;
 
-describe("a logout notice is queued", () => {
+describe("queued logout notices", () => {
   test.for<[string, (db: Database, all: Scene) => Promise<unknown>, (all: Scene) => string[]]>([
     [
       "by a sign-out, for the logins of the browser",
@@ -113,13 +113,13 @@ describe("a logout notice is queued", () => {
       (db, { satellite }) => db.query("update private.apps set enabled = false where id = $1", [satellite.id]),
       ({ satelliteLogin }) => [satelliteLogin],
     ],
-  ])("%s", async ([, end, expected], { db }) => {
+  ])("a logout notice is queued %s", async ([, end, expected], { db }) => {
     const all = await scene(db);
     await end(db, all);
     expect(await queuedLogouts(db, all.userId)).toEqual(expected(all));
   });
 
-  test("once per login, however many changes end it in succession", async ({ db }) => {
+  test("queues one logout notice per login, however many changes end it in succession", async ({ db }) => {
     const all = await scene(db);
     const { claims, userId } = all;
     await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
@@ -130,7 +130,7 @@ describe("a logout notice is queued", () => {
     expect(await queuedLogouts(db, userId)).toEqual(allLogins(all));
   });
 
-  test("for logins of the ended session only", async ({ db }) => {
+  test("queues logout notices for logins of the ended session only", async ({ db }) => {
     const { claims, satellite, client } = await scene(db);
     const elsewhere = await signIn(db, { userId: claims.sub, factorId: await factorOf(db, claims) });
     const theirs = [
@@ -141,14 +141,14 @@ describe("a logout notice is queued", () => {
     expect(await queuedLogouts(db, claims.sub)).toEqual(theirs.sort());
   });
 
-  test("without affecting other accounts' logins", async ({ db }) => {
+  test("queues no logout notices for other accounts' logins", async ({ db }) => {
     const [mine, other] = [await scene(db), await scene(db)];
     await db.query("delete from auth.users where id = $1", [mine.userId]);
     expect(await queuedLogouts(db, other.userId)).toEqual([]);
   });
 });
 
-describe("no logout notice is queued", () => {
+describe("changes that queue no logout notice", () => {
   test.for<[string, (db: Database, all: Scene) => Promise<unknown>]>([
     [
       "when another factor is removed",
@@ -218,13 +218,13 @@ describe("no logout notice is queued", () => {
         await refreshSession(db, { app: satellite, hash: appHash, successor: newHash() });
       },
     ],
-  ])("%s", async ([, change], { db }) => {
+  ])("no logout notice is queued %s", async ([, change], { db }) => {
     const all = await scene(db);
     await change(db, all);
     expect(await queuedLogouts(db, all.userId)).toEqual([]);
   });
 
-  test("for expired logins, exact to the moment", async ({ db }) => {
+  test("queues no logout notice for an expired login, exact to the moment", async ({ db }) => {
     const { claims, userId, satelliteLogin, clientLogin, deviceLogin } = await scene(db);
     const expire = (end: string) =>
       db.query(
@@ -242,7 +242,7 @@ describe("no logout notice is queued", () => {
     expect(await queuedLogouts(db, userId)).toEqual([satelliteLogin, clientLogin, deviceLogin].sort());
   });
 
-  test("twice for a login that was revoked before its session ended", async ({ db }) => {
+  test("queues no second logout notice for a login that was revoked before its session ended", async ({ db }) => {
     const { claims, userId, client, clientLogin, deviceLogin } = await scene(db);
     await db.query("update private.openid_grants set revoked_at = now() where app_id = $1", [client.id]);
     await call(db, "withdraw_logout", { ended_sid: clientLogin });
@@ -276,7 +276,7 @@ describe("claiming logout notices", () => {
     return all;
   };
 
-  test("returns what the logout token needs", async ({ db }) => {
+  test("claiming a logout notice returns what the logout token needs", async ({ db }) => {
     const { userId, satellite, satelliteLogin } = await ended(db);
     expect(await claim(db)).toContainEqual({
       id: expect.any(String),
@@ -297,7 +297,7 @@ describe("claiming logout notices", () => {
     [3, 600],
     [4, 3600],
     [27, 3600],
-  ] as const)("after %i attempts retries %i seconds later", async ([attempts, seconds], { db }) => {
+  ] as const)("a logout notice after %i attempts is retried %i seconds later", async ([attempts, seconds], { db }) => {
     const { userId } = await ended(db);
     await db.query("update private.logout_notices set attempts = $2 where user_id = $1", [userId, attempts]);
     await claim(db);
@@ -308,7 +308,7 @@ describe("claiming logout notices", () => {
     expect(rows.map((row) => row.seconds)).toEqual([seconds, seconds]);
   });
 
-  test("marks the first attempt after a day as the last", async ({ db }) => {
+  test("marks the first attempt to send a notice after a day as the last", async ({ db }) => {
     const { userId } = await ended(db);
     const since = (interval: string) =>
       db.query(
@@ -321,7 +321,7 @@ describe("claiming logout notices", () => {
     expect((await claim(db)).map(({ is_last }) => is_last)).toEqual([false, false]);
   });
 
-  test("returns one of two notices about a login, and drops the other notice", async ({ db }) => {
+  test("claims one of two notices about a login, and drops the other notice", async ({ db }) => {
     const all = await ended(db);
     await db.query(
       "insert into private.logout_notices (app_id, user_id, sid) select app_id, user_id, sid from private.logout_notices where user_id = $1",
@@ -331,14 +331,16 @@ describe("claiming logout notices", () => {
     expect(await queuedLogouts(db, all.userId)).toEqual(browserLogins(all));
   });
 
-  test("drops notices to an app that no longer registers a URL", async ({ db }) => {
+  test("drops logout notices to an app that no longer registers a logout URL", async ({ db }) => {
     const { userId, client, satelliteLogin } = await ended(db);
     await db.query("update private.apps set backchannel_logout_uri = null where id = $1", [client.id]);
     expect((await claim(db)).map(({ sid }) => sid)).toEqual([satelliteLogin]);
     expect(await queuedLogouts(db, userId)).toEqual([satelliteLogin]);
   });
 
-  test("alternates between apps, so that many notices to one app don't delay another app's notices", async ({ db }) => {
+  test("claims notices of different apps in turn, so that many notices to one app don't delay another app's notices", async ({
+    db,
+  }) => {
     const { userId, client, satellite } = await ended(db);
     await db.query(
       `insert into private.logout_notices (app_id, user_id, sid, next_attempt_at)

@@ -45,7 +45,7 @@ async function withCodes(db: Database) {
 }
 
 describe("recovery codes", () => {
-  test("are replaced as a set", async ({ db }) => {
+  test("replaces an account's recovery codes as a set", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     const renewed = newHashes();
     await replace(db, { userId, hashes: renewed });
@@ -56,7 +56,7 @@ describe("recovery codes", () => {
     expect(await stateOf(db, { userId, session })).toEqual({ left: 0, createdAt: null, unfinished: false });
   });
 
-  test("from concurrent replacements form one set", async () => {
+  test("recovery codes from concurrent replacements form one set", async () => {
     const { db, close } = openPool(20);
     const userId = randomUUID();
     try {
@@ -72,7 +72,7 @@ describe("recovery codes", () => {
     }
   });
 
-  test("end every other session, without events for those sign-outs", async ({ db }) => {
+  test("new recovery codes end every other session, without events for those sign-outs", async ({ db }) => {
     const { userId, hash } = await withCodes(db);
     const [kept, other] = [await signIn(db, { userId }), await signIn(db, { userId })];
     await db.query("delete from public.security_events where user_id = $1", [userId]);
@@ -83,26 +83,26 @@ describe("recovery codes", () => {
     expect(await db.query("select kind from public.security_events where user_id = $1", [userId])).toEqual([]);
   });
 
-  test("are deleted with their account", async ({ db }) => {
+  test("recovery codes are deleted with their account", async ({ db }) => {
     const { userId } = await withCodes(db);
     await db.query("delete from auth.users where id = $1", [userId]);
     expect(await db.query("select from private.mfa_recovery_codes where user_id = $1", [userId])).toEqual([]);
   });
 
-  test("are readable by their owner only", async ({ db }) => {
+  test("only the account's owner can read its recovery codes", async ({ db }) => {
     const [mine, other] = [await withCodes(db), await withCodes(db)];
     expect(await begin(db, { ...mine, hash: other.hash })).toBeNull();
     expect((await stateOf(db, other)).left).toBe(10);
   });
 
-  test("that were never used leave nothing to resume", async ({ db }) => {
+  test("recovery codes that were never used leave nothing to resume", async ({ db }) => {
     const { userId, session } = await withCodes(db);
     expect(await begin(db, { userId, session })).toBeNull();
   });
 });
 
 describe("a use of a code", () => {
-  test("reserves the code until completed, and then uses it up", async ({ db }) => {
+  test("using a recovery code reserves it until completed, and then uses it up", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     const id = await begin(db, { userId, hash, session });
     expect(id).not.toBeNull();
@@ -114,7 +114,9 @@ describe("a use of a code", () => {
     expect(await stateOf(db, { userId, session })).toMatchObject({ left: 9, unfinished: false });
   });
 
-  test("that failed midway can be resumed by its session without a code", async ({ db }) => {
+  test("the session that began to use a recovery code can resume without a code if the use failed midway", async ({
+    db,
+  }) => {
     const { userId, hash, session } = await withCodes(db);
     const id = await begin(db, { userId, hash, session });
     await end(db, { id, completed: false });
@@ -124,7 +126,7 @@ describe("a use of a code", () => {
     expect((await stateOf(db, { userId, session })).left).toBe(9);
   });
 
-  test("that failed midway can be resumed by another session with the same code, and then belongs to that session", async ({
+  test("another session with the same recovery code can resume a use that failed midway, and takes it over", async ({
     db,
   }) => {
     const { userId, hash, session } = await withCodes(db);
@@ -135,7 +137,7 @@ describe("a use of a code", () => {
     expect(await stateOf(db, { userId, session: later })).toMatchObject({ unfinished: true });
   });
 
-  test("whose request died can be resumed after 30 s, and not before", async ({ db }) => {
+  test("using a recovery code can be resumed 30 s after its request died, and not before", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     await begin(db, { userId, hash, session });
     await backdate(db, { column: "lease_expires_at", seconds: 29.9 });
@@ -144,7 +146,7 @@ describe("a use of a code", () => {
     expect(await begin(db, { userId, session })).not.toBeNull();
   });
 
-  test("can be resumed within a day, and not later", async ({ db }) => {
+  test("using a recovery code can be resumed within a day, and not later", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     await end(db, { id: await begin(db, { userId, hash, session }), completed: false });
     await backdate(db, { column: "used_at", seconds: 24 * 3_600 - 1 });
@@ -158,7 +160,7 @@ describe("a use of a code", () => {
     expect(await stateOf(db, { userId, session })).toMatchObject({ unfinished: false });
   });
 
-  test(`is granted to one of ${callers} concurrent callers, and so is its retry`, async () => {
+  test(`one of ${callers} concurrent callers can use a recovery code, and one can retry`, async () => {
     const { db, close } = openPool(callers);
     const userId = randomUUID();
     const hash = newHash();
@@ -186,7 +188,7 @@ describe("a use of a code", () => {
   });
 });
 
-describe("the required policy", () => {
+describe("required MFA after using a recovery code", () => {
   const policyOf = async (db: Database, userId: string) =>
     (
       await one<{ metadata: { platform_required_mfa?: Record<string, unknown> } }>(db, {
@@ -195,7 +197,7 @@ describe("the required policy", () => {
       })
     ).metadata;
 
-  test("of an account that used a code accepts no earlier proof, and stays required", async ({ db }) => {
+  test("required MFA accepts no earlier proof once a recovery code was used, and stays required", async ({ db }) => {
     const claims = await createActor(db, { mfa: "required, at AAL2" });
     const satisfied = async () =>
       (
@@ -222,7 +224,9 @@ describe("the required policy", () => {
     expect(await policyOf(db, claims.sub)).toHaveProperty("platform_required_mfa.required", true);
   });
 
-  test("admits again once no authenticator is left, and not before", async ({ db }) => {
+  test("after using a recovery code, an account is open once no authenticator is left, and not before", async ({
+    db,
+  }) => {
     const { sub } = await createActor(db, { mfa: "required, at AAL2" });
     const hash = newHash();
     await replace(db, { userId: sub, hashes: [hash] });
@@ -236,7 +240,7 @@ describe("the required policy", () => {
     });
   });
 
-  test("of an account without a policy is still optional after a recovery", async ({ db }) => {
+  test("an account without a policy has optional MFA after a recovery too", async ({ db }) => {
     const { sub } = await createActor(db, {});
     const hash = newHash();
     await replace(db, { userId: sub, hashes: [hash] });
@@ -246,7 +250,7 @@ describe("the required policy", () => {
     });
   });
 
-  test("keeps the account closed if an older use of a code is completed after a newer recovery began", async ({
+  test("an account stays closed if an older use of a recovery code is completed after a newer recovery began", async ({
     db,
   }) => {
     const { sub } = await createActor(db, { mfa: "required, no factor" });
@@ -262,7 +266,7 @@ describe("the required policy", () => {
     expect(await policyOf(db, sub)).toHaveProperty("platform_required_mfa.recovery", "in_progress");
   });
 
-  test("that can't be read blocks the use of codes", async ({ db }) => {
+  test("an unreadable policy blocks the use of recovery codes", async ({ db }) => {
     const { sub } = await createActor(db, { mfa: "malformed policy" });
     const [hash, before] = [newHash(), await policyOf(db, sub)];
     await replace(db, { userId: sub, hashes: [hash] });

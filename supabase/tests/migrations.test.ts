@@ -13,7 +13,7 @@ const functions = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
 );
 
 describe("migrations", () => {
-  test("are named by a unique UTC time and a subject", () => {
+  test("migrations are named by a unique UTC time and a subject", () => {
     const times = files.map((file) =>
       file.replace(/^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)_[a-z0-9_]+\.sql$/, "$1-$2-$3T$4:$5:$6.000Z"),
     );
@@ -21,7 +21,7 @@ describe("migrations", () => {
     expect(new Set(times).size).toBe(files.length);
   });
 
-  test("include the three migrations that operators are instructed to apply", () => {
+  test("migrations include the three that operators are instructed to apply", () => {
     expect(files).toEqual(
       expect.arrayContaining([
         "20260906100000_external_provider_costs.sql",
@@ -35,23 +35,23 @@ describe("migrations", () => {
 // Only the source shows these properties: the catalogue does not distinguish a default from a choice, and has no file
 // comments.
 describe("schema files", () => {
-  test("contain functions", () => {
+  test("schema files contain functions", () => {
     expect(functions.length).toBeGreaterThan(0);
   });
 
-  test("state each function's volatility and security", () => {
+  test("schema files state each function's volatility and security", () => {
     const silent = functions.filter(
       ({ head }) => !/\n\s+(immutable|stable|volatile)\b/.test(head) || !/\n\s+security (invoker|definer)\b/.test(head),
     );
     expect(silent.map(({ name }) => name)).toEqual([]);
   });
 
-  test("explain each security definer", () => {
+  test("schema files explain each security definer", () => {
     const unexplained = functions.filter(({ head, before }) => /security definer/.test(head) && !/^-- /.test(before));
     expect(unexplained.map(({ name }) => name)).toEqual([]);
   });
 
-  test("define every function that supabase/before-0.1.0.sql renames or creates", () => {
+  test("schema files define every function that supabase/before-0.1.0.sql renames or creates", () => {
     const takeover = readFileSync("supabase/before-0.1.0.sql", "utf8");
     const renamed = [...takeover.matchAll(/^alter function (\w+)\.\w+\(.*\) rename to (\w+);$/gm)];
     const created = [...takeover.matchAll(/^create function (\w+)\.(\w+)\(/gm)];
@@ -61,7 +61,7 @@ describe("schema files", () => {
     expect(names.filter((name) => !defined.has(name))).toEqual([]);
   });
 
-  test("write to the auth schema in only one file", () => {
+  test("only one schema file writes to the auth schema", () => {
     const writes = /(?:insert\s+into|update|delete\s+from)\s+auth\.|\btrigger [\s\S]{0,200}? on auth\./;
     const found = globSync("supabase/schemas/**/*.sql").filter((file) => writes.test(readFileSync(file, "utf8")));
     expect(found).toEqual(["supabase/schemas/auth-schema.sql"]);

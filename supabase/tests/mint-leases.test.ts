@@ -16,7 +16,7 @@ const release = (db: Pick<Database, "query">, leaseId: string | undefined) =>
   db.query("select private.release_mint_lease($1)", [leaseId]);
 
 describe("minting a session for an account", () => {
-  test("is limited to one caller at a time, until the lease is released", async ({ db }) => {
+  test("only one caller at a time can mint a session for an account, until the lease is released", async ({ db }) => {
     const { id, email } = await createUser(db);
     const first = await take(db, id);
     expect(first).toMatchObject({ outcome: "taken", email });
@@ -27,13 +27,13 @@ describe("minting a session for an account", () => {
     expect(await take(db, id)).toMatchObject({ outcome: "taken" });
   });
 
-  test("does not block another account, which has its own lease", async ({ db }) => {
+  test("minting a session does not block another account, which has its own lease", async ({ db }) => {
     const [mine, other] = [await createUser(db), await createUser(db)];
     expect(await take(db, mine.id)).toMatchObject({ outcome: "taken" });
     expect(await take(db, other.id)).toMatchObject({ outcome: "taken" });
   });
 
-  test("is possible again 20 seconds after a server died with the lease", async ({ db }) => {
+  test("a session can be minted again 20 seconds after a server died with the lease", async ({ db }) => {
     const { id } = await createUser(db);
     const { leaseId } = await take(db, id);
     const age = (seconds: number) =>
@@ -56,14 +56,16 @@ describe("minting a session for an account", () => {
     expect(await take(db, id)).toEqual({ outcome: "busy" });
   });
 
-  test("requires an existing account with an email", async ({ db }) => {
+  test("minting a session requires an existing account with an email", async ({ db }) => {
     expect(await take(db, randomUUID())).toEqual({ outcome: "no_account" });
     const { id } = await createUser(db);
     await db.query("update auth.users set email = null where id = $1", [id]);
     expect(await take(db, id)).toEqual({ outcome: "no_email" });
   });
 
-  test("does not delay the account's next password-reset email once its link is used", async ({ db }) => {
+  test("minting a session does not delay the account's next password-reset email once its link is used", async ({
+    db,
+  }) => {
     const { id } = await createUser(db);
     const sentAt = async () => {
       const sql = "select recovery_sent_at as at from auth.users where id = $1";
@@ -77,7 +79,7 @@ describe("minting a session for an account", () => {
     expect(await sentAt()).toBeNull();
   });
 
-  test(`is granted to one of ${callers} concurrent callers`, async () => {
+  test(`one of ${callers} concurrent callers may mint a session for an account`, async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {

@@ -37,7 +37,7 @@ const policyOf = (db: Database, claims: Claims) =>
   });
 
 describe("a request for approval on the phone", () => {
-  test("lasts five minutes, and stores neither secret nor pair code", async ({ db }) => {
+  test("a request for approval lasts five minutes, and stores neither secret nor pair code", async ({ db }) => {
     const { browser, begun } = await setUp(db);
     const row = await one(db, {
       sql: `select extract(epoch from expires_at - created_at)::int as seconds, to_jsonb(c)::text as text
@@ -50,7 +50,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun, claims: browser })).toBe("created");
   });
 
-  test("is approved, bound to the requesting session for 12 hours, and satisfies its account's policy", async ({
+  test("an approved request is bound to the requesting session for 12 hours, and satisfies its account's policy", async ({
     db,
   }) => {
     const { browser, phone, factorId, begun } = await setUp(db);
@@ -123,7 +123,7 @@ describe("a request for approval on the phone", () => {
         return browser;
       },
     ],
-  ] as const)("does not count: %s", async ([, change], { db }) => {
+  ] as const)("an approval does not count: %s", async ([, change], { db }) => {
     const set = await setUp(db);
     await decideMobile(db, { begun: set.begun, claims: set.phone });
     await bind(db, { begun: set.begun, claims: set.browser });
@@ -132,7 +132,7 @@ describe("a request for approval on the phone", () => {
     expect(rows).toEqual([]);
   });
 
-  test("counts only if the phone proved its factor after the policy's boundary, regardless of when it approved", async ({
+  test("an approval counts only if the phone proved its factor after the policy's boundary, regardless of approval time", async ({
     db,
   }) => {
     const { user, browser, phone, begun } = await setUp(db);
@@ -145,7 +145,7 @@ describe("a request for approval on the phone", () => {
     expect(await policyOf(db, browser)).toMatchObject({ satisfied: false });
   });
 
-  test("is rejected instead of bound if binding would not satisfy the policy", async ({ db }) => {
+  test("an approval is rejected instead of bound if binding would not satisfy the policy", async ({ db }) => {
     const { user, factorId, browser, phone, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     await enrollFactor(db, { userId: user.id });
@@ -154,7 +154,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun, claims: browser })).toBe("rejected");
   });
 
-  test("tolerates four wrong codes before the right one", async ({ db }) => {
+  test("a request for approval tolerates four wrong codes before the right one", async ({ db }) => {
     const { phone, begun } = await setUp(db);
     for (const attemptsLeft of [4, 3, 2, 1]) {
       expect(await decideMobile(db, { begun, claims: phone, pairCode: "000000" })).toEqual({
@@ -165,7 +165,9 @@ describe("a request for approval on the phone", () => {
     expect(await decideMobile(db, { begun, claims: phone })).toEqual({ outcome: "approved" });
   });
 
-  test("is locked by the fifth wrong code, even for the right code and for a rejection", async ({ db }) => {
+  test("the fifth wrong code locks a request for approval, even for the right code and for a rejection", async ({
+    db,
+  }) => {
     const { browser, phone, begun } = await setUp(db);
     for (const _ of [1, 2, 3, 4]) await decideMobile(db, { begun, claims: phone, pairCode: "000000" });
     expect(await decideMobile(db, { begun, claims: phone, pairCode: "000000" })).toEqual({
@@ -178,7 +180,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun, claims: browser })).toBe("locked");
   });
 
-  test("is rejected once, without its code", async ({ db }) => {
+  test("a request for approval is rejected once, without its code", async ({ db }) => {
     const { phone, begun } = await setUp(db);
     expect(await decideMobile(db, { begun, claims: phone, approve: false, pairCode: "" })).toEqual({
       outcome: "rejected",
@@ -221,7 +223,7 @@ describe("a request for approval on the phone", () => {
         return approved;
       },
     ],
-  ] as const)("can't be approved, rejected or listed by %s", async ([, outcome, who], { db }) => {
+  ] as const)("a request can't be approved, rejected or listed by %s", async ([, outcome, who], { db }) => {
     const { user, begun } = await setUp(db);
     const claims = await who(db, user.id);
     for (const approve of [true, false]) {
@@ -233,13 +235,15 @@ describe("a request for approval on the phone", () => {
     );
   });
 
-  test("can't be approved by the requesting session itself", async ({ db }) => {
+  test("the requesting session itself can't approve its request", async ({ db }) => {
     const { phone } = await setUp(db);
     const begun = await beginChallenge(db, { kind, claims: phone });
     expect(await decideMobile(db, { begun, claims: phone })).toEqual({ outcome: "forbidden" });
   });
 
-  test("is listed with the requesting device, address and time, and without its code", async ({ db }) => {
+  test("a request for approval is listed with the requesting device, address and time, and without its code", async ({
+    db,
+  }) => {
     const { phone, begun } = await setUp(db);
     const listed = await call<{ approvals: object[] }>(db, "pending_mobile_approvals", phone);
     expect(listed).toEqual({
@@ -257,7 +261,7 @@ describe("a request for approval on the phone", () => {
     expect(await call(db, "pending_mobile_approvals", phone)).toEqual({ outcome: "listed", approvals: [] });
   });
 
-  test("can't be approved after it expired, or be bound even if it was approved before", async ({ db }) => {
+  test("a request can't be approved after it expired, or bound even if approved before", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await expire(db, begun);
     expect(await decideMobile(db, { begun, claims: phone })).toEqual({ outcome: "expired" });
@@ -268,7 +272,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun: next, claims: browser })).toBe("expired");
   });
 
-  test("can't be bound by another session, or found with a wrong secret or id", async ({ db }) => {
+  test("a request can't be bound by another session, or found with a wrong secret or id", async ({ db }) => {
     const { user, phone, browser, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     const sibling = await signIn(db, { userId: user.id });
@@ -287,7 +291,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind: "qr", begun, claims: browser })).toBe("not_found");
   });
 
-  test("is deleted once it is no longer valid, and not before", async ({ db }) => {
+  test("a request for approval is deleted once it is no longer valid, and not before", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     await bind(db, { begun, claims: browser });
@@ -306,7 +310,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun, claims: browser })).toBe("not_found");
   });
 
-  test("has functions that only our server can call", async ({ db }) => {
+  test("only our server can call the functions for approvals on the phone", async ({ db }) => {
     const { browser } = await setUp(db);
     for (const name of [
       "session_second_factor",
@@ -331,7 +335,7 @@ async function setBoundary(db: Database, { userId, boundary }: { userId: string;
   ]);
 }
 
-test("accepts one of 60 concurrent approvals, binds for one poll, and locks after five wrong codes", async () => {
+test("one of 60 concurrent approvals counts, one poll binds it, and five wrong codes lock a request", async () => {
   const pool = new Pool({ connectionString: readStack().supabase.dbUrl, max: 20 });
   const outside = runnerOf(pool);
   const client = outside as Database;

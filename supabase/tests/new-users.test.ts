@@ -6,7 +6,7 @@ const insertUser =
   "insert into auth.users (id, aud, role, email, raw_user_meta_data) values ($1, 'authenticated', 'authenticated', $2, $3)";
 
 describe("a new user", () => {
-  test("gets a profile and a personal free workspace that they own", async ({ db }) => {
+  test("a new user gets a profile and a personal free workspace that they own", async ({ db }) => {
     const user = await createUser(db, { userMetadata: { full_name: "Ada Lovelace" } });
     const claims = await signIn(db, { userId: user.id });
     const rows = await db.asUser(claims, () =>
@@ -45,14 +45,14 @@ describe("a new user", () => {
     [null, "local"],
     ["text", "local"],
     [["list"], "local"],
-  ] as const)("with metadata %j gets the name %s", async ([metadata, name], { db }) => {
+  ] as const)("a new user with metadata %j gets the name %s", async ([metadata, name], { db }) => {
     const id = randomUUID();
     await db.query(insertUser, [id, "local@example.test", JSON.stringify(metadata)]);
     const row = await one(db, { sql: "select display_name from public.profiles where id = $1", values: [id] });
     expect(row).toEqual({ display_name: name });
   });
 
-  test("without email and metadata still gets a name", async ({ db }) => {
+  test("a new user without email and metadata still gets a name", async ({ db }) => {
     const id = randomUUID();
     await db.query(insertUser, [id, null, null]);
     const row = await one(db, { sql: "select display_name from public.profiles where id = $1", values: [id] });
@@ -64,13 +64,13 @@ describe("a new user", () => {
     ["http://x.test/a.png", null],
     ["javascript:alert(1)", null],
     [`https://x.test/${"a".repeat(2100)}`, null],
-  ] as const)("with the picture %s gets the picture %s", async ([picture, kept], { db }) => {
+  ] as const)("a new user with the picture %s gets the picture %s", async ([picture, kept], { db }) => {
     const user = await createUser(db, { userMetadata: { avatar_url: picture } });
     const row = await one(db, { sql: "select avatar_url from public.profiles where id = $1", values: [user.id] });
     expect(row).toEqual({ avatar_url: kept });
   });
 
-  test("may have up to 2400 bytes of metadata, at sign-up and later", async ({ db }) => {
+  test("a user may have up to 2400 bytes of metadata, at sign-up and later", async ({ db }) => {
     const metadata = (bytes: number) => ({ x: "y".repeat(bytes - '{"x": ""}'.length) });
     const user = await createUser(db, { userMetadata: metadata(2400) });
     const change = "update auth.users set raw_user_meta_data = $2 where id = $1";
@@ -78,12 +78,12 @@ describe("a new user", () => {
     await expect(db.query(change, [user.id, JSON.stringify(metadata(2401))])).rejects.toThrow("larger than 2400 bytes");
   });
 
-  test("is refused with 2401 bytes of metadata", async ({ db }) => {
+  test("a new user with 2401 bytes of metadata is refused", async ({ db }) => {
     const made = createUser(db, { userMetadata: { x: "y".repeat(2401 - '{"x": ""}'.length) } });
     await expect(made).rejects.toThrow("larger than 2400 bytes");
   });
 
-  test("is set up when inserted by the identity backend's own role, which may write none of our tables", async ({
+  test("sets up a new user that the identity backend's own role inserts, which may write none of our tables", async ({
     db,
   }) => {
     const row = await one(db, {
@@ -95,7 +95,7 @@ describe("a new user", () => {
     expect(row).toEqual({ inserts: true, writes: false, definer: true });
   });
 
-  test("leaves no profile after being deleted", async ({ db }) => {
+  test("a new user leaves no profile after being deleted", async ({ db }) => {
     const user = await createUser(db);
     await db.query("delete from auth.users where id = $1", [user.id]);
     expect(await db.query("select from public.profiles where id = $1", [user.id])).toEqual([]);

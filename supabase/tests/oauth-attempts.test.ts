@@ -36,8 +36,8 @@ async function createNewcomer(db: Database) {
   return user;
 }
 
-describe("an attempt", () => {
-  test("can be used by the server only", async ({ db }) => {
+describe("an OAuth attempt", () => {
+  test("only the server can use OAuth attempts", async ({ db }) => {
     const claims = await signIn(db, { userId: (await createMember(db)).id });
     for (const call of [
       "begin_oauth_attempt('{}')",
@@ -60,7 +60,7 @@ describe("an attempt", () => {
     ["a link without its session", { purpose: "link", userId: "own" }],
     ["a proof without its session", { purpose: "reauthenticate", userId: "own" }],
     ["an unknown purpose", { purpose: "other" }],
-  ] as const)("is refused: %s", async ([, given], { db }) => {
+  ] as const)("refuses an OAuth attempt: %s", async ([, given], { db }) => {
     const { id } = await createMember(db);
     const attempt = JSON.stringify({ stateHash: "00".repeat(32), provider: "google", ...given }).replaceAll("own", id);
     expect(await failureOf(() => db.query("select private.begin_oauth_attempt($1)", [attempt]))).toMatchObject({
@@ -68,7 +68,7 @@ describe("an attempt", () => {
     });
   });
 
-  test("returns its result without changing anything", async ({ db }) => {
+  test("an OAuth attempt returns its result without changing anything", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     for (const _ of [1, 2])
@@ -83,7 +83,7 @@ describe("an attempt", () => {
       });
   });
 
-  test("returns the identity of its own flow, even if the account has other identities of the provider", async ({
+  test("returns the identity of the attempt's flow, even if the account has other identities of the provider", async ({
     db,
   }) => {
     const { id } = await createMember(db);
@@ -97,13 +97,13 @@ describe("an attempt", () => {
   test.for([
     ["another code", { code: crypto.randomUUID() }],
     ["another verifier", { challenge: "another" }],
-  ] as const)("finds no flow by %s", async ([, other], { db }) => {
+  ] as const)("an OAuth attempt finds no flow by %s", async ([, other], { db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await inspect(db, { ...attempt, ...other })).toEqual({ flow: null });
   });
 
-  test("finds no flow by another provider's code", async ({ db }) => {
+  test("an OAuth attempt finds no flow by another provider's code", async ({ db }) => {
     const { id, email } = await createMember(db);
     const google = await visit(db, { userId: id, identity: { userId: id, email } });
     const github = await visit(db, {
@@ -118,14 +118,14 @@ describe("an attempt", () => {
     ["banned", "banned_until = now() + interval '1 hour'", true],
     ["banned until a moment ago", "banned_until = now()", false],
     ["deleted", "deleted_at = now()", true],
-  ] as const)("reports that an account is %s", async ([, change, closed], { db }) => {
+  ] as const)("an OAuth attempt reports that an account is %s", async ([, change, closed], { db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     await db.query(`update auth.users set ${change} where id = $1`, [id]);
     expect(await inspect(db, attempt)).toMatchObject({ flow: { closed } });
   });
 
-  test("expires after ten minutes", async ({ db }) => {
+  test("an OAuth attempt expires after ten minutes", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     const age = (seconds: number) =>
@@ -144,7 +144,7 @@ describe("an attempt", () => {
     expect(await settle(db, { ...attempt, verdict: "sign_in" })).toBe(true);
   });
 
-  test("can be completed once", async ({ db }) => {
+  test("an OAuth attempt can be completed once", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await settle(db, { ...attempt, verdict: "sign_in" })).toBe(true);
@@ -154,7 +154,9 @@ describe("an attempt", () => {
     expect(await codeIsGood(db, attempt)).toBe(true);
   });
 
-  test("completes with the purpose it began with: a sign-in can't link, and a link can't sign in", async ({ db }) => {
+  test("an OAuth attempt completes with its initial purpose: a sign-in can't link, and a link can't sign in", async ({
+    db,
+  }) => {
     const { id, email } = await createMember(db);
     const identity = { userId: id, email };
     const signingIn = await visit(db, { userId: id, identity });
@@ -165,7 +167,7 @@ describe("an attempt", () => {
     expect(await settle(db, { ...linking, verdict: "link" })).toBe(true);
   });
 
-  test("is completed by one of 50 concurrent callers", async () => {
+  test("an OAuth attempt is completed by one of 50 concurrent callers", async () => {
     const { db, close } = openPool(10);
     const stateHash = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex");
     try {
@@ -182,8 +184,8 @@ describe("an attempt", () => {
   });
 });
 
-describe("a refused sign-in", () => {
-  test("deletes the account it created, and its code", async ({ db }) => {
+describe("a refused sign-in with a provider", () => {
+  test("a refused sign-in deletes the account it created, and its code", async ({ db }) => {
     const { id, email } = await createNewcomer(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email, createdIn: 1 } });
     expect(await settle(db, { ...attempt, verdict: "refuse" })).toBe(true);
@@ -191,7 +193,9 @@ describe("a refused sign-in", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("removes the identity it added to an existing account, and leaves the rest", async ({ db }) => {
+  test("a refused sign-in removes the identity it added to an existing account, and leaves the rest", async ({
+    db,
+  }) => {
     const { id, email } = await createMember(db);
     await createIdentity(db, { userId: id, email, provider: "github", createdIn: -60 });
     const attempt = await visit(db, { userId: id, identity: { userId: id, email, createdIn: 1 } });
@@ -201,7 +205,7 @@ describe("a refused sign-in", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("leaves an identity and an account that existed before", async ({ db }) => {
+  test("a refused sign-in leaves an identity and an account that existed before", async ({ db }) => {
     const { id, email } = await createMember(db);
     const known = await createIdentity(db, { userId: id, email, createdIn: -60 });
     const attempt = await visit(db, { userId: id, identity: { touched: known } });
@@ -210,7 +214,9 @@ describe("a refused sign-in", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("removes an identity that a direct call linked meanwhile, and keeps its event and email", async ({ db }) => {
+  test("a refused sign-in removes an identity that a direct call linked meanwhile, and keeps its event and email", async ({
+    db,
+  }) => {
     const { id } = await createMember(db);
     const direct = await createIdentity(db, { userId: id, email: "other@example.test" });
     const attempt = await visit(db, { userId: id, identity: { touched: direct } });
@@ -224,7 +230,7 @@ describe("a refused sign-in", () => {
     expect(told.map(({ kind }) => kind)).toEqual(["identity_linked", "identity_unlinked"]);
   });
 
-  test("keeps a new account that was signed in to since", async ({ db }) => {
+  test("a refused sign-in keeps a new account that was signed in to since", async ({ db }) => {
     const { id, email } = await createNewcomer(db);
     const known = await createIdentity(db, { userId: id, email, createdIn: -60 });
     await db.query("update auth.users set last_sign_in_at = now() where id = $1", [id]);
@@ -233,7 +239,7 @@ describe("a refused sign-in", () => {
     expect(await identitiesOf(db, id)).toEqual(["google"]);
   });
 
-  test("without a code is used up too", async ({ db }) => {
+  test("refusing a sign-in without a code uses up its attempt too", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await settle(db, { ...attempt, code: null, challenge: null, verdict: "refuse" })).toBe(true);
@@ -251,7 +257,9 @@ describe("a linked identity", () => {
       identity: { userId: id, email, createdIn: 1 },
     });
 
-  test("counts once the requesting browser is back, and its code creates no session", async ({ db }) => {
+  test("a linked identity counts once the requesting browser is back, and its code creates no session", async ({
+    db,
+  }) => {
     const { id } = await createMember(db);
     const attempt = await link(db, { id });
     expect(await inspect(db, attempt)).toMatchObject({ flow: { linkedTo: id, identity: { confirmed: false } } });
@@ -261,7 +269,9 @@ describe("a linked identity", () => {
     expect(await inspect(db, again)).toMatchObject({ flow: { identity: { confirmed: true } } });
   });
 
-  test("is confirmed by its own flow only, not by another flow of the same account", async ({ db }) => {
+  test("a linked identity is confirmed by its own flow only, not by another flow of the same account", async ({
+    db,
+  }) => {
     const { id } = await createMember(db);
     // Another person was lured into the first flow. The account's owner returns from the second, whose identity is
     // gone.
@@ -277,7 +287,7 @@ describe("a linked identity", () => {
     expect(await identitiesOf(db, id)).toEqual([]);
   });
 
-  test("is not confirmed for an account that did not request it", async ({ db }) => {
+  test("a linked identity is not confirmed for an account that did not request it", async ({ db }) => {
     const [asking, other] = [await createMember(db), await createMember(db)];
     const attempt = await visit(db, {
       purpose: "link",
@@ -289,7 +299,7 @@ describe("a linked identity", () => {
     expect(await settle(db, { ...attempt, verdict: "link" })).toBe(false);
   });
 
-  test("is removed after 15 minutes if no browser came back for it", async ({ db }) => {
+  test("a linked identity is removed after 15 minutes if its browser did not come back", async ({ db }) => {
     const { id } = await createMember(db);
     await link(db, { id });
     const identity = await onlyIdentity(db, id);
@@ -307,7 +317,7 @@ describe("a linked identity", () => {
     expect(await providersOf(db, id)).toEqual({ providers: [] });
   });
 
-  test("has its attempt deleted once the attempt has expired, and not before", async ({ db }) => {
+  test("deletes the attempt of a linked identity once the attempt has expired, and not before", async ({ db }) => {
     const { id } = await createMember(db);
     const [old, young] = [await link(db, { id }), await link(db, { id })];
     await db.query(
@@ -342,7 +352,7 @@ describe("an identity that joins an account", () => {
     { its: "own address, unverified", email: "own", verified: false, waits: true },
     { its: "another address, verified", email: "other@example.test", verified: true, waits: true },
   ])(
-    "waits to be confirmed unless it has the account's own verified address: $its, $waits",
+    "whether a joining identity waits to be confirmed depends on its address ($its): $waits",
     async ({ email, verified, waits }, { db }) => {
       const user = await createMember(db);
       const address = email === "own" ? user.email : email;
@@ -352,7 +362,7 @@ describe("an identity that joins an account", () => {
     },
   );
 
-  test("with the address of a confirmed identity of the account needs no confirmation", async ({ db }) => {
+  test("an identity with the address of a confirmed identity of the account needs no confirmation", async ({ db }) => {
     const { id } = await createMember(db);
     const first = await createIdentity(db, { userId: id, email: "shared@example.test" });
     await db.query("delete from private.unconfirmed_additions where target_id = $1", [first]);
@@ -360,27 +370,32 @@ describe("an identity that joins an account", () => {
     expect(await unconfirmed(db, second)).toBe(false);
   });
 
-  test("with the address of an unconfirmed identity stays unconfirmed too", async ({ db }) => {
+  test("an identity with the address of an unconfirmed identity stays unconfirmed too", async ({ db }) => {
     const { id } = await createMember(db);
     await createIdentity(db, { userId: id, email: "shared@example.test" });
     const second = await createIdentity(db, { userId: id, email: "shared@example.test", provider: "github" });
     expect(await unconfirmed(db, second)).toBe(true);
   });
 
-  test("with an address that the account itself has not confirmed stays unconfirmed", async ({ db }) => {
+  test("an identity with an address that the account itself has not confirmed stays unconfirmed", async ({ db }) => {
     const user = await createMember(db);
     await db.query("update auth.users set email_confirmed_at = null where id = $1", [user.id]);
     expect(await unconfirmed(db, await createIdentity(db, { userId: user.id, email: user.email }))).toBe(true);
   });
 
-  test.for(["email", "phone", "sso:123"])("is left to the backend if its provider is %s", async (provider, { db }) => {
-    const { id } = await createMember(db);
-    expect(await unconfirmed(db, await createIdentity(db, { userId: id, email: "x@example.test", provider }))).toBe(
-      false,
-    );
-  });
+  test.for(["email", "phone", "sso:123"])(
+    "leaves an identity to the backend if its provider is %s",
+    async (provider, { db }) => {
+      const { id } = await createMember(db);
+      expect(await unconfirmed(db, await createIdentity(db, { userId: id, email: "x@example.test", provider }))).toBe(
+        false,
+      );
+    },
+  );
 
-  test("that has not been signed in to counts as part of the account's creation", async ({ db }) => {
+  test("an identity of an account that has not been signed in to counts as part of the account's creation", async ({
+    db,
+  }) => {
     const { id } = await createNewcomer(db);
     const identity = await createIdentity(db, { userId: id, email: "other@example.test", verified: false });
     expect(await unconfirmed(db, identity)).toBe(false);

@@ -34,7 +34,7 @@ export interface Visit {
 export interface VisitOptions {
   purpose?: "sign_in" | "reauthenticate" | "link";
   provider?: string;
-  /** The account that began the attempt; absent for a sign-in. */
+  /** The account that began the attempt. Absent for a sign-in. */
   boundTo?: string;
   /** The account that the backend found, created or linked to. */
   userId: string;

@@ -4,7 +4,7 @@ import type OpenAI from "openai";
 export type Published = {
   chat: OpenAI.ChatCompletion;
   chunk: OpenAI.ChatCompletionChunk;
-  /** Without the field that the client adds. */
+  /** Without `output_text`, which only the client adds. */
   response: Omit<OpenAI.Responses.Response, "output_text">;
   event: OpenAI.Responses.ResponseStreamEvent;
   embeddings: OpenAI.CreateEmbeddingResponse;

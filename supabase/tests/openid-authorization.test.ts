@@ -61,14 +61,14 @@ function redeem(db: Database, { codeHash, clientId }: { codeHash: Buffer; client
   });
 }
 
-describe("a code", () => {
-  test.for(mfaStates)("is issued to an account with $mfa: $satisfied", async ({ mfa, satisfied }, { db }) => {
+describe("an authorization code", () => {
+  test.for(mfaStates)("a code is issued to an account with $mfa: $satisfied", async ({ mfa, satisfied }, { db }) => {
     const { answer } = await issue(db, await createActor(db, { mfa }));
     if (satisfied) expect(answer).toEqual({ scopes: ["email", "offline_access", "openid"] });
     else expect(answer.refused).toMatch(/^(mfa_required|unauthenticated|unavailable)$/);
   });
 
-  test("is void once the account requires more than its session had proved", async ({ db }) => {
+  test("a code is void once the account requires more than its session had proved", async ({ db }) => {
     const claims = await createActor(db, {});
     const issued = await issue(db, claims);
     await enrollFactor(db, { userId: claims.sub });
@@ -79,7 +79,7 @@ describe("a code", () => {
     [0, undefined],
     [1, "login_required"],
   ] as const)(
-    "is refused if it requires a later sign-in than the session's: %i s later gives %s",
+    "a code is refused if it requires a later sign-in than the session's: %i s later gives %s",
     async ([later, refused], { db }) => {
       const claims = await createActor(db, {});
       const authenticated = (claims.amr[0]?.timestamp ?? 0) + later;
@@ -88,7 +88,7 @@ describe("a code", () => {
     },
   );
 
-  test("is refused to a session that may only replace its password", async ({ db }) => {
+  test("a session that may only replace its password gets no code", async ({ db }) => {
     const claims = await createActor(db, {});
     await db.query("insert into private.password_replacements (session_id, user_id) values ($1, $2)", [
       claims.session_id,
@@ -102,7 +102,7 @@ describe("a code", () => {
     ["redirect_uri", "https://evil.example/", "client"],
     ["client_id", "unknown", "client"],
     ["scopes", ["admin"], "scope"],
-  ] as const)("is refused for %s = %j: %s", async ([name, value, refused], { db }) => {
+  ] as const)("a code is refused for %s = %j: %s", async ([name, value, refused], { db }) => {
     expect((await issue(db, await createActor(db, {}), { [name]: value })).answer).toEqual({ refused });
   });
 });
@@ -113,12 +113,12 @@ describe("acr, amr and auth_time", () => {
     return { authTime, acr, amr };
   };
 
-  test("describe a password", async ({ db }) => {
+  test("acr, amr and auth_time describe a password", async ({ db }) => {
     const claims = await createActor(db, {});
     expect(await facts(db, claims)).toEqual({ authTime: claims.amr[0]?.timestamp, acr: "aal1", amr: ["pwd"] });
   });
 
-  test("describe the later of password and authenticator", async ({ db }) => {
+  test("acr, amr and auth_time describe the later of password and authenticator", async ({ db }) => {
     const claims = await createActor(db, { mfa: "a factor, at AAL2" });
     const code = claims.amr.find(({ method }) => method === "totp")?.timestamp ?? 0;
     expect(await facts(db, claims)).toEqual({ authTime: code, acr: "aal2", amr: ["mfa", "otp", "pwd"] });
@@ -126,7 +126,7 @@ describe("acr, amr and auth_time", () => {
     expect(await facts(db, old)).toMatchObject({ authTime: code - 1, acr: "aal2" });
   });
 
-  test("describe a phone's approval, which counts no longer than it lasts", async ({ db }) => {
+  test("acr, amr and auth_time describe a phone's approval, which counts no longer than it lasts", async ({ db }) => {
     const { id: userId } = await createUser(db);
     const factorId = await enrollFactor(db, { userId });
     const claims = await signIn(db, { userId });
@@ -146,11 +146,14 @@ describe("acr, amr and auth_time", () => {
     ["passkey", ["hwk"]],
     ["otp", []],
     ["oauth", []],
-  ] as const)("describe a sign-in by %s as %j, since RFC 8176 has no other value", async ([method, amr], { db }) => {
-    const claims: Claims = await createActor(db, {});
-    const by = { ...claims, amr: claims.amr.map((entry) => ({ ...entry, method })) };
-    expect((await facts(db, by)).amr).toEqual(amr);
-  });
+  ] as const)(
+    "acr, amr and auth_time describe a sign-in by %s as %j, since RFC 8176 has no other value",
+    async ([method, amr], { db }) => {
+      const claims: Claims = await createActor(db, {});
+      const by = { ...claims, amr: claims.amr.map((entry) => ({ ...entry, method })) };
+      expect((await facts(db, by)).amr).toEqual(amr);
+    },
+  );
 });
 
 describe("a redirect URI", () => {
@@ -172,7 +175,7 @@ describe("a redirect URI", () => {
     ["https://127.0.0.1:51004/cb", false],
     ["http://localhost:51004/cb", false],
     ["https://client.example:444/cb", false],
-  ] as const)("%s of a public client is registered: %s", async ([uri, allowed], { db }) => {
+  ] as const)("redirect URI %s of a public client is registered: %s", async ([uri, allowed], { db }) => {
     const isAllowed = async (isPublic: boolean) => {
       const args = { client_id: await registerClient(db, { isPublic, redirectUris: registered }), scopes: ["openid"] };
       return (await call(db, "open_openid_authorization", { ...args, redirect_uri: uri })).redirectAllowed;

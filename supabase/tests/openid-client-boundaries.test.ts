@@ -71,7 +71,7 @@ const lineOf = (db: Database, { client, action }: { client: App; action: string 
   });
 
 describe("the registration of an OpenID client", () => {
-  test("is read and logged in full, without its secret", async ({ db }) => {
+  test("an OpenID client's registration is read and logged in full, without its secret", async ({ db }) => {
     const client = await registerClient(db, {
       postLogoutRedirectUris: ["https://grafana.example/"],
       logoutUrl: "https://grafana.example/logout",
@@ -104,12 +104,12 @@ describe("the registration of an OpenID client", () => {
   test.for([
     { isPublic: true, secretHash: asText(newHash()) },
     { isPublic: false, secretHash: null },
-  ])("requires a secret unless the client is public (public: $isPublic)", async (more, { db }) => {
+  ])("an OpenID client needs a secret unless it is public (public: $isPublic)", async (more, { db }) => {
     const register = () => call(db, "add_openid_client", { change: registration(more) });
     expect((await failureOf(register)).code).toBe("23514");
   });
 
-  test("accepts 20 URIs of each kind and refuses 21", async ({ db }) => {
+  test("an OpenID client may have 20 URIs of each kind, and not 21", async ({ db }) => {
     await registerClient(db, { redirectUris: uris(20), postLogoutRedirectUris: uris(20) });
     for (const more of [{ redirectUris: uris(21) }, { postLogoutRedirectUris: uris(21) }]) {
       expect(await call(db, "add_openid_client", { change: registration(more) })).toEqual({ refused: "invalid" });
@@ -117,14 +117,14 @@ describe("the registration of an OpenID client", () => {
   });
 
   test.for(["workspace:session", "ai:use", "tts:use", "openid", "admin"])(
-    "refuses the scope %s",
+    "an OpenID client can't have the scope %s",
     async (scope, { db }) => {
       const change = registration({ scopes: [scope] });
       expect(await call(db, "add_openid_client", { change })).toEqual({ refused: "invalid" });
     },
   );
 
-  test("changes only the named fields", async ({ db }) => {
+  test("editing an OpenID client changes only the named fields", async ({ db }) => {
     const client = await registerClient(db, { logoutUrl: "https://grafana.example/logout" });
     const change = (more: object) =>
       call(db, "change_openid_client", { change: { name: client.name, reason: "test", ...more } });
@@ -149,7 +149,7 @@ describe("the registration of an OpenID client", () => {
     });
   });
 
-  test("can be changed only for an OpenID client", async ({ db }) => {
+  test("a client change finds only OpenID clients, not satellites or unknown names", async ({ db }) => {
     const satellite = await registerApp(db);
     for (const name of [satellite.name, "no-such-client"]) {
       const change = { name, reason: "test", scopes: [] };
@@ -158,7 +158,9 @@ describe("the registration of an OpenID client", () => {
     expect(await read(db, satellite)).toBeNull();
   });
 
-  test("is listed in pages by client id, and found by part of its client id or display name", async ({ db }) => {
+  test("lists OpenID clients in pages by client id, and finds them by part of the client id or display name", async ({
+    db,
+  }) => {
     const clients = [];
     for (let index = 0; index < 5; index++) clients.push(await registerClient(db));
     const names = clients.map(({ name }) => name);
@@ -179,7 +181,7 @@ describe("the registration of an OpenID client", () => {
     expect(await call(db, "list_openid_clients", { term: satellite.name })).toEqual([]);
   });
 
-  test("is disabled and enabled like an app", async ({ db }) => {
+  test("an OpenID client is disabled and enabled like an app", async ({ db }) => {
     const client = await registerClient(db);
     const setEnabled = (enabled: boolean) =>
       call(db, "set_app_enabled", { app_name: client.name, enabled, reason: "test" });
@@ -209,7 +211,7 @@ describe("a console change of an OpenID client", () => {
       call(db, name, { change: { actor, reason: "test", requestId: "request-1", ip: "192.0.2.1", ...change } });
     return { actor, ask };
   };
-  test("registers it once per name, within the limits", async ({ db }) => {
+  test("a console change registers an OpenID client once per name, within the limits", async ({ db }) => {
     const { ask } = await begins(db);
     const client = registration();
     expect(await ask("add_openid_client", client)).toEqual({});
@@ -223,7 +225,9 @@ describe("a console change of an OpenID client", () => {
     expect(await ask("add_openid_client", forbidden)).toEqual({ refused: "forbidden" });
   });
 
-  test("edits what the admin saw, and refuses an older version", async ({ db }) => {
+  test("a console change edits the version of a client that the admin saw, and refuses an older one", async ({
+    db,
+  }) => {
     const { actor, ask } = await begins(db);
     const client = registration();
     await ask("add_openid_client", client);
@@ -244,7 +248,7 @@ describe("a console change of an OpenID client", () => {
     });
   });
 
-  test("rotates no secret of a public client, and links no workspace", async ({ db }) => {
+  test("a console change rotates no secret of a public client, and links no workspace to it", async ({ db }) => {
     const { ask } = await begins(db);
     const client = registration({ isPublic: true });
     await ask("add_openid_client", client);
@@ -258,7 +262,7 @@ describe("a console change of an OpenID client", () => {
     });
   });
 
-  test("from a server of release 0.1.0 keeps the logout URL of an app", async ({ db }) => {
+  test("a console change from a server of release 0.1.0 keeps the logout URL of an app", async ({ db }) => {
     const { ask } = await begins(db);
     const app = await registerApp(db);
     const logout_url = "https://notes.example/logout";
@@ -274,13 +278,13 @@ describe("a console change of an OpenID client", () => {
 });
 
 describe("an OpenID client", () => {
-  test("is not found by the functions that release 0.1.0 calls", async ({ db }) => {
+  test("the functions that release 0.1.0 calls don't find an OpenID client", async ({ db }) => {
     const client = await registerClient(db);
     expect(await call(db, "list_apps", { term: client.name })).toEqual([]);
     expect(await call(db, "read_app", { app_name: client.name })).toBeNull();
   });
 
-  test("can't be registered by the functions for satellites", async ({ db }) => {
+  test("the functions for satellites can't register an OpenID client", async ({ db }) => {
     const { sub: actor } = await createActor(db, {});
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
     const change = {
@@ -299,20 +303,20 @@ describe("an OpenID client", () => {
     expect((await failureOf(register)).code).toBe("23514");
   });
 
-  test("is not found by an origin", async ({ db }) => {
+  test("an OpenID client is not found by an origin", async ({ db }) => {
     const client = await registerClient(db);
     const origin = `https://${client.name}.example`;
     await db.query("insert into private.app_origins (origin, app_id) values ($1, $2)", [origin, client.id]);
     expect(await call(db, "find_app_by_origin", { origin })).toBeNull();
   });
 
-  test("gets no cross-app token", async ({ db }) => {
+  test("an OpenID client gets no cross-app token", async ({ db }) => {
     const client = await registerClient(db);
     const claims = await createActor(db, {});
     expect(await prove(db, { claims, app: client })).toEqual({ refused: "not_found" });
   });
 
-  test("can't make the calls of a satellite or external app with its secret", async ({ db }) => {
+  test("an OpenID client can't make the calls of a satellite or external app with its secret", async ({ db }) => {
     const client = await registerClient(db, { scopes: ["profile", "workspaces:read"] });
     const { workspaceId } = await createTenant(db);
     const claims = await createActor(db, { workspaceId, role: "owner" });
@@ -331,7 +335,7 @@ describe("an OpenID client", () => {
     expect(await introspect(db, { app: session.app, hash: session.appHash })).toMatchObject({ active: true });
   });
 
-  test("gets no exemption at the gateway through a bound key", async ({ db }) => {
+  test("an OpenID client gets no exemption at the gateway through a bound key", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const client = await registerClient(db);
     const link = { app_name: client.name, workspace_id: tenant.workspaceId, linked: true, reason: "test" };

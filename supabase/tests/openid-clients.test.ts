@@ -30,7 +30,7 @@ const read = (db: Database, name: string) =>
   call<Record<string, unknown> | null>(db, "read_openid_client", { client_id: name });
 
 describe("an OpenID client", () => {
-  test("is registered and partly changed, and each change is in the audit log", async ({ db }) => {
+  test("an OpenID client is registered and partly changed, and each change is in the audit log", async ({ db }) => {
     const { name, answer } = await add(db);
     expect(answer).toEqual({});
     const { version } = (await read(db, name)) ?? {};
@@ -65,15 +65,15 @@ describe("an OpenID client", () => {
     );
   });
 
-  test("must have a secret unless it is public, and must not have one if it is", async ({ db }) => {
+  test("an OpenID client must have a secret unless it is public, and must not have one if it is", async ({ db }) => {
     expect((await failureOf(() => add(db, { isPublic: true }))).code).toBe("23514");
   });
 
-  test("is refused if it is confidential and has no secret", async ({ db }) => {
+  test("a confidential OpenID client without a secret is refused", async ({ db }) => {
     expect((await failureOf(() => add(db, { secretHash: null }))).code).toBe("23514");
   });
 
-  test("can't have its secret rotated if it is public", async ({ db }) => {
+  test("the secret of a public OpenID client can't be rotated", async ({ db }) => {
     const { name } = await add(db, { isPublic: true, secretHash: null });
     const rotation = { app_name: name, secret_hash: newHash(), overlap_seconds: 0, reason: "test" };
     expect((await failureOf(() => call(db, "rotate_app_secret", rotation))).code).toBe("23514");
@@ -85,16 +85,16 @@ describe("an OpenID client", () => {
     [{ logoutUrl: "http://charts.example/out" }, "invalid"],
     [{ redirectUris: Array.from({ length: 21 }, (_, index) => `https://charts.example/${index}`) }, "invalid"],
     [{ actor: crypto.randomUUID() }, "forbidden"],
-  ] as const)("is refused with %j: %s", async ([change, refused], { db }) => {
+  ] as const)("an OpenID client is refused with %j: %s", async ([change, refused], { db }) => {
     expect((await add(db, change)).answer).toEqual({ refused });
   });
 
-  test("has at most 20 redirect URIs", async ({ db }) => {
+  test("an OpenID client has at most 20 redirect URIs", async ({ db }) => {
     const redirectUris = Array.from({ length: 20 }, (_, index) => `https://charts.example/${index}`);
     expect((await add(db, { redirectUris })).answer).toEqual({});
   });
 
-  test("is not an app: it can't be listed, read, authenticated or linked as one, or be a handoff's target", async ({
+  test("an OpenID client can't be listed, read, authenticated or linked as an app, or be a handoff's target", async ({
     db,
   }) => {
     const { name, secretHash } = await add(db);
@@ -113,7 +113,7 @@ describe("an OpenID client", () => {
     expect(listed?.name).toBe(name);
   });
 
-  test("can't be registered by the functions of other apps", async ({ db }) => {
+  test("the functions of other apps can't register an OpenID client", async ({ db }) => {
     const app = {
       app_name: newName(),
       display_name: "x",

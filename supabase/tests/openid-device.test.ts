@@ -34,7 +34,7 @@ const read = async (db: Database, { userCode }: { userCode: string }, readerId: 
   ).answer;
 
 describe("a device's request", () => {
-  test("lasts 10 minutes, is polled every 5 seconds, and records where it came from", async ({ db }) => {
+  test("a device's request lasts 10 minutes, is polled every 5 seconds, and records its origin", async ({ db }) => {
     const client = await registerClient(db);
     const answer = await begin(db, { client, address: "203.0.113.7", place: "Porto, Portugal" });
     expect(answer).toEqual({
@@ -52,7 +52,9 @@ describe("a device's request", () => {
     });
   });
 
-  test("gets the next user code if the first is in use, and no code if all are in use", async ({ db }) => {
+  test("a device's request gets the next user code if the first is in use, and no code if all are in use", async ({
+    db,
+  }) => {
     const client = await registerClient(db);
     const [taken, free] = [newUserCode(), newUserCode()];
     expect(await begin(db, { client, userCodes: [taken] })).toMatchObject({ userCode: taken });
@@ -60,7 +62,9 @@ describe("a device's request", () => {
     expect(await begin(db, { client, userCodes: [taken, free] })).toEqual({ refused: "unavailable" });
   });
 
-  test("drops scopes that the client is not registered for, and requires at least one", async ({ db }) => {
+  test("a device's request drops scopes that the client is not registered for, and requires at least one", async ({
+    db,
+  }) => {
     const client = await registerClient(db, { scopes: [] });
     const { userCode } = await begin(db, { client, scopes: ["openid", "email", "ai:use", "unknown"] });
     expect(await read(db, { userCode: String(userCode) })).toMatchObject({ scopes: ["openid"] });
@@ -68,7 +72,9 @@ describe("a device's request", () => {
     expect(await begin(db, { client, scopes: [] })).toEqual({ refused: "scope" });
   });
 
-  test("is refused to unknown clients, wrong secrets and clients without the grant", async ({ db }) => {
+  test("a device's request is refused to unknown clients, wrong secrets and clients without the grant", async ({
+    db,
+  }) => {
     const confidential = await registerClient(db, { isPublic: false });
     expect(await begin(db, { client: confidential })).toHaveProperty("userCode");
     for (const client of [
@@ -82,7 +88,7 @@ describe("a device's request", () => {
     expect(await begin(db, { client: without })).toEqual({ refused: "unauthorized_client" });
   });
 
-  test("is refused after 60 requests from one address in 10 minutes", async ({ db }) => {
+  test("a device's request is refused after 60 requests from one address in 10 minutes", async ({ db }) => {
     const [client, address] = [await registerClient(db), "203.0.113.8"];
     for (let nth = 1; nth <= 60; nth += 1) {
       expect(await begin(db, { client, address })).toHaveProperty("userCode");
@@ -92,8 +98,8 @@ describe("a device's request", () => {
   });
 });
 
-describe("a poll", () => {
-  test("answers authorization_pending, and returns tokens once after an approval", async ({ db }) => {
+describe("polling for a device's tokens", () => {
+  test("a poll answers authorization_pending, and returns tokens once after an approval", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     expect(await poll(db, request)).toEqual({ refused: "authorization_pending" });
@@ -114,14 +120,14 @@ describe("a poll", () => {
   test.for([
     ["4.999999 seconds", "slow_down"],
     ["5 seconds", "authorization_pending"],
-  ] as const)("%s after the last one answers %s", async ([interval, refused], { db }) => {
+  ] as const)("a poll %s after the last one answers %s", async ([interval, refused], { db }) => {
     const request = await beginRequest(db);
     await poll(db, request);
     await waitSincePoll(db, request, interval);
     expect(await poll(db, request)).toEqual({ refused });
   });
 
-  test("must wait 5 seconds longer after each slow_down, up to a minute", async ({ db }) => {
+  test("a device must wait 5 seconds longer after each slow_down, up to a minute", async ({ db }) => {
     const request = await beginRequest(db);
     await poll(db, request);
     for (let interval = 5; interval <= 75; interval += 5) {
@@ -137,7 +143,7 @@ describe("a poll", () => {
     ["9 minutes 59.999999 seconds", "authorization_pending", "approved"],
     ["10 minutes", "expired_token", "expired"],
   ] as const)(
-    "for a request that is %s old answers %s, and a decision then answers %s",
+    "a poll for a request that is %s old answers %s, and a decision then answers %s",
     async ([age, refused, decision], { db }) => {
       const request = await beginRequest(db);
       await ageRequest(db, request, age);
@@ -146,14 +152,14 @@ describe("a poll", () => {
     },
   );
 
-  test("after the 10 minutes gets no tokens even if the request was approved in time", async ({ db }) => {
+  test("a poll after the 10 minutes gets no tokens even if the request was approved in time", async ({ db }) => {
     const request = await beginRequest(db);
     await decide(db, { ...request, claims: await createActor(db, {}) });
     await ageRequest(db, request, "10 minutes");
     expect(await poll(db, request)).toEqual({ refused: "expired_token" });
   });
 
-  test("after a denial answers access_denied, and nothing is recorded", async ({ db }) => {
+  test("a poll after a denial answers access_denied, and records nothing", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     expect(await decide(db, { ...request, claims, approve: false })).toBe("denied");
@@ -166,7 +172,7 @@ describe("a poll", () => {
     expect(await read(db, request)).toMatchObject({ state: "denied" });
   });
 
-  test("by another client, or without the client's secret, finds no request", async ({ db }) => {
+  test("a poll by another client, or without the client's secret, finds no request", async ({ db }) => {
     const own = await registerClient(db, { isPublic: false });
     const request = await beginRequest(db, own);
     await decide(db, { ...request, claims: await createActor(db, {}) });
@@ -179,7 +185,7 @@ describe("a poll", () => {
     expect(await poll(db, request)).toHaveProperty("sid");
   });
 
-  test("finds no request once the client was disabled or lost the grant", async ({ db }) => {
+  test("a poll finds no request once the client was disabled or lost the grant", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     await decide(db, { ...request, claims });
@@ -194,9 +200,9 @@ describe("a poll", () => {
   });
 });
 
-describe("an approval", () => {
+describe("approving a device's request", () => {
   test.for(mfaStates.map(({ mfa, satisfied }) => [mfa, satisfied] as const))(
-    "with %s succeeds only if MFA is satisfied: %s",
+    "approving a device with %s succeeds only if MFA is satisfied: %s",
     async ([mfa, satisfied], { db }) => {
       const request = await beginRequest(db);
       const refusals: Partial<Record<MfaState, string>> = {
@@ -209,7 +215,7 @@ describe("an approval", () => {
     },
   );
 
-  test("is refused to a session that may only replace its password", async ({ db }) => {
+  test("a session that may only replace its password can't approve a device", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     await db.query("insert into private.password_replacements (session_id, user_id) values ($1, $2)", [
@@ -219,7 +225,7 @@ describe("an approval", () => {
     expect(await decide(db, { ...request, claims })).toBe("unauthenticated");
   });
 
-  test("records an event with the app, and sends one email to the owner", async ({ db }) => {
+  test("approving a device records an event with the app, and sends one email to the owner", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     await decide(db, { ...request, claims });
@@ -231,7 +237,7 @@ describe("an approval", () => {
     expect(await db.query("select from private.outgoing_mails where event_id = $1", [event?.id])).toHaveLength(1);
   });
 
-  test("counts once, and is not visible to other people", async ({ db }) => {
+  test("an approval of a device counts once, and is not visible to other people", async ({ db }) => {
     const request = await beginRequest(db);
     const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
     expect(await decide(db, { ...request, claims })).toBe("approved");
@@ -243,7 +249,7 @@ describe("an approval", () => {
     expect(await poll(db, request)).toMatchObject({ sub: claims.sub });
   });
 
-  test("of a denied request, or with an unknown code, does nothing", async ({ db }) => {
+  test("approving a denied request, or an unknown code, does nothing", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     await decide(db, { ...request, claims, approve: false });
@@ -251,7 +257,7 @@ describe("an approval", () => {
     expect(await decide(db, { userCode: newUserCode(), claims })).toBe("not_found");
   });
 
-  test("concurrent with denials is decided once, and the poll reports that decision", async () => {
+  test("a device's request is decided once by concurrent approvals and denials, and the poll reports that decision", async () => {
     const { db, service, close } = openPools(20);
     try {
       const request = await beginRequest(service);
@@ -270,8 +276,10 @@ describe("an approval", () => {
   });
 });
 
-describe("a login of a device", () => {
-  test("keeps factor, sign-in time and policy but no session, and expires after 30 days", async ({ db }) => {
+describe("a device's login", () => {
+  test("a device's login keeps factor, sign-in time and policy but no session, and expires after 30 days", async ({
+    db,
+  }) => {
     const second = await currentSecond(db);
     const policy = { version: 1, required: true, boundary: second - 60, primaryBoundary: null, recovery: "none" };
     const user = await createUser(db, { appMetadata: { platform_required_mfa: { ...policy, generation: 3 } } });
@@ -290,7 +298,7 @@ describe("a login of a device", () => {
     });
   });
 
-  test("ends with the mobile approval that provided the browser's second factor", async ({ db }) => {
+  test("a device's login ends with the mobile approval that provided the browser's second factor", async ({ db }) => {
     const user = await createUser(db);
     const factorId = await enrollFactor(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id });
@@ -310,7 +318,7 @@ describe("a login of a device", () => {
     return { user, factorId, claims, request };
   };
 
-  test("begins even if the browser that approved it has signed out", async ({ db }) => {
+  test("a device's login begins even if the browser that approved it has signed out", async ({ db }) => {
     const { claims, request } = await approved(db);
     await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
     expect(await poll(db, request)).toMatchObject({ sub: claims.sub });
@@ -322,7 +330,7 @@ describe("a login of a device", () => {
     ["a closed account", "token"],
     ["a new boundary", "access_denied"],
     ["the deletion of the factor", "access_denied"],
-  ] as const)("does not begin after %s", async ([change, refused], { db }) => {
+  ] as const)("a device's login does not begin after %s", async ([change, refused], { db }) => {
     const { user, factorId, request } = await approved(db);
     switch (change) {
       case "a ban":
@@ -342,7 +350,7 @@ describe("a login of a device", () => {
     expect(await poll(db, request)).toEqual({ refused });
   });
 
-  test("begins once for 40 concurrent polls", async () => {
+  test("a device's login begins once for 40 concurrent polls", async () => {
     const { db, service, close } = openPools(20);
     try {
       const request = await beginRequest(service);

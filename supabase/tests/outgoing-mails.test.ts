@@ -37,15 +37,18 @@ describe("claim_due_mails", () => {
     [4, 256 * 60],
     [5, 12 * 60 * 60],
     [10, 12 * 60 * 60],
-  ] as const)("after %s attempts waits another %s seconds, at most twelve hours", async ([attempts, pause], { db }) => {
-    const id = await keep(db, { attempts });
-    await claim(db);
-    const row = await one(db, {
-      sql: "select extract(epoch from next_attempt_at - now())::int as pause from private.outgoing_mails where id = $1",
-      values: [id],
-    });
-    expect(row).toEqual({ pause });
-  });
+  ] as const)(
+    "an email after %s attempts waits another %s seconds, at most twelve hours",
+    async ([attempts, pause], { db }) => {
+      const id = await keep(db, { attempts });
+      await claim(db);
+      const row = await one(db, {
+        sql: "select extract(epoch from next_attempt_at - now())::int as pause from private.outgoing_mails where id = $1",
+        values: [id],
+      });
+      expect(row).toEqual({ pause });
+    },
+  );
 
   test("leaves a newly added email to the caller that added it", async ({ db }) => {
     const { id } = await one<{ id: string }>(db, {
@@ -59,7 +62,7 @@ describe("claim_due_mails", () => {
   test.for([
     [11, true],
     [12, false],
-  ] as const)("after %s attempts tries once more: %s", async ([attempts, taken], { db }) => {
+  ] as const)("an email after %s attempts is tried once more: %s", async ([attempts, taken], { db }) => {
     const id = await keep(db, { attempts });
     expect((await claimedIds(db)).includes(id)).toBe(taken);
   });
@@ -77,13 +80,13 @@ describe("claim_due_mails", () => {
     expect(rows).toEqual([{ id: kept }]);
   });
 
-  test("claims no more than requested", async ({ db }) => {
+  test("claims no more emails than requested", async ({ db }) => {
     await keep(db);
     await keep(db);
     expect(await claimedIds(db, 1)).toHaveLength(1);
   });
 
-  test("does not delay other recipients because of many emails to one recipient", async ({ db }) => {
+  test("many emails to one recipient don't delay other recipients", async ({ db }) => {
     await db.query("delete from private.outgoing_mails");
     const many: string[] = [];
     for (let index = 0; index < 5; index += 1) many.push(await keep(db, { due: `${60 - index} seconds` }));
@@ -92,12 +95,12 @@ describe("claim_due_mails", () => {
     expect((await claimedIds(db, 2)).sort()).toEqual([many[1], many[2]].sort());
   });
 
-  test.for(["anon", "gateway"] as const)("can't be called by %s", async (role, { db }) => {
+  test.for(["anon", "gateway"] as const)("claim_due_mails can't be called by %s", async (role, { db }) => {
     const call = () => db.asRole(role, () => db.query("select private.claim_due_mails(1)"));
     expect((await failureOf(call)).code).toBe("42501");
   });
 
-  test("can't be called by users", async ({ db }) => {
+  test("claim_due_mails can't be called by users", async ({ db }) => {
     const claims = await createActor(db, {});
     const call = () => db.asUser(claims, () => db.query("select private.claim_due_mails(1)"));
     expect((await failureOf(call)).code).toBe("42501");
@@ -109,7 +112,7 @@ test.for(["subject = E'a\\nBcc: x@y.z'", "subject = ''", "recipient = ''", "body
   async (assignment, { db }) => {
     const id = await keep(db);
     const change = () => db.query(`update private.outgoing_mails set ${assignment} where id = $1`, [id]);
-    // A savepoint, since a failure aborts the transaction.
+    // asRole sets a savepoint, because a failure aborts the transaction.
     expect((await failureOf(() => db.asRole("service_role", change))).code).toBe("23514");
   },
 );

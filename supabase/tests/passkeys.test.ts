@@ -40,7 +40,7 @@ describe("list_passkeys", () => {
     ]);
   });
 
-  test("returns the provider, and the device from the event that added the passkey", async ({ db }) => {
+  test("returns a passkey's provider, and the device from the event that added the passkey", async ({ db }) => {
     const { id: userId } = await createUser(db);
     const { id } = await addPasskey(db, { userId, name: "Passkey", minutesAgo: 0 });
     await db.query(
@@ -61,7 +61,7 @@ describe("list_passkeys", () => {
     ]);
   });
 
-  test("is empty for an account without passkeys, and without an account", async ({ db }) => {
+  test("returns no passkeys for an account that has none, and without an account", async ({ db }) => {
     expect(await passkeysOf(db, (await createUser(db)).id)).toEqual([]);
     expect(await passkeysOf(db, randomUUID())).toEqual([]);
   });
@@ -79,7 +79,7 @@ describe("passkey_exists", () => {
     expect(await exists(db, credentialId)).toEqual({ known: false });
   });
 
-  test("raises if the id is not hexadecimal", async ({ db }) => {
+  test("passkey_exists raises if the id is not hexadecimal", async ({ db }) => {
     await addPasskey(db, { userId: (await createUser(db)).id, name: "Laptop", minutesAgo: 0 });
     expect(await failureOf(() => exists(db, "xyz"))).toMatchObject({ code: "22023" });
   });
@@ -109,7 +109,7 @@ async function createOwner(db: Database) {
 }
 
 describe("delete_passkey", () => {
-  test("keeps the last way to sign in", async ({ db }) => {
+  test("keeps a passkey that is the last way to sign in", async ({ db }) => {
     const owner = await createOwner(db);
     expect(await db.asRole("service_role", () => deletePasskey(db, owner))).toBe("last_method");
     expect(await passkeysOf(db, owner.id)).toHaveLength(1);
@@ -145,20 +145,22 @@ describe("delete_passkey", () => {
       "a provider that is off",
       (db: Database, userId: string) => createIdentity(db, { userId, email: "a@x.test", provider: "apple" }),
     ],
-  ] as const)("does not count %s as a sign-in method", async ([, add], { db }) => {
+  ] as const)("does not count %s as a remaining sign-in method", async ([, add], { db }) => {
     const owner = await createOwner(db);
     await add(db, owner.id);
     expect(await deletePasskey(db, owner)).toBe("last_method");
   });
 
-  test("finds no other account's passkey", async ({ db }) => {
+  test("delete_passkey finds no other account's passkey", async ({ db }) => {
     const [owner, other] = [await createOwner(db), await createOwner(db)];
     await addPasskey(db, { userId: other.id, name: "Phone", minutesAgo: 0 });
     expect(await deletePasskey(db, { ...owner, passkeyId: other.passkeyId })).toBe("not_found");
     expect(await passkeysOf(db, other.id)).toHaveLength(2);
   });
 
-  test("requires the account's authenticator, if it has one, in this very session", async ({ db }) => {
+  test("deleting a passkey requires the account's authenticator, if it has one, in this very session", async ({
+    db,
+  }) => {
     const owner = await createOwner(db);
     await addPasskey(db, { userId: owner.id, name: "Phone", minutesAgo: 0 });
     await enrollFactor(db, { userId: owner.id, status: "unverified" });
@@ -171,7 +173,7 @@ describe("delete_passkey", () => {
     expect(await deletePasskey(db, { ...owner, sessionId })).toBe("deleted");
   });
 
-  test("leaves one passkey when many are deleted concurrently", async () => {
+  test("one passkey is left when many are deleted concurrently", async () => {
     const { db, close } = openPool(10);
     const owner = await createOwner(db);
     try {

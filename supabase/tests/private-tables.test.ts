@@ -9,8 +9,10 @@ const closedTables = async (db: Database) =>
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname in ('private', 'ai') and c.relkind in ('r', 'p') order by 1`);
 
-describe("private and ai", () => {
-  test("hide every table from anon, signed-in users and the gateway's login", async ({ db }) => {
+describe("private schemas", () => {
+  test("the schemas private and ai hide every table from anon, signed-in users and the gateway's login", async ({
+    db,
+  }) => {
     const tables = await closedTables(db);
     expect(tables.length).toBeGreaterThanOrEqual(3);
     const claims = await createActor(db, {});
@@ -22,7 +24,9 @@ describe("private and ai", () => {
     }
   });
 
-  test("let a signed-in user call none of their functions, not even those that policies run", async ({ db }) => {
+  test("signed-in users can't call any function of private and ai, not even those that policies run", async ({
+    db,
+  }) => {
     const claims = await createActor(db, {});
     for (const call of [
       "account_required_mfa_satisfied()",
@@ -34,12 +38,12 @@ describe("private and ai", () => {
     }
   });
 
-  test("can be read by the service role", async ({ db }) => {
+  test("the service role can read private and ai", async ({ db }) => {
     for (const { name } of await closedTables(db))
       await db.asRole("service_role", () => db.query(`select from ${name} limit 1`));
   });
 
-  test("have row-level security in addition to missing grants", async ({ db }) => {
+  test("row-level security hides private tables even if grants are added", async ({ db }) => {
     const claims = await createActor(db, {});
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'first')", [claims.sub]);
     await db.query(
@@ -56,7 +60,7 @@ describe("the admin audit log", () => {
       [actor, target],
     );
 
-  test("can be appended to, but not changed, by the service role", async ({ db }) => {
+  test("the service role can append to the admin audit log but not change it", async ({ db }) => {
     const [actor, target] = [await createUser(db), await createUser(db)];
     await db.asRole("service_role", () => record(db, actor.id, target.id));
     for (const sql of [
@@ -67,7 +71,7 @@ describe("the admin audit log", () => {
       expect((await failureOf(() => db.asRole("service_role", () => db.query(sql)))).code).toBe("42501");
   });
 
-  test("outlives actor and target", async ({ db }) => {
+  test("entries of the admin audit log outlive actor and target", async ({ db }) => {
     const [actor, target] = [await createUser(db), await createUser(db)];
     await record(db, actor.id, target.id);
     await db.query("delete from auth.users where id = any ($1)", [[actor.id, target.id]]);
@@ -99,7 +103,7 @@ describe("login challenges", () => {
     { kind: "mfa_mobile", seconds: 60, pairCode: false, allowed: false },
     { kind: "other", seconds: 60, pairCode: false, allowed: false },
   ])(
-    "are allowed as kind $kind for $seconds s with pair code $pairCode: $allowed",
+    "a login challenge of kind $kind for $seconds s with pair code $pairCode is allowed: $allowed",
     async ({ allowed, ...row }, { db }) => {
       if (allowed) await challenge(db, row);
       else expect((await failureOf(() => challenge(db, row))).code).toBe("23514");
@@ -116,7 +120,7 @@ describe("login challenges", () => {
     "valid_until = null",
     "failed_attempts = 6",
     "kind = 'qr', pair_code_hash = null, expires_at = created_at + interval '1 minute'",
-  ])("can't be bound with %s", async (assignment, { db }) => {
+  ])("a login challenge can't be bound with %s", async (assignment, { db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     const factorId = await enrollFactor(db, { userId: user.id });
@@ -125,7 +129,7 @@ describe("login challenges", () => {
     expect((await failureOf(change)).code).toBe("23514");
   });
 
-  test("store nothing that could be a token", async ({ db }) => {
+  test("login challenges store nothing that could be a token", async ({ db }) => {
     const columns = await db.query<{ name: string }>(
       "select attname as name from pg_attribute where attrelid = 'private.login_challenges'::regclass and attnum > 0",
     );

@@ -5,14 +5,14 @@ import { test } from "./database.ts";
 const permissionDenied = "42501";
 
 describe("profiles", () => {
-  test.for(mfaStates)("show a person their own profile ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
+  test.for(mfaStates)("shows a person their own profile ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
     const claims = await createActor(db, { mfa });
     const rows = await db.asUser(claims, () => db.query("select id from public.profiles"));
     expect(rows).toEqual(satisfied ? [{ id: claims.sub }] : []);
   });
 
   test.for(matrix)(
-    "show the owner of a workspace only to members who satisfy MFA: $role ($mfa)",
+    "shows the owner of a workspace only to members who satisfy MFA: $role ($mfa)",
     async ({ role, mfa, satisfied }, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role, mfa });
@@ -21,7 +21,7 @@ describe("profiles", () => {
     },
   );
 
-  test.for(mfaStates)("let a person change their own name ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
+  test.for(mfaStates)("lets a person change their own name ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
     const claims = await createActor(db, { mfa });
     await db.asUser(claims, () => db.query("update public.profiles set display_name = 'New'"));
     const [row] = await db.query("select display_name = 'New' as changed from public.profiles where id = $1", [
@@ -30,7 +30,7 @@ describe("profiles", () => {
     expect(row).toEqual({ changed: satisfied });
   });
 
-  test("don't let a person change another member's name", async ({ db }) => {
+  test("a person can't change another member's name", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role: "admin" });
     const rows = await db.asUser(claims, () =>
@@ -39,23 +39,28 @@ describe("profiles", () => {
     expect(rows).toEqual([]);
   });
 
-  test.for(["id = gen_random_uuid()", "created_at = now()"])("refuse to set %s", async (assignment, { db }) => {
-    const claims = await createActor(db, {});
-    const error = await failureOf(() => db.asUser(claims, () => db.query(`update public.profiles set ${assignment}`)));
-    expect(error.code).toBe(permissionDenied);
-  });
+  test.for(["id = gen_random_uuid()", "created_at = now()"])(
+    "a user can't set %s on their profile",
+    async (assignment, { db }) => {
+      const claims = await createActor(db, {});
+      const error = await failureOf(() =>
+        db.asUser(claims, () => db.query(`update public.profiles set ${assignment}`)),
+      );
+      expect(error.code).toBe(permissionDenied);
+    },
+  );
 
   test.for([
     "insert into public.profiles (id, display_name) values (gen_random_uuid(), 'X')",
     "delete from public.profiles",
     "truncate public.profiles",
-  ])("refuse a user's %s", async (sql, { db }) => {
+  ])("profiles refuse a user's %s", async (sql, { db }) => {
     const claims = await createActor(db, {});
     const error = await failureOf(() => db.asUser(claims, () => db.query(sql)));
     expect(error.code).toBe(permissionDenied);
   });
 
-  test("can't be read by anon", async ({ db }) => {
+  test("anon can't read profiles", async ({ db }) => {
     const error = await failureOf(() => db.asRole("anon", () => db.query("select from public.profiles")));
     expect(error.code).toBe(permissionDenied);
   });
@@ -74,7 +79,7 @@ describe("profiles", () => {
     ["\u3164\u2800", false],
     ["نگین\u200cالسادات", true],
     ["👩‍💻", true],
-  ] as const)("accept a readable name of 1 to 80 characters (%j: %s)", async ([name, allowed], { db }) => {
+  ] as const)("a profile accepts a readable name of 1 to 80 characters (%j: %s)", async ([name, allowed], { db }) => {
     const claims = await createActor(db, {});
     const change = () => db.asUser(claims, () => db.query("update public.profiles set display_name = $1", [name]));
     if (allowed) await change();
@@ -82,7 +87,7 @@ describe("profiles", () => {
   });
 
   test.for(["http://x.test/a.png", "javascript:alert(1)", `https://x.test/${"a".repeat(2048)}`])(
-    "refuse the picture %s",
+    "a profile refuses the picture %s",
     async (url, { db }) => {
       const claims = await createActor(db, {});
       const change = () => db.asUser(claims, () => db.query("update public.profiles set avatar_url = $1", [url]));

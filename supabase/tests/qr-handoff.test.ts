@@ -19,7 +19,7 @@ async function setUp(db: Database) {
   return { user, browser, phone, begun };
 }
 
-/** Creates a session as the identity backend does for one opened by a link. */
+/** Creates a session as the identity backend does for a sign-in by a link. */
 async function mint(db: Database, userId: string): Promise<string> {
   const { session_id } = await signIn(db, { userId });
   await db.query(
@@ -34,7 +34,7 @@ const complete = (db: Database, completion: { id: string; claims: Claims; minted
   call<string>(db, "complete_qr_challenge", completion);
 
 describe("a QR challenge", () => {
-  test("lasts two minutes, stores only hashes, and begins as created", async ({ db }) => {
+  test("a QR challenge lasts two minutes, stores only hashes, and begins as created", async ({ db }) => {
     const { browser, begun } = await setUp(db);
     const row = await one(db, {
       sql: `select extract(epoch from expires_at - created_at)::int as seconds, to_jsonb(c)::text as text
@@ -46,7 +46,7 @@ describe("a QR challenge", () => {
     expect(await statusOf(db, { kind: "qr", begun, claims: browser })).toBe("created");
   });
 
-  test("changes from created to approved to consumed, each once", async ({ db }) => {
+  test("a QR challenge changes from created to approved to consumed, each once", async ({ db }) => {
     const { user, browser, phone, begun } = await setUp(db);
     expect(await claim(db, { begun, claims: browser })).toBe("created");
     expect(await decideQr(db, { begun, claims: phone })).toBe("approved");
@@ -62,7 +62,7 @@ describe("a QR challenge", () => {
     expect(await decideQr(db, { begun, claims: phone })).toBe("conflict");
   });
 
-  test("gives the minted session the approver's sign-in time", async ({ db }) => {
+  test("a QR challenge gives the minted session the approver's sign-in time", async ({ db }) => {
     const { user, browser, phone, begun } = await setUp(db);
     const signedInAt = (await currentSecond(db)) - 4_000;
     phone.amr = [
@@ -84,14 +84,14 @@ describe("a QR challenge", () => {
   test.for([
     ["another account's phone", "forbidden", (_: Claims, other: Claims) => other],
     ["the requesting browser itself", "forbidden", (browser: Claims) => browser],
-  ] as const)("can't be approved or rejected by %s", async ([, outcome, who], { db }) => {
+  ] as const)("a QR challenge can't be approved or rejected by %s", async ([, outcome, who], { db }) => {
     const { browser, phone, begun } = await setUp(db);
     const claims = who(browser, await createActor(db, {}));
     for (const approve of [true, false]) expect(await decideQr(db, { begun, claims, approve })).toBe(outcome);
     expect(await decideQr(db, { begun, claims: phone })).toBe("approved");
   });
 
-  test("is not found with a wrong secret or id", async ({ db }) => {
+  test("a QR challenge is not found with a wrong secret or id", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     for (const wrong of [
       { ...begun, secret: "x" },
@@ -104,7 +104,7 @@ describe("a QR challenge", () => {
     }
   });
 
-  test("can't be read or consumed by another session", async ({ db }) => {
+  test("another session can't read or consume a QR challenge", async ({ db }) => {
     const { user, phone, begun } = await setUp(db);
     await decideQr(db, { begun, claims: phone });
     const sibling = await signIn(db, { userId: user.id });
@@ -114,7 +114,9 @@ describe("a QR challenge", () => {
     }
   });
 
-  test("can't be approved after it expired, or consumed even if it was approved before", async ({ db }) => {
+  test("a QR challenge can't be approved after it expired, or consumed even if it was approved before", async ({
+    db,
+  }) => {
     const { browser, phone, begun } = await setUp(db);
     await expire(db, begun);
     expect(await decideQr(db, { begun, claims: phone })).toBe("expired");
@@ -126,7 +128,7 @@ describe("a QR challenge", () => {
     expect(await statusOf(db, { kind: "qr", begun: next, claims: browser })).toBe("expired");
   });
 
-  test("that was rejected remains rejected", async ({ db }) => {
+  test("a rejected QR challenge remains rejected", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     expect(await decideQr(db, { begun, claims: phone, approve: false })).toBe("rejected");
     expect(await claim(db, { begun, claims: browser })).toBe("rejected");
@@ -134,7 +136,7 @@ describe("a QR challenge", () => {
   });
 
   test.for(["approver signed out", "creator signed out", "boundary moved", "banned"] as const)(
-    "can't be consumed if meanwhile: %s",
+    "a QR challenge can't be consumed if meanwhile: %s",
     async (event, { db }) => {
       const { user, browser, phone, begun } = await setUp(db);
       await decideQr(db, { begun, claims: phone });
@@ -149,7 +151,7 @@ describe("a QR challenge", () => {
   );
 
   test.for(["approver signed out", "boundary moved", "another account's session", "the lease has expired"] as const)(
-    "can't be completed if, after the claim: %s",
+    "a QR challenge can't be completed if, after the claim: %s",
     async (event, { db }) => {
       const { user, browser, phone, begun } = await setUp(db);
       await decideQr(db, { begun, claims: phone });
@@ -169,7 +171,7 @@ describe("a QR challenge", () => {
     },
   );
 
-  test("is returned to approved by the caller that claimed it", async ({ db }) => {
+  test("a claimed QR challenge can be returned to approved, and claimed again", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await call(db, "release_qr_challenge", begun.id);
     expect(await statusOf(db, { kind: "qr", begun, claims: browser })).toBe("created");
@@ -179,7 +181,7 @@ describe("a QR challenge", () => {
     expect(await claim(db, { begun, claims: browser })).toBe("claimed");
   });
 
-  test("expires when its browser begins another challenge", async ({ db }) => {
+  test("a QR challenge expires when its browser begins another one", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await db.query(
       `update private.login_challenges
@@ -190,7 +192,7 @@ describe("a QR challenge", () => {
     expect(await decideQr(db, { begun, claims: phone })).toBe("expired");
   });
 
-  test("can be begun 20 times in 15 minutes, and not a 21st time", async ({ db }) => {
+  test("a browser can begin 20 QR challenges in 15 minutes, and not a 21st", async ({ db }) => {
     const { browser } = await setUp(db);
     const begin = async () => (await beginChallenge(db, { kind: "qr", claims: browser })).answer;
     for (let nth = 2; nth <= 20; nth += 1) expect(await begin()).toMatchObject({ outcome: "begun" });
@@ -203,7 +205,7 @@ describe("a QR challenge", () => {
     expect(await begin()).toMatchObject({ outcome: "begun" });
   });
 
-  test("can be used by our server only", async ({ db }) => {
+  test("only our server can use QR challenges", async ({ db }) => {
     const { browser, begun } = await setUp(db);
     for (const [name, argument] of [
       ["begin_login_challenge", "{}"],
@@ -260,7 +262,7 @@ test("challenges are deleted an hour after they end, bound challenges once they 
   expect(await kept()).toBe(false);
 });
 
-test("one of 60 concurrent approvals counts, and one of 60 concurrent polls claims", async () => {
+test("one of 60 concurrent approvals counts, and one of 60 concurrent polls claims the challenge", async () => {
   const pool = new Pool({ connectionString: readStack().supabase.dbUrl, max: 20 });
   const outside = runnerOf(pool);
   const client = outside as Database;

@@ -29,7 +29,9 @@ async function record(db: Database, event: Record<string, unknown>): Promise<Ans
 }
 
 describe("record_security_event", () => {
-  test("adds one event with every field, at the database's time, and queues the email to the owner", async ({ db }) => {
+  test("records a security event with every field, at the database's time, and queues the email to the owner", async ({
+    db,
+  }) => {
     const { id: userId, email } = await createUser(db);
     const sessionId = "0b9dbb1c-5a0c-4f7e-8f0f-0f8b62a2d7aa";
     const answer = await record(db, {
@@ -87,7 +89,7 @@ describe("record_security_event", () => {
     expect(await recipientsOf(db, await record(db, { userId, ip: after }))).toHaveLength(Number(expected));
   });
 
-  test("emails a recovery from a new location once", async ({ db }) => {
+  test("sends one email about a recovery from a new location", async ({ db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId });
     const visit = { userId, sessionId: "0b9dbb1c-5a0c-4f7e-8f0f-0f8b62a2d7aa", userAgent: firefox };
@@ -95,14 +97,14 @@ describe("record_security_event", () => {
     expect(await recipientsOf(db, await record(db, { ...visit, method: "recovery" }))).toEqual([]);
   });
 
-  test("matches the two parts of a location only together", async ({ db }) => {
+  test("treats a location as known only if both of its parts match together", async ({ db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId });
     await record(db, { userId, ip: "198.51.100.1", userAgent: firefox });
     expect(await recipientsOf(db, await record(db, { userId, ip: "198.51.100.1" }))).toHaveLength(1);
   });
 
-  test("does not match a location from another account's sign-ins", async ({ db }) => {
+  test("does not compare a location with another account's sign-ins", async ({ db }) => {
     const [{ id: userId }, other] = [await createUser(db), await createUser(db)];
     await record(db, { userId });
     await record(db, { userId: other.id, userAgent: firefox });
@@ -124,12 +126,12 @@ describe("record_security_event", () => {
     expect(await recipientsOf(db, await record(db, { userId, kind: "password_changed" }))).toEqual([]);
   });
 
-  test.for(["anon", "gateway"] as const)("can't be called by %s", async (role, { db }) => {
+  test.for(["anon", "gateway"] as const)("record_security_event can't be called by %s", async (role, { db }) => {
     const call = () => db.asRole(role, () => db.query("select private.record_security_event('{}')"));
     expect((await failureOf(call)).code).toBe("42501");
   });
 
-  test("can't be called by the account itself", async ({ db }) => {
+  test("the account itself can't call record_security_event", async ({ db }) => {
     const claims = await createActor(db, {});
     const call = () => db.asUser(claims, () => db.query("select private.record_security_event('{}')"));
     expect((await failureOf(call)).code).toBe("42501");

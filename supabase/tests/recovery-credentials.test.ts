@@ -38,7 +38,7 @@ const policyOf = async (db: Database, userId: string) =>
   ).policy;
 
 describe("a recovery credential", () => {
-  test("signs its owner in once, by the link or by the code", async ({ db }) => {
+  test("a recovery credential signs its owner in once, by the link or by the code", async ({ db }) => {
     const { email, userId, overrideId, credentialId, tokenHash, codeHash } = await setting(db);
     expect(await byLink(db, { tokenHash })).toEqual({
       outcome: "consumed",
@@ -69,7 +69,7 @@ describe("a recovery credential", () => {
     ]);
   });
 
-  test("can be reused by the browser that used it, until it expires", async ({ db }) => {
+  test("the browser that used a recovery credential can reuse it until it expires", async ({ db }) => {
     const { email, userId, actor, overrideId, credentialId, tokenHash, codeHash } = await setting(db);
     const [own, other] = ["a1".repeat(32), "b2".repeat(32)];
     const use = (browserHash: string | null, proof: object = { tokenHash }) =>
@@ -102,7 +102,7 @@ describe("a recovery credential", () => {
     for (const browserHash of [other, null]) expect(await use(browserHash)).toEqual(rejected);
     expect([await emailOfLink(own), await emailOfLink(other)]).toEqual([email, null]);
     expect(await use(own)).toMatchObject({ outcome: "consumed" });
-    // The owner has ended the session it created.
+    // The owner has ended the session that the credential created.
     const made = await allow();
     await db.query("select private.sign_out_everywhere($1, $2)", [userId, made]);
     expect(await use(own)).toEqual(rejected);
@@ -114,7 +114,7 @@ describe("a recovery credential", () => {
     expect(await lastEvent(db, email)).toBe("reject superseded");
   });
 
-  test("expires after 15 minutes", async ({ db }) => {
+  test("a recovery credential expires after 15 minutes", async ({ db }) => {
     const { credentialId, tokenHash, email } = await setting(db);
     const shift = (seconds: number) =>
       db.query(
@@ -133,7 +133,7 @@ describe("a recovery credential", () => {
   test.for([
     ["revoked", "update private.recovery_overrides set revoked_at = now() where id = $1", "reject inactive"],
     [
-      "over",
+      "expired",
       "update private.recovery_overrides set created_at = now() - interval '2 s', expires_at = now() where id = $1",
       "reject inactive",
     ],
@@ -142,7 +142,7 @@ describe("a recovery credential", () => {
       "update private.recovery_overrides set recovery_email = false where id = $1",
       "reject switched_off",
     ],
-  ] as const)("is void once its override is %s", async ([, sql, event], { db }) => {
+  ] as const)("a recovery credential is void once its override is %s", async ([, sql, event], { db }) => {
     const { email, overrideId, tokenHash, codeHash } = await setting(db);
     await db.query(sql, [overrideId]);
     expect(await byLink(db, { tokenHash })).toEqual(rejected);
@@ -150,7 +150,7 @@ describe("a recovery credential", () => {
     expect(await byCode(db, { email, codeHash })).toEqual(rejected);
   });
 
-  test("ends when the next credential is sent, and when its own email was not sent", async ({ db }) => {
+  test("a recovery credential ends when the next one is sent, and when its own email was not sent", async ({ db }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
     await agePastPause(db, overrideId);
     const second = await issue(db, { actor, overrideId });
@@ -162,7 +162,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, second)).toEqual(rejected);
   });
 
-  test("can't be followed by another credential in its first three minutes, unless it was used or never sent", async ({
+  test("no other recovery credential can follow in the first three minutes, unless the first was used or never sent", async ({
     db,
   }) => {
     const { actor, email, overrideId, credentialId, ...first } = await setting(db);
@@ -189,7 +189,7 @@ describe("a recovery credential", () => {
     expect(await next()).toMatchObject({ email });
   });
 
-  test("can be released within two minutes if no session was created", async ({ db }) => {
+  test("a recovery credential can be released within two minutes if no session was created", async ({ db }) => {
     const { credentialId, tokenHash } = await setting(db);
     const release = () => db.query("select private.release_recovery_credential($1)", [credentialId]);
     await byLink(db, { tokenHash });
@@ -202,7 +202,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, { tokenHash })).toEqual(rejected);
   });
 
-  test("released after a newer credential was sent stays ended", async ({ db }) => {
+  test("a released recovery credential stays ended if a newer one was sent", async ({ db }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
     await byLink(db, first);
     const second = await issue(db, { actor, overrideId });
@@ -212,7 +212,9 @@ describe("a recovery credential", () => {
     expect(await byLink(db, second)).toMatchObject({ outcome: "consumed" });
   });
 
-  test("can't be used by the admin who created its override, even after taking over the email", async ({ db }) => {
+  test("the admin who created its override can't use a recovery credential, even after taking over the email", async ({
+    db,
+  }) => {
     const { email, userId, overrideId, ...issued } = await setting(db);
     await db.query("update private.recovery_overrides set created_by = $2 where id = $1", [overrideId, userId]);
     expect(await byLink(db, issued)).toEqual(rejected);
@@ -220,14 +222,16 @@ describe("a recovery credential", () => {
     expect((await eventsOf(db, email)).slice(-2)).toEqual(["reject oneself", "reject oneself"]);
   });
 
-  test("for an email without an account returns no account, so that one is created", async ({ db }) => {
+  test("a recovery credential for an email without an account returns no account, so that one is created", async ({
+    db,
+  }) => {
     const { actor } = await needHelp(db);
     const email = `new-${actor}@example.test`;
     const { tokenHash } = await issue(db, { actor, overrideId: await override(db, { actor, email }) });
     expect(await byLink(db, { tokenHash })).toMatchObject({ outcome: "consumed", email, userId: null, waitMs: 0 });
   });
 
-  test("reports whether the account is banned", async ({ db }) => {
+  test("a recovery credential reports whether the account is banned", async ({ db }) => {
     const { userId, tokenHash } = await setting(db);
     await db.query(
       "update auth.users set banned_until = now() + interval '1 day', email_confirmed_at = now() where id = $1",
@@ -236,7 +240,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, { tokenHash })).toMatchObject({ banned: true, confirmed: true });
   });
 
-  test("shows its account to its holder without being consumed", async ({ db }) => {
+  test("a recovery credential shows its account to its holder without being consumed", async ({ db }) => {
     const { email, tokenHash } = await setting(db);
     const look = async () =>
       (
@@ -251,8 +255,8 @@ describe("a recovery credential", () => {
   });
 });
 
-describe("the policy during a recovery", () => {
-  test("accepts no earlier proof, neither sign-in nor second factor", async ({ db }) => {
+describe("required MFA during a recovery", () => {
+  test("a recovery accepts no earlier proof, neither sign-in nor second factor", async ({ db }) => {
     const policy = { version: 1, required: true, boundary: 5, primaryBoundary: null, recovery: "none", generation: 3 };
     const { userId, tokenHash } = await setting(db, { appMetadata: { platform_required_mfa: policy } });
     const second = await currentSecond(db);
@@ -265,7 +269,9 @@ describe("the policy during a recovery", () => {
     expect(waitMs).toBeLessThanOrEqual(1_000);
   });
 
-  test("ends every session, app session and app token of an account whose policy is optional", async ({ db }) => {
+  test("a recovery ends every session, app session and app token of an account whose policy is optional", async ({
+    db,
+  }) => {
     const { setting: held, pair } = await issueAppToken(db);
     const { claims } = held;
     const app = await registerApp(db);
@@ -286,7 +292,7 @@ describe("the policy during a recovery", () => {
     expect(await policyOf(db, claims.sub)).toMatchObject({ required: false });
   });
 
-  test("keeps the account closed while authenticators are being removed, or if the policy can't be read", async ({
+  test("a recovery keeps the account closed while authenticators are being removed, or if the policy can't be read", async ({
     db,
   }) => {
     const policy = { version: 1, required: false, boundary: 5, recovery: "in_progress", generation: 3 };
@@ -299,10 +305,10 @@ describe("the policy during a recovery", () => {
   });
 });
 
-describe("wrong codes", () => {
+describe("wrong recovery codes", () => {
   const guess = (db: Database, email: string) => byCode(db, { email, codeHash: wrongHash });
 
-  test("block all codes of that email for 24 hours after the fifth wrong code, even reissued codes, but not the link", async ({
+  test("five wrong codes block all codes of that email for 24 hours, even reissued codes, but not the link", async ({
     db,
   }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
@@ -336,27 +342,29 @@ describe("wrong codes", () => {
     expect(await byLink(db, first)).toEqual(rejected);
   });
 
-  test("up to four leave a fifth attempt, which succeeds with the right code", async ({ db }) => {
+  test("after up to four wrong codes, a fifth attempt with the right code succeeds", async ({ db }) => {
     const { email, codeHash } = await setting(db);
     for (let wrong = 0; wrong < 4; wrong += 1) await guess(db, email);
     expect(await byCode(db, { email, codeHash })).toMatchObject({ outcome: "consumed" });
     expect(await db.query("select from private.recovery_code_guesses where email = $1", [email])).toEqual([]);
   });
 
-  test("for an email without a sent code don't count as guesses", async ({ db }) => {
+  test("wrong codes for an email without a sent code don't count as guesses", async ({ db }) => {
     const { actor } = await needHelp(db);
     const email = `${actor}@example.test`;
     expect(await guess(db, email)).toEqual(rejected);
     expect(await db.query("select from private.recovery_code_guesses where email = $1", [email])).toEqual([]);
   });
 
-  test("include another account's code", async ({ db }) => {
+  test("another account's recovery code counts as wrong", async ({ db }) => {
     const [mine, other] = [await setting(db), await setting(db)];
     expect(await byCode(db, { email: mine.email, codeHash: other.codeHash })).toEqual(rejected);
     expect(await lastEvent(db, mine.email)).toBe("reject wrong_code");
   });
 
-  test("have a salt per email address, known or unknown, and a new salt with each email sent", async ({ db }) => {
+  test("recovery codes have a salt per email address, known or unknown, and a new salt with each email sent", async ({
+    db,
+  }) => {
     const { actor, email, overrideId } = await setting(db);
     const salt = async (of: string) =>
       (await one<{ salt: string }>(db, { sql: "select private.recovery_code_salt($1) as salt", values: [of] })).salt;
@@ -369,8 +377,8 @@ describe("wrong codes", () => {
   });
 });
 
-describe(`with ${callers} concurrent callers`, () => {
-  test("one use by link or code succeeds", async () => {
+describe(`recovery with ${callers} concurrent callers`, () => {
+  test("one concurrent use of a recovery link or code succeeds", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {
@@ -388,7 +396,7 @@ describe(`with ${callers} concurrent callers`, () => {
     }
   });
 
-  test("one retry by the same browser succeeds, and none by other browsers", async () => {
+  test("one concurrent retry by the same browser succeeds, and none by other browsers", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {
@@ -409,7 +417,7 @@ describe(`with ${callers} concurrent callers`, () => {
     }
   });
 
-  test("one recovery email is sent", async () => {
+  test("sends one recovery email for concurrent callers", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {
@@ -424,7 +432,7 @@ describe(`with ${callers} concurrent callers`, () => {
     }
   });
 
-  test("five guesses are checked, and a right code among the rest is too late", async () => {
+  test("five concurrent guesses are checked, and a right code among the rest is too late", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {

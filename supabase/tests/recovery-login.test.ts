@@ -20,31 +20,40 @@ const prove = (db: Database, request: { email: string; password: string }) =>
   ask(db, "verify_override_password", request);
 
 describe("a password under an override", () => {
-  test.for(["$2a$", "$2b$", "$2y$"])("is verified against a hash with the prefix %s", async (prefix, { db }) => {
-    const { email, userId, overrideId } = await setting(db, { prefix });
-    expect(await prove(db, { email: email.toUpperCase(), password })).toEqual({
-      outcome: "proven",
-      overrideId,
-      userId,
-      banned: false,
-      confirmed: false,
-    });
-    expect(await prove(db, { email, password: `${password} ` })).toEqual({ outcome: "wrong" });
-    expect(await eventsOf(db, email)).toEqual(["create created", "login_bypass password_proven", "reject login_wrong"]);
-    const rows = await db.query<{ row: string }>(
-      "select to_jsonb(e)::text as row from private.recovery_events e where email = $1",
-      [email],
-    );
-    for (const { row } of rows) expect(row).not.toContain(password);
-  });
+  test.for(["$2a$", "$2b$", "$2y$"])(
+    "verifies a password under an override against a hash with the prefix %s",
+    async (prefix, { db }) => {
+      const { email, userId, overrideId } = await setting(db, { prefix });
+      expect(await prove(db, { email: email.toUpperCase(), password })).toEqual({
+        outcome: "proven",
+        overrideId,
+        userId,
+        banned: false,
+        confirmed: false,
+      });
+      expect(await prove(db, { email, password: `${password} ` })).toEqual({ outcome: "wrong" });
+      expect(await eventsOf(db, email)).toEqual([
+        "create created",
+        "login_bypass password_proven",
+        "reject login_wrong",
+      ]);
+      const rows = await db.query<{ row: string }>(
+        "select to_jsonb(e)::text as row from private.recovery_events e where email = $1",
+        [email],
+      );
+      for (const { row } of rows) expect(row).not.toContain(password);
+    },
+  );
 
-  test("is not checked without an override, or with an override for recovery emails only", async ({ db }) => {
+  test("checks no password without an override, or with an override for recovery emails only", async ({ db }) => {
     const { email } = await setting(db, { normalLogin: false });
     expect(await prove(db, { email, password })).toEqual({ outcome: "none" });
     expect(await prove(db, { email: "unknown@example.test", password })).toEqual({ outcome: "none" });
   });
 
-  test("does not prove an unconfirmed email if the account is not older than the override", async ({ db }) => {
+  test("a password does not prove an unconfirmed email if the account is not older than the override", async ({
+    db,
+  }) => {
     const { email, userId } = await setting(db);
     const born = (secondsBefore: number) =>
       db.query(
@@ -65,7 +74,9 @@ describe("a password under an override", () => {
     expect(await prove(db, { email, password })).toMatchObject({ outcome: "proven", confirmed: false });
   });
 
-  test("can't be used by the admin who created the override, even after taking over the email", async ({ db }) => {
+  test("the admin who created the override can't use it to sign in, even after taking over the email", async ({
+    db,
+  }) => {
     const { email, userId, overrideId } = await setting(db);
     await db.query("update private.recovery_overrides set created_by = $2 where id = $1", [overrideId, userId]);
     expect(await one(db, { sql: "select private.active_login_override($1) as id", values: [email] })).toEqual({
@@ -75,7 +86,7 @@ describe("a password under an override", () => {
     expect((await eventsOf(db, email)).at(-1)).toBe("reject login_oneself");
   });
 
-  test("never matches an account without a password", async ({ db }) => {
+  test("no password under an override matches an account without a password", async ({ db }) => {
     const { email, userId } = await setting(db);
     for (const none of ["", null]) {
       await db.query("update auth.users set encrypted_password = $2 where id = $1", [userId, none]);
@@ -83,7 +94,7 @@ describe("a password under an override", () => {
     }
   });
 
-  test("can be tried a hundred times an hour, and not once more", async ({ db }) => {
+  test("a password under an override can be tried a hundred times an hour, and not once more", async ({ db }) => {
     const { email } = await setting(db);
     await db.query(
       `select private.consume_attempt(b.subject, 'override_password', b.scope, b.step, b.per)
@@ -105,7 +116,7 @@ describe("an attempt under an override", () => {
       })
     ).answer;
 
-  test("bypasses the email's own limits, ten times in 15 minutes", async ({ db }) => {
+  test("an attempt under an override bypasses the email's own limits, ten times in 15 minutes", async ({ db }) => {
     for (let attempt = 0; attempt < 10; attempt += 1) await begin(db, {});
     expect(await begin(db, {})).toMatchObject({ allowed: false });
     for (let attempt = 0; attempt < 10; attempt += 1)
@@ -113,7 +124,7 @@ describe("an attempt under an override", () => {
     expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "limited" });
   });
 
-  test("does not bypass a blocked address, or an address's limit", async ({ db }) => {
+  test("an attempt under an override does not bypass a blocked address, or an address's limit", async ({ db }) => {
     for (let attempt = 0; attempt < 60; attempt += 1) await begin(db, { email: `${attempt}@example.test` });
     expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "limited" });
     await db.query(

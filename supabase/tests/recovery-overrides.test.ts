@@ -15,8 +15,10 @@ const create = (db: Database, request: object) =>
 const loginOverride = async (db: Database, email: string) =>
   (await one<{ id: string | null }>(db, { sql: "select private.active_login_override($1) as id", values: [email] })).id;
 
-describe("an override", () => {
-  test("lasts seven days by default, is logged, and applies to its email in upper or lower case", async ({ db }) => {
+describe("a recovery override", () => {
+  test("an override lasts seven days by default, is logged, and applies to its email in upper or lower case", async ({
+    db,
+  }) => {
     const { actor, userId, email } = await needHelp(db);
     const { overrideId } = await create(db, { actor, email: ` ${email.toUpperCase()} ` });
     expect(await loginOverride(db, email.toUpperCase())).toBe(overrideId);
@@ -42,7 +44,7 @@ describe("an override", () => {
     [30 * 86_400 + 1, false],
     [0, false],
     [-1, false],
-  ] as const)("of %d seconds is accepted: %s", async ([lifetimeSeconds, taken], { db }) => {
+  ] as const)("an override of %d seconds is accepted: %s", async ([lifetimeSeconds, taken], { db }) => {
     const { actor, email } = await needHelp(db);
     const answer = await create(db, { actor, email, lifetimeSeconds });
     expect(answer).toEqual(
@@ -50,7 +52,7 @@ describe("an override", () => {
     );
   });
 
-  test("ends when it expires, and when it is revoked", async ({ db }) => {
+  test("an override ends when it expires, and when it is revoked", async ({ db }) => {
     const { actor, email } = await needHelp(db);
     const overrideId = await override(db, { actor, email, lifetimeSeconds: 60 });
     expect(await create(db, { actor, email })).toEqual({ refused: "active" });
@@ -85,7 +87,7 @@ describe("an override", () => {
     ]);
   });
 
-  test("has two switches, at least one of which is on", async ({ db }) => {
+  test("an override has two switches, at least one of which is on", async ({ db }) => {
     const { actor, email } = await needHelp(db);
     const overrideId = await override(db, { actor, email, normalLogin: false });
     expect(await loginOverride(db, email)).toBeNull();
@@ -99,7 +101,9 @@ describe("an override", () => {
     expect((await failureOf(neither)).code).toBe("23514");
   });
 
-  test("is refused to non-admins and to the account itself, and both refusals are recorded", async ({ db }) => {
+  test("an override is refused to non-admins and to the account itself, and both refusals are recorded", async ({
+    db,
+  }) => {
     const { actor, email } = await needHelp(db);
     const stranger = (await createActor(db, {})).sub;
     expect(await create(db, { actor: stranger, email })).toEqual({ refused: "forbidden" });
@@ -117,7 +121,7 @@ describe("an override", () => {
     expect(await eventsOf(db, own)).toEqual(["reject oneself"]);
   });
 
-  test("is created once for 50 concurrent callers with one email", async () => {
+  test("an override is created once for 50 concurrent callers with one email", async () => {
     const { db, close } = openPool(50);
     const people = await commitPeople(db);
     try {
@@ -131,7 +135,7 @@ describe("an override", () => {
     }
   });
 
-  test("shows the console everything about an email except its link and code", async ({ db }) => {
+  test("an override shows the console everything about an email except its link and code", async ({ db }) => {
     const { actor, userId, email } = await needHelp(db);
     const overrideId = await override(db, { actor, email });
     const { tokenHash, codeHash } = await issue(db, { actor, overrideId });

@@ -39,8 +39,8 @@ async function seesOwnProfile(db: Database, claims: Claims): Promise<boolean> {
   return rows.length === 1;
 }
 
-describe("the rule, on facts only", () => {
-  test.for(cases)("$name", async (vector, { db }) => {
+describe("the MFA rule, on facts only", () => {
+  test.for(cases)("the MFA rule in SQL, on facts: $name", async (vector, { db }) => {
     const row = await one(db, {
       sql: `select
               private.required_mfa_state($1) as state,
@@ -94,7 +94,7 @@ const anyFacts = fc.record({
   approvalSecond: fc.option(fc.integer({ min: vectorSecond - 2, max: vectorSecond + 2 })),
 });
 
-test("SQL and TypeScript agree on 2,000 random facts", async ({ db }) => {
+test("the MFA rule has the same result in SQL and TypeScript for 2,000 random facts", async ({ db }) => {
   const sample = fc.sample(anyFacts, 2_000);
   const rows = await db.query<{ state: string; satisfied: boolean }>(
     `select private.required_mfa_state(f -> 'appMetadata') as state,
@@ -114,8 +114,8 @@ test("SQL and TypeScript agree on 2,000 random facts", async ({ db }) => {
   expect(expected.filter(({ satisfied }) => satisfied).length).toBeGreaterThan(20);
 });
 
-describe("the rule, on rows, through a policy", () => {
-  test.for(cases)("$name", async (vector, { db }) => {
+describe("the MFA rule, on rows, through a policy", () => {
+  test.for(cases)("the MFA rule in SQL, on rows: $name", async (vector, { db }) => {
     const shift = (await currentSecond(db)) - vectorSecond;
     const user = await createUser(db, { appMetadata: appMetadataOf(shifted(vector, shift)) });
     const factorId = vector.hasVerifiedFactor ? await enrollFactor(db, { userId: user.id }) : undefined;
@@ -141,14 +141,14 @@ function shifted(vector: Vector, bySeconds: number): Vector {
 }
 
 describe("a session", () => {
-  test("that does not exist shows nothing to a caller without claims", async ({ db }) => {
+  test("a session that does not exist shows nothing to a caller without claims", async ({ db }) => {
     await createUser(db);
     expect(await db.asRole("authenticated", () => db.query("select from public.profiles"))).toEqual([]);
     const row = await db.asRole("authenticated", () => one(db, { sql: "select public.session_state() as state" }));
     expect(row).toEqual({ state: { alive: false } });
   });
 
-  test("sees nothing once it has ended", async ({ db }) => {
+  test("a session sees nothing once it has ended", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     expect(await seesOwnProfile(db, claims)).toBe(true);
@@ -156,7 +156,7 @@ describe("a session", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("sees nothing from its expiry on", async ({ db }) => {
+  test("a session sees nothing from its expiry on", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     const endAt = (moment: string) =>
@@ -167,19 +167,22 @@ describe("a session", () => {
     expect(await seesOwnProfile(db, claims)).toBe(true);
   });
 
-  test("can't be used with another account's id", async ({ db }) => {
+  test("a session can't be used with another account's id", async ({ db }) => {
     const [user, other] = [await createUser(db), await createUser(db)];
     const claims = await signIn(db, { userId: other.id });
     expect(await seesOwnProfile(db, { ...claims, sub: user.id })).toBe(false);
   });
 
-  test.for(["", "not-a-uuid", randomUUID()])("that does not exist (%j) has no access", async (session_id, { db }) => {
-    const user = await createUser(db);
-    const claims = await signIn(db, { userId: user.id });
-    expect(await seesOwnProfile(db, { ...claims, session_id })).toBe(false);
-  });
+  test.for(["", "not-a-uuid", randomUUID()])(
+    "a session that does not exist (%j) has no access",
+    async (session_id, { db }) => {
+      const user = await createUser(db);
+      const claims = await signIn(db, { userId: user.id });
+      expect(await seesOwnProfile(db, { ...claims, session_id })).toBe(false);
+    },
+  );
 
-  test("of a banned account sees nothing until the ban expires", async ({ db }) => {
+  test("a session of a banned account sees nothing until the ban expires", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     await db.query("update auth.users set banned_until = now() + interval '1 second' where id = $1", [user.id]);
@@ -188,14 +191,14 @@ describe("a session", () => {
     expect(await seesOwnProfile(db, claims)).toBe(true);
   });
 
-  test("of a deleted account sees nothing", async ({ db }) => {
+  test("a session of a deleted account sees nothing", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     await db.query("update auth.users set deleted_at = now() where id = $1", [user.id]);
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("loses its level with the factor that raised it, even if another factor remains", async ({ db }) => {
+  test("a session loses its level with the factor that raised it, even if another factor remains", async ({ db }) => {
     const user = await createUser(db);
     const factorId = await enrollFactor(db, { userId: user.id });
     await enrollFactor(db, { userId: user.id });
@@ -205,14 +208,14 @@ describe("a session", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("is not raised by another account's factor", async ({ db }) => {
+  test("another account's factor does not raise a session", async ({ db }) => {
     const [user, other] = [await createUser(db), await createUser(db)];
     await enrollFactor(db, { userId: user.id });
     const factorId = await enrollFactor(db, { userId: other.id });
     expect(await seesOwnProfile(db, await signIn(db, { userId: user.id, factorId }))).toBe(false);
   });
 
-  test("requires nothing more while an enrolment is unfinished", async ({ db }) => {
+  test("an unfinished enrolment requires nothing more of a session", async ({ db }) => {
     const user = await createUser(db);
     await enrollFactor(db, { userId: user.id, status: "unverified" });
     expect(await seesOwnProfile(db, await signIn(db, { userId: user.id }))).toBe(true);
@@ -227,7 +230,7 @@ describe("a bound mobile approval", () => {
     return { claims, factorId, second: await currentSecond(db) };
   };
 
-  test("counts only for the session it is bound to", async ({ db }) => {
+  test("a bound mobile approval counts only for the session it is bound to", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     const other = await signIn(db, { userId: claims.sub });
     await bindApproval(db, { claims, factorId, secondFactorAt: second });
@@ -235,7 +238,7 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, other)).toBe(false);
   });
 
-  test("expires", async ({ db }) => {
+  test("a bound mobile approval expires", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     const id = await bindApproval(db, { claims, factorId, secondFactorAt: second });
     const endAt = (moment: string) =>
@@ -246,7 +249,7 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, claims)).toBe(true);
   });
 
-  test("does not count with another account's factor", async ({ db }) => {
+  test("a mobile approval does not count with another account's factor", async ({ db }) => {
     const { claims, second } = await setting(db);
     const other = await createUser(db);
     const factorId = await enrollFactor(db, { userId: other.id });
@@ -254,14 +257,14 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("does not count with an unverified factor", async ({ db }) => {
+  test("a mobile approval does not count with an unverified factor", async ({ db }) => {
     const { claims, second } = await setting(db);
     const factorId = await enrollFactor(db, { userId: claims.sub, status: "unverified" });
     await bindApproval(db, { claims, factorId, secondFactorAt: second });
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("ends with the approver's factor", async ({ db }) => {
+  test("a mobile approval ends with the approver's factor", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     await enrollFactor(db, { userId: claims.sub });
     await bindApproval(db, { claims, factorId, secondFactorAt: second });
@@ -269,14 +272,14 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("ends with the session", async ({ db }) => {
+  test("a mobile approval ends with the session it is bound to", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     await bindApproval(db, { claims, factorId, secondFactorAt: second });
     await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("does not count before it is bound", async ({ db }) => {
+  test("a mobile approval does not count before it is bound", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     const id = await bindApproval(db, { claims, factorId, secondFactorAt: second });
     await db.query("update private.login_challenges set status = 'approved' where id = $1", [id]);

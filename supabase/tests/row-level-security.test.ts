@@ -12,7 +12,7 @@ interface World {
 interface Actor {
   name: string;
   claims: Claims;
-  /** The permissions of their role, if they are members whose session satisfies the policy. */
+  /** The permissions of the actor's role, if the actor is a member whose session satisfies the policy. */
   can: readonly string[];
   member: boolean;
   owner: boolean;
@@ -194,14 +194,14 @@ describe("tables of the Data API", () => {
     },
   );
 
-  test("have a rule each, including future ones", async ({ db }) => {
+  test("each table of the Data API has a rule, including future tables", async ({ db }) => {
     const known = Object.keys(rules).map((name) => `public.${name}`);
     expect(await tablesOf(db, ["public"])).toEqual(known.sort());
     await db.query("create table public.tomorrow (id int); select private.protect_table('public.tomorrow')");
     expect(await tablesOf(db, ["public"])).not.toEqual(known);
   });
 
-  test("are tested against what a role allows: a rule too narrow or too wide would fail", async ({ db }) => {
+  test("the checks of a table notice a policy that is too wide and a grant that is too narrow", async ({ db }) => {
     const world = await createWorld(db);
     await db.query(
       "create policy too_wide on public.workspace_audit_log for select to authenticated using (auth.uid() is not null)",
@@ -241,7 +241,7 @@ describe("every table", () => {
     return found;
   }
 
-  test("of private and ai denies every command to an owner at AAL2", async ({ db }) => {
+  test("every table of private and ai denies every command to an owner at AAL2", async ({ db }) => {
     const { id: workspaceId } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId, role: "owner", mfa: "required, at AAL2" });
     const tables = await tablesOf(db, ["private", "ai"]);
@@ -253,7 +253,7 @@ describe("every table", () => {
     ]);
   });
 
-  test("denies every command to anon", async ({ db }) => {
+  test("every table denies every command to anon", async ({ db }) => {
     const tables = await tablesOf(db, ["public", "private", "ai"]);
     expect(await openings(db, tables, (sql) => db.asRole("anon", () => db.query(sql)))).toEqual([]);
   });

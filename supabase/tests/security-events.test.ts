@@ -6,43 +6,46 @@ const record = (db: Database, userId: string, kind = "sign_in.succeeded") =>
   db.query("insert into public.security_events (user_id, kind, method) values ($1, $2, 'password')", [userId, kind]);
 
 describe("security events", () => {
-  test.for(mfaStates)("can be read by their own account ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
-    const [claims, other] = [await createActor(db, { mfa }), await createActor(db, {})];
-    await record(db, claims.sub);
-    await record(db, other.sub);
-    const rows = await db.asUser(claims, () => db.query("select user_id, kind from public.security_events"));
-    expect(rows).toEqual(satisfied ? [{ user_id: claims.sub, kind: "sign_in.succeeded" }] : []);
-  });
+  test.for(mfaStates)(
+    "security events can be read by their own account ($mfa: $satisfied)",
+    async ({ mfa, satisfied }, { db }) => {
+      const [claims, other] = [await createActor(db, { mfa }), await createActor(db, {})];
+      await record(db, claims.sub);
+      await record(db, other.sub);
+      const rows = await db.asUser(claims, () => db.query("select user_id, kind from public.security_events"));
+      expect(rows).toEqual(satisfied ? [{ user_id: claims.sub, kind: "sign_in.succeeded" }] : []);
+    },
+  );
 
   test.for([
     "insert into public.security_events (user_id, kind) values (gen_random_uuid(), 'x')",
     "update public.security_events set kind = 'x'",
     "delete from public.security_events",
-  ])("refuse a user's %s", async (sql, { db }) => {
+  ])("security events refuse a user's %s", async (sql, { db }) => {
     const claims = await createActor(db, {});
     expect((await failureOf(() => db.asUser(claims, () => db.query(sql)))).code).toBe("42501");
   });
 
-  test("can be written by the service role, but never changed by it", async ({ db }) => {
+  test("the service role can write security events but never change them", async ({ db }) => {
     const { sub } = await createActor(db, {});
     await db.asRole("service_role", () => record(db, sub));
     for (const sql of ["update public.security_events set kind = 'x'", "delete from public.security_events"])
       expect((await failureOf(() => db.asRole("service_role", () => db.query(sql)))).code).toBe("42501");
   });
 
-  test("are deleted with the account", async ({ db }) => {
+  test("security events are deleted with the account", async ({ db }) => {
     const { sub } = await createActor(db, {});
     await record(db, sub);
     await db.query("delete from auth.users where id = $1", [sub]);
     expect(await db.query("select from public.security_events where user_id = $1", [sub])).toEqual([]);
   });
 
-  test("can't be read by anon", async ({ db }) => {
+  test("anon can't read security events", async ({ db }) => {
     const read = () => db.asRole("anon", () => db.query("select from public.security_events"));
     expect((await failureOf(read)).code).toBe("42501");
   });
 
-  test("have kinds made of lower-case words", async ({ db }) => {
+  test("kinds of security events consist of lower-case words", async ({ db }) => {
     const { sub } = await createActor(db, {});
     expect((await failureOf(() => record(db, sub, "Sign in"))).code).toBe("23514");
   });

@@ -52,7 +52,7 @@ describe("session_state", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state, required } });
   });
 
-  test("distinguishes a verified factor from an unfinished one", async ({ db }) => {
+  test("session_state distinguishes a verified factor from an unfinished one", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     await enrollFactor(db, { userId: user.id, status: "unverified" });
@@ -77,7 +77,7 @@ describe("session_state", () => {
     expect(await stateOf(db, forge(claims, other))).toEqual({ alive: false });
   });
 
-  test("reports a ban and a deletion, and is then never satisfied", async ({ db }) => {
+  test("reports a banned and deleted account, and its policy as not satisfied", async ({ db }) => {
     const claims = await createActor(db, {});
     await db.query("update auth.users set banned_until = now() + interval '1 day', deleted_at = now() where id = $1", [
       claims.sub,
@@ -116,7 +116,7 @@ describe("session_state", () => {
     expect(await stateOf(db, claims)).toMatchObject({ mustReplacePassword: false });
   });
 
-  test("keeps no restriction for a session that has ended", async ({ db }) => {
+  test("keeps no password restriction for a session that has ended", async ({ db }) => {
     const user = await createUser(db);
     const ended = await signIn(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id });
@@ -128,14 +128,14 @@ describe("session_state", () => {
     expect(rows).toEqual([{ session_id: claims.session_id }]);
   });
 
-  test("can't be called by anon or the gateway", async ({ db }) => {
+  test("anon and the gateway can't call session_state", async ({ db }) => {
     for (const role of ["anon", "gateway"] as const) {
       const call = () => db.asRole(role, () => db.query("select public.session_state()"));
       expect((await failureOf(call)).code).toBe("42501");
     }
   });
 
-  test("finds its rows through an index", async ({ db }) => {
+  test("session_state finds its rows through an index", async ({ db }) => {
     await db.query("set local enable_seqscan = off");
     const claims = await createActor(db, { mfa: "a factor, at AAL2" });
     const plan = await db.query<{ "QUERY PLAN": string }>("explain select * from private.session_facts($1)", [

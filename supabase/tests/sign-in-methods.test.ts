@@ -49,7 +49,7 @@ const methodsOf = async (db: Database, userId: string) =>
   ).answer;
 
 describe("the ways to sign in to an account", () => {
-  test("can be read by the server only", async ({ db }) => {
+  test("only the server can read the ways to sign in to an account", async ({ db }) => {
     const user = await createAccount(db, { providers: ["google"] });
     const claims = await signIn(db, { userId: user.id });
     for (const call of [`list_sign_in_methods('${user.id}')`, `unlink_identity('${user.id}', '${user.id}', '{}')`]) {
@@ -60,7 +60,7 @@ describe("the ways to sign in to an account", () => {
     expect(await db.asRole("service_role", () => methodsOf(db, user.id))).not.toBeNull();
   });
 
-  test("are its password, its passkeys and its identities", async ({ db }) => {
+  test("the ways to sign in to an account are its password, its passkeys and its identities", async ({ db }) => {
     const user = await createAccount(db, { password: true, passkeys: 2, providers: ["email", "google"] });
     expect(await methodsOf(db, user.id)).toMatchObject({
       password: true,
@@ -76,12 +76,12 @@ describe("the ways to sign in to an account", () => {
   test.for([
     ["no password", { password: false }],
     ["a password for an address that is not confirmed", { password: true, confirmed: false }],
-  ] as const)("do not count %s", async ([, account], { db }) => {
+  ] as const)("does not report a password as a sign-in method for an account with %s", async ([, account], { db }) => {
     const user = await createAccount(db, account);
     expect(await methodsOf(db, user.id)).toMatchObject({ password: false });
   });
 
-  test("omit identities from a link in progress", async ({ db }) => {
+  test("omits identities from a link in progress", async ({ db }) => {
     const user = await createAccount(db, { password: true, providers: ["google"] });
     await db.query("update auth.users set last_sign_in_at = now() where id = $1", [user.id]);
     const waiting = await createIdentity(db, { userId: user.id, email: "other@example.test", provider: "github" });
@@ -91,7 +91,7 @@ describe("the ways to sign in to an account", () => {
   });
 });
 
-describe("unlinking", () => {
+describe("unlinking an identity", () => {
   test.for<{ remaining: string; account: Account; outcome: string }>([
     { remaining: "nothing", account: { providers: ["google"] }, outcome: "last_method" },
     {
@@ -118,7 +118,7 @@ describe("unlinking", () => {
       account: { providers: ["gitlab", "google"] },
       outcome: "unlinked",
     },
-  ])("with $remaining remaining: $outcome", async ({ account, outcome }, { db }) => {
+  ])("unlinking with $remaining remaining: $outcome", async ({ account, outcome }, { db }) => {
     const user = await createAccount(db, account);
     const [identityId = ""] = user.identities;
     expect(await unlink(db, { userId: user.id, identityId })).toMatchObject({ outcome });
@@ -126,7 +126,7 @@ describe("unlinking", () => {
     expect(left).toHaveLength(outcome === "unlinked" ? 0 : 1);
   });
 
-  test("reports what was removed", async ({ db }) => {
+  test("unlinking reports what was removed", async ({ db }) => {
     const user = await createAccount(db, { password: true, providers: ["google"] });
     expect(await unlink(db, { userId: user.id, identityId: user.identities[0] ?? "" })).toEqual({
       outcome: "unlinked",
@@ -135,7 +135,9 @@ describe("unlinking", () => {
     });
   });
 
-  test("leaves the account its address, through an email identity, and no trace of the provider", async ({ db }) => {
+  test("unlinking leaves the account its address through an email identity, and removes every trace of the provider", async ({
+    db,
+  }) => {
     const user = await createAccount(db, { providers: ["google", "github"] });
     await unlink(db, { userId: user.id, identityId: user.identities[0] ?? "" });
     const rows = await db.query(
@@ -154,7 +156,7 @@ describe("unlinking", () => {
     expect(JSON.stringify(rows[0])).not.toContain("google");
   });
 
-  test("never removes another account's identity, or the account's own email", async ({ db }) => {
+  test("unlinking never removes another account's identity, or the account's own email", async ({ db }) => {
     const user = await createAccount(db, { password: true, providers: ["email", "google"] });
     const other = await createAccount(db, { password: true, providers: ["google"] });
     const [email = "", google = ""] = user.identities;
@@ -175,7 +177,7 @@ describe("unlinking", () => {
     expect(await unlink(db, { userId: user.id, identityId: github })).toMatchObject({ outcome: "unlinked" });
   });
 
-  test("by 50 concurrent callers leaves one way to sign in", async () => {
+  test("unlinking by 50 concurrent callers leaves one way to sign in", async () => {
     const { db, close } = openPool(10);
     const userId = crypto.randomUUID();
     try {

@@ -150,7 +150,7 @@ const offenders: Case[] = [
   ],
 ];
 
-/** The statement for operators has no parser, so it can't find these. */
+/** Cases that the statement for operators can't find, because it has no parser. */
 const unreadable: Case[] = [
   [
     "a text that comes from outside",
@@ -220,24 +220,24 @@ async function create(db: Database, cases: Case[]): Promise<void> {
 }
 
 describe("functions of public, private and ai", () => {
-  test("have a WHERE in each UPDATE and DELETE, which the hosted Data API requires", async ({ db }) => {
+  test("each UPDATE and DELETE in a function has a WHERE, which the hosted Data API requires", async ({ db }) => {
     expect(await findUnfilteredChanges(db)).toEqual(Object.keys(allowed).sort());
     expect(await listForOperators(db)).toEqual([]);
   });
 
-  test("are reported if a WHERE is missing, or if that can't be determined", async ({ db }) => {
+  test("reports a function if a WHERE is missing, or if that can't be determined", async ({ db }) => {
     const cases = [...offenders, ...unreadable];
     await create(db, cases);
     const expected = cases.flatMap(([title, , found = []]) => found.map((line) => `ai."${title}"(): ${line}`));
     expect(await findUnfilteredChanges(db)).toEqual(expected.sort());
   });
 
-  test("are listed for operators if a WHERE is missing", async ({ db }) => {
+  test("lists functions with a missing WHERE for operators", async ({ db }) => {
     await create(db, offenders);
     expect(await listForOperators(db)).toEqual(offenders.map(([title]) => `ai."${title}"()`).sort());
   });
 
-  test("pass with a WHERE, and with commands that don't require one", async ({ db }) => {
+  test("accepts functions with a WHERE, and with commands that don't require one", async ({ db }) => {
     await create(db, harmless);
     expect(await findUnfilteredChanges(db)).toEqual([]);
     expect(await listForOperators(db)).toEqual([]);

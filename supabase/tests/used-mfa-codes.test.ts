@@ -21,7 +21,7 @@ const age = (db: Database, { hash, seconds }: { hash: string; seconds: number })
   );
 
 describe("claim_mfa_code", () => {
-  test("grants a code to the first caller only, and refuses every later one, even from the same session", async ({
+  test("grants an MFA code to the first caller only, and refuses every later one, even from the same session", async ({
     db,
   }) => {
     const [hash, session] = [newHash(), randomUUID()];
@@ -31,7 +31,7 @@ describe("claim_mfa_code", () => {
     expect(await claim(db, { hash: newHash(), session })).toBe(true);
   });
 
-  test("keeps a claim for exactly 120 s", async ({ db }) => {
+  test("keeps the claim of an MFA code for exactly 120 s", async ({ db }) => {
     const [hash, session] = [newHash(), randomUUID()];
     await claim(db, { hash, session });
     await age(db, { hash, seconds: 119.9 });
@@ -40,7 +40,7 @@ describe("claim_mfa_code", () => {
     expect(await claim(db, { hash, session })).toBe(true);
   });
 
-  test("deletes expired claims as it runs", async ({ db }) => {
+  test("claiming an MFA code deletes expired claims", async ({ db }) => {
     const hashes = [newHash(), newHash(), newHash()];
     for (const hash of hashes) await claim(db, { hash, session: randomUUID() });
     for (const hash of hashes.slice(1)) await age(db, { hash, seconds: 120 });
@@ -51,7 +51,7 @@ describe("claim_mfa_code", () => {
     expect(left).toHaveLength(1);
   });
 
-  test(`grants one code to one of ${callers} concurrent callers`, async () => {
+  test(`grants one MFA code to one of ${callers} concurrent callers`, async () => {
     const { db, close } = openPool(callers);
     try {
       const hash = newHash();
@@ -80,14 +80,14 @@ describe("release_mfa_code", () => {
     expect(await claim(db, { hash, session })).toBe(false);
   });
 
-  test("keeps the claim of a right code", async ({ db }) => {
+  test("release_mfa_code keeps the claim of a right code", async ({ db }) => {
     const [hash, session] = [newHash(), randomUUID()];
     await claim(db, { hash, session });
     await release(db, { hash, session, verified: true });
     expect(await claim(db, { hash, session })).toBe(false);
   });
 
-  test.for([false, null])("does not change another session's claim (%s)", async (verified, { db }) => {
+  test.for([false, null])("release_mfa_code does not change another session's claim (%s)", async (verified, { db }) => {
     const [hash, session, other] = [newHash(), randomUUID(), randomUUID()];
     await claim(db, { hash, session });
     await release(db, { hash, session: other, verified });
@@ -95,7 +95,7 @@ describe("release_mfa_code", () => {
     expect(await claim(db, { hash, session: other })).toBe(false);
   });
 
-  test(`admits one of ${callers} retries`, async () => {
+  test(`admits one of ${callers} retries of a released code`, async () => {
     const { db, close } = openPool(callers);
     try {
       const [hash, session] = [newHash(), randomUUID()];

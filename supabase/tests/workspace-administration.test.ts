@@ -47,24 +47,27 @@ const accept = (db: Database, claims: Claims, hash: string) =>
   db.asUser(claims, () => db.query("select public.accept_workspace_invitation($1)", [hash]));
 
 describe("creating a workspace", () => {
-  test.for(mfaStates)("requires a session that satisfies MFA ($mfa)", async ({ mfa, satisfied }, { db }) => {
-    const claims = await createActor(db, { mfa });
-    if (satisfied) {
-      const { id } = await found(db, claims);
-      expect(await rolesIn(db, id)).toEqual({ [claims.sub]: "owner" });
-    } else {
-      expect((await failureOf(() => found(db, claims))).code).toBe("PT403");
-    }
-  });
+  test.for(mfaStates)(
+    "creating a workspace requires a session that satisfies MFA ($mfa)",
+    async ({ mfa, satisfied }, { db }) => {
+      const claims = await createActor(db, { mfa });
+      if (satisfied) {
+        const { id } = await found(db, claims);
+        expect(await rolesIn(db, id)).toEqual({ [claims.sub]: "owner" });
+      } else {
+        expect((await failureOf(() => found(db, claims))).code).toBe("PT403");
+      }
+    },
+  );
 
-  test("requires a name of 1 to 80 characters", async ({ db }) => {
+  test("creating a workspace requires a name of 1 to 80 characters", async ({ db }) => {
     const claims = await createActor(db, {});
     for (const name of ["a", "x".repeat(80)]) await found(db, claims, name);
     for (const name of ["", "   ", "x".repeat(81)])
       expect((await failureOf(() => found(db, claims, name))).code).toBe("23514");
   });
 
-  test("is limited to twenty per founder, not counting deleted workspaces", async ({ db }) => {
+  test("a founder can create twenty workspaces, not counting deleted ones", async ({ db }) => {
     const claims = await createActor(db, {});
     await db.query("update public.workspaces set created_by = null where personal_user_id = $1", [claims.sub]);
     for (let count = 0; count < 20; count += 1) await found(db, claims);
@@ -78,7 +81,7 @@ describe("creating a workspace", () => {
 });
 
 describe("an invitation", () => {
-  test("is accepted once, by the account with its email", async ({ db }) => {
+  test("an invitation is accepted once, by the account with its email", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const guest = await createActor(db, {});
     await confirmEmail(db, guest);
@@ -88,7 +91,7 @@ describe("an invitation", () => {
     expect((await failureOf(() => accept(db, guest, hash))).code).toBe("PT404");
   });
 
-  test("can't be used by another account, or by one with an unconfirmed email", async ({ db }) => {
+  test("another account, or one with an unconfirmed email, can't use an invitation", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const [guest, stranger] = [await createActor(db, {}), await createActor(db, {})];
     await confirmEmail(db, stranger);
@@ -98,7 +101,7 @@ describe("an invitation", () => {
     expect(Object.keys(await rolesIn(db, id))).toEqual([owner.sub]);
   });
 
-  test("counts until a second before it expires, and not from then on", async ({ db }) => {
+  test("an invitation counts until a second before it expires, and not from its expiry on", async ({ db }) => {
     for (const [expiresIn, open] of [
       ["1 second", true],
       ["0 seconds", false],
@@ -116,7 +119,7 @@ describe("an invitation", () => {
     }
   });
 
-  test("does not change the role of an existing member", async ({ db }) => {
+  test("an invitation does not change the role of an existing member", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const admin = await createActor(db, { workspaceId: id, role: "admin" });
     await confirmEmail(db, admin);
@@ -124,7 +127,7 @@ describe("an invitation", () => {
     expect((await rolesIn(db, id))[admin.sub]).toBe("admin");
   });
 
-  test("shows its offer only to the holder of its token", async ({ db }) => {
+  test("an invitation shows its offer only to the holder of its token", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const guest = await createActor(db, {});
     const hash = await invite(db, { workspaceId: id, owner, email: "someone@example.test" });
@@ -142,7 +145,7 @@ describe("an invitation", () => {
     for (const token of ["", "zz", "0".repeat(64)]) expect((await show(token)).shown).toBeNull();
   });
 
-  test("accepted fifty times concurrently creates one membership and one line in the log", async () => {
+  test("an invitation accepted fifty times concurrently creates one membership and one line in the log", async () => {
     const admin = new Client({ connectionString: readStack().supabase.dbUrl });
     await admin.connect();
     const [owner, guest] = [crypto.randomUUID(), crypto.randomUUID()];
@@ -199,18 +202,18 @@ describe("an invitation", () => {
   });
 });
 
-describe("ownership", () => {
+describe("ownership of a workspace", () => {
   const transfer = (db: Database, claims: Claims, { workspaceId, to }: { workspaceId: string; to: string }) =>
     db.asUser(claims, () => db.query("select public.transfer_workspace_ownership($1, $2)", [workspaceId, to]));
 
-  test("goes to another member, and the previous owner stays as admin", async ({ db }) => {
+  test("ownership goes to another member, and the previous owner stays as admin", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const member = await createActor(db, { workspaceId: id, role: "viewer" });
     await transfer(db, owner, { workspaceId: id, to: member.sub });
     expect(await rolesIn(db, id)).toEqual({ [owner.sub]: "admin", [member.sub]: "owner" });
   });
 
-  test("can't be transferred to non-members, or to oneself", async ({ db }) => {
+  test("ownership can't be transferred to non-members, or to oneself", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const outsider = await createActor(db, {});
     expect((await failureOf(() => transfer(db, owner, { workspaceId: id, to: outsider.sub }))).code).toBe("PT404");
@@ -224,7 +227,7 @@ describe("ownership", () => {
     { mfa: "a factor, at AAL2", seconds: 590, given: true },
     { mfa: "a factor, at AAL2", seconds: 610, given: false },
   ] as const)(
-    "is transferred only with a proof of identity from the last ten minutes ($mfa, $seconds s old)",
+    "ownership is transferred only with a proof of identity from the last ten minutes ($mfa, $seconds s old)",
     async ({ mfa, seconds, given }, { db }) => {
       const { id } = await createWorkspace(db);
       const actor = await createActor(db, { workspaceId: id, role: "owner", mfa });
@@ -238,7 +241,7 @@ describe("ownership", () => {
     },
   );
 
-  test("can't be given, taken or offered by writing rows without a recent proof", async ({ db }) => {
+  test("ownership can't be given, taken or offered by writing rows without a recent proof", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const other = await createActor(db, { workspaceId: id, role: "owner" });
     const member = await createActor(db, { workspaceId: id, role: "viewer" });
@@ -264,7 +267,7 @@ describe("ownership", () => {
   });
 
   test.for(matrix.filter(({ role }) => role !== "owner"))(
-    "can't be transferred by a $role ($mfa)",
+    "ownership can't be transferred by a $role ($mfa)",
     async (actor, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role: actor.role, mfa: actor.mfa });
@@ -277,26 +280,29 @@ describe("deleting a workspace", () => {
   const remove = (db: Database, claims: Claims, workspaceId: string) =>
     db.asUser(claims, () => db.query("select public.delete_workspace($1)", [workspaceId]));
 
-  test.for(matrix)("requires manage_workspace_settings and satisfied MFA: $role ($mfa)", async (actor, { db }) => {
-    const { id, owner } = await createWorkspace(db);
-    const claims = await createActor(db, { workspaceId: id, role: actor.role, mfa: actor.mfa });
-    const allowed = actor.satisfied && actor.permissions.includes("manage_workspace_settings");
-    if (allowed) await remove(db, claims, id);
-    else {
-      const hidden = actor.satisfied && actor.role === "outsider";
-      expect((await failureOf(() => remove(db, claims, id))).code).toBe(hidden ? "PT404" : "PT403");
-    }
-    const seen = await db.asUser(owner, () => db.query("select from public.workspaces where id = $1", [id]));
-    expect(seen).toHaveLength(allowed ? 0 : 1);
-  });
+  test.for(matrix)(
+    "deleting a workspace requires manage_workspace_settings and satisfied MFA: $role ($mfa)",
+    async (actor, { db }) => {
+      const { id, owner } = await createWorkspace(db);
+      const claims = await createActor(db, { workspaceId: id, role: actor.role, mfa: actor.mfa });
+      const allowed = actor.satisfied && actor.permissions.includes("manage_workspace_settings");
+      if (allowed) await remove(db, claims, id);
+      else {
+        const hidden = actor.satisfied && actor.role === "outsider";
+        expect((await failureOf(() => remove(db, claims, id))).code).toBe(hidden ? "PT404" : "PT403");
+      }
+      const seen = await db.asUser(owner, () => db.query("select from public.workspaces where id = $1", [id]));
+      expect(seen).toHaveLength(allowed ? 0 : 1);
+    },
+  );
 
-  test("requires a proof from the last ten minutes", async ({ db }) => {
+  test("deleting a workspace requires a proof of identity from the last ten minutes", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     expect((await failureOf(() => remove(db, older(owner, { seconds: 610 }), id))).code).toBe("PT403");
     await remove(db, older(owner, { seconds: 590 }), id);
   });
 
-  test("is refused if no workspace is given", async ({ db }) => {
+  test("refuses a deletion or transfer if no workspace is given", async ({ db }) => {
     const { owner } = await createWorkspace(db);
     const removed = () => db.asUser(owner, () => db.query("select public.delete_workspace(null)"));
     expect((await failureOf(removed)).code).toBe("PT404");
@@ -304,7 +310,7 @@ describe("deleting a workspace", () => {
     expect((await failureOf(given)).code).toBe("PT403");
   });
 
-  test("ends its keys and its pending invitations", async ({ db }) => {
+  test("deleting a workspace ends its keys and its pending invitations", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await invite(db, { workspaceId: id, owner, email: "late@example.test" });
     await db.query(
@@ -317,7 +323,7 @@ describe("deleting a workspace", () => {
     expect(await db.query("select from public.workspace_invitations where workspace_id = $1", [id])).toEqual([]);
   });
 
-  test("waits for a concurrent deletion of the account that sent an invitation, which succeeds", async () => {
+  test("deleting a workspace waits for a concurrent deletion of an inviter's account, which succeeds", async () => {
     const [ending, deleting] = [await openLine("postgres"), await openLine("postgres")];
     const owner = crypto.randomUUID();
     try {
@@ -362,7 +368,7 @@ describe("deleting a workspace", () => {
 
 describe("a workspace's log", () => {
   test.for(matrix)(
-    "can be read only by an owner who satisfies MFA: $role ($mfa)",
+    "a workspace's log can be read only by an owner who satisfies MFA: $role ($mfa)",
     async ({ role, mfa, satisfied }, { db }) => {
       const { id } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role, mfa });
@@ -373,7 +379,7 @@ describe("a workspace's log", () => {
     },
   );
 
-  test("names who renamed the workspace, and its previous name", async ({ db }) => {
+  test("a workspace's log names who renamed the workspace, and its previous name", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await db.asUser(owner, () => db.query("update public.workspaces set name = 'Renamed' where id = $1", [id]));
     const row = await one(db, {
@@ -387,7 +393,7 @@ describe("a workspace's log", () => {
     });
   });
 
-  test("can't be changed by anyone", async ({ db }) => {
+  test("a workspace's log can't be changed by anyone", async ({ db }) => {
     const { owner } = await createWorkspace(db);
     for (const sql of [
       "delete from public.workspace_audit_log",

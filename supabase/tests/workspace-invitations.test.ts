@@ -23,7 +23,7 @@ const asManager = async (db: Database, claims: Claims, invitation: Invitation) =
 
 describe("workspace invitations", () => {
   test.for(matrix)(
-    "can be sent only with manage_members and satisfied MFA: $role ($mfa)",
+    "invitations can be sent only with manage_members and satisfied MFA: $role ($mfa)",
     async ({ role, permissions, mfa, satisfied }, { db }) => {
       const { id } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role, mfa });
@@ -35,7 +35,7 @@ describe("workspace invitations", () => {
   );
 
   test.for(matrix)(
-    "can be read and withdrawn only with manage_members and satisfied MFA: $role ($mfa)",
+    "invitations can be read and withdrawn only with manage_members and satisfied MFA: $role ($mfa)",
     async ({ role, permissions, mfa, satisfied }, { db }) => {
       const { id, owner } = await createWorkspace(db);
       await asManager(db, owner, { workspaceId: id });
@@ -50,7 +50,7 @@ describe("workspace invitations", () => {
     },
   );
 
-  test("are limited to 500 pending invitations per workspace", async ({ db }) => {
+  test("a workspace can have 500 pending invitations at most", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     // Without an inviter, so that no inviter's own limit applies.
     await db.query(
@@ -68,7 +68,7 @@ describe("workspace invitations", () => {
     await asManager(db, owner, { workspaceId: id });
   });
 
-  test("offer no role higher than the inviter's own", async ({ db }) => {
+  test("an invitation offers no role higher than the inviter's own", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const admin = await createActor(db, { workspaceId: id, role: "admin" });
     expect((await failureOf(() => asManager(db, admin, { workspaceId: id, role: "owner" }))).code).toBe("42501");
@@ -81,17 +81,17 @@ describe("workspace invitations", () => {
     "update public.workspace_invitations set accepted_at = now()",
     "insert into public.workspace_invitations (workspace_id, email, role_id, token_hash, invited_by) select null, null, null, null, null",
     "insert into public.workspace_invitations (workspace_id, email, role_id, token_hash, expires_at) select null, null, null, null, null",
-  ])("refuse even an owner's %s", async (sql, { db }) => {
+  ])("invitations refuse even an owner's %s", async (sql, { db }) => {
     const { owner } = await createWorkspace(db);
     expect((await failureOf(() => db.asUser(owner, () => db.query(sql)))).code).toBe("42501");
   });
 
-  test("can't be used by anon", async ({ db }) => {
+  test("anon can't use workspace invitations", async ({ db }) => {
     const read = () => db.asRole("anon", () => db.query("select id from public.workspace_invitations"));
     expect((await failureOf(read)).code).toBe("42501");
   });
 
-  test("can be pending once per address, and again after acceptance", async ({ db }) => {
+  test("an address can have one pending invitation at a time, and another after acceptance", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await asManager(db, owner, { workspaceId: id });
     expect((await failureOf(() => asManager(db, owner, { workspaceId: id }))).code).toBe("23505");
@@ -100,7 +100,9 @@ describe("workspace invitations", () => {
     expect(await count(db, id)).toBe(2);
   });
 
-  test("replace a pending invitation for the same address that is at least three minutes old", async ({ db }) => {
+  test("a new invitation replaces a pending one for the same address that is at least three minutes old", async ({
+    db,
+  }) => {
     const { id, owner } = await createWorkspace(db);
     const hashes = () => db.query("select token_hash from public.workspace_invitations where workspace_id = $1", [id]);
     const madeAgo = (seconds: number) =>
@@ -119,7 +121,7 @@ describe("workspace invitations", () => {
     expect(await hashes()).not.toEqual(first);
   });
 
-  test("can't replace an invitation for a role higher than the inviter's own", async ({ db }) => {
+  test("an inviter can't replace an invitation for a role higher than their own", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const admin = await createActor(db, { workspaceId: id, role: "admin" });
     await asManager(db, owner, { workspaceId: id, role: "owner" });
@@ -131,14 +133,14 @@ describe("workspace invitations", () => {
   });
 
   test.for(["Upper@example.test", "no-at-sign", `${"a".repeat(250)}@x.test`])(
-    "refuse the email %s",
+    "invitations refuse the email %s",
     async (email, { db }) => {
       const { id, owner } = await createWorkspace(db);
       expect((await failureOf(() => asManager(db, owner, { workspaceId: id, email }))).code).toBe("23514");
     },
   );
 
-  test("last seven days", async ({ db }) => {
+  test("workspace invitations last seven days", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await asManager(db, owner, { workspaceId: id });
     const row = await one(db, {
@@ -169,7 +171,7 @@ describe("an inviter", () => {
       },
     };
   }
-  test("can send ten invitations in a row, across all workspaces, and then one a minute", async ({ db }) => {
+  test("an inviter can send ten invitations in a row, across all workspaces, and then one a minute", async ({ db }) => {
     const { invite } = await spread(db);
     for (let sent = 0; sent < 10; sent += 1) await invite();
     expect(await failureOf(invite)).toMatchObject({ code: "PT429", detail: "60" });
@@ -180,7 +182,7 @@ describe("an inviter", () => {
     expect(await failureOf(invite)).toMatchObject({ code: "PT429", detail: "60" });
   });
 
-  test("also has a limit of fifty invitations in a row, and then fifty a day", async ({ db }) => {
+  test("an inviter also has a limit of fifty invitations in a row, and then fifty a day", async ({ db }) => {
     const { invite } = await spread(db);
     const fillTheOther = () => db.query(`delete from private.rate_limits where scope = 'account' and ${ownRows}`);
     for (let sent = 0; sent < 50; sent += 1) {
@@ -194,7 +196,7 @@ describe("an inviter", () => {
     await invite();
   });
 
-  test("is charged for withdrawn invitations, and not for refused invitations", async ({ db }) => {
+  test("withdrawn invitations count towards an inviter's limit, and refused invitations don't", async ({ db }) => {
     const { ids, owner, invite } = await spread(db);
     for (let refused = 0; refused < 10; refused += 1)
       await failureOf(() => asManager(db, owner, { workspaceId: ids[0] ?? "", email: "No@example.test" }));
@@ -203,7 +205,7 @@ describe("an inviter", () => {
     expect(await failureOf(invite)).toMatchObject({ code: "PT429" });
   });
 
-  test("is not limited by other inviters in the same workspace", async ({ db }) => {
+  test("other inviters in the same workspace don't affect an inviter's limit", async ({ db }) => {
     const { ids, invite } = await spread(db);
     for (let sent = 0; sent < 10; sent += 1) await invite();
     const [id = ""] = ids;
@@ -211,7 +213,7 @@ describe("an inviter", () => {
     await asManager(db, other, { workspaceId: id, email: "other@example.test" });
   });
 
-  test("sends ten of 60 concurrent invitations, across two workspaces", async () => {
+  test("an inviter sends ten of 60 concurrent invitations, across two workspaces", async () => {
     const { db, close } = openPool(20);
     const people = await commitPeople(db);
     try {

@@ -38,7 +38,7 @@ const processOf = async (client: Client): Promise<number> =>
 
 describe("workspace members", () => {
   test.for(matrix)(
-    "can be read only by members who satisfy MFA: $role ($mfa)",
+    "only members who satisfy MFA can read workspace members: $role ($mfa)",
     async ({ role, mfa, satisfied }, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role, mfa });
@@ -53,7 +53,7 @@ describe("workspace members", () => {
   );
 
   test.for(matrix)(
-    "can be removed only with manage_members and satisfied MFA: $role ($mfa)",
+    "members can be removed only with manage_members and satisfied MFA: $role ($mfa)",
     async ({ role, permissions, mfa, satisfied }, { db }) => {
       const { id } = await createWorkspace(db);
       const target = await createActor(db, { workspaceId: id, role: "viewer" });
@@ -64,12 +64,15 @@ describe("workspace members", () => {
     },
   );
 
-  test.for(matrix)("can leave only if they satisfy MFA: $role ($mfa)", async ({ role, mfa, satisfied }, { db }) => {
-    const { id } = await createWorkspace(db);
-    const actor = await createActor(db, { workspaceId: id, role, mfa });
-    await remove(db, actor, { target: actor, workspaceId: id });
-    expect(await roleOf(db, actor, id)).toHaveLength(satisfied || role === "outsider" ? 0 : 1);
-  });
+  test.for(matrix)(
+    "members can leave a workspace only if they satisfy MFA: $role ($mfa)",
+    async ({ role, mfa, satisfied }, { db }) => {
+      const { id } = await createWorkspace(db);
+      const actor = await createActor(db, { workspaceId: id, role, mfa });
+      await remove(db, actor, { target: actor, workspaceId: id });
+      expect(await roleOf(db, actor, id)).toHaveLength(satisfied || role === "outsider" ? 0 : 1);
+    },
+  );
 
   const changes: { actor: WorkspaceRole; from: WorkspaceRole; to: WorkspaceRole; allowed: boolean }[] = [
     { actor: "owner", from: "viewer", to: "owner", allowed: true },
@@ -82,7 +85,7 @@ describe("workspace members", () => {
     { actor: "viewer", from: "member", to: "viewer", allowed: false },
     { actor: "outsider", from: "viewer", to: "member", allowed: false },
   ];
-  test.for(changes)("a $actor makes a $from a $to: $allowed", async ({ actor, from, to, allowed }, { db }) => {
+  test.for(changes)("a $actor may change a $from to a $to: $allowed", async ({ actor, from, to, allowed }, { db }) => {
     const { id } = await createWorkspace(db);
     const target = await createActor(db, { workspaceId: id, role: from });
     const claims = await createActor(db, { workspaceId: id, role: actor });

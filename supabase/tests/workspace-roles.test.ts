@@ -4,7 +4,7 @@ import { type Claims, type Database, test } from "./database.ts";
 
 describe("workspace roles", () => {
   test.for(matrix)(
-    "can be read only by members who satisfy MFA: $role ($mfa)",
+    "only members who satisfy MFA can read workspace roles: $role ($mfa)",
     async ({ role, mfa, satisfied }, { db }) => {
       const { id } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role, mfa });
@@ -19,7 +19,7 @@ describe("workspace roles", () => {
     "update public.workspace_roles set is_owner = true",
     "update public.workspace_roles set workspace_id = gen_random_uuid()",
     "insert into public.workspace_roles (workspace_id, name, is_owner) select null, 'X', true",
-  ])("refuse even an owner's %s", async (sql, { db }) => {
+  ])("workspace roles refuse even an owner's %s", async (sql, { db }) => {
     const { owner } = await createWorkspace(db);
     const error = await failureOf(() => db.asUser(owner, () => db.query(sql)));
     expect(error.code).toBe("42501");
@@ -39,7 +39,7 @@ describe("workspace roles", () => {
     );
 
   test.for(matrix)(
-    "can be created, changed and removed only with manage_members and satisfied MFA: $role ($mfa)",
+    "roles can be created, changed and removed only with manage_members and satisfied MFA: $role ($mfa)",
     async (actor, { db }) => {
       const { id } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role: actor.role, mfa: actor.mfa });
@@ -60,9 +60,7 @@ describe("workspace roles", () => {
     },
   );
 
-  test("can't allow more than the person who edits them may do, or lose permissions that person lacks", async ({
-    db,
-  }) => {
+  test("a role can't allow more than its editor may do, or lose permissions that its editor lacks", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await define(db, owner, { workspaceId: id, permissions: "{manage_members,use_ai_studio}" });
     const manager = await createActor(db, {});
@@ -98,7 +96,7 @@ describe("workspace roles", () => {
     expect(await rolesNamed(db, id, "owner")).toHaveLength(1);
   });
 
-  test("of another workspace can't be reached", async ({ db }) => {
+  test("roles of another workspace can't be reached", async ({ db }) => {
     const mine = await createWorkspace(db);
     const other = await createWorkspace(db);
     expect((await failureOf(() => define(db, mine.owner, { workspaceId: other.id, permissions: "{}" }))).code).toBe(
@@ -110,12 +108,12 @@ describe("workspace roles", () => {
     expect(await rolesNamed(db, other.id, "viewer")).toHaveLength(1);
   });
 
-  test("can't be read by anon", async ({ db }) => {
+  test("anon can't read workspace roles", async ({ db }) => {
     const error = await failureOf(() => db.asRole("anon", () => db.query("select from public.workspace_roles")));
     expect(error.code).toBe("42501");
   });
 
-  test("include one owner role per workspace", async ({ db }) => {
+  test("each workspace has one owner role", async ({ db }) => {
     const { id } = await createWorkspace(db);
     const error = await failureOf(() =>
       db.query("insert into public.workspace_roles (workspace_id, name, is_owner) values ($1, 'Second', true)", [id]),
@@ -124,7 +122,7 @@ describe("workspace roles", () => {
   });
 
   test.for(["Owner", "OWNER", "Viewer"])(
-    "can't have names that could be mistaken for another role's name: %s",
+    "a role can't have a name that could be mistaken for another role's name: %s",
     async (name, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const error = await failureOf(() =>
@@ -137,7 +135,7 @@ describe("workspace roles", () => {
   );
 
   test.for([" owner", "owner ", "\u200d", "a\u0007b", "a\nb", "a\u202eb", "", "x".repeat(41)])(
-    "can't have the unreadable name %j",
+    "a role can't have the unreadable name %j",
     async (name, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const error = await failureOf(() =>
@@ -149,7 +147,7 @@ describe("workspace roles", () => {
     },
   );
 
-  test("are limited to 100 per workspace, even with concurrent callers", async ({ db }) => {
+  test("a workspace has at most 100 roles, even with concurrent callers", async ({ db }) => {
     const [{ id, owner }, other] = [await createWorkspace(db), await createWorkspace(db)];
     const founded = (await db.query("select from public.workspace_roles where workspace_id = $1", [id])).length;
     const defineMany = (workspace: { id: string; owner: Claims }, from: number, to: number) =>
@@ -166,7 +164,7 @@ describe("workspace roles", () => {
     await defineMany(other, 1, 1);
   });
 
-  test("are logged when people create them, and not when a workspace is created", async ({ db }) => {
+  test("logs roles that people create, and not those created with a workspace", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await define(db, owner, { workspaceId: id, permissions: "{use_ai_studio}" });
     const log = await db.query(
@@ -178,7 +176,7 @@ describe("workspace roles", () => {
     ]);
   });
 
-  test("can't be deleted while members have them", async ({ db }) => {
+  test("roles can't be deleted while members have them", async ({ db }) => {
     const { id } = await createWorkspace(db);
     const error = await failureOf(() =>
       db.query("delete from public.workspace_roles where workspace_id = $1 and is_owner", [id]),
@@ -187,7 +185,7 @@ describe("workspace roles", () => {
   });
 
   test.for(["{{use_ai_studio}}", "{{manage_members,use_ai_studio}}", "{use_ai_studio,use_ai_studio}"])(
-    "list each permission once, in a one-dimensional array: %s",
+    "a role lists each permission once, in a one-dimensional array: %s",
     async (permissions, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const changed = () =>
@@ -202,12 +200,12 @@ describe("workspace roles", () => {
     },
   );
 
-  test("can't contain a null permission", async ({ db }) => {
+  test("a role can't contain a null permission", async ({ db }) => {
     const error = await failureOf(() => db.query("update public.workspace_roles set permissions = '{null}'"));
     expect(error.code).toBe("23514");
   });
 
-  test("accept only existing permissions", async ({ db }) => {
+  test("a role accepts only existing permissions", async ({ db }) => {
     const error = await failureOf(() => db.query("update public.workspace_roles set permissions = '{fly}'"));
     expect(error.code).toBe("22P02");
   });

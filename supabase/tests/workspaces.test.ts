@@ -7,7 +7,7 @@ const permissionDenied = "42501";
 
 describe("workspaces", () => {
   test.for(matrix)(
-    "can be read only by members who satisfy MFA: $role ($mfa)",
+    "only members who satisfy MFA can read a workspace: $role ($mfa)",
     async ({ role, mfa, satisfied }, { db }) => {
       const { id } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role, mfa });
@@ -17,7 +17,7 @@ describe("workspaces", () => {
   );
 
   test.for(matrix)(
-    "can be renamed only with manage_workspace_settings and satisfied MFA: $role ($mfa)",
+    "workspaces can be renamed only with manage_workspace_settings and satisfied MFA: $role ($mfa)",
     async ({ role, permissions, mfa, satisfied }, { db }) => {
       const { id } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role, mfa });
@@ -34,14 +34,14 @@ describe("workspaces", () => {
     "update public.workspaces set personal_user_id = null",
     "insert into public.workspaces (name) values ('X')",
     "delete from public.workspaces",
-  ])("refuse their owner's %s", async (sql, { db }) => {
+  ])("workspaces refuse their owner's %s", async (sql, { db }) => {
     const { owner } = await createWorkspace(db);
     const error = await failureOf(() => db.asUser(owner, () => db.query(sql)));
     expect(error.code).toBe(permissionDenied);
   });
 
   test.for([" ", "\u00a0", "\n", "a\r\nb", "a\u0007b", "a\u202eb", "a\u200bb", "", "x".repeat(81)])(
-    "can't have the unreadable name %j",
+    "a workspace can't have the unreadable name %j",
     async (name, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const renamed = () => db.query("update public.workspaces set name = $2 where id = $1", [id, name]);
@@ -51,12 +51,12 @@ describe("workspaces", () => {
     },
   );
 
-  test("can't be read by anon", async ({ db }) => {
+  test("anon can't read workspaces", async ({ db }) => {
     const error = await failureOf(() => db.asRole("anon", () => db.query("select from public.workspaces")));
     expect(error.code).toBe(permissionDenied);
   });
 
-  test("are hidden from everyone once deleted, while their row remains", async ({ db }) => {
+  test("deleted workspaces are hidden from everyone, while their row remains", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await db.query("update public.workspaces set deleted_at = now() where id = $1", [id]);
     const rows = await db.asUser(owner, () =>
@@ -71,7 +71,7 @@ describe("workspaces", () => {
     expect(await db.query("select from public.workspaces where id = $1", [id])).toHaveLength(1);
   });
 
-  test("start with the four roles and their founder as owner", async ({ db }) => {
+  test("a new workspace has the four roles, and its founder as owner", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const roles = await db.query(
       "select name, is_owner, cardinality(permissions) as size from public.workspace_roles where workspace_id = $1 order by name",
@@ -91,7 +91,7 @@ describe("workspaces", () => {
     expect(members).toEqual([{ user_id: owner.sub, name: "owner" }]);
   });
 
-  test("end with their last member, and keep no name of that person", async ({ db }) => {
+  test("a workspace ends with its last member, and keeps no name of that person", async ({ db }) => {
     const user = await createUser(db, { userMetadata: { full_name: "Ada Lovelace" } });
     await db.query("delete from auth.users where id = $1", [user.id]);
     const row = await one(db, {
@@ -101,7 +101,7 @@ describe("workspaces", () => {
     expect(row).toEqual({ name: "Deleted workspace", deleted: true, created_by: null });
   });
 
-  test("end with their last two members, whose accounts are deleted concurrently", async () => {
+  test("a workspace ends with its last two members, whose accounts are deleted concurrently", async () => {
     const people = [crypto.randomUUID(), crypto.randomUUID()];
     const [first, second] = [await openLine("postgres"), await openLine("postgres")];
     const erase = (line: typeof first, id = "") => line.db.query("delete from auth.users where id = $1", [id]);
@@ -131,7 +131,7 @@ describe("workspaces", () => {
     }
   });
 
-  test("survive a deleted owner if other members remain", async ({ db }) => {
+  test("a workspace survives a deleted owner if other members remain", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role: "admin" });
     await db.query("delete from auth.users where id = $1", [owner.sub]);
@@ -139,7 +139,7 @@ describe("workspaces", () => {
     expect(rows).toEqual([{ name: "Shared" }]);
   });
 
-  test("that were personal survive their person's deletion only if another member is an owner", async ({ db }) => {
+  test("a personal workspace survives its person's deletion only if another member is an owner", async ({ db }) => {
     for (const [role, kept] of [
       ["owner", true],
       ["admin", false],
@@ -155,13 +155,13 @@ describe("workspaces", () => {
     }
   });
 
-  test("can be deleted physically, with their roles and members", async ({ db }) => {
+  test("a workspace can be deleted physically, with its roles and members", async ({ db }) => {
     const { id } = await createWorkspace(db);
     await db.query("delete from public.workspaces where id = $1", [id]);
     expect(await db.query("select from public.workspace_roles where workspace_id = $1", [id])).toEqual([]);
   });
 
-  test("record when they were changed, ignoring the caller's value", async ({ db }) => {
+  test("workspaces record when they were changed, ignoring the caller's value", async ({ db }) => {
     const { id } = await createWorkspace(db);
     const row = await one(db, {
       sql: "update public.workspaces set updated_at = 'epoch' where id = $1 returning updated_at = now() as now",

@@ -101,7 +101,7 @@ export const model = z.object({
       )
       .optional(),
     voices: z.array(z.string()).optional(),
-    /** True if calls of its kind that name no model use this model; otherwise absent. */
+    /** True if this model is the default for calls of its kind that name no model; otherwise absent. */
     default: z.literal(true).optional(),
   }),
 });

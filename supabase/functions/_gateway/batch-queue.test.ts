@@ -69,8 +69,8 @@ const statuses = async (answers: Promise<number>[]) =>
   (await Promise.allSettled(answers)).map(({ status }) => status === "fulfilled");
 const numbers = (count: number) => Array.from({ length: count }, (_, place) => 10 + place);
 
-describe("a batch", () => {
-  test("contains the calls of one event loop turn and returns each call its own answer", async () => {
+describe("Batches", () => {
+  test("a batch contains the calls of one event loop turn and returns each call its own answer", async () => {
     const { askTogether, asked, go } = open();
     const answers = await askTogether([3, 1, 2]);
     expect(asked).toEqual([[3, 1, 2]]);
@@ -78,7 +78,7 @@ describe("a batch", () => {
     expect(await Promise.all(answers)).toEqual([6, 2, 4]);
   });
 
-  test("contains the calls that arrived while another batch was running, in order", async () => {
+  test("a batch contains the calls that arrived while another batch was running, in order", async () => {
     const { askTogether, asked, go } = open();
     const answers = [...(await askTogether([1])), ...(await askTogether([3])), ...(await askTogether([5, 4]))];
     expect(asked).toEqual([[1]]);
@@ -88,7 +88,7 @@ describe("a batch", () => {
     expect(await Promise.all(answers)).toEqual([2, 6, 10, 8]);
   });
 
-  test("starts while another batch is late, but a third batch waits", async () => {
+  test("a second batch starts while the first is late, but a third batch waits", async () => {
     const { askTogether, occupy, asked, go } = open();
     const answers = await occupy();
     answers.push(...(await askTogether([3])));
@@ -100,7 +100,7 @@ describe("a batch", () => {
     expect(await Promise.all(answers)).toEqual([2, 4, 6]);
   });
 
-  test("that waits for a lock does not stop the batches after it", async () => {
+  test("a batch that waits for a lock does not stop the batches after it", async () => {
     const { askTogether, asked, go, goLast } = open();
     const stuck = await askTogether([1]);
     await sleep(lateMs);
@@ -117,7 +117,7 @@ describe("a batch", () => {
   test.for([
     [32, 1],
     [33, 2],
-  ] as const)("has at most 32 calls: %i make %i", async ([count, batches]) => {
+  ] as const)("a batch has at most 32 calls: %i calls make %i batches", async ([count, batches]) => {
     const { askTogether, asked, go } = open();
     const answers = await askTogether(numbers(count));
     await go();
@@ -126,7 +126,7 @@ describe("a batch", () => {
     expect(asked).toHaveLength(batches);
   });
 
-  test("that Postgres rolls back is retried call by call, so only the bad call fails", async () => {
+  test("a batch that Postgres rolls back is retried call by call, so only the bad call fails", async () => {
     const { askTogether, asked, go } = open((calls) => (calls.includes(4) ? rolledBack() : undefined));
     const answers = await askTogether([2, 3, 4, 5]);
     await go();
@@ -135,7 +135,7 @@ describe("a batch", () => {
     expect(await statuses(answers)).toEqual([true, true, false, true]);
   });
 
-  test("without an answer is not retried", async () => {
+  test("a batch without an answer is not retried", async () => {
     const { askTogether, asked, go } = open(unanswered);
     const answers = await askTogether([2, 3, 4]);
     await go();
@@ -143,7 +143,7 @@ describe("a batch", () => {
     expect(await statuses(answers)).toEqual([false, false, false]);
   });
 
-  test("of one call that Postgres rolls back is retried once", async () => {
+  test("a batch of one call that Postgres rolls back is retried once", async () => {
     const { askTogether, asked, go } = open(rolledBack);
     const answers = await askTogether([2]);
     await go();
@@ -152,7 +152,7 @@ describe("a batch", () => {
     expect(await statuses(answers)).toEqual([false]);
   });
 
-  test("runs normally after earlier ones failed", async () => {
+  test("a batch runs normally after earlier ones failed", async () => {
     let isDown = true;
     const { askTogether, go } = open(() => (isDown ? unanswered() : undefined));
     const failed = [...(await askTogether([1])), ...(await askTogether([2])), ...(await askTogether([3]))];
@@ -166,8 +166,8 @@ describe("a batch", () => {
   });
 });
 
-describe("a single call", () => {
-  test("is sent immediately, with at most four running", async () => {
+describe("Single calls", () => {
+  test("single calls are sent immediately, with at most four running", async () => {
     const { askTogether, asked, go } = open();
     const answers = await askTogether([-1, -2, -3, -4, -5, 6]);
     expect(asked).toEqual([[-1], [-2], [-3], [-4], [6]]);
@@ -177,7 +177,7 @@ describe("a single call", () => {
     expect(await Promise.all(answers)).toEqual([-2, -4, -6, -8, -10, 12]);
   });
 
-  test("of a rolled-back batch does not block later batches", async () => {
+  test("single calls of a rolled-back batch do not block later batches", async () => {
     const { askTogether, asked, go } = open((calls) => (calls.length > 1 ? rolledBack() : undefined));
     const answers = await askTogether([1, 2, 3, 4, 5, 6]);
     await go();
@@ -190,11 +190,11 @@ describe("a single call", () => {
   });
 });
 
-describe("waiting calls", () => {
+describe("Waiting calls", () => {
   test.for([
     [500, 0],
     [501, 1],
-  ] as const)("are limited to 500: of %i calls, %i are rejected", async ([count, rejected]) => {
+  ] as const)("at most 500 calls wait: of %i calls, %i are rejected", async ([count, rejected]) => {
     const { askTogether, occupy, go } = open();
     await occupy();
     const answers = await askTogether(numbers(count));
@@ -206,7 +206,7 @@ describe("waiting calls", () => {
     [504, 0],
     [505, 1],
   ] as const)(
-    "are limited to 500 single calls in addition to four running: of %i, %i are rejected",
+    "at most 500 single calls wait in addition to four running: of %i, %i are rejected",
     async ([count, rejected]) => {
       const { askTogether, go } = open();
       const answers = await askTogether(numbers(count).map((call) => -call));
@@ -220,20 +220,23 @@ describe("waiting calls", () => {
     [3, 1_501, false],
     [-3, 1_500, true],
     [-3, 1_501, false],
-  ] as const)("wait a limited time before being sent: call %i after %i ms: %s", async ([call, waitedMs, isAsked]) => {
-    const { askTogether, occupy, asked, go, clock } = open();
-    await occupy();
-    await askTogether([-1, -1, -1, -1]);
-    const answers = await askTogether([call]);
-    clock.now = waitedMs;
-    await go();
-    await go();
-    expect(await statuses(answers)).toEqual([isAsked]);
-    expect(asked.some(([first]) => first === call)).toBe(isAsked);
-  });
+  ] as const)(
+    "a call waits a limited time before being sent: call %i is sent after %i ms: %s",
+    async ([call, waitedMs, isAsked]) => {
+      const { askTogether, occupy, asked, go, clock } = open();
+      await occupy();
+      await askTogether([-1, -1, -1, -1]);
+      const answers = await askTogether([call]);
+      clock.now = waitedMs;
+      await go();
+      await go();
+      expect(await statuses(answers)).toEqual([isAsked]);
+      expect(asked.some(([first]) => first === call)).toBe(isAsked);
+    },
+  );
 });
 
-test("a flush sends the calls being gathered", async () => {
+test("a flush sends the calls waiting for a batch", async () => {
   const asked: (readonly number[])[] = [];
   const queue = createBatchQueue<number, number>({
     askMany: async (calls) => {

@@ -27,8 +27,8 @@ type Waiting<Call, Answer> = {
 };
 
 /**
- * Calls that arrive while a batch is running wait and are sent together in the next one. Each call gets its own answer.
- * When Postgres rolls a batch back, its calls are retried one by one, so that only the bad call fails.
+ * Queues calls. Those that arrive while a batch is running are sent together in the next one. Each call gets its own
+ * answer. When Postgres rolls a batch back, its calls are retried one by one, so that only the bad call fails.
  * @param options.askMany returns the answers in the order of the calls
  * @param options.isSingle whether a call is never part of a batch
  * @param options.gather calls back when a batch that is not full should start

@@ -61,7 +61,7 @@ const failureOf = (work: Promise<unknown>) =>
 
 // PgBouncer 1.18, send_pooler_error in src/proto.c: severity FATAL, SQLSTATE 08P01; then it closes the connection.
 test.each(["server conn crashed?", "query_wait_timeout", "pgbouncer cannot connect to server"])(
-  "treats a statement that a pooler ends with “%s” as unanswered, since it may have been committed",
+  "treats a statement as unanswered if a pooler ends it with “%s”, since it may have been committed",
   async (text) => {
     await listen((socket) => socket.end(error("FATAL", "08P01", text)));
     const failure = await failureOf(call());
@@ -71,7 +71,7 @@ test.each(["server conn crashed?", "query_wait_timeout", "pgbouncer cannot conne
 );
 
 // PostgreSQL, quickdie() in src/backend/tcop/postgres.c: may be sent at any point.
-test("treats a statement that a crash of Postgres ends as unanswered", async () => {
+test("treats a statement interrupted by a crash of Postgres as unanswered", async () => {
   await listen((socket) =>
     socket.end(error("FATAL", "57P02", "terminating connection because of crash of another server process")),
   );
@@ -79,7 +79,7 @@ test("treats a statement that a crash of Postgres ends as unanswered", async () 
 });
 
 // PostgreSQL, ProcessInterrupts() in src/backend/tcop/postgres.c: never between a commit and its answer.
-test("treats a statement that a shutdown of Postgres ends as undone", async () => {
+test("treats a statement interrupted by a shutdown of Postgres as undone", async () => {
   await listen((socket) => socket.end(error("FATAL", "57P01", "terminating connection due to administrator command")));
   expect(wasUndone(await failureOf(call()))).toBe(true);
 });
@@ -97,7 +97,7 @@ test.each([
   ["26000", 'prepared statement "select ai.begin_runs($1)::text" does not exist'],
   ["42P05", 'prepared statement "select ai.begin_runs($1)::text" already exists'],
 ])(
-  "resends a statement without a name if a pooler's server refuses it with %s, and sends later ones unnamed",
+  "resends a statement unnamed if a pooler's server refuses it with %s, and sends later ones unnamed",
   async (code, text) => {
     const names: string[] = [];
     await listen((socket, { name }) => {

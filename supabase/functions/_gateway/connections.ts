@@ -40,8 +40,8 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
   let usesNames = true;
 
   /**
-   * If a prepared statement is missing or already exists, there is a transaction pooler: this process stops naming
-   * them.
+   * Runs one statement. If its prepared statement is missing or already exists, a transaction pooler is in use, so this
+   * process stops naming statements.
    */
   async function query(client: pg.PoolClient, text: string, argument: string): Promise<string> {
     const isNamed = usesNames;
@@ -74,8 +74,8 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
       release(false);
       return answer;
     } catch (error) {
-      // Keeps the connection after an ERROR, but not after FATAL or PANIC. A server that translates severities has its
-      // connections replaced.
+      // Keeps the connection after an ERROR, but not after FATAL or PANIC. If the server translates severities, the
+      // connection is replaced after any error.
       release(!(error instanceof pg.DatabaseError && error.severity === "ERROR"));
       throw error;
     } finally {

@@ -7,8 +7,8 @@ const local = {
 };
 const hosted = { ...local, SUPABASE_URL: "https://project.supabase.co" };
 
-describe("the environment", () => {
-  test("reads the providers, the total limit and the database", () => {
+describe("Environment", () => {
+  test("reads the providers, the total limit and the database from the environment", () => {
     const { providers, totalLimitMs } = readEnvironment({
       ...local,
       AI_PROVIDER_DEMO_BASE_URL: "http://127.0.0.1:1/v1",
@@ -26,7 +26,7 @@ describe("the environment", () => {
 });
 
 /** Forms: https://supabase.com/docs/guides/functions/secrets and supabase/server, docs/environment-variables.md. */
-describe("the project's keys", () => {
+describe("The project's API keys", () => {
   const older = {
     SUPABASE_SECRET_KEY: "sb_secret_single",
     SUPABASE_SERVICE_ROLE_KEY: "service_role",
@@ -38,7 +38,7 @@ describe("the project's keys", () => {
     return { secretKeys, publishableKey };
   };
 
-  test("come from the dictionaries, entry `default` first, then from the older names", () => {
+  test("reads API keys from the dictionaries, entry `default` first, then from the older variables", () => {
     expect(
       keysOf({
         ...older,
@@ -51,7 +51,7 @@ describe("the project's keys", () => {
     });
   });
 
-  test("are read without a `default` entry", () => {
+  test("reads API keys from a dictionary without a `default` entry", () => {
     expect(
       keysOf({
         SUPABASE_SECRET_KEYS: '{"web":"sb_secret_web"}',
@@ -60,18 +60,21 @@ describe("the project's keys", () => {
     ).toEqual({ secretKeys: ["sb_secret_web"], publishableKey: "sb_publishable_web" });
   });
 
-  test.for(["", "{}", '{"default":""}'])("come from the older names if the dictionary is %j", (dictionary) => {
-    const keys = { SUPABASE_SECRET_KEYS: dictionary, SUPABASE_PUBLISHABLE_KEYS: dictionary };
-    expect(keysOf({ ...keys, ...older })).toEqual({
-      secretKeys: ["sb_secret_single", "service_role"],
-      publishableKey: "sb_publishable_single",
-    });
-    expect(keysOf({ ...keys, SUPABASE_SERVICE_ROLE_KEY: "service_role", SUPABASE_ANON_KEY: "anon" })).toEqual({
-      secretKeys: ["service_role"],
-      publishableKey: "anon",
-    });
-    expect(keysOf(keys)).toEqual({ secretKeys: [], publishableKey: undefined });
-  });
+  test.for(["", "{}", '{"default":""}'])(
+    "reads API keys from the older variables if the dictionary is %j",
+    (dictionary) => {
+      const keys = { SUPABASE_SECRET_KEYS: dictionary, SUPABASE_PUBLISHABLE_KEYS: dictionary };
+      expect(keysOf({ ...keys, ...older })).toEqual({
+        secretKeys: ["sb_secret_single", "service_role"],
+        publishableKey: "sb_publishable_single",
+      });
+      expect(keysOf({ ...keys, SUPABASE_SERVICE_ROLE_KEY: "service_role", SUPABASE_ANON_KEY: "anon" })).toEqual({
+        secretKeys: ["service_role"],
+        publishableKey: "anon",
+      });
+      expect(keysOf(keys)).toEqual({ secretKeys: [], publishableKey: undefined });
+    },
+  );
 
   test.for(
     ["SUPABASE_SECRET_KEYS", "SUPABASE_PUBLISHABLE_KEYS"].flatMap((name) =>

@@ -132,29 +132,32 @@ function orElse(valid: fc.Arbitrary<unknown>, other: fc.Arbitrary<unknown>): fc.
   return fc.oneof({ weight: 12, arbitrary: valid }, { weight: 1, arbitrary: other });
 }
 
-describe("reads any body or refuses it with one of our errors", { timeout: 30_000 }, () => {
+describe("Hostile request bodies", { timeout: 30_000 }, () => {
   test.for([
     ["a chat", chat, readChat],
     ["a response", response, readResponses],
     ["a message", prompt, (body, bytes) => readMessages(body, bytes, new Headers())],
-  ] as [string, object, (body: unknown, bytes: number) => Asked][])("%s", ([, valid, read]) => {
-    fc.assert(
-      fc.property(mutated(valid), (body) => {
-        try {
-          const { inputBytes, outputLimit, choices, images, inputEstimate } = read(body, 1_000);
-          for (const count of [inputBytes, outputLimit, choices, images, inputEstimate.input_tokens])
-            expect(count).toBeGreaterThanOrEqual(0);
-        } catch (error) {
-          expect(error).toBeInstanceOf(GatewayError);
-          expect((error as GatewayError).status).toBe(400);
-        }
-      }),
-      { numRuns: 400 },
-    );
-  });
+  ] as [string, object, (body: unknown, bytes: number) => Asked][])(
+    "reads any body of %s or refuses it with one of our errors",
+    ([, valid, read]) => {
+      fc.assert(
+        fc.property(mutated(valid), (body) => {
+          try {
+            const { inputBytes, outputLimit, choices, images, inputEstimate } = read(body, 1_000);
+            for (const count of [inputBytes, outputLimit, choices, images, inputEstimate.input_tokens])
+              expect(count).toBeGreaterThanOrEqual(0);
+          } catch (error) {
+            expect(error).toBeInstanceOf(GatewayError);
+            expect((error as GatewayError).status).toBe(400);
+          }
+        }),
+        { numRuns: 400 },
+      );
+    },
+  );
 });
 
-describe("reads any provider stream without throwing", { timeout: 30_000 }, () => {
+describe("Hostile provider streams", { timeout: 30_000 }, () => {
   const usageLimits = { contextWindow: 100, outputLimit: 100, choices: 1 };
   const step = { first: true, last: false, earlier: { input_tokens: 1 }, usageLimits };
   const conversation = () => ({ nextIndex: 0, nextSequence: 0, shown: [] });
@@ -179,7 +182,7 @@ describe("reads any provider stream without throwing", { timeout: 30_000 }, () =
     ["a response's with tools", events, () => createResponseStep({ ...step, conversation: conversation() })],
     ["a message's", messageEvents, () => createMessagesReader({ usageLimits, assembly: createMessageAssembly() })],
   ];
-  test.for(readers)("%s", ([, valid, create]) => {
+  test.for(readers)("reads any provider stream without throwing, such as %s", ([, valid, create]) => {
     const written = fc.array(
       fc.oneof(
         ...valid.map((each) => ({

@@ -55,8 +55,8 @@ const media = [
 ];
 
 /**
- * Refuses media in a content part of another kind, as a `superRefine`. It would not be counted, yet vLLM reads it: with
- * a `uuid`, even what another tenant sent.
+ * Refuses media in a content part of another kind, as a `superRefine`. Such media would not be counted, yet vLLM reads
+ * them; with a `uuid`, it even reads media that another tenant sent.
  */
 export function refuseOtherMedia(part: { type: string }, context: z.RefinementCtx): void {
   const own = part.type === "input_image" ? "image_url" : part.type === "input_file" ? "file_data" : part.type;

@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { createBag } from "./bag.ts";
 
-test("contains the items that were added and not removed, as often as they were added", () => {
+test("a bag contains each item as often as it was added and not removed", () => {
   const bag = createBag<string>();
   const [first, second, third] = [bag.add("a"), bag.add("b"), bag.add("a")];
   expect(bag.items().sort()).toEqual(["a", "a", "b"]);
@@ -15,7 +15,7 @@ test("contains the items that were added and not removed, as often as they were 
   expect(bag.size).toBe(0);
 });
 
-test("removing an item twice removes nothing else", () => {
+test("removing an item from a bag twice removes no other item", () => {
   const bag = createBag<number>();
   const entries = [1, 2, 3].map((item) => bag.add(item));
   const [first] = entries;
@@ -24,7 +24,7 @@ test("removing an item twice removes nothing else", () => {
   expect(bag.items().sort()).toEqual([2, 3]);
 });
 
-test("contains the right items after any sequence of additions and removals", () => {
+test("a bag contains the right items after any sequence of additions and removals", () => {
   const bag = createBag<number>();
   const there = new Map<number, ReturnType<typeof bag.add>>();
   for (let turn = 0; turn < 2_000; turn += 1) {
@@ -39,9 +39,10 @@ test("contains the right items after any sequence of additions and removals", ()
   expect(new Set(bag.items())).toEqual(new Set(there.keys()));
 });
 
-test("keeps no removed item alive until a full collection", async () => {
+test("a removed item can be freed before a full garbage collection", async () => {
   const file = path.join(import.meta.dirname, "bag.ts");
-  // Each item has about 8 KB, and there are four at a time. Items that survive scavenges are in the old space.
+  // Each item takes about 8 KB, and at most four exist at a time. Items that survive young-generation collections move
+  // to the old space.
   const program = `
     const { createBag } = await import(${JSON.stringify(file)});
     const { getHeapSpaceStatistics } = await import("node:v8");

@@ -7,14 +7,14 @@ export type Bag<Item> = {
   add: (item: Item) => InBag<Item>;
   /** Removes an entry, unless it has been removed already. */
   remove: (entry: InBag<Item>) => void;
-  /** Returns its current items. */
+  /** Returns the bag's current items. */
   items: () => Item[];
 };
 
 /**
- * Creates a bag for items that are added and removed with every call, instead of a `Set` or a `Map`. V8 gives those a
- * new table every few changes, and each old table points to the new one: once one of the tables is in the old
- * generation, each later table is kept with everything that was in it, call after call, until a full collection.
+ * Creates a bag for items that are added and removed with every call, instead of a `Set` or a `Map`. V8 replaces the
+ * table of those every few changes, and each old table points to the new one. Once a table is in the old generation,
+ * every later table and its contents are kept until a full collection.
  */
 export function createBag<Item>(): Bag<Item> {
   const entries: InBag<Item>[] = [];

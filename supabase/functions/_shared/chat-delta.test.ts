@@ -15,7 +15,7 @@ const called = (id: string, name: string, text: string, more: object = {}) => ({
 });
 
 describe("a streamed message", () => {
-  test("is the joined text of its deltas, in any member", () => {
+  test("joins the deltas of a streamed message, in any member", () => {
     expect(
       merge(
         { role: "assistant", content: "" },
@@ -37,7 +37,7 @@ describe("a streamed message", () => {
     });
   });
 
-  test("keeps lists without an index in order", () => {
+  test("keeps the entries of lists without an index in order", () => {
     expect(merge({ annotations: [{ url: "a" }] }, { annotations: [{ url: "b" }] })).toMatchObject({
       annotations: [{ url: "a" }, { url: "b" }],
     });
@@ -50,7 +50,7 @@ describe("a streamed message", () => {
 });
 
 describe("streamed tool calls", () => {
-  test("are complete once all their pieces have arrived", () => {
+  test("completes streamed tool calls once all their pieces have arrived", () => {
     expect(
       calls(
         { index: 0, id: "a", type: "function", function: { name: "add", arguments: "" } },
@@ -61,25 +61,25 @@ describe("streamed tool calls", () => {
   });
 
   // https://ai.google.dev/gemini-api/docs/thought-signatures (OpenAI compatibility)
-  test("keep members that providers add", () => {
+  test("keeps members that providers add to tool calls", () => {
     const extra_content = { google: { thought_signature: "c2ln" } };
     expect(calls({ index: 0, ...called("a", "add", "{}"), extra_content })).toEqual([
       called("a", "add", "{}", { extra_content }),
     ]);
   });
 
-  test("are separate calls if their ids differ, at one index or without an index", () => {
+  test("treats tool calls with different ids as separate, at one index or without an index", () => {
     const [a, b] = [called("a", "add", '{"a":1}'), called("b", "add", '{"a":2}')];
     expect(calls({ index: 0, ...a }, { index: 0, ...b })).toEqual([a, b]);
     expect(calls(a, b)).toEqual([a, b]);
   });
 
-  test("are two calls if one id has two indexes", () => {
+  test("treats one id at two indexes as two tool calls", () => {
     const a = called("a", "add", "{}");
     expect(calls({ index: 0, ...a }, { index: 1, ...a })).toEqual([a, a]);
   });
 
-  test("may repeat their id and name in every piece", () => {
+  test("accepts tool call pieces that each repeat the id and name", () => {
     expect(
       calls(
         { index: 0, id: "a", function: { name: "add", arguments: "{" } },
@@ -88,7 +88,7 @@ describe("streamed tool calls", () => {
     ).toEqual([called("a", "add", "{}")]);
   });
 
-  test("are merged in linear time, at any position", () => {
+  test("merges tool call pieces in linear time, at any position", () => {
     const began = performance.now();
     const many = Array.from({ length: 50_000 }, (_, index) => ({ index: 2 ** 40 - index, function: { name: "f" } }));
     expect(calls(...many)).toHaveLength(many.length);

@@ -102,7 +102,7 @@ test("refuses a known token once its key is withdrawn", async () => {
   expect(await statusOf(token)).toBe("refused");
 });
 
-test("fetches the keys again for an unknown key and forgets the old key's tokens", async () => {
+test("fetches the key set again for an unknown key and forgets the old key's tokens", async () => {
   const token = await tokenOf();
   expect(await statusOf(token)).toBe("valid");
   keys = [{ kid: "second", pair: await keyPair() }];
@@ -119,10 +119,10 @@ describe("a token signed by a new key while the key set is unavailable", () => {
   });
 
   test.each([
-    ["refused", { status: 503, body: "" }],
-    ["no JSON", { status: 200, body: "<html>" }],
+    ["an error", { status: 503, body: "" }],
+    ["not JSON", { status: 200, body: "<html>" }],
     ["no keys", { status: 200, body: "{}" }],
-  ])("is checked by the identity backend: %s", async (_, fault) => {
+  ])("checks a new key's token with the identity backend if the key set is unavailable: %s", async (_, fault) => {
     keysFault = fault;
     const token = await tokenOf();
     expect(await verify(token, { identityHeaders })).toMatchObject({ status: "valid", claims: { sub } });
@@ -139,7 +139,7 @@ test("refuses an unknown key's token without calling the identity backend", asyn
   expect([await statusOf(forged), users]).toEqual(["refused", 0]);
 });
 
-test(`verifies the first token again after more than ${maxRemembered}, but not after one fewer`, async () => {
+test(`verifies the first token again after more than ${maxRemembered} tokens, but not after one fewer`, async () => {
   const first = await tokenOf({ email: "first@example.test" });
   await statusOf(first);
   for (let index = 1; index < maxRemembered; index += 1) await statusOf(await tokenOf({ email: `${index}@a.test` }));

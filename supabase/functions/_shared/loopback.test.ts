@@ -20,10 +20,10 @@ const elsewhere = [
   "http://[::2]",
 ];
 
-test.each(local)("%s is this machine", (url) => {
+test.each(local)("recognizes %s as a loopback address", (url) => {
   expect(isLoopback(new URL(url).hostname)).toBe(true);
 });
 
-test.each(elsewhere)("%s is not this machine", (url) => {
+test.each(elsewhere)("does not recognize %s as a loopback address", (url) => {
   expect(isLoopback(new URL(url).hostname)).toBe(false);
 });

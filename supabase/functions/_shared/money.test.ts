@@ -5,7 +5,7 @@ import { isTierPriced, type Tariff, type TokenCounts, unitPrices, usageCostUsd, 
 import vectors from "./money-vectors.json" with { type: "json" };
 
 describe("rounding", () => {
-  test.for(vectors.rounding)("turns $value at $scale decimals into $result", ({ value, scale, result }) => {
+  test.for(vectors.rounding)("rounds $value at $scale decimals to $result", ({ value, scale, result }) => {
     expect(formatDecimal(roundHalfEven(parseDecimal(value), scale))).toBe(result);
   });
 });
@@ -36,7 +36,7 @@ test("rounding agrees with integer arithmetic on any amount", () => {
 });
 
 describe("cost and credits", () => {
-  test.for(vectors.costs)("$name", ({ prices, usage, markup, cost_usd, credits }) => {
+  test.for(vectors.costs)("computes cost and credits: $name", ({ prices, usage, markup, cost_usd, credits }) => {
     const cost = usageCostUsd({ prices }, usage);
     expect(formatDecimal(cost)).toBe(cost_usd);
     expect(
@@ -81,11 +81,11 @@ describe("the tariff", () => {
       counts: { input_tokens: 10, cached_input_tokens: 8, cache_write_tokens: 9 },
       usd: "0.0000066",
     },
-  ])("charges $name", ({ counts, more, usd }) => {
+  ])("charges the tariff for $name", ({ counts, more, usd }) => {
     expect(cost({ prices: [{ ...tier, ...more }] }, counts)).toBe(usd);
   });
 
-  test("charges the served tier, at its own prices or as a multiple", () => {
+  test("charges the served tier at its own prices, or at a multiple of the default prices", () => {
     const counts = { input_tokens: 1_000, output_tokens: 100, fee_requests: 1 };
     const flex = { ...tier, service_tier: "flex", input: "1", output: "4", request_fee: "0.01" };
     const tariff = { prices: [{ ...tier, request_fee: "0.01" }, flex], tier_multipliers: { priority: 1.75 } };
@@ -117,12 +117,12 @@ describe("a multiplier", () => {
     [0.1, "0.2"],
     [1.75, "3.5"],
     [1e21, "2000000000000000000000"],
-  ] as const)("of %d is exact", ([multiplier, cost]) => {
+  ] as const)("multiplies a price by %d exactly", ([multiplier, cost]) => {
     expect(costAt("flex", { flex: multiplier })).toBe(cost);
   });
 
   test.for(["constructor", "toString", "hasOwnProperty", "__proto__"])(
-    "does not exist for a tier called %s",
+    "finds no multiplier for a tier called %s",
     (tier) => {
       expect(costAt(tier)).toBe("2");
       expect(isTierPriced(tariff({}), tier)).toBe(false);
@@ -133,7 +133,7 @@ describe("a multiplier", () => {
 describe("decimals", () => {
   const decimals = fc.record({ units: fc.bigInt({ min: -(10n ** 40n), max: 10n ** 40n }), scale: fc.nat(20) });
 
-  test("are read back as the same amount", () => {
+  test("reads a formatted decimal back as the same amount", () => {
     fc.assert(
       fc.property(decimals, (value) => {
         const again = parseDecimal(formatDecimal(value));
@@ -142,7 +142,7 @@ describe("decimals", () => {
     );
   });
 
-  test("have sums and products that do not depend on the order", () => {
+  test("adds and multiplies decimals to the same result in any order", () => {
     fc.assert(
       fc.property(decimals, decimals, decimals, (a, b, c) => {
         expect(formatDecimal(multiply(a, add(b, c)))).toBe(formatDecimal(add(multiply(c, a), multiply(b, a))));
@@ -150,7 +150,7 @@ describe("decimals", () => {
     );
   });
 
-  test.for(["", "1.", ".5", "1e3", "0x1", "NaN", " 1", "--1"])("reject %j", (text) => {
+  test.for(["", "1.", ".5", "1e3", "0x1", "NaN", " 1", "--1"])("rejects %j as a decimal", (text) => {
     expect(() => parseDecimal(text)).toThrow(RangeError);
   });
 });
@@ -170,11 +170,11 @@ describe("unit prices", () => {
     [200_000, "flex", "1.25", "4"],
     [0, "priority", "4.375", "14"],
     [0, "constructor", "2.5", "8"],
-  ])("for %d input tokens at tier %s are %s and %s", ([inputTokens, servedTier, input, output]) => {
+  ])("unit prices for %d input tokens at tier %s are %s and %s", ([inputTokens, servedTier, input, output]) => {
     expect(unitPrices(tariff, { inputTokens, servedTier })).toEqual({ input, output });
   });
 
-  test("are undefined if the default tier has no price", () => {
+  test("unit prices are undefined if the default tier has no price", () => {
     expect(unitPrices({ prices: [] }, { inputTokens: 1 })).toBeUndefined();
   });
 });

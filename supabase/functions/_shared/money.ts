@@ -67,7 +67,7 @@ export type PriceItem = (typeof priceItems)[number];
 export type PriceLine = {
   item: PriceItem;
   count: number;
-  /** The item whose price applies if the tier has none for this one. */
+  /** The item whose price applies. It differs from `item` if the tier has no price for that. */
   pricedAs: PriceItem;
   /** USD per million tokens with the tier's multiplier, or USD per fee. */
   unitPrice: Decimal;

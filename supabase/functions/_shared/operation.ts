@@ -20,13 +20,13 @@ export interface Answer {
  * openapi` generates the documents from them.
  */
 export interface Operation<Code extends string = string> {
-  /** Unique in its document, in camelCase. */
+  /** The operation's id: unique in its document, in camelCase. */
   id: string;
   method: "GET" | "POST" | "PATCH" | "DELETE";
-  /** With parameters in braces. */
+  /** The path, with parameters in braces. */
   path: string;
   tag: string;
-  /** What it does, in a few words. */
+  /** What the operation does, in a few words. */
   summary: string;
   /** What else a caller needs to know, in plain text. */
   description?: string;

@@ -22,7 +22,7 @@ for (const [network, prefix] of [
 }
 for (const [network, prefix] of [
   ["::", 96],
-  // IPv4 addresses in these are translated or tunnelled, as in 64:ff9b::/96 and 2002::/16.
+  // In these networks, IPv4 addresses are translated or tunnelled, as in 64:ff9b::/96 and 2002::/16.
   ["::ffff:0:0:0", 96],
   ["2001::", 32],
   ["64:ff9b::", 96],

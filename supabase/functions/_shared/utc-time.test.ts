@@ -6,7 +6,7 @@ test.for([
   ["2026-11-21T04:54:38+00:00", "2026-11-21T04:54:38Z"],
   ["2026-11-21T04:54:38.450578Z", "2026-11-21T04:54:38.450578Z"],
   ["2026-11-21T06:54:38.45+02:00", "2026-11-21T04:54:38.450Z"],
-])("reads %s of the database as %s", ([text, written]) => {
+])("reads the database time %s as %s", ([text, written]) => {
   expect(exactUtcText.parse(text)).toBe(written);
 });
 

@@ -37,7 +37,7 @@ async function speak(
 /** Creates a model that is routed to one of the demo's failures. */
 async function speechModel(behaviour: string): Promise<string> {
   const id = `speech-${behaviour}-${randomUUID()}`;
-  // In one statement, because the doctor may check the stack at any time.
+  // In one statement, so that the doctor, which may check the stack at any time, never sees an incomplete model.
   await tenant.db.query(
     `with model as (
        insert into ai.models (id, kind, display_name, owned_by, voices) values ($1, 'speech', $1, 'test', '{Kore}')
@@ -53,7 +53,7 @@ async function speechModel(behaviour: string): Promise<string> {
 }
 
 describe("speech", () => {
-  test("is a WAV file for download, with its run's details in headers", async () => {
+  test("speech is a WAV file for download, with the run's details in headers", async () => {
     const { headers, bytes, requestId } = await speak({ input: "Hello there, this is a test.", voice: "Kore" });
     expect(headers.get("content-type")).toBe("audio/wav");
     expect(headers.get("content-disposition")).toBe('attachment; filename="speech.wav"');
@@ -73,7 +73,7 @@ describe("speech", () => {
     expect(headers.get("x-platform-usage-source")).toBe("provider");
   });
 
-  test("has the same samples as raw PCM, differs with another voice, and works with the standard client", async () => {
+  test("speech has the same samples as raw PCM, differs with another voice, and works with the standard client", async () => {
     const ask = async (response_format: "wav" | "pcm", voice: string) => {
       const answer = await tenant.client.audio.speech.create({
         model: "demo-speech",
@@ -89,7 +89,7 @@ describe("speech", () => {
     expect(other.bytes).not.toEqual(pcm.bytes);
   });
 
-  test("accepts 10,000 characters", async () => {
+  test("accepts 10,000 characters of speech input", async () => {
     const { response, bytes } = await speak({ input: "x".repeat(10_000), response_format: "pcm" });
     expect([response.status, bytes.length]).toEqual([200, 10_000 * 0.05 * sampleRate * 2]);
   });
@@ -99,18 +99,18 @@ describe("speech", () => {
     [{ input: "a", response_format: "mp3" }, 400, "invalid_request", "response_format"],
     [{ input: "a", model: "demo-chat" }, 404, "endpoint_not_served", "model"],
     [{ input: "a".repeat(70_000) }, 413, "payload_too_large", null],
-  ] as const)("refuses %j with %d", async ([fields, status, code, param]) => {
+  ] as const)("refuses the speech request %j with %d", async ([fields, status, code, param]) => {
     const { response, bytes } = await speak(fields);
     expect([response.status, JSON.parse(bytes.toString()).error]).toMatchObject([status, { code, param }]);
   });
 
-  test("names the endpoint that lists voices if the model lacks the requested voice", async () => {
+  test("names the endpoint that lists voices if a speech model lacks the requested voice", async () => {
     const { bytes } = await speak({ input: "a", voice: "unknown" });
     const { message } = JSON.parse(bytes.toString()).error;
     expect(message).toBe("The model does not have this voice. GET /v1/models lists the voices of each model.");
   });
 
-  test("with an app token without tts:use is 403 before the body is validated", async () => {
+  test("refuses an app token without tts:use with 403 before it validates the body", async () => {
     const person = await createMember(tenant);
     const { app, token } = await createAppToken(tenant, person);
     await tenant.db.query("update private.apps set scopes = '{workspace:session,ai:use}' where id = $1", [app.id]);
@@ -121,7 +121,7 @@ describe("speech", () => {
     }
   });
 
-  test("is charged by the length of its audio if the provider states no usage", async () => {
+  test("charges speech by the length of its audio if the provider states no usage", async () => {
     const input = "Hello there";
     const { requestId, headers } = await speak({ input, model: await speechModel("demo-no-usage") });
     const { run, truth } = await tenant.accountOf(requestId);
@@ -136,7 +136,7 @@ describe("speech", () => {
     ["demo-cut", 502],
     ["demo-garbage", 502],
     ["demo-reset", 502],
-  ] as const)("whose provider fails (%s) is answered with %i and free", async ([behaviour, status]) => {
+  ] as const)("charges nothing for speech whose provider fails (%s) and answers %i", async ([behaviour, status]) => {
     const { requestId, response } = await speak({ input: "Hello", model: await speechModel(behaviour) });
     expect(response.status).toBe(status);
     const { run, charged } = await tenant.accountOf(requestId);
@@ -144,7 +144,7 @@ describe("speech", () => {
     expect(charged).toBe("0.00000000");
   });
 
-  test("that the client leaves is cancelled at the provider", async () => {
+  test("cancels speech at the provider if the client leaves", async () => {
     const model = await speechModel("demo-slow");
     const requestId = randomUUID();
     const leaving = new AbortController();
@@ -159,7 +159,7 @@ describe("speech", () => {
     expect(truth).toMatchObject([{ aborted: true }]);
   });
 
-  test("is listed with its voices", async () => {
+  test("lists speech models with their voices", async () => {
     expect(await tenant.client.models.retrieve("demo-speech")).toMatchObject({
       platform: { kind: "speech", voices: expect.arrayContaining(["Kore"]) },
     });

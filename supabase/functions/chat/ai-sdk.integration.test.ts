@@ -28,14 +28,14 @@ const weather = tool({
 });
 
 describe("the AI SDK", () => {
-  test("generates text and receives its usage", async () => {
+  test("the AI SDK generates text and receives its usage", async () => {
     const { text, finishReason, usage } = await generateText({ model: chat(), prompt: "hello there" });
     expect([text, finishReason]).toEqual([expect.stringContaining("hello there"), "stop"]);
     expect(usage.inputTokens).toBeGreaterThan(0);
     expect(usage.outputTokens).toBeGreaterThan(0);
   });
 
-  test("streams text and receives our last event among its chunks", async () => {
+  test("the AI SDK streams text and receives our last event among its chunks", async () => {
     const { textStream, text, usage, finishReason } = streamText({ model: chat(), prompt: "hello there" });
     let streamed = "";
     let pieces = 0;
@@ -49,14 +49,14 @@ describe("the AI SDK", () => {
     expect((await usage).outputTokens).toBeGreaterThan(0);
   });
 
-  test("generates objects in both ways that the SDK offers", async () => {
+  test("the AI SDK generates objects in both ways that it offers", async () => {
     const { object } = await generateObject({ model: chat(), schema: sum, prompt: "add" });
     expect(object).toEqual({ sum: expect.any(Number), parts: expect.any(Array) });
     const { output } = await generateText({ model: chat(), output: Output.object({ schema: sum }), prompt: "add" });
     expect(output).toEqual(object);
   });
 
-  test("calls tools and continues with their results, streamed or not", async () => {
+  test("the AI SDK calls tools and continues with their results, streamed or not", async () => {
     const ask = {
       model: chat(),
       tools: { weather },
@@ -73,7 +73,7 @@ describe("the AI SDK", () => {
     expect((await generateText({ ...settings, messages })).text).toContain("and again");
   });
 
-  test("sends images, and enables our own tools through body fields", async () => {
+  test("the AI SDK sends images, and enables our tools through body fields", async () => {
     const image = { type: "file" as const, mediaType: "image/png", data: Buffer.alloc(600) };
     const seen = await generateText({
       model: chat(),
@@ -88,7 +88,7 @@ describe("the AI SDK", () => {
     expect(text).toContain("42");
   });
 
-  test("creates embeddings", async () => {
+  test("the AI SDK creates embeddings", async () => {
     const { embeddings } = await embedMany({
       model: gatehouse().embeddingModel("demo-embedding"),
       values: ["one", "two"],
@@ -96,7 +96,7 @@ describe("the AI SDK", () => {
     expect(embeddings).toHaveLength(2);
   });
 
-  test("reports errors as with other providers, and retries nothing that may have been charged", async () => {
+  test("the AI SDK reports errors as with other providers, and retries nothing that may have been charged", async () => {
     const failure = (model: string) =>
       generateText({ model: chat(model), prompt: "x", maxRetries: 0 }).catch((error: unknown) => error);
     const notFound = await failure("no-such-model");
@@ -106,7 +106,7 @@ describe("the AI SDK", () => {
     expect(await failure("demo-error-500")).toMatchObject({ statusCode: 502 });
   });
 
-  test("reports a stream that breaks", async () => {
+  test("the AI SDK reports a stream that breaks", async () => {
     const { fullStream } = streamText({ model: chat("demo-cut"), prompt: "[[words=20 pace=2]]", onError: () => {} });
     const types: string[] = [];
     for await (const { type } of fullStream) types.push(type);
@@ -114,7 +114,7 @@ describe("the AI SDK", () => {
     expect(types).toContain("error");
   });
 
-  test("ends the provider's call when aborted", async () => {
+  test("aborting an AI SDK call ends the provider's call", async () => {
     const requestId = `it-${crypto.randomUUID()}`;
     const leaving = new AbortController();
     const { textStream } = streamText({

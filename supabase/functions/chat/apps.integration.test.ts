@@ -20,13 +20,13 @@ const exempt = {
 };
 
 describe("the demo's external app", () => {
-  test("calls with the key that is bound to it", async () => {
+  test("an external app calls with the key that is bound to it", async () => {
     const client = clientOf(appKey);
     expect(await client.chat.completions.create(hello)).toMatchObject(exempt);
     expect(await client.get("/key")).toMatchObject({ source: "key", app: { name: externalApp.name }, exempt: true });
   });
 
-  describe("with a token for a user", () => {
+  describe("an external app's token for a user", () => {
     let accessToken: string;
     beforeAll(async () => {
       const person = users.find(({ role }) => role === "user") ?? { email: "", password: "" };
@@ -38,7 +38,7 @@ describe("the demo's external app", () => {
       accessToken = (body as { accessToken: string }).accessToken;
     });
 
-    test("calls for that user in the workspace it names, speech included", async () => {
+    test("an app's token calls for its user in the named workspace, speech included", async () => {
       const client = clientOf(accessToken, { "X-Platform-Workspace-Id": workspaceId.toUpperCase() });
       expect((await client.models.list()).data.map(({ id }) => id)).toContain("demo-chat");
       expect(await client.chat.completions.create(hello)).toMatchObject(exempt);
@@ -46,7 +46,7 @@ describe("the demo's external app", () => {
       expect(await client.get("/key")).toMatchObject({ source: "app_token", workspaceId, exempt: true });
     });
 
-    test("is refused in any other workspace", async () => {
+    test("refuses an app's token without a workspace header and with another workspace's", async () => {
       await expect(clientOf(accessToken).chat.completions.create(hello)).rejects.toMatchObject({
         status: 400,
         code: "workspace_header_required",

@@ -24,13 +24,17 @@ async function post(body: BodyInit, headers: Record<string, string> = {}) {
 describe("answers a bad body with a client error in OpenAI's format", () => {
   const bodies: [string, string | Uint8Array<ArrayBuffer>, string][] = [
     ["nothing", "", "invalid_json"],
-    ["half of it", '{"model":', "invalid_json"],
-    ["no object", "[]", "invalid_request"],
+    ["half of a JSON object", '{"model":', "invalid_json"],
+    ["an array", "[]", "invalid_request"],
     ["a lone surrogate", withText("\\ud800"), "invalid_request"],
     ["a NUL character", withText("\\u0000"), "invalid_request"],
     ["a raw NUL byte", withText("\u0000"), "invalid_json"],
     ["a NUL in the model's name", '{"model":"demo\\u0000chat","messages":[]}', "invalid_request"],
-    ["no UTF-8", new Uint8Array([...new TextEncoder().encode('{"model":"'), 0xc3, 0x28, 0x22, 0x7d]), "invalid_json"],
+    [
+      "invalid UTF-8",
+      new Uint8Array([...new TextEncoder().encode('{"model":"'), 0xc3, 0x28, 0x22, 0x7d]),
+      "invalid_json",
+    ],
     ["deep nesting", `{"model":${"[".repeat(100_000)}${"]".repeat(100_000)}}`, "invalid_request"],
     ["deep nesting in a schema", JSON.stringify({ ...hello, metadata: { a: nested(500) } }), "invalid_request"],
     ["a number for messages", '{"model":"demo-chat","messages":7}', "invalid_request"],
@@ -42,13 +46,13 @@ describe("answers a bad body with a client error in OpenAI's format", () => {
       "invalid_request",
     ],
   ];
-  test.for(bodies)("%s", async ([, body, code]) => {
+  test.for(bodies)("answers a bad body with 400 in OpenAI's format: %s", async ([, body, code]) => {
     const { status, error } = await post(body);
     expect([status, error.code]).toEqual([400, code]);
     expect(error).toMatchObject({ type: "invalid_request_error", request_id: expect.stringMatching(/^req_/) });
   });
 
-  test("names the models that accept audio if the requested one does not", async () => {
+  test("says how to find a model that accepts audio if the requested one does not", async () => {
     const sound = { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } };
     const { status, error } = await post(JSON.stringify({ ...hello, messages: [{ role: "user", content: [sound] }] }));
     expect([status, error.code, error.param]).toEqual([400, "unsupported_parameter", "messages"]);
@@ -57,11 +61,11 @@ describe("answers a bad body with a client error in OpenAI's format", () => {
     );
   });
 
-  test("answers another content type with 415", async () => {
+  test("answers a content type other than JSON with 415", async () => {
     expect(await post(JSON.stringify(hello), { "content-type": "text/plain" })).toMatchObject({ status: 415 });
   });
 
-  test("10 MB are 413, with or without a stated length", async () => {
+  test("answers a body of 10 MB with 413, with or without a stated length", async () => {
     const body = withText("x".repeat(10_000_000));
     for (const announced of [true, false]) {
       const { status, text } = await postOnce(body, announced);
@@ -75,12 +79,12 @@ describe("answers a bad body with a client error in OpenAI's format", () => {
     ["X-Platform-Operation", "a/b"],
     ["X-Platform-Entity-Id", "x".repeat(129)],
     ["idempotency-key", "x".repeat(256)],
-  ] as const)("answers 400 and names the header for %s: %s", async ([name, value]) => {
+  ] as const)("answers 400 and names the invalid header %s: %s", async ([name, value]) => {
     const { status, error } = await post(JSON.stringify(hello), { [name]: value });
     expect([status, error.param]).toEqual([400, name]);
   });
 
-  test("answers another workspace's header with 403", async () => {
+  test("answers a header that names another workspace with 403", async () => {
     for (const workspace of ["0b6b1a3e-0000-4000-8000-000000000000", "nonsense"]) {
       const { status, error } = await post(JSON.stringify(hello), { "X-Platform-Workspace-Id": workspace });
       expect([status, error.code]).toEqual([403, "workspace_mismatch"]);
@@ -92,7 +96,7 @@ describe("answers a bad body with a client error in OpenAI's format", () => {
 });
 
 describe("the last credits of a balance", () => {
-  test("admit only as many concurrent calls as they cover", async () => {
+  test("the last credits admit only as many concurrent calls as they cover", async () => {
     // A call reserves about 0.8 credits, nearly all of it for 100 output tokens.
     const poor = await createGatewayTenant({ credits: "4" });
     const calls = await Promise.allSettled(
@@ -127,7 +131,7 @@ function schemaOf(characters: number): object {
   return { type: "json_schema", json_schema: { name: "s", schema } };
 }
 
-/** Posts on its own connection until answered; in chunks, unless it states its length. */
+/** Posts on its own connection and returns the answer. Sends the body in chunks unless its length is announced. */
 async function postOnce(body: string, announced: boolean): Promise<{ status?: number; text: string }> {
   // A kept-alive connection is read to its end, so that the answer isn't lost to bytes still being sent.
   const agent = new Agent({ keepAlive: true });
@@ -150,7 +154,7 @@ async function postOnce(body: string, announced: boolean): Promise<{ status?: nu
       });
       response.once("end", () => resolve({ status: response.statusCode, text }));
     });
-    // The rest of the body finds the connection closed.
+    // Sending the rest of the body fails, because the connection is closed.
     call.on("error", (error) => answered || reject(error));
   });
   for (let at = 0; at < body.length && !answered; at += 65_536) {

@@ -59,14 +59,14 @@ async function expectBooksAgree(): Promise<void> {
 }
 
 describe("a crash", () => {
-  test("of the functions breaks a running stream, and the server's schedule closes its run once", async () => {
+  test("a crash of the functions breaks a running stream, and the server's schedule closes its run once", async () => {
     const requestId = newId();
     const key = { "idempotency-key": newId() };
     const stream = await startStream(requestId, 400, key);
     crash("functions");
     await expect(stream.rest()).rejects.toThrow();
 
-    // Simulates 45 seconds without a heartbeat. Nothing calls the gateway, and the web server still sweeps.
+    // Simulates 45 seconds without a heartbeat. The web server still sweeps, although nothing calls the gateway.
     const ofRequest = "select created_at::text, id as run_id from ai.runs where workspace_id = $1 and request_id = $2";
     await abandon(tenant.db, await tenant.db.query(ofRequest, [tenant.workspaceId, requestId]));
     const ended = "select id from ai.runs where request_id = $1 and status <> 'running'";
@@ -82,7 +82,7 @@ describe("a crash", () => {
     expect((await tenant.accountOf(requestId)).truth).toHaveLength(1);
   });
 
-  test("of Postgres leaves a running stream complete, and its run is settled when Postgres is back", async () => {
+  test("a running stream completes despite a crash of Postgres, and its run is settled when Postgres is back", async () => {
     // The functions may still be recovering from their own crash.
     await expect.poll(statusOfCall, recovery).toBe(200);
     const requestId = newId();

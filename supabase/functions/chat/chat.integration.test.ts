@@ -45,7 +45,7 @@ async function collect(requestId: string, body: OpenAI.ChatCompletionCreateParam
 
 describe("a non-streamed chat", () => {
   test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length"])(
-    "%s is metered to the last digit",
+    "meters a non-streamed chat to the last digit: %s",
     async (model) => {
       const requestId = newId();
       const answer = await tenant.client.chat.completions.create(chatOf(model), {
@@ -71,7 +71,7 @@ describe("a non-streamed chat", () => {
     },
   );
 
-  test("without usage is charged an estimate within its reservation, and never free", async () => {
+  test("charges a non-streamed chat without usage an estimate within its reservation, never zero", async () => {
     const requestId = newId();
     await tenant.client.chat.completions.create(chatOf("demo-no-usage"), { headers: { "x-request-id": requestId } });
     const { run, charged } = await tenant.accountOf(requestId);
@@ -80,7 +80,7 @@ describe("a non-streamed chat", () => {
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
   });
 
-  test("falls back to the next route and says so", async () => {
+  test("a non-streamed chat falls back to the next route and says so", async () => {
     const requestId = newId();
     // In a separate process, where other tests haven't set the first route aside.
     const gateway = await openGateway();
@@ -98,7 +98,7 @@ describe("a non-streamed chat", () => {
     expectTruth(account);
   });
 
-  test("is labelled by its headers", async () => {
+  test("labels a run by the request's headers", async () => {
     const requestId = newId();
     await tenant.client.chat.completions.create(chatOf("demo-chat"), {
       headers: { "x-request-id": requestId, "X-Platform-Operation": "notes.summary", "X-Platform-Entity-Id": "note:7" },
@@ -106,7 +106,7 @@ describe("a non-streamed chat", () => {
     expect((await tenant.accountOf(requestId)).run).toMatchObject({ feature: "notes.summary", entity_id: "note:7" });
   });
 
-  test("gets the label of its key, and is refused with another label", async () => {
+  test("gives a run the label of its key, and refuses another label", async () => {
     const labelled = await createGatewayTenant();
     await labelled.db.query("update ai.keys set entity_id = 'customer:7' where id = $1", [labelled.keyId]);
     const call = (requestId: string, headers: Record<string, string>) =>
@@ -131,7 +131,7 @@ describe("a non-streamed chat", () => {
 
 describe("a streamed chat", () => {
   test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length", "demo-usage-twice", "demo-usage-cumulative"])(
-    "%s is metered to the last digit",
+    "meters a streamed chat to the last digit: %s",
     async (model) => {
       const requestId = newId();
       const { chunks, text, platform, failure } = await collect(requestId, chatOf(model));
@@ -153,7 +153,7 @@ describe("a streamed chat", () => {
     [false, [{ index: 0, delta: {}, finish_reason: null }]],
     [true, []],
   ] as const)(
-    "states its usage once, in the last chunk, whether requested or not: %s",
+    "a streamed chat states its usage once, in the last chunk, whether requested or not: %s",
     async ([usageAsked, choices]) => {
       const { chunks } = await collect(newId(), chatOf("demo-usage-cumulative"), usageAsked);
       expect(chunks.filter(({ usage }) => usage)).toEqual([chunks.at(-1)]);
@@ -166,14 +166,14 @@ describe("a streamed chat", () => {
     },
   );
 
-  test("works with the client's own helper", async () => {
+  test("a streamed chat works with the client's own helper", async () => {
     const { model, messages } = chatOf("demo-chat");
     const stream = tenant.client.chat.completions.stream({ model, messages });
     const answer = await stream.finalChatCompletion();
     expect(answer.choices[0]?.message.content).toContain("demo");
   });
 
-  test("without usage is charged an estimate within its reservation", async () => {
+  test("charges a streamed chat without usage an estimate within its reservation", async () => {
     const requestId = newId();
     const { failure } = await collect(requestId, chatOf("demo-no-usage"));
     expect(failure).toBeUndefined();
@@ -184,7 +184,7 @@ describe("a streamed chat", () => {
   });
 
   test.for(["demo-cut", "demo-error-midway"])(
-    "%s ends in one error and is charged an estimate of what it used",
+    "a stream of %s ends in one error and is charged an estimate of what it used",
     async (model) => {
       const requestId = newId();
       const { failure, text, platform } = await collect(requestId, chatOf(model, "[[words=20 pace=5]]"));
@@ -199,7 +199,7 @@ describe("a streamed chat", () => {
     },
   );
 
-  test("is cancelled at the provider when the client leaves, and charged an estimate", async () => {
+  test("cancels a streamed chat at the provider when the client leaves, and charges an estimate", async () => {
     const requestId = newId();
     const stream = await tenant.client.chat.completions.create(
       { ...chatOf("demo-paced", "[[words=200 pace=20]]"), stream: true },
@@ -215,7 +215,7 @@ describe("a streamed chat", () => {
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
   });
 
-  test("is cancelled and metered for each of 50 clients that leave", async () => {
+  test("cancels and meters the streams of 50 clients that leave", async () => {
     const leave = async () => {
       const requestId = newId();
       const stream = await tenant.client.chat.completions.create(
@@ -237,7 +237,7 @@ describe("a streamed chat", () => {
     { stream: false, size: 0 },
     { stream: true, size: 100_000 },
     { stream: false, size: 100_000 },
-  ])("is also cancelled at the provider if the client leaves before the first byte: %j", async ({ stream, size }) => {
+  ])("cancels the provider's call if the client leaves before the first byte: %j", async ({ stream, size }) => {
     const requestId = newId();
     const leaving = new AbortController();
     const call = tenant.client.chat.completions.create(
@@ -253,7 +253,7 @@ describe("a streamed chat", () => {
 });
 
 describe("the books", () => {
-  test("of all tests above agree to the last digit", async () => {
+  test("the books of all tests above agree to the last digit", async () => {
     const running = "select count(*)::int as n from ai.runs where workspace_id = $1 and status = 'running'";
     await expect.poll(async () => (await tenant.db.query(running, [tenant.workspaceId]))[0]?.n).toBe(0);
     const { granted, balance, ledger, runs, reserved } = await tenant.books();

@@ -25,7 +25,7 @@ const question = { role: "user", content: "2+3?" };
 const call = { id: "t1", type: "function", function: { name: "add", arguments: "{}" } };
 const result = { role: "tool", tool_call_id: "t1", content: "5" };
 
-describe("a chat is served if", () => {
+describe("a client's chat", () => {
   test.for<[string, object]>([
     [
       "LangChain, CrewAI and Instructor name a tool's message",
@@ -86,13 +86,13 @@ describe("a chat is served if", () => {
         ],
       },
     ],
-  ])("%s", async ([, body]) => {
+  ])("serves a chat if %s", async ([, body]) => {
     const { status, json } = await ask("/chat/completions", body);
     expect(status).toBe(200);
     expect(json.platform).not.toHaveProperty("ignored");
   });
 
-  test("it follows OpenAI's schema; fields the provider did not receive are named", async () => {
+  test("serves a chat that follows OpenAI's schema, and names fields the provider did not receive", async () => {
     const { status, json } = await ask("/chat/completions", {
       messages: [hi],
       audio: { voice: "alloy", format: "wav" },
@@ -114,7 +114,7 @@ describe("a chat is served if", () => {
     ]);
   });
 
-  test("it calls a custom tool and returns its result, streamed or not", async () => {
+  test("serves a chat that calls a custom tool and returns its result, streamed or not", async () => {
     const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "call run with ls -l\n" }];
     const tools: OpenAI.ChatCompletionTool[] = [{ type: "custom", custom: { name: "run" } }];
     const { choices } = await tenant.client.chat.completions.create({ model: "demo-chat", messages, tools });
@@ -135,11 +135,11 @@ describe("a chat is served if", () => {
 });
 
 describe("a response", () => {
-  test("is served if LlamaIndex sends null", async () => {
+  test("serves a response if LlamaIndex sends null", async () => {
     expect((await ask("/responses", { input: "hi", user: null })).status).toBe(200);
   });
 
-  test("is served with every field of OpenAI's schema, and names fields the provider did not receive", async () => {
+  test("serves a response with every field of OpenAI's schema, and names fields the provider did not receive", async () => {
     const pdf = { type: "input_file", filename: "a.pdf", file_data: "data:application/pdf;base64,JVBERi0=" };
     const { status, json } = await ask("/responses", {
       input: [{ role: "user", content: [{ type: "input_text", text: "hi" }, pdf] }],
@@ -164,7 +164,7 @@ describe("a response", () => {
     ]);
   });
 
-  test("may call a custom tool of a namespace from an item, streamed or not", async () => {
+  test("a response may call a custom tool of a namespace defined in an item, streamed or not", async () => {
     const run = { type: "custom" as const, name: "run", format: { type: "text" as const } };
     const input: OpenAI.Responses.ResponseInput = [
       {
@@ -190,7 +190,7 @@ describe("a response", () => {
     expect(after.output_text).toContain("total 0");
   });
 
-  test("that refers to stored items, as the AI SDK does, is refused with advice on what to do instead", async () => {
+  test("refuses a response that refers to stored items, as the AI SDK does, and advises what to do instead", async () => {
     const { status, json } = await ask("/responses", {
       input: [
         { role: "user", content: [{ type: "input_text", text: "2+3?" }] },
@@ -229,18 +229,21 @@ describe("OpenAI's other endpoints", () => {
       audio.transcriptions.create({ model: "whisper-1", file: new File(["x"], "a.wav") }),
   };
 
-  test.for(Object.keys(ofClient))("%s answers 404 in OpenAI's error format with the request's id", async (path) => {
-    const error = await ofClient[path]?.(tenant.client).then(
-      () => undefined,
-      (reason: unknown) => reason,
-    );
-    expect(error).toBeInstanceOf(OpenAI.NotFoundError);
-    expect(error).toMatchObject({
-      code: "not_found",
-      requestID: expect.stringMatching(/^req_/),
-      error: { type: "invalid_request_error", param: null, message: expect.stringContaining("/v1/models") },
-    });
-  });
+  test.for(Object.keys(ofClient))(
+    "OpenAI's endpoint %s answers 404 in OpenAI's error format with the request's id",
+    async (path) => {
+      const error = await ofClient[path]?.(tenant.client).then(
+        () => undefined,
+        (reason: unknown) => reason,
+      );
+      expect(error).toBeInstanceOf(OpenAI.NotFoundError);
+      expect(error).toMatchObject({
+        code: "not_found",
+        requestID: expect.stringMatching(/^req_/),
+        error: { type: "invalid_request_error", param: null, message: expect.stringContaining("/v1/models") },
+      });
+    },
+  );
 
   test("ignores a trailing slash of a served path, and answers HEAD like GET without a body", async () => {
     const headers = { authorization: `Bearer ${tenant.key}` };

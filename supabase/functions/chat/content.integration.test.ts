@@ -53,8 +53,8 @@ const chunksOf = (text: string) =>
     return data ? [JSON.parse(data)] : [];
   });
 
-describe("what a workspace captures", () => {
-  test("is the prompt and the answer, unchanged", async () => {
+describe("the content that a workspace captures", () => {
+  test("captures the prompt and the answer, unchanged", async () => {
     const call = { body: chat("remember me"), key: newId() };
     const { text, requestId } = await post(keeping, call);
     await keeping.accountOf(requestId);
@@ -65,7 +65,7 @@ describe("what a workspace captures", () => {
     });
   });
 
-  test("is the arguments and results of server tools", async () => {
+  test("captures the arguments and results of server tools", async () => {
     const body = chat('call calculator with {"expression":"6*7"}', { platform: { tools: ["calculator"] } });
     const { requestId } = await post(keeping, { body, key: newId() });
     await keeping.accountOf(requestId);
@@ -74,14 +74,14 @@ describe("what a workspace captures", () => {
     ]);
   });
 
-  test("is only the prompt if the answer is incomplete", async () => {
+  test("captures only the prompt if the answer is incomplete", async () => {
     const body = chat("[[words=20 pace=5]]", { model: "demo-cut", stream: true });
     const { requestId } = await post(keeping, { body, key: newId() });
     await keeping.accountOf(requestId);
     expect(await contentOf(keeping, requestId)).toEqual({ prompt: JSON.stringify(body), tools: null, answer: null });
   });
 
-  test("is nothing unless its policy enables capture", async () => {
+  test("captures nothing unless the workspace's policy enables capture", async () => {
     const { requestId } = await post(plain, { body: chat("forget me"), key: newId() });
     await plain.accountOf(requestId);
     expect(await contentOf(plain, requestId)).toBeUndefined();
@@ -99,24 +99,27 @@ describe("a repeated call", () => {
     ["a response", "/responses", { model: "demo-chat", input: "again" }],
     ["embeddings", "/embeddings", { model: "demo-embedding", input: "again" }],
   ];
-  test.for(bodies)("%s gets the stored answer, without a second provider call or charge", async ([, path, body]) => {
-    const key = newId();
-    const first = await post(keeping, { path, body, key });
-    const { charged } = await keeping.accountOf(first.requestId);
-    const before = await keeping.books();
-    const calls = await providerCalls(keeping, first.requestId);
-    const second = await post(keeping, { path, body, key });
-    expect(second).toMatchObject({ status: 200, replayed: "true", text: first.text });
-    expect(second.headers.get("x-request-id")).toBe(second.requestId);
-    expect(first.replayed).toBeNull();
-    expect(calls).toBeGreaterThan(0);
-    expect(await providerCalls(keeping, first.requestId)).toBe(calls);
-    expect(await providerCalls(keeping, second.requestId)).toBe(0);
-    expect(await keeping.books()).toEqual(before);
-    expect(Number(charged)).toBeGreaterThan(0);
-  });
+  test.for(bodies)(
+    "answers %s repeated with its idempotency key from the store, without a second provider call or charge",
+    async ([, path, body]) => {
+      const key = newId();
+      const first = await post(keeping, { path, body, key });
+      const { charged } = await keeping.accountOf(first.requestId);
+      const before = await keeping.books();
+      const calls = await providerCalls(keeping, first.requestId);
+      const second = await post(keeping, { path, body, key });
+      expect(second).toMatchObject({ status: 200, replayed: "true", text: first.text });
+      expect(second.headers.get("x-request-id")).toBe(second.requestId);
+      expect(first.replayed).toBeNull();
+      expect(calls).toBeGreaterThan(0);
+      expect(await providerCalls(keeping, first.requestId)).toBe(calls);
+      expect(await providerCalls(keeping, second.requestId)).toBe(0);
+      expect(await keeping.books()).toEqual(before);
+      expect(Number(charged)).toBeGreaterThan(0);
+    },
+  );
 
-  test("with streaming gets one chunk with all content, and its completion", async () => {
+  test("a repeated call with streaming gets one chunk with all content, and its completion", async () => {
     const key = newId();
     const body = chat("again and again", { stream: true, stream_options: { include_usage: true }, n: 2 });
     const first = await post(keeping, { body, key });
@@ -141,7 +144,7 @@ describe("a repeated call", () => {
     expect(await providerCalls(keeping, second.requestId)).toBe(0);
   });
 
-  test("works with the client's own helpers, including function calls", async () => {
+  test("a repeated call works with the client's own helpers, including function calls", async () => {
     const tools = [{ type: "function" as const, function: { name: "weather", parameters: { type: "object" } } }];
     const idempotent = () => ({ headers: { "idempotency-key": key } });
     const key = newId();
@@ -167,7 +170,7 @@ describe("a repeated call", () => {
     await expect.poll(() => respond("call weather", called)).toMatchObject({ output });
   });
 
-  test("gets 409 with the run and its usage, and advice not to retry, if no answer is stored", async () => {
+  test("a repeated call gets 409 with the run and its usage, and advice not to retry, if no answer is stored", async () => {
     const call = { body: chat("once"), key: newId() };
     const first = await post(plain, call);
     const { run } = await plain.accountOf(first.requestId);
@@ -183,7 +186,7 @@ describe("a repeated call", () => {
     expect(await providerCalls(plain, second.requestId)).toBe(0);
   });
 
-  test("with another body or path gets 422 and no details of the first", async () => {
+  test("an idempotency key with another body or path gets 422 and no details of the first call", async () => {
     const key = newId();
     await keeping.accountOf((await post(keeping, { body: chat("one"), key })).requestId);
     for (const other of [
@@ -196,7 +199,7 @@ describe("a repeated call", () => {
     }
   });
 
-  test("sent 50 times concurrently makes one provider call and one charge; each gets 409 or the answer", async () => {
+  test("a call sent 50 times concurrently makes one provider call and one charge; each gets 409 or the answer", async () => {
     const call = { body: chat("[[first=150]] together"), key: newId() };
     const answers = await Promise.all(Array.from({ length: 50 }, () => post(keeping, call)));
     const called = await Promise.all(answers.map(({ requestId }) => providerCalls(keeping, requestId)));
@@ -211,7 +214,7 @@ describe("a repeated call", () => {
     expect(await keeping.db.query(runs, [keeping.workspaceId, call.key])).toEqual([{ n: 1 }]);
   });
 
-  test("gets 409 if its client left before its answer and the provider's call was cancelled", async () => {
+  test("a repeated call gets 409 if the client left before the answer and the provider's call was cancelled", async () => {
     const [key, requestId] = [newId(), newId()];
     const headers = { "idempotency-key": key, "x-request-id": requestId };
     const leaving = new AbortController();

@@ -46,7 +46,7 @@ async function readWhile(client: OpenAI, headers: Record<string, string>, act: (
 }
 
 describe("a credential that becomes invalid during a call", () => {
-  test("lets the call finish, charges it once, and refuses the next call", async () => {
+  test("lets a call finish if its credential becomes invalid, charges it once, and refuses the next call", async () => {
     const other = await createGatewayTenant();
     const ended: [OpenAI, () => Promise<unknown>, object][] = [
       [
@@ -98,7 +98,7 @@ describe("credentials are read from the Authorization header only", () => {
   };
   const refused = [401, "invalid_api_key"];
 
-  test("not from a cookie, an API key header or the query, with or without a bad bearer token", async () => {
+  test("ignores keys in a cookie, an API key header or the query, with or without a bad bearer token", async () => {
     const bearer = { authorization: `Bearer ${(await createAiCredential("key")).text}` };
     const elsewhere: [Record<string, string>, string?][] = [
       [{ cookie: `sb-127-auth-token=${member.accessToken}; authorization=Bearer ${tenant.key}` }],
@@ -122,11 +122,11 @@ describe("credentials are read from the Authorization header only", () => {
     (key: string) => `Bearer ${key.replace("ttr_ai_", "ttr_app_")}`,
     () => "Bearer",
     () => `Bearer ${"a".repeat(9_000)}.b.c`,
-  ])("and are refused if malformed (%#)", async (spell) => {
+  ])("refuses a malformed Authorization header (%#)", async (spell) => {
     expect(await askWith({ authorization: spell(tenant.key) })).toEqual(refused);
   });
 
-  test("with the scheme in any case", async () => {
+  test("accepts the Authorization scheme in any case", async () => {
     expect((await askWith({ authorization: `bEARER   ${tenant.key}` }))[0]).toBe(200);
   });
 });
@@ -134,7 +134,7 @@ describe("credentials are read from the Authorization header only", () => {
 describe("credentials of other APIs are refused", () => {
   const { supabase } = readStack();
 
-  test("a satellite's sessions, handoffs and refresh tokens, and the project's own keys", async () => {
+  test("refuses a satellite's sessions, handoffs and refresh tokens, and the project's own keys", async () => {
     const scopes = ["profile", "workspaces:read", "workspaces:write"];
     const satellite = await createApp({ scopes });
     const { appSession, centralSession } = await handOver(member, satellite);
@@ -157,7 +157,7 @@ describe("credentials of other APIs are refused", () => {
     }
   });
 
-  test("sessions in a deleted workspace, and of banned or deleted users", async () => {
+  test("refuses sessions in a deleted workspace, and sessions of banned or deleted users", async () => {
     const other = await createGatewayTenant();
     const [left, banned, gone] = [await createMember(other), await createMember(other), await createMember(other)];
     const asked = async ({ accessToken }: Person) => {
@@ -219,7 +219,7 @@ test("takes the same time to refuse any well-formed credential", async () => {
 });
 
 describe("tenants", () => {
-  test("with the same request id, idempotency key and body each get their own run", async () => {
+  test("tenants with the same request id, idempotency key and body each get their own run", async () => {
     const other = await createGatewayTenant();
     const headers = { "x-request-id": randomUUID(), "idempotency-key": "the-same" };
     const clients = [tenant.client, other.client, clientOf(member.accessToken), clientOf(appToken)];
@@ -237,7 +237,7 @@ describe("tenants", () => {
     await other.close();
   });
 
-  test("are not identified by anything in a body or a label", async () => {
+  test("no body field or label changes which tenant a run belongs to", async () => {
     const other = await createGatewayTenant();
     const requestId = randomUUID();
     await tenant.client.chat.completions.create(
@@ -255,7 +255,7 @@ describe("tenants", () => {
     await other.close();
   });
 
-  test("that are foreign get the same answer as tenants that don't exist", async () => {
+  test("answers the header of another tenant's workspace like that of a workspace that doesn't exist", async () => {
     const other = await createGatewayTenant();
     for (const [key, code] of [
       [tenant.key, "workspace_mismatch"],

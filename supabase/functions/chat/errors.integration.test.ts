@@ -33,20 +33,27 @@ describe("errors", () => {
     ["demo-garbage", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
     ["demo-error-400", OpenAI.BadRequestError, { status: 400, code: "invalid_request" }],
     ["no-such-model", OpenAI.NotFoundError, { status: 404, code: "model_not_found" }],
-  ] as const)("%s", async ([model, type, properties]) => {
-    const error = await failing(model);
-    expect(error).toBeInstanceOf(type);
-    expect(error).toMatchObject(properties);
-    const { requestID, message } = error as InstanceType<typeof OpenAI.APIError>;
-    expect(requestID).toMatch(/^req_/);
-    expect(message).not.toMatch(/demo/i);
-    if (model === "no-such-model") return;
-    const account = await tenant.accountOf(String(requestID));
-    expect(account.run).toMatchObject({ status: "failed", usage_source: "unavailable", billed_credits: "0.00000000" });
-    expect(account.steps.at(-1)).toMatchObject({ type: "model", status: "failed" });
-  });
+  ] as const)(
+    "the client throws the matching error class, status and code for %s",
+    async ([model, type, properties]) => {
+      const error = await failing(model);
+      expect(error).toBeInstanceOf(type);
+      expect(error).toMatchObject(properties);
+      const { requestID, message } = error as InstanceType<typeof OpenAI.APIError>;
+      expect(requestID).toMatch(/^req_/);
+      expect(message).not.toMatch(/demo/i);
+      if (model === "no-such-model") return;
+      const account = await tenant.accountOf(String(requestID));
+      expect(account.run).toMatchObject({
+        status: "failed",
+        usage_source: "unavailable",
+        billed_credits: "0.00000000",
+      });
+      expect(account.steps.at(-1)).toMatchObject({ type: "model", status: "failed" });
+    },
+  );
 
-  test("are AuthenticationErrors for a malformed or unknown key", async () => {
+  test("a malformed or unknown key is an AuthenticationError", async () => {
     const stranger = await createGatewayTenant();
     await stranger.db.query("delete from ai.keys where id = $1", [stranger.keyId]);
     for (const apiKey of ["sk-wrong", stranger.key]) {
@@ -57,22 +64,19 @@ describe("errors", () => {
     await stranger.close();
   });
 
-  test.for(["demo-reset", "demo-cut"])(
-    "come after a single provider call for %s on a reused connection",
-    async (model) => {
-      for (let n = 0; n < 3; n++) {
-        await tenant.client.chat.completions.create(chatOf("demo-chat"));
-        const requestId = newId();
-        const headers = { "x-request-id": requestId };
-        const call = tenant.client.chat.completions.create(chatOf(model), { headers });
-        await expect(call).rejects.toMatchObject({ status: 502 });
-        await expect(call.catch((error) => error.headers.get("x-should-retry"))).resolves.toBe("false");
-        expect((await tenant.accountOf(requestId)).truth).toHaveLength(1);
-      }
-    },
-  );
+  test.for(["demo-reset", "demo-cut"])("calls the provider once for %s on a reused connection", async (model) => {
+    for (let n = 0; n < 3; n++) {
+      await tenant.client.chat.completions.create(chatOf("demo-chat"));
+      const requestId = newId();
+      const headers = { "x-request-id": requestId };
+      const call = tenant.client.chat.completions.create(chatOf(model), { headers });
+      await expect(call).rejects.toMatchObject({ status: 502 });
+      await expect(call.catch((error) => error.headers.get("x-should-retry"))).resolves.toBe("false");
+      expect((await tenant.accountOf(requestId)).truth).toHaveLength(1);
+    }
+  });
 
-  test("are the same for every invalid key", async () => {
+  test("answers every invalid key with the same error", async () => {
     const { text: unknown } = await createAiKey();
     const answers = await Promise.all(
       ["sk-wrong", unknown].map(async (key) => {
@@ -88,7 +92,7 @@ describe("errors", () => {
     expect(answers[1]).toEqual(answers[0]);
   });
 
-  test("name the wrong field of the body only for a valid key", async () => {
+  test("names the wrong field of the body only for a valid key", async () => {
     const bad = { ...chatOf("demo-chat"), max_completion_tokens: 0 };
     const stranger = await createGatewayTenant();
     await stranger.db.query("update ai.keys set revoked_at = now() where id = $1", [stranger.keyId]);
@@ -101,7 +105,7 @@ describe("errors", () => {
     await stranger.close();
   });
 
-  test("are a 402 for an empty balance", async () => {
+  test("answers an empty balance with 402", async () => {
     const poor = await createGatewayTenant({ credits: "0.0001" });
     await expect(poor.client.chat.completions.create(chatOf("demo-chat"))).rejects.toMatchObject({
       status: 402,
@@ -110,7 +114,7 @@ describe("errors", () => {
     await poor.close();
   });
 
-  test("are a RateLimitError with the time to retry for a rate limit", async () => {
+  test("a rate limit is a RateLimitError with the time to retry", async () => {
     const limited = await createGatewayTenant();
     await limited.db.query("update ai.keys set requests_per_minute = 1 where id = $1", [limited.keyId]);
     const calls = await Promise.allSettled(
@@ -126,7 +130,7 @@ describe("errors", () => {
     await limited.close();
   });
 
-  test("say that an idempotency key is in use, and its calls reach the provider once", async () => {
+  test("says that an idempotency key is in use, and calls the provider once", async () => {
     const requestId = newId();
     const headers = { "x-request-id": requestId, "idempotency-key": newId() };
     const calls = await Promise.allSettled(

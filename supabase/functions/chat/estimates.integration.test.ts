@@ -62,7 +62,7 @@ async function runOf(fields: object, given: typeof answer) {
   return (await tenant.accountOf(requestId)).run;
 }
 
-test("estimates a short answer without usage the same whole, streamed, and with log probabilities", async () => {
+test("estimates a short answer without usage equally if it is whole, streamed, or with log probabilities", async () => {
   const entry = { token: "Hello", logprob: -0.01, bytes: [72, 101, 108, 108, 111], top_logprobs: [] };
   const logprobs = { content: Array(50).fill(entry), refusal: null };
   const runs = [
@@ -92,7 +92,7 @@ test("charges what was delivered if an upstream ignores the limit and states no 
 });
 
 // 150 tokens of audio, 20 of text and 20 of output, as Gemini counts them: https://ai.google.dev/gemini-api/docs/audio
-test("charges a recording within a factor of two of its cost, and reserves within a factor of ten", async () => {
+test("charges an audio recording within a factor of two of its cost, and reserves within a factor of ten", async () => {
   const cost = 0.0062;
   const header = Buffer.from(wavHeader(153_556));
   header.writeUInt32LE(16_000, 24);
@@ -110,9 +110,12 @@ test("charges a recording within a factor of two of its cost, and reserves withi
   expect(Number(run.reserved_usd)).toBeLessThan(cost * 10);
 });
 
-describe("a call is free if the provider refuses it with", () => {
-  test.for(readProviderFixtures().filter(({ status }) => status >= 400))("$name", async ({ text, status }) => {
-    const run = await runOf({}, { text, status });
-    expect(run).toMatchObject({ status: "failed", usage_source: "unavailable", cost_usd: "0.000000000000" });
-  });
+describe("a call that the provider refuses", () => {
+  test.for(readProviderFixtures().filter(({ status }) => status >= 400))(
+    "charges nothing if the provider refuses a call: $name",
+    async ({ text, status }) => {
+      const run = await runOf({}, { text, status });
+      expect(run).toMatchObject({ status: "failed", usage_source: "unavailable", cost_usd: "0.000000000000" });
+    },
+  );
 });

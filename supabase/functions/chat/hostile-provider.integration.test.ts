@@ -103,7 +103,7 @@ describe("a provider that misbehaves", () => {
     [33, 32],
     [5_000, 32],
   ])(
-    "by making %i concurrent tool calls has %i of them run and traced, and all of them answered",
+    "if the provider makes %i concurrent tool calls, runs and traces %i of them and answers all",
     async ([called = 0, traced = 0]) => {
       let results = 0;
       answer = ({ messages }, response) => {
@@ -128,7 +128,7 @@ describe("a provider that misbehaves", () => {
     },
   );
 
-  test("by the case of its media type (RFC 9110, 8.3.1) is still understood", async () => {
+  test("understands a provider's media type in any case (RFC 9110, 8.3.1)", async () => {
     const delta = { role: "assistant", content: "x" };
     const events = [{ choices: [{ index: 0, delta }] }, { choices: [], usage }].map(event);
     answer = (_, response) =>
@@ -148,7 +148,7 @@ describe("a provider that misbehaves", () => {
     expect([said, run.status, run.usage_source]).toEqual(["x", "succeeded", "provider"]);
   });
 
-  test("by labelling a whole answer as a stream is still understood", async () => {
+  test("understands a whole answer labelled as a stream", async () => {
     answer = (_, response) =>
       response
         .writeHead(200, { "content-type": "text/event-stream" })
@@ -157,7 +157,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3 });
   });
 
-  test("by labelling a requested stream as JSON is recognized by its bytes", async () => {
+  test("recognizes a requested stream labelled as JSON by its bytes", async () => {
     answer = (_, response) =>
       response
         .writeHead(200, { "content-type": "application/json" })
@@ -167,7 +167,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3 });
   });
 
-  describe("by sending a stream instead of a whole answer", () => {
+  describe("a stream instead of a whole answer", () => {
     const word = { choices: [{ index: 0, delta: { content: "x" } }] };
     const counted = event(word) + event({ choices: [], usage });
     const begin = (response: ServerResponse, events: string) => {
@@ -176,7 +176,7 @@ describe("a provider that misbehaves", () => {
     };
     const charged = { usage_source: "provider", input_tokens: 3, output_tokens: 2 };
 
-    test("is charged for the usage it states at its end, even if its connection stays open", async () => {
+    test("charges a stream sent instead of a whole answer by its final usage, even if its connection stays open", async () => {
       const closed = new Promise((resolve) => {
         answer = (_, response) => begin(response, `${counted}data: [DONE]\n\n`).once("close", resolve);
       });
@@ -187,42 +187,49 @@ describe("a provider that misbehaves", () => {
     });
 
     test.for<[string, string, (response: ServerResponse) => void]>([
-      ["that is cut off after its count", counted, (response) => setTimeout(() => response.destroy(), 50)],
-      ["that fails and counts", event({ choices: [], error: {}, usage }), (response) => response.end()],
-      ["that counts with its content", `${event({ ...word, usage })}data: [DONE]\n\n`, (response) => response.end()],
-    ])("a stream %s is charged for its usage", async ([, events, finish]) => {
+      ["that is cut off after its usage", counted, (response) => setTimeout(() => response.destroy(), 50)],
+      ["that fails and states usage", event({ choices: [], error: {}, usage }), (response) => response.end()],
+      [
+        "that states usage with its content",
+        `${event({ ...word, usage })}data: [DONE]\n\n`,
+        (response) => response.end(),
+      ],
+    ])("charges the usage of a stream sent instead of a whole answer: one %s", async ([, events, finish]) => {
       answer = (_, response) => void finish(begin(response, events));
       const { error, account } = await ask();
       expect(error?.status).toBe(502);
       expect(account.run).toMatchObject({ status: "failed", ...charged });
     });
 
-    test("has its own counts charged rather than an estimate when its client leaves", async () => {
+    test("charges the stated counts of a stream sent instead of a whole answer if the client leaves, not an estimate", async () => {
       answer = (_, response) => void begin(response, counted);
       const { account } = await ask({}, { leaveAfterMs: 300 });
       expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, ...charged });
     });
   });
 
-  test.for([false, true])("by sending bytes that are not text has its call cancelled, streamed %s", async (stream) => {
-    let timer: NodeJS.Timeout | undefined;
-    const closed = new Promise((resolve) => {
-      answer = (_, response) => {
-        response.once("close", resolve).writeHead(200, { "content-type": "application/json" });
-        response.write(Buffer.from([0x7b, 0xc3, 0x28]));
-        timer = setInterval(() => response.write("x".repeat(1_000)), 100);
-      };
-    });
-    expect((await ask({ stream })).error?.status).toBe(502);
-    await closed;
-    clearInterval(timer);
-  });
+  test.for([false, true])(
+    "cancels the call if the provider sends bytes that are not text, streamed %s",
+    async (stream) => {
+      let timer: NodeJS.Timeout | undefined;
+      const closed = new Promise((resolve) => {
+        answer = (_, response) => {
+          response.once("close", resolve).writeHead(200, { "content-type": "application/json" });
+          response.write(Buffer.from([0x7b, 0xc3, 0x28]));
+          timer = setInterval(() => response.write("x".repeat(1_000)), 100);
+        };
+      });
+      expect((await ask({ stream })).error?.status).toBe(502);
+      await closed;
+      clearInterval(timer);
+    },
+  );
 
   test.for<[string, object, object, string]>([
     ["fails", {}, { choices: undefined }, "unavailable"],
     ["is whole instead of a stream", { stream: true }, {}, "provider"],
   ])(
-    "by an answer that %s has its run cancelled if the client left, even though the answer is drained",
+    "if the client left and the answer %s, cancels the run even though the answer is read to its end",
     async ([, asked, fields, source]) => {
       answer = (_, response) => void setTimeout(json, 600, response, { ...completion({ content: "x" }), ...fields });
       const { account } = await ask(asked, { by: draining, leaveAfterMs: 250 });
@@ -230,7 +237,7 @@ describe("a provider that misbehaves", () => {
     },
   );
 
-  test("by sending arbitrary names, ids and arguments has its run traced in our words only", async () => {
+  test("traces arbitrary names, ids and arguments from a provider in our words only", async () => {
     answer = ({ messages }, response) => {
       const calls = ["__proto__", "constructor", "calculator\u0000", "x".repeat(10_000)].map((name) => ({
         id: "",
@@ -246,7 +253,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run.status).toBe("succeeded");
   });
 
-  test("by sending our own metadata has that metadata ignored", async () => {
+  test("ignores our own metadata in a provider's answer", async () => {
     answer = (_, response) =>
       json(response, {
         ...completion({ content: "x" }),
@@ -261,11 +268,11 @@ describe("a provider that misbehaves", () => {
   });
 
   test.for<[string, object]>([
-    ["less than nothing", { prompt_tokens: -1, completion_tokens: 2 }],
+    ["negative counts", { prompt_tokens: -1, completion_tokens: 2 }],
     ["fractions", { prompt_tokens: 1.5, completion_tokens: 2 }],
-    ["texts", { prompt_tokens: "3", completion_tokens: 2 }],
-    ["more cached than asked", { ...usage, prompt_tokens_details: { cached_tokens: 9_999 } }],
-  ])("by stating %s as usage is charged within the reservation", async ([, stated]) => {
+    ["text", { prompt_tokens: "3", completion_tokens: 2 }],
+    ["more cached tokens than input", { ...usage, prompt_tokens_details: { cached_tokens: 9_999 } }],
+  ])("charges within the reservation if the provider states %s as usage", async ([, stated]) => {
     answer = (_, response) => json(response, { ...completion({ content: "x" }), usage: stated });
     const { account } = await ask();
     expect(account.run.status).toBe("succeeded");
@@ -273,14 +280,14 @@ describe("a provider that misbehaves", () => {
     expect(Number(account.charged)).toBeLessThanOrEqual(Number(account.run.reserved_credits));
   });
 
-  test("by counting more than the model can read is charged at its context window", async () => {
+  test("charges the context window if the provider counts more than the model can read", async () => {
     answer = (_, response) =>
       json(response, { ...completion({ content: "x" }), usage: { prompt_tokens: 1e15, completion_tokens: 2 } });
     const { account } = await ask();
     expect(account.run).toMatchObject({ status: "succeeded", input_tokens: 128_000, output_tokens: 2 });
   });
 
-  describe("by sending a whole answer instead of a stream", () => {
+  describe("a whole answer instead of a stream", () => {
     const calculate = {
       id: "t",
       type: "function",
@@ -291,7 +298,7 @@ describe("a provider that misbehaves", () => {
       ["that states its usage is charged for it", {}, { input_tokens: 3, output_tokens: 2 }, "provider"],
       ["that states none is free", { usage: undefined }, { input_tokens: 0, output_tokens: 0 }, "unavailable"],
       ["that is an error is free", { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
-    ])("an answer %s, and is still a 502", async ([, fields, counted, source]) => {
+    ])("instead of a stream, a whole answer %s, and is still a 502", async ([, fields, counted, source]) => {
       answer = (_, response) => json(response, { ...completion({ content: "x" }), ...fields });
       const { error, account } = await ask({ stream: true });
       expect(error).toMatchObject({ status: 502, code: "provider_error" });
@@ -302,10 +309,16 @@ describe("a provider that misbehaves", () => {
 
     test.for<[string, object, object, object, string]>([
       ["that states its usage is charged for it", {}, {}, { input_tokens: 3, output_tokens: 2 }, "provider"],
-      ["the same with tools", { platform: { tools: ["calculator"] } }, {}, { input_tokens: 3 }, "provider"],
+      [
+        "with tools that states its usage is charged for it",
+        { platform: { tools: ["calculator"] } },
+        {},
+        { input_tokens: 3 },
+        "provider",
+      ],
       ["that states none is free", {}, { usage: undefined }, { input_tokens: 0 }, "unavailable"],
       ["that is an error is free", {}, { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
-    ])("labelled as a stream, %s, and is still an error", async ([, asked, fields, counted, source]) => {
+    ])("labelled as a stream, a whole answer %s, and is still an error", async ([, asked, fields, counted, source]) => {
       const text = JSON.stringify({ ...completion({ content: "x" }), ...fields }, null, 2);
       answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
       const { error, account } = await ask({ stream: true, ...asked });
@@ -320,13 +333,13 @@ describe("a provider that misbehaves", () => {
     const failure = JSON.stringify({ error: { message: "no" } });
     const calculating = { platform: { tools: ["calculator"] } };
     test.for<[string, string, object, string]>([
-      ["followed by the end of one", `${inLines}\ndata: [DONE]\n\n`, {}, "provider"],
+      ["followed by the end of a stream", `${inLines}\ndata: [DONE]\n\n`, {}, "provider"],
       ["followed by some event", `${inLines}\ndata: x\n\n`, {}, "provider"],
       ["behind a comment", `: waiting\n${inLines}`, {}, "provider"],
       ["in an event, with tools", `data: ${JSON.stringify(whole)}\n\n`, calculating, "provider"],
-      ["that is an error, and the end of one", `${failure}\ndata: [DONE]\n\n`, {}, "unavailable"],
-      ["that is an event of no text, and the end of one", "data: [DONE]\n\n", {}, "unavailable"],
-    ])("labelled as a stream, %s, is charged for the usage it states", async ([, text, asked, source]) => {
+      ["that is an error, and the end of a stream", `${failure}\ndata: [DONE]\n\n`, {}, "unavailable"],
+      ["that is an event without text, and the end of a stream", "data: [DONE]\n\n", {}, "unavailable"],
+    ])("charges a whole answer labelled as a stream, %s, for the usage it states", async ([, text, asked, source]) => {
       answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
       const { error, account } = await ask({ stream: true, ...asked });
       expect(error).toMatchObject({ code: "provider_error" });
@@ -338,17 +351,20 @@ describe("a provider that misbehaves", () => {
       ["an error", '{"error":{}}'],
       ["an error event", 'data: {"error":{}}\n\n'],
       ["a silent event", ": waiting\n\n"],
-    ])("or a stream of only %s is free if the client left, even though it is drained", async ([, text]) => {
-      answer = (_, response) => {
-        response.writeHead(200, { "content-type": "text/event-stream" }).write(": waiting\n\n");
-        setTimeout(() => response.end(text), 600);
-      };
-      const { account } = await ask({ stream: true }, { by: draining, leaveAfterMs: 250 });
-      expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "unavailable" });
-      expect(Number(account.charged)).toBe(0);
-    });
+    ])(
+      "charges nothing for an answer of only %s if the client left, even though it is read to its end",
+      async ([, text]) => {
+        answer = (_, response) => {
+          response.writeHead(200, { "content-type": "text/event-stream" }).write(": waiting\n\n");
+          setTimeout(() => response.end(text), 600);
+        };
+        const { account } = await ask({ stream: true }, { by: draining, leaveAfterMs: 250 });
+        expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "unavailable" });
+        expect(Number(account.charged)).toBe(0);
+      },
+    );
 
-    test("is charged for that answer and for earlier streamed steps", async () => {
+    test("charges a whole answer sent instead of a stream, and the streamed steps before it", async () => {
       const choice = { index: 0, delta: { tool_calls: [{ index: 0, ...calculate }] }, finish_reason: "tool_calls" };
       const events = [{ choices: [choice] }, { choices: [], usage }].map(event);
       answer = ({ messages }, response) => {
@@ -368,10 +384,16 @@ describe("a provider that misbehaves", () => {
   });
 
   test.for<[string, object, object, string, object]>([
-    ["that counts is charged for that", {}, { input_tokens: 3, output_tokens: 2 }, "provider", {}],
-    ["the same with tools", {}, { input_tokens: 3 }, "provider", { platform: { tools: ["calculator"] } }],
-    ["that counts nothing is free", { usage: undefined }, { input_tokens: 0 }, "unavailable", {}],
-  ])("by sending a stream instead of a whole answer, %s, and is still a 502", async (row) => {
+    ["that states its usage is charged for it", {}, { input_tokens: 3, output_tokens: 2 }, "provider", {}],
+    [
+      "with tools that states its usage is charged for it",
+      {},
+      { input_tokens: 3 },
+      "provider",
+      { platform: { tools: ["calculator"] } },
+    ],
+    ["that states no usage is free", { usage: undefined }, { input_tokens: 0 }, "unavailable", {}],
+  ])("instead of a whole answer, a stream %s, and is still a 502", async (row) => {
     const [, fields, counted, source, asked] = row;
     const events = [{ choices: [{ index: 0, delta: { content: "x" } }] }, { choices: [], usage, ...fields }].map(event);
     answer = (_, response) =>
@@ -392,8 +414,8 @@ describe("a provider that misbehaves", () => {
       "an event before any content, as Azure's filters",
       `${event({ choices: [], prompt_filter_results: [] })}${begun}${end}`,
     ],
-    ["no content, but a count", end],
-  ])("by a stream with %s is still understood", async ([, text]) => {
+    ["no content, but usage", end],
+  ])("understands a stream with %s", async ([, text]) => {
     answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
     const { error, account } = await ask({ stream: true });
     expect(error).toBeUndefined();
@@ -402,14 +424,18 @@ describe("a provider that misbehaves", () => {
 
   const wholeResponse = { object: "response", output: [], usage: responseUsage };
   test.for<[string, string, string]>([
-    ["a whole one, and the end of a stream", `${JSON.stringify(wholeResponse, null, 2)}\ndata: [DONE]\n\n`, "provider"],
-    ["a whole one in an event", `data: ${JSON.stringify(wholeResponse)}\n\n`, "provider"],
     [
-      "its beginning and its end alone",
+      "a whole response, and the end of a stream",
+      `${JSON.stringify(wholeResponse, null, 2)}\ndata: [DONE]\n\n`,
+      "provider",
+    ],
+    ["a whole response in an event", `data: ${JSON.stringify(wholeResponse)}\n\n`, "provider"],
+    [
+      "only its beginning and its end",
       `data: ${JSON.stringify({ type: "response.created", response: { output: [] } })}\n\ndata: [DONE]\n\n`,
       "unavailable",
     ],
-  ])("by a streamed response that is %s is charged for the usage it states", async ([, text, source]) => {
+  ])("charges a streamed response that is %s for the usage it states", async ([, text, source]) => {
     answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
     const { ended, run } = await askResponse();
     expect(ended).toMatchObject({ code: "provider_error" });
@@ -418,9 +444,9 @@ describe("a provider that misbehaves", () => {
 
   test.for<[string, string, string]>([
     ["a stream after a blank", "\n", `${event({ choices: [], usage })}data: [DONE]\n\n`],
-    ["a stream after many", " ", `${" ".repeat(70)}\n\n${event({ choices: [], usage })}data: [DONE]\n\n`],
+    ["a stream after many blanks", " ", `${" ".repeat(70)}\n\n${event({ choices: [], usage })}data: [DONE]\n\n`],
     ["a whole answer after a comment", ": waiting\n", JSON.stringify(completion({ content: "x" }))],
-  ])("by sending %s instead of a whole answer is charged for the usage it states", async ([, first, rest]) => {
+  ])("charges %s, sent instead of a whole answer, for the usage it states", async ([, first, rest]) => {
     answer = (_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" }).write(first);
       setTimeout(() => response.end(rest), 50);
@@ -430,7 +456,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "failed", usage_source: "provider", input_tokens: 3 });
   });
 
-  test("by sending endless blanks before an answer has its call cancelled", async () => {
+  test("cancels the call if the provider sends endless blanks before an answer", async () => {
     const blanks = Buffer.alloc(1024 * 1024, "\n");
     const closed = new Promise((resolve) => {
       answer = (_, response) => {
@@ -447,26 +473,29 @@ describe("a provider that misbehaves", () => {
     await closed;
   });
 
-  describe("by sending an extremely deeply nested answer", () => {
+  describe("an extremely deeply nested answer", () => {
     const nested = `${"[".repeat(20_000)}${"]".repeat(20_000)}`;
 
     test.for<[string, object, string]>([
-      ["that counts", {}, "provider"],
-      ["that counts and has our member", { platform: {} }, "provider"],
-      ["that does not", { usage: undefined }, "unavailable"],
-    ])("an answer %s has its stated usage charged, and is a 502", async ([, fields, source]) => {
-      const { choices: _, ...rest } = { ...completion({ content: "x" }), ...fields };
-      answer = (_, response) =>
-        response
-          .writeHead(200, { "content-type": "application/json" })
-          .end(`{"choices":[${nested}],${JSON.stringify(rest).slice(1)}`);
-      const { error, account } = await ask();
-      expect(error?.status).toBe(502);
-      expect(account.run).toMatchObject({ status: "failed", usage_source: source });
-    });
+      ["that states usage", {}, "provider"],
+      ["that states usage and has our member", { platform: {} }, "provider"],
+      ["that states none", { usage: undefined }, "unavailable"],
+    ])(
+      "charges the stated usage of an extremely deeply nested answer %s, and answers 502",
+      async ([, fields, source]) => {
+        const { choices: _, ...rest } = { ...completion({ content: "x" }), ...fields };
+        answer = (_, response) =>
+          response
+            .writeHead(200, { "content-type": "application/json" })
+            .end(`{"choices":[${nested}],${JSON.stringify(rest).slice(1)}`);
+        const { error, account } = await ask();
+        expect(error?.status).toBe(502);
+        expect(account.run).toMatchObject({ status: "failed", usage_source: source });
+      },
+    );
 
     test.for([false, true])(
-      "at the end of a streamed response has its usage charged, with tools %s",
+      "charges the usage of a streamed response whose last event is deeply nested, with tools %s",
       async (withTools) => {
         const completed = { id: "r", object: "response", created_at: 1, status: "completed", usage: responseUsage };
         answer = (_, response) =>
@@ -482,7 +511,7 @@ describe("a provider that misbehaves", () => {
     );
   });
 
-  test.for([false, true])("by sending keepalive events in a response is understood, tools %s", async (tools) => {
+  test.for([false, true])("understands a response with keepalive events, with tools %s", async (tools) => {
     const keepalive = 'event: keepalive\ndata: {"type":"keepalive","sequence_number":2}\n\n';
     const begun = { id: "r", created_at: 1, output: [] };
     const completed = { ...begun, status: "completed", usage: responseUsage };
@@ -501,12 +530,12 @@ describe("a provider that misbehaves", () => {
 
   test.for<[string, (response: ServerResponse) => void]>([
     ["an answer of another kind", (response) => json(response, { object: "list", data: [] })],
-    ["a page", (response) => response.writeHead(200, { "content-type": "text/html" }).end("<html>secret</html>")],
-    ["bytes that are no text", (response) => response.writeHead(200).end(Buffer.from([0x7b, 0xc3, 0x28, 0x7d]))],
-    ["its own error under 200", (response) => json(response, { error: { message: "secret" } })],
+    ["a web page", (response) => response.writeHead(200, { "content-type": "text/html" }).end("<html>secret</html>")],
+    ["bytes that are not text", (response) => response.writeHead(200).end(Buffer.from([0x7b, 0xc3, 0x28, 0x7d]))],
+    ["its own error with status 200", (response) => json(response, { error: { message: "secret" } })],
     ["nothing", (response) => response.writeHead(200).end()],
     ["an error with its words", (response) => response.writeHead(500).end('{"error":{"message":"secret"}}')],
-  ])("by sending %s is answered with a 502 in our words", async ([, send]) => {
+  ])("answers with a 502 in our words if the provider sends %s", async ([, send]) => {
     answer = (_, response) => void send(response);
     const { error, account } = await ask();
     expect(error).toMatchObject({ status: 502, code: "provider_error" });

@@ -48,14 +48,14 @@ const ask = ({ client }: GatewayTenant, padding = 0) =>
   });
 
 describe("large bodies that never end", () => {
-  test("from unknown callers are not waited for and block no one", async () => {
+  test("endless bodies from unknown callers are not waited for and block no one", async () => {
     const { text: key } = await createAiKey();
     const stalled = await Promise.all(Array.from({ length: 6 }, () => stall(key)));
     for (const { answered } of stalled) expect(await answered).toContain(" 401 ");
     await expect(ask(tenant)).resolves.toMatchObject({ object: "chat.completion" });
   });
 
-  test("from one tenant block no other tenant", async () => {
+  test("endless bodies from one tenant block no other tenant", async () => {
     await Promise.all(Array.from({ length: 4 }, () => stall(tenant.key)));
     await expect(ask(other)).resolves.toMatchObject({ object: "chat.completion" });
     await expect(ask(other, 1_000)).resolves.toMatchObject({ object: "chat.completion" });
@@ -63,7 +63,7 @@ describe("large bodies that never end", () => {
   });
 });
 
-describe("a body that is refused on its way", () => {
+describe("a body that is refused before its end", () => {
   /** Posts chunks without a stated length, on its own connection. @returns the status line */
   async function post(key: string, chunks: number): Promise<string> {
     const url = new URL(`${tenant.client.baseURL}/chat/completions`);
@@ -88,7 +88,7 @@ describe("a body that is refused on its way", () => {
     ["a stranger's", 3, 4, " 401 "],
     ["a tenant's that is too large", 1, 65, " 413 "],
   ] as const)(
-    "is answered, and its remaining bytes affect no other call: %s",
+    "answers a body refused before its end, and its remaining bytes affect no other call: %s",
     async ([whose, posts, chunks, status]) => {
       const key = whose === "a stranger's" ? (await createAiKey()).text : tenant.key;
       // A running call would break off if the process ended.

@@ -11,7 +11,7 @@ import { createMember } from "../../tests/gateway-callers.ts";
 const unanswered = { model: "demo-hang", messages: [{ role: "user" as const, content: "hello" }] };
 const answered = { ...unanswered, model: "demo-chat" };
 
-/** Returns what one of these calls reserves from a budget, as an exact decimal. */
+/** Returns what one of the concurrent calls reserves from a budget, as an exact decimal. */
 async function heldByOne(tenant: GatewayTenant): Promise<string> {
   const { platform } = (await tenant.client.chat.completions.create(answered)) as unknown as {
     platform: { run_id: string };
@@ -43,7 +43,7 @@ async function callAtOnce(clients: OpenAI[], { admitted }: { admitted: number })
   return new Set(refusals);
 }
 
-describe("of 200 calls at once at the edge of a budget", () => {
+describe("200 concurrent calls at the edge of a budget", () => {
   /** Sets a budget that covers five calls, or is one digit short for the fifth, and tests it. */
   async function tryBudget(
     tenant: GatewayTenant,
@@ -72,13 +72,13 @@ describe("of 200 calls at once at the edge of a budget", () => {
       .toEqual([{ runs: admitted, reserved: "0.000000000000", agree: true }]);
   }
 
-  test("for a key, five are admitted if the budget covers five", async () => {
+  test("admits five of 200 concurrent calls if the key's budget covers five", async () => {
     const tenant = await createGatewayTenant();
     await tryBudget(tenant, { scope: "key", subject: tenant.keyId, lacking: "0", clients: [tenant.client] });
     await tenant.close();
   });
 
-  test("for an app, four are admitted if the budget is one digit short for the fifth", async () => {
+  test("admits four of 200 concurrent calls if the app's budget is one digit short for the fifth", async () => {
     const tenant = await createGatewayTenant();
     const app = await createApp({
       kind: "external",
@@ -90,7 +90,7 @@ describe("of 200 calls at once at the edge of a budget", () => {
     await tenant.close();
   });
 
-  test("for a workspace, five are admitted across its credentials", async () => {
+  test("admits five of 200 concurrent calls across a workspace's credentials if its budget covers five", async () => {
     const tenant = await createGatewayTenant();
     const { accessToken } = await createMember(tenant);
     const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };
@@ -125,7 +125,7 @@ describe("rate limits", () => {
   });
   afterAll(() => tenant.close());
 
-  test("are stated in each answer for the limit with less left, and a third call is refused if two are allowed", async () => {
+  test("states the rate limit with less left in each answer, and refuses a third call if two are allowed", async () => {
     await tenant.db.query("update ai.keys set requests_per_minute = 2, tokens_per_minute = 100000 where id = $1", [
       tenant.keyId,
     ]);
@@ -160,7 +160,7 @@ describe("rate limits", () => {
     });
   });
 
-  test("of the workspace also apply to sessions", async () => {
+  test("applies the workspace's rate limits to sessions too", async () => {
     const { accessToken } = await createMember(tenant);
     const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };
     const session = tenant.client.withOptions({ apiKey: accessToken, defaultHeaders: workspace });
@@ -198,7 +198,7 @@ describe("token limits", () => {
   };
   const call = (changes: object = {}) => tenant.client.chat.completions.create({ ...answered, ...changes });
 
-  test("admit a call without an output limit even if the limit is below the default output", async () => {
+  test("admits a call without an output limit even if the token limit is below the default output", async () => {
     await limitKey({ tokens: 2_000 });
     const { data, response } = await call().withResponse();
     const left = 2_000 - (data.usage?.total_tokens ?? 0);
@@ -207,7 +207,7 @@ describe("token limits", () => {
     await expect.poll(remaining).toBe(left);
   });
 
-  test("count the usage of sequential and concurrent calls", async () => {
+  test("counts the usage of sequential and concurrent calls against the token limit", async () => {
     await limitKey({ tokens: 10_000 });
     let used = 0;
     const one = async () => {
@@ -220,7 +220,7 @@ describe("token limits", () => {
     await expect.poll(remaining).toBe(10_000 - used);
   });
 
-  test("count what streams, tool calls, failed calls and abandoned calls have used", async () => {
+  test("counts what streams, tool calls, failed calls and abandoned calls used against the token limit", async () => {
     await limitKey({ tokens: 10_000 });
     for await (const _ of await tenant.client.chat.completions.create({ ...answered, stream: true }));
     const prompt = [{ role: "user", content: 'call calculator with {"expression":"6*7"}' }];
@@ -239,7 +239,7 @@ describe("token limits", () => {
     expect(await remaining()).toBe(10_000 - (runs?.used ?? 0));
   });
 
-  test("refuse a call larger than the entire limit with 400, and admit one that fills it", async () => {
+  test("refuses a call larger than the entire token limit with 400, and admits one that fills it", async () => {
     await limitKey({ tokens: 2_000 });
     const refused = await call({ max_completion_tokens: 3_000 }).catch((error) => error);
     expect(refused).toBeInstanceOf(OpenAI.BadRequestError);
@@ -256,7 +256,7 @@ describe("token limits", () => {
     await call({ max_completion_tokens: 3_000 });
   });
 
-  test("refuse an input larger than the entire limit and name the field to shorten", async () => {
+  test("refuses an input larger than the entire token limit and names the field to shorten", async () => {
     await limitKey({ tokens: 10 });
     await expect(call()).rejects.toMatchObject({ status: 400, param: "messages" });
     await expect(tenant.client.responses.create({ model: "demo-chat", input: "hello there" })).rejects.toMatchObject({
@@ -268,7 +268,7 @@ describe("token limits", () => {
     ).rejects.toMatchObject({ status: 400, param: "input" });
   });
 
-  test("of the workspace are in the headers when the key's request limit refuses a call", async () => {
+  test("states the workspace's token limits in the headers when the key's request limit refuses a call", async () => {
     await limitKey({ requests: 1 });
     await tenant.db.query("insert into ai.workspace_policies (workspace_id, tokens_per_minute) values ($1, 5000)", [
       tenant.workspaceId,

@@ -19,7 +19,7 @@ afterAll(async () => {
 
 const newId = () => `it-${randomUUID()}`;
 
-/** The body of the same call on either surface. */
+/** The bodies of the same call on each surface. */
 const bodies = {
   "/chat/completions": (model: string, prompt: string) => ({ model, messages: [{ role: "user", content: prompt }] }),
   "/responses": (model: string, input: string) => ({ model, input }),
@@ -43,7 +43,7 @@ async function account(asked: Asked): Promise<Account> {
   return tenant.accountOf(requestId);
 }
 
-/** Leaves a stream once it contains a text. */
+/** Disconnects once the stream contains the given text. */
 async function leaveAt(asked: Asked, until: string): Promise<Account> {
   const requestId = newId();
   const leaving = new AbortController();
@@ -67,9 +67,9 @@ function expectGuess({ run, charged }: Account): void {
 const surfaces = Object.keys(bodies) as Path[];
 const ways = surfaces.flatMap((path) => [true, false].map((stream) => ({ path, stream })));
 
-describe.for(ways)("on $path, streamed $stream, a provider", ({ path, stream }) => {
+describe.for(ways)("metering on $path, streamed $stream", ({ path, stream }) => {
   test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length", "demo-filtered"])(
-    "that reports its usage is charged to the last digit: %s",
+    "charges the provider's reported usage to the last digit: %s",
     async (model) => {
       const metered = await account({ path, stream, model });
       expect(metered.run).toMatchObject({ status: "succeeded", usage_source: "provider", http_status: 200 });
@@ -78,7 +78,7 @@ describe.for(ways)("on $path, streamed $stream, a provider", ({ path, stream }) 
   );
 
   test.for(["demo-no-usage", "demo-zero-usage"])(
-    "that reports no usage, or zeros for content, is estimated: %s",
+    "estimates a call whose provider reports no usage, or zeros for content: %s",
     async (model) => {
       const metered = await account({ path, stream, model });
       expect(metered.run).toMatchObject({ status: "succeeded", usage_source: "provider_partial" });
@@ -86,17 +86,20 @@ describe.for(ways)("on $path, streamed $stream, a provider", ({ path, stream }) 
     },
   );
 
-  test.for(["demo-cut", "demo-garbage"])("that breaks off is charged only for what it streamed: %s", async (model) => {
-    const metered = await account({ path, stream, model, prompt: "[[words=20 pace=5]]" });
-    expect(metered.run).toMatchObject({ status: "failed", error_code: "provider_error" });
-    // An incomplete non-streamed answer produced nothing.
-    expect(metered.run.usage_source).toBe(stream ? "estimated_partial" : "unavailable");
-    if (stream) expectGuess(metered);
-    else expect(metered.charged).toBe("0.00000000");
-  });
+  test.for(["demo-cut", "demo-garbage"])(
+    "charges only what a provider streamed before it broke off: %s",
+    async (model) => {
+      const metered = await account({ path, stream, model, prompt: "[[words=20 pace=5]]" });
+      expect(metered.run).toMatchObject({ status: "failed", error_code: "provider_error" });
+      // An incomplete non-streamed answer produced nothing.
+      expect(metered.run.usage_source).toBe(stream ? "estimated_partial" : "unavailable");
+      if (stream) expectGuess(metered);
+      else expect(metered.charged).toBe("0.00000000");
+    },
+  );
 
   test.for(["demo-error-400", "demo-error-429", "demo-error-500", "demo-redirect"])(
-    "that refuses costs nothing: %s",
+    "charges nothing if the provider refuses the call: %s",
     async (model) => {
       const { run, charged } = await account({ path, stream, model });
       expect(run).toMatchObject({ status: "failed", usage_source: "unavailable" });
@@ -105,25 +108,28 @@ describe.for(ways)("on $path, streamed $stream, a provider", ({ path, stream }) 
   );
 });
 
-describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
+describe.for(surfaces)("a client that leaves a stream on %s", (path) => {
   const paced: Asked = { path, model: "demo-paced", stream: true, prompt: "[[words=10 pace=80]]" };
-  // Long enough to be still being written when a busy machine notices that its client left.
+  // Long enough that the answer is still being written when a busy machine notices that the client left.
   const long: Asked = { ...paced, prompt: "[[words=100 pace=80]]" };
   const last = path === "/responses" ? "output_text.done" : '"finish_reason":"stop"';
 
   test.for([
     ["at its first byte", ""],
     ["in its middle", "word3"],
-  ])("%s is charged an estimate, and its provider's call is cancelled", async ([, until = ""]) => {
-    const metered = await leaveAt(long, until);
-    expect(metered.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
-    expectGuess(metered);
-    expect(metered.truth).toMatchObject([{ aborted: true }]);
-    // About as much as had been written, allowing for output in transit.
-    expect(Math.abs(metered.run.output_tokens - (metered.truth[0]?.usage.output ?? 0))).toBeLessThanOrEqual(4);
-  });
+  ])(
+    "if the client leaves a stream %s, charges an estimate and cancels the provider's call",
+    async ([, until = ""]) => {
+      const metered = await leaveAt(long, until);
+      expect(metered.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
+      expectGuess(metered);
+      expect(metered.truth).toMatchObject([{ aborted: true }]);
+      // About as much as had been written, allowing for output in transit.
+      expect(Math.abs(metered.run.output_tokens - (metered.truth[0]?.usage.output ?? 0))).toBeLessThanOrEqual(4);
+    },
+  );
 
-  test("at its end, when its usage may be in transit, is charged by that usage or by an estimate", async () => {
+  test("charges a stream whose client leaves at its end by the usage in transit or by an estimate", async () => {
     const metered = await leaveAt(paced, last);
     const { status, usage_source } = metered.run;
     // If the client leaves after the usage has arrived but before the stream ends, the run is cancelled but metered
@@ -135,7 +141,7 @@ describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
     else expectGuess(metered);
   });
 
-  test("before its first byte is charged for its input", async () => {
+  test("charges the input if the client leaves before a stream's first byte", async () => {
     const requestId = newId();
     const leaving = new AbortController();
     const call = post({ ...paced, prompt: "[[first=5000]]" }, requestId, leaving.signal);
@@ -148,7 +154,7 @@ describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
   });
 });
 
-test("a client that leaves a stream with growing counts is charged by the last count", async () => {
+test("charges a stream with growing usage by the last count if the client leaves", async () => {
   const prompt = "[[words=100 pace=80]]";
   const asked: Asked = { path: "/chat/completions", model: "demo-usage-cumulative", stream: true, prompt };
   const { run, truth, charged } = await leaveAt(asked, "word3");
@@ -161,30 +167,33 @@ test("a client that leaves a stream with growing counts is charged by the last c
   expect(charged).toBe(run.billed_credits);
 });
 
-describe("a client that leaves where the provider is paid for all of it", () => {
+describe("a client that leaves although the provider bills the whole answer", () => {
   test.for([
     [true, "[[words=12 pace=100]]"],
     [true, "[[first=1500]]"],
     [false, "[[first=1500]]"],
-  ] as const)("is charged to the last digit: streamed %s, %s", async ([stream, content]) => {
-    const requestId = newId();
-    const leaving = new AbortController();
-    const { completions } = draining.clientOf(tenant.key).chat;
-    const call = completions.create(
-      { model: "demo-paced", messages: [{ role: "user", content }], stream },
-      { headers: { "x-request-id": requestId }, signal: leaving.signal },
-    );
-    if (content.includes("first")) leaveOnceAsked(tenant, { requestId, leaving });
-    const left = call.then(async (answer) => {
-      if (Symbol.asyncIterator in answer) for await (const _ of answer) leaving.abort();
-    });
-    await left.catch(() => {});
-    await draining.settled();
-    const metered = await tenant.accountOf(requestId);
-    expect(metered.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "provider" });
-    expect(metered.truth).toMatchObject([{ aborted: false }]);
-    expectTruth(metered);
-  });
+  ] as const)(
+    "charges an abandoned call to the last digit if the provider bills all of it: streamed %s, %s",
+    async ([stream, content]) => {
+      const requestId = newId();
+      const leaving = new AbortController();
+      const { completions } = draining.clientOf(tenant.key).chat;
+      const call = completions.create(
+        { model: "demo-paced", messages: [{ role: "user", content }], stream },
+        { headers: { "x-request-id": requestId }, signal: leaving.signal },
+      );
+      if (content.includes("first")) leaveOnceAsked(tenant, { requestId, leaving });
+      const left = call.then(async (answer) => {
+        if (Symbol.asyncIterator in answer) for await (const _ of answer) leaving.abort();
+      });
+      await left.catch(() => {});
+      await draining.settled();
+      const metered = await tenant.accountOf(requestId);
+      expect(metered.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "provider" });
+      expect(metered.truth).toMatchObject([{ aborted: false }]);
+      expectTruth(metered);
+    },
+  );
 });
 
 test("the books of all tests above agree to the last digit", async () => {

@@ -90,7 +90,7 @@ describe("two streamed tool calls at index 0", () => {
     ["in one chunk", [calls]],
   ] as const;
 
-  test.for(inChunks)("%s both run as server tools", async ([, chunks]) => {
+  test.for(inChunks)("runs two streamed tool calls at index 0, %s, as server tools", async ([, chunks]) => {
     let results: unknown[] = [];
     answer = (response, { messages }) => {
       results = messages
@@ -111,7 +111,7 @@ describe("two streamed tool calls at index 0", () => {
     expect(steps.map(({ type }) => type)).toEqual(["model", "tool", "tool", "model"]);
   });
 
-  test.for(inChunks)("%s are two calls for the standard client", async ([, chunks]) => {
+  test.for(inChunks)("the standard client reads two tool calls at index 0, %s", async ([, chunks]) => {
     answer = (response) =>
       inEvents(response).end(
         begun +
@@ -180,7 +180,7 @@ describe("a stream without [DONE] and usage", () => {
     expect(Number(paid)).toBeGreaterThan(0);
   });
 
-  test.for(ends)("fails if it %s before a finish reason", async ([, end]) => {
+  test.for(ends)("a stream without [DONE] and usage fails if it %s before a finish reason", async ([, end]) => {
     for (const reason of [null, "", "null"]) {
       answer = (response) => end(inEvents(response), begun + finish(reason));
       const { error, run } = await stream();
@@ -189,7 +189,7 @@ describe("a stream without [DONE] and usage", () => {
     }
   });
 
-  test.for(ends)("with two choices needs both finish reasons if it %s", async ([, end]) => {
+  test.for(ends)("a stream with two choices but no [DONE] needs both finish reasons if it %s", async ([, end]) => {
     const both = begun + event({ choices: [{ index: 1, delta: { role: "assistant", content: "ho" } }] }) + finish();
     answer = (response) => end(inEvents(response), both + finish("stop", 1));
     const whole = await stream({ n: 2 });
@@ -200,7 +200,7 @@ describe("a stream without [DONE] and usage", () => {
     expect(half.run.status).toBe("failed");
   });
 
-  test("ends with [DONE] for the client", async () => {
+  test("a stream without [DONE] ends with [DONE] for the client", async () => {
     answer = (response) => inEvents(response).end(begun + finish());
     const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], stream: true } as const;
     const response = await gateway
@@ -233,15 +233,18 @@ describe("arguments that are an object", () => {
   const events = event({ choices: [{ index: 0, delta: message }] }) + finish("tool_calls") + counted + done;
   const tools = [{ type: "function", function: { name: "calculator", parameters: { type: "object" } } }];
 
-  test.for([false, true])("become text for the client, streamed: %s", async (streams) => {
-    answer = (response) => void (streams ? inEvents(response).end(events) : response.end(JSON.stringify(whole)));
-    const { choices } = streams ? await stream({ tools }) : await ask({ tools });
-    expect(choices[0]?.message.tool_calls).toMatchObject([
-      { id: "a", function: { arguments: '{"expression":"1+1"}' } },
-    ]);
-  });
+  test.for([false, true])(
+    "turns tool arguments that are an object into text for the client, streamed: %s",
+    async (streams) => {
+      answer = (response) => void (streams ? inEvents(response).end(events) : response.end(JSON.stringify(whole)));
+      const { choices } = streams ? await stream({ tools }) : await ask({ tools });
+      expect(choices[0]?.message.tool_calls).toMatchObject([
+        { id: "a", function: { arguments: '{"expression":"1+1"}' } },
+      ]);
+    },
+  );
 
-  test.for([false, true])("are understood by server tools, streamed: %s", async (streams) => {
+  test.for([false, true])("server tools understand arguments that are an object, streamed: %s", async (streams) => {
     let result: unknown;
     answer = (response, { messages }) => {
       result = messages.find(({ role }) => role === "tool")?.content;
@@ -278,7 +281,7 @@ describe("an answer in a content coding that was not requested", () => {
     ["gzip", gzipSync],
     ["deflate", deflateSync],
     ["deflate", deflateRawSync],
-  ])("is decoded and charged: %s", async ([coding, encode]) => {
+  ])("decodes and charges an answer in a content coding that was not requested: %s", async ([coding, encode]) => {
     const { choices, run } = await askIn(coding, encode(completion));
     expect(choices[0]?.message.content).toBe("hi");
     expect(run).toMatchObject(charged);
@@ -286,17 +289,17 @@ describe("an answer in a content coding that was not requested", () => {
 
   test.for<[string, string, Buffer]>([
     ["is cut", "gzip", gzipSync(completion).subarray(0, -12)],
-    ["is in another", "gzip", Buffer.from(completion)],
-    ["is in an unknown one", "compress", gzipSync(completion)],
+    ["is not in the stated coding", "gzip", Buffer.from(completion)],
+    ["is in an unknown coding", "compress", gzipSync(completion)],
     ["is larger than any answer once it is decoded", "gzip", gzipSync(`${" ".repeat(33 * 1024 * 1024)}${completion}`)],
-  ])("that %s is a failure that may have been charged", async ([, coding, bytes]) => {
+  ])("an encoded answer that %s is a failure that may have been charged", async ([, coding, bytes]) => {
     const { error, run } = await askIn(coding, bytes);
     expect(error).toMatchObject({ status: 502, code: "provider_error" });
     expect(error.headers.get("x-should-retry")).toBe("false");
     expect(run.status).toBe("failed");
   });
 
-  test("that is a stream reaches the client event by event", async () => {
+  test("passes on an encoded stream event by event", async () => {
     const gzip = createGzip();
     answer = (response) => {
       gzip.pipe(response.writeHead(200, { "content-type": "text/event-stream", "content-encoding": "gzip" }));
@@ -325,7 +328,7 @@ describe("a streamed response without its last event", () => {
   test.for<[string, string, string | undefined]>([
     ["fails if it ends", "", "provider_error"],
     ["succeeds if the provider says that it is done", done, undefined],
-  ])("%s", async ([, last, code]) => {
+  ])("a streamed response without its last event %s", async ([, last, code]) => {
     answer = (response) => inEvents(response).end(text + last);
     const requestId = `it-${randomUUID()}`;
     const body = { model: "demo-chat", input: "x", stream: true } as const;

@@ -19,7 +19,7 @@ const chat = (content: OpenAI.ChatCompletionUserMessageParam["content"], model =
 });
 
 describe("the standard client", () => {
-  test("gets the request id that it sent, or a new one", async () => {
+  test("the standard client gets the request id that it sent, or a new one", async () => {
     const requestId = newId();
     const { data, request_id, response } = await tenant.client.chat.completions
       .create(chat("hello"), { headers: { "x-request-id": requestId } })
@@ -29,7 +29,7 @@ describe("the standard client", () => {
     expect(_request_id).toMatch(/^req_[0-9a-f]{32}$/);
   });
 
-  test("sends images by URL and as data, at their cost", async () => {
+  test("the standard client sends images by URL and as data, at their cost", async () => {
     const url = `data:image/png;base64,${Buffer.alloc(30_000).toString("base64")}`;
     const requestId = newId();
     const answer = await tenant.client.chat.completions.create(
@@ -45,7 +45,7 @@ describe("the standard client", () => {
     expect(run.input_tokens).toBe(truth[0]?.usage.input);
   });
 
-  test("runs its own functions with its helper", async () => {
+  test("the standard client runs its own functions with its helper", async () => {
     const cities: string[] = [];
     const runner = tenant.client.chat.completions.runTools({
       ...chat('call weather with {"city":"Rome"}'),
@@ -72,14 +72,14 @@ describe("the standard client", () => {
     expect(next.choices[0]?.message.content).toContain("and again");
   });
 
-  test("reads chat and response streams to their end", async () => {
+  test("the standard client reads chat and response streams to their end", async () => {
     const completion = await tenant.client.chat.completions.stream(chat("hello there")).finalChatCompletion();
     expect(completion.choices[0]?.message.content).toContain("hello there");
     const response = await tenant.client.responses.stream({ model: "demo-chat", input: "hello there" }).finalResponse();
     expect(response.output_text).toContain("hello there");
   });
 
-  test("parses structured output of chats and responses", async () => {
+  test("the standard client parses structured output of chats and responses", async () => {
     const response_format = zodResponseFormat(sum, "sum");
     const { choices } = await tenant.client.chat.completions.parse({ ...chat("add"), response_format });
     expect(choices[0]?.message.parsed).toEqual({ sum: expect.any(Number), parts: expect.any(Array) });
@@ -92,7 +92,7 @@ describe("the standard client", () => {
     expect(output_parsed).toEqual(choices[0]?.message.parsed);
   });
 
-  test("follows a stream through its helper's events, and aborts it", async () => {
+  test("the standard client follows a stream through its helper's events, and aborts it", async () => {
     const requestId = newId();
     const stream = tenant.client.chat.completions.stream(chat("[[words=200 pace=20]]", "demo-paced"), {
       headers: { "x-request-id": requestId },
@@ -106,7 +106,7 @@ describe("the standard client", () => {
     expect((await tenant.accountOf(requestId)).truth).toMatchObject([{ aborted: true }]);
   });
 
-  test("creates embeddings and speech", async () => {
+  test("the standard client creates embeddings and speech", async () => {
     const { data } = await tenant.client.embeddings.create({ model: "demo-embedding", input: ["one", "two"] });
     expect(data.map(({ embedding }) => embedding.length)).toEqual([expect.any(Number), data[0]?.embedding.length]);
     const speech = await tenant.client.audio.speech.create({ model: "demo-speech", voice: "alloy", input: "hello" });
@@ -117,7 +117,7 @@ describe("the standard client", () => {
     ).toBe("RIFF");
   });
 
-  test("lists all models on one page", async () => {
+  test("the standard client lists all models on one page", async () => {
     const ids: string[] = [];
     for await (const { id } of tenant.client.models.list()) ids.push(id);
     expect(ids).toContain("demo-chat");
@@ -139,7 +139,7 @@ describe("each of the client's errors", () => {
   const create = (body: object, headers: Record<string, string> = {}) =>
     tenant.client.chat.completions.create(body as OpenAI.ChatCompletionCreateParamsNonStreaming, { headers });
 
-  test("states what is wrong through its class, code and field", async () => {
+  test("each error states what is wrong through its class, code and field", async () => {
     const key = newId();
     await create(chat("one"), { "idempotency-key": key, "x-request-id": key });
     await tenant.accountOf(key);
@@ -177,7 +177,7 @@ describe("each of the client's errors", () => {
     }
   });
 
-  test("is not retried by the client's own retries if it must not be", async () => {
+  test("the client's own retries repeat no error that must not be retried", async () => {
     const retrying = tenant.client.withOptions({ maxRetries: 2 });
     for (const model of ["demo-reset", "demo-cut"]) {
       const requestId = newId();

@@ -53,37 +53,43 @@ async function eventsOf(response: Response): Promise<unknown[]> {
   return data.slice(0, -1).map((text) => JSON.parse(text));
 }
 
-describe("OpenAI's published schema accepts", () => {
-  test.for(Object.entries(chats))("a chat %s, whole, streamed and replayed", async ([, fields]) => {
-    const body = { model: "demo-chat", messages: [{ role: "user", content: "hello" }], ...fields };
-    expect(faultOf("chat", await (await ask("/chat/completions", body)).json())).toBeUndefined();
-    const key = { "idempotency-key": randomUUID() };
-    const streamed = { ...body, stream: true, stream_options: { include_usage: true } };
-    const first = await eventsOf(await ask("/chat/completions", streamed, key));
-    for (const chunk of first) expect(faultOf("chunk", chunk)).toBeUndefined();
-    await expect
-      .poll(async () => (await ask("/chat/completions", streamed, key)).headers.get("x-platform-idempotent-replay"))
-      .toBe("true");
-    const replayed = await eventsOf(await ask("/chat/completions", streamed, key));
-    expect(replayed.length).toBeLessThanOrEqual(3);
-    for (const chunk of replayed) expect(faultOf("chunk", chunk)).toBeUndefined();
-  });
+describe("OpenAI's published schema", () => {
+  test.for(Object.entries(chats))(
+    "chats match OpenAI's schema, whole, streamed and replayed: %s",
+    async ([, fields]) => {
+      const body = { model: "demo-chat", messages: [{ role: "user", content: "hello" }], ...fields };
+      expect(faultOf("chat", await (await ask("/chat/completions", body)).json())).toBeUndefined();
+      const key = { "idempotency-key": randomUUID() };
+      const streamed = { ...body, stream: true, stream_options: { include_usage: true } };
+      const first = await eventsOf(await ask("/chat/completions", streamed, key));
+      for (const chunk of first) expect(faultOf("chunk", chunk)).toBeUndefined();
+      await expect
+        .poll(async () => (await ask("/chat/completions", streamed, key)).headers.get("x-platform-idempotent-replay"))
+        .toBe("true");
+      const replayed = await eventsOf(await ask("/chat/completions", streamed, key));
+      expect(replayed.length).toBeLessThanOrEqual(3);
+      for (const chunk of replayed) expect(faultOf("chunk", chunk)).toBeUndefined();
+    },
+  );
 
-  test.for(Object.entries(responses))("a response %s, whole, streamed and replayed", async ([, fields]) => {
-    const body = { model: "demo-chat", input: "hello", ...fields };
-    expect(faultOf("response", await (await ask("/responses", body)).json())).toBeUndefined();
-    const key = { "idempotency-key": randomUUID() };
-    const streamed = { ...body, stream: true };
-    for (const event of await eventsOf(await ask("/responses", streamed, key)))
-      expect(faultOf("event", event)).toBeUndefined();
-    await expect
-      .poll(async () => (await ask("/responses", streamed, key)).headers.get("x-platform-idempotent-replay"))
-      .toBe("true");
-    for (const event of await eventsOf(await ask("/responses", streamed, key)))
-      expect(faultOf("event", event)).toBeUndefined();
-  });
+  test.for(Object.entries(responses))(
+    "responses match OpenAI's schema, whole, streamed and replayed: %s",
+    async ([, fields]) => {
+      const body = { model: "demo-chat", input: "hello", ...fields };
+      expect(faultOf("response", await (await ask("/responses", body)).json())).toBeUndefined();
+      const key = { "idempotency-key": randomUUID() };
+      const streamed = { ...body, stream: true };
+      for (const event of await eventsOf(await ask("/responses", streamed, key)))
+        expect(faultOf("event", event)).toBeUndefined();
+      await expect
+        .poll(async () => (await ask("/responses", streamed, key)).headers.get("x-platform-idempotent-replay"))
+        .toBe("true");
+      for (const event of await eventsOf(await ask("/responses", streamed, key)))
+        expect(faultOf("event", event)).toBeUndefined();
+    },
+  );
 
-  test("embeddings and models", async () => {
+  test("embeddings and models match OpenAI's schema", async () => {
     const embeddings = { model: "demo-embedding", input: ["one", "two"] };
     expect(faultOf("embeddings", await (await ask("/embeddings", embeddings)).json())).toBeUndefined();
     expect(faultOf("models", await (await ask("/models")).json())).toBeUndefined();
@@ -95,11 +101,11 @@ describe("OpenAI's published schema accepts", () => {
     ["/chat/completions", { model: "none", messages: [{ role: "user", content: "x" }] }],
     ["/responses", { model: "demo-error-500", input: "x" }],
     ["/chat/nothing", {}],
-  ] as const)("the error of %s %j", async ([path, body]) => {
+  ] as const)("the error of %s %j matches OpenAI's schema", async ([path, body]) => {
     expect(faultOf("error", await (await ask(path, body)).json())).toBeUndefined();
   });
 
-  test("no answer that lacks a field, has a wrong type or an unknown event", () => {
+  test("OpenAI's schema rejects an answer that lacks a field, has a wrong type or an unknown event", () => {
     expect(faultOf("chat", { id: "x", object: "chat.completion", created: 1, model: "m" })).toMatch(/^no chat/);
     expect(faultOf("event", { type: "response.output_text.delta", delta: 1 })).toMatch(/^no event/);
     expect(faultOf("event", { type: "response.invented" })).toMatch(/^no event is of type/);

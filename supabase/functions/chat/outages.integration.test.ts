@@ -56,7 +56,7 @@ async function sweep(requestId: string): Promise<void> {
 }
 
 describe("an outage of Postgres", () => {
-  test("before a call begins is answered with 503 in OpenAI's format, without a run", async () => {
+  test("an outage of Postgres before a call begins is answered with 503 in OpenAI's format, without a run", async () => {
     const requestId = randomUUID();
     gateway.line.cut();
     for (const stream of [false, true]) {
@@ -69,7 +69,7 @@ describe("an outage of Postgres", () => {
     expect(await tenant.db.query("select id from ai.runs where request_id = $1", [requestId])).toEqual([]);
   });
 
-  test("as it admits a call is answered with 503; the reservation and the idempotency key are released afterwards", async () => {
+  test("an outage during admission is answered with 503, and releases the reservation and idempotency key afterwards", async () => {
     const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
     gateway.line.cutAt("begin_run", "before its answer");
     await expect(client.chat.completions.create(chat(), { headers })).rejects.toMatchObject({ status: 503 });
@@ -85,7 +85,7 @@ describe("an outage of Postgres", () => {
     expect(await providerCalls(tenant, again["x-request-id"])).toBe(1);
   });
 
-  test("caused by waiting for row locks is answered with 503 and begins no run; the retry is served", async () => {
+  test("waiting too long for row locks is answered with 503 and begins no run; the retry is served", async () => {
     const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
     await client.chat.completions.create(chat());
     await gateway.settled();
@@ -109,7 +109,7 @@ describe("an outage of Postgres", () => {
   });
 
   test.for([false, true])(
-    "between begin and settle doesn't affect the answer, and the run is settled later: streamed %s",
+    "an outage between begin and settle doesn't affect the answer, and the run is settled later: streamed %s",
     async (streamed) => {
       const requestId = randomUUID();
       const headers = { "x-request-id": requestId };
@@ -132,7 +132,7 @@ describe("an outage of Postgres", () => {
     },
   );
 
-  test("that lasts until the sweeper closes the run delays the real charge, which is made once", async () => {
+  test("an outage that lasts until the sweeper closes the run delays the real charge, which is made once", async () => {
     const requestId = randomUUID();
     gateway.line.cutAt("begin_runs", "after its answer");
     await client.chat.completions.create(chat("[[words=3]]"), { headers: { "x-request-id": requestId } });
@@ -146,7 +146,7 @@ describe("an outage of Postgres", () => {
     expect(Number(charged)).toBeGreaterThan(0);
   });
 
-  test("before it confirms a settlement leads to one more try and only one charge", async () => {
+  test("an outage before a settlement is confirmed leads to one more try and only one charge", async () => {
     const requestId = randomUUID();
     gateway.line.cutAt("settle_runs", "before its answer");
     await client.chat.completions.create(chat("[[words=3]]"), { headers: { "x-request-id": requestId } });

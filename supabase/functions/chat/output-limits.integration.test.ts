@@ -48,7 +48,7 @@ const surfaces = [
 ];
 
 describe.for(surfaces)("a model's output limit of 1,500 tokens, and $field", ({ field, ask }) => {
-  test("refuses 1,501 naming the limit and the field, without calling a provider", async () => {
+  test("refuses an output limit of 1,501 if the model allows 1,500, and names the limit and the field", async () => {
     await expect(ask({ [field]: 1_501 })).rejects.toMatchObject({
       status: 400,
       code: "invalid_request",
@@ -58,19 +58,19 @@ describe.for(surfaces)("a model's output limit of 1,500 tokens, and $field", ({ 
     expect(provider.calls).toBe(0);
   });
 
-  test("passes 1,500 on", async () => {
+  test("passes an output limit of 1,500 on to the provider", async () => {
     await ask({ [field]: 1_500 }).catch(() => {});
     expect(Object.values(provider.bodies[0] ?? {})).toContain(1_500);
   });
 
-  test("lowers our default if none is stated, also for the provider", async () => {
+  test("lowers our default output limit to the model's if none is stated, also for the provider", async () => {
     await ask({}).catch(() => {});
     expect(Object.values(provider.bodies[0] ?? {})).toContain(1_500);
   });
 });
 
 // Codex and the Agents SDKs state no limit, and end their turn with an error if an answer reaches one.
-test("defaults to the model's limit for streamed responses, 8,192 tokens for whole ones, and 2,048 for chats", async () => {
+test("the output limit defaults to the model's for streamed responses, 8,192 for whole ones, and 2,048 for chats", async () => {
   const roomy = await createPricedModel(tenant, { providers: ["first"] });
   await tenant.db.query("update ai.models set output_limit = 9000 where id = $1", [roomy]);
   const client = gateway.clientOf(tenant.key);

@@ -47,7 +47,7 @@ const faults: [string, () => Promise<Fault>][] = [
 
 describe.for([false, true])("a provider called with stream: %s", (stream) => {
   test.for(faults)(
-    "and %s has its run closed, nothing left reserved, and nothing charged twice",
+    "if the provider %s, closes the run, leaves nothing reserved and charges nothing twice",
     async ([, faultOf]) => {
       const { settings, model, code, status, tries } = await faultOf();
       const gateway = await openGateway(settings);

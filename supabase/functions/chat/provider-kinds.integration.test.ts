@@ -163,7 +163,7 @@ async function ask(id: string, { stream, tools }: { stream: boolean; tools: bool
 const ways = [false, true].flatMap((stream) => [false, true].map((tools) => ({ stream, tools })));
 
 describe.for(upstreams)("an upstream of kind $kind that refuses unknown members", ({ id, text, usage }) => {
-  test.for(ways)("answers a chat, streamed $stream, with server tools $tools", async (way) => {
+  test.for(ways)("a strict upstream answers a chat, streamed $stream, with server tools $tools", async (way) => {
     const { taken, refused } = servers.get(id) ?? { taken: [], refused: [] };
     taken.length = 0;
     const told = await ask(id, way);

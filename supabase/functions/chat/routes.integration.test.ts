@@ -69,7 +69,7 @@ async function ask(name: string, { stream = false } = {}) {
 const whole = { stream: false };
 const streamed = { stream: true };
 
-describe.for([whole, streamed])("the next route answers: %j", (how) => {
+describe.for([whole, streamed])("fallback to the next route: %j", (how) => {
   test.for<[number, Script, string]>([
     [401, answerError(401, { code: "invalid_api_key" }), "unauthorized"],
     [402, answerError(402, { message: "Insufficient Balance" }), "payment_required"],
@@ -79,7 +79,7 @@ describe.for([whole, streamed])("the next route answers: %j", (how) => {
     [500, answerError(500), "server_error"],
     [529, answerError(529), "server_error"],
     [400, answerError(400, { message: "API key not valid. Please pass a valid API key." }), "unauthorized"],
-  ])("after a %i", async ([status, script, failure]) => {
+  ])("falls back to the next route after a %i", async ([status, script, failure]) => {
     first.script = script;
     const { outcome, run } = await ask(model, how);
     expect(outcome).toBe("hi");
@@ -90,7 +90,7 @@ describe.for([whole, streamed])("the next route answers: %j", (how) => {
     ]);
   });
 
-  test("after a route that hangs, and the run records that the hanging route may have charged", async () => {
+  test("falls back after a route that hangs, and records that the hanging route may have charged", async () => {
     first.script = hang;
     const { outcome, run } = await ask(model, how);
     expect(outcome).toBe("hi");
@@ -105,7 +105,7 @@ describe.for([whole, streamed])("the next route answers: %j", (how) => {
   test.for<[string, object]>([
     ["an error in place of an answer", {}],
     ["an error next to a choice", { choices: [{ index: 0, finish_reason: "error", delta: { content: "" } }] }],
-  ])("after a status of 200 with %s", async ([, rest]) => {
+  ])("falls back to the next route after a status of 200 with %s", async ([, rest]) => {
     const answer = { ...rest, error: { code: "server_error", message: "The server had an error." } };
     for (const type of ["application/json", "text/event-stream"]) {
       const isStream = type === "text/event-stream";
@@ -120,7 +120,7 @@ describe.for([whole, streamed])("the next route answers: %j", (how) => {
     }
   });
 
-  test("after a web page with status 200, as from a proxy or a wrong address", async () => {
+  test("falls back after a web page with status 200, as from a proxy or a wrong address", async () => {
     first.script = (response) => response.writeHead(200, { "content-type": "text/html" }).end("\n<!doctype html>");
     const { outcome, run } = await ask(model, how);
     expect(outcome).toBe("hi");
@@ -160,7 +160,7 @@ describe.for([whole, streamed])("without another route, the error says what to d
       { status: 502, code: "provider_error", after: "9" },
     ],
     ["nothing", answerError(401, { message: "secret" }), { status: 502, code: "provider_error" }],
-  ])("%s", async ([, script, expected]) => {
+  ])("without another route, the error says what to do: %s", async ([, script, expected]) => {
     first.script = script;
     const { outcome, run } = await ask(alone, how);
     const { status, code, message, headers } = outcome as InstanceType<typeof OpenAI.APIError>;
@@ -170,7 +170,7 @@ describe.for([whole, streamed])("without another route, the error says what to d
     expect(run).toMatchObject({ status: "failed", http_status: status, error_code: code, usage_source: "unavailable" });
   });
 
-  test("an error as the first event becomes an error status, not an empty stream", async () => {
+  test("an error as a stream's first event becomes an error status, not an empty stream", async () => {
     first.script = (response) =>
       response
         .writeHead(200, { "content-type": "text/event-stream" })

@@ -28,8 +28,8 @@ const ways: Record<string, (client: OpenAI, headers: Record<string, string>) => 
   },
 };
 
-describe.for(["key", "app token", "session"])("makes two statements per call for %s", (kind) => {
-  test.for(Object.keys(ways))("%s", async (way) => {
+describe.for(["key", "app token", "session"])("statements per call with a credential of kind %s", (kind) => {
+  test.for(Object.keys(ways))("makes two database statements for a chat: %s", async (way) => {
     const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };
     const client = gateway.clientOf(credentials[kind] ?? "", workspace);
     const call = async (headers: Record<string, string> = {}) => {

@@ -53,7 +53,7 @@ describe("a key in strict mode", () => {
   test.for([
     ["a member that the provider's kind does not take", { top_k: 3, acme_mode: "x" }, ["top_k", "acme_mode"]],
     ["a hosted tool", webSearch, ["web_search"]],
-  ] as const)("refuses %s by name, calls no provider and charges nothing", async ([, more, names]) => {
+  ] as const)("strict mode refuses %s by name, calls no provider and charges nothing", async ([, more, names]) => {
     const before = (await tenant.books()).balance;
     const { outcome, account } = await ask(more);
     expect(outcome).toMatchObject({ status: 400, code: "unsupported_parameter", param: names[0] });
@@ -63,26 +63,26 @@ describe("a key in strict mode", () => {
     expect([provider.calls, account.charged, reserved, balance]).toEqual([0, "0.00000000", "0.00000000", before]);
   });
 
-  test("refuses a member that only the second route's provider would not receive", async () => {
+  test("strict mode refuses a member that only the second route's provider would not receive", async () => {
     const retention = { prompt_cache_retention: "24h" as const };
     expect((await ask(retention)).outcome).toMatchObject({ object: "chat.completion" });
     expect((await ask(retention, mixed)).outcome).toMatchObject({ status: 400, param: "prompt_cache_retention" });
   });
 
-  test("refuses a hint that the second route's provider would not receive", async () => {
+  test("strict mode refuses a hint that the second route's provider would not receive", async () => {
     expect((await ask({ user: "u", store: false })).outcome).toMatchObject({ object: "chat.completion" });
     expect((await ask({ user: "u", store: false }, mixed)).outcome).toMatchObject({ status: 400, param: "user" });
     expect((await ask({ store: false }, mixed)).outcome).toMatchObject({ object: "chat.completion" });
   });
 
-  test("serves a call that reaches the provider in full, including null members", async () => {
+  test("strict mode serves a call that reaches the provider in full, including null members", async () => {
     const { outcome } = await ask({ acme_mode: null, temperature: 0.5 });
     expect(outcome).toMatchObject({ object: "chat.completion" });
     expect(outcome).not.toHaveProperty("platform.ignored");
   });
 
   // codex-rs/core/src/client.rs of github.com/openai/codex: no setting of Codex removes it.
-  test("accepts client_metadata and leaves it out", async () => {
+  test("strict mode accepts client_metadata and leaves it out", async () => {
     const body = { model, input: "hello", client_metadata: { session: "s" } };
     await gateway
       .clientOf(tenant.key)
@@ -91,13 +91,13 @@ describe("a key in strict mode", () => {
     expect(provider.calls).toBe(1);
   });
 
-  test("leaves the idempotency key free after a refusal", async () => {
+  test("strict mode leaves the idempotency key free after a refusal", async () => {
     const { again } = await ask(webSearch);
     await setStrict(false);
     expect(await again()).toMatchObject({ platform: { ignored: ["web_search"] } });
   });
 
-  test("refuses a response in the same way", async () => {
+  test("strict mode refuses a response for the same reasons as a chat", async () => {
     const call = gateway
       .clientOf(tenant.key)
       .responses.create({ model, input: "hello", tools: [{ type: "web_search" }], acme_mode: "x" } as never);
@@ -106,7 +106,7 @@ describe("a key in strict mode", () => {
   });
 });
 
-test("a key without strict mode has such members left out and named", async () => {
+test("without strict mode, unsupported members are left out and named", async () => {
   await setStrict(false);
   const { outcome } = await ask({ ...webSearch, acme_mode: "x" });
   expect(outcome).toMatchObject({ platform: { ignored: ["web_search", "acme_mode"] } });

@@ -72,11 +72,11 @@ async function lastPlatform(events: AsyncIterable<object>): Promise<Platform | u
 }
 
 describe.for(Object.entries(ways))("%s that must conform to a schema", ([way, ask]) => {
-  test("is marked schema_valid: true if it does", async () => {
+  test("marks an answer that conforms to its schema schema_valid: true", async () => {
     expect(await ask("demo-chat", person, `it-${randomUUID()}`)).toMatchObject({ schema_valid: true });
   });
 
-  test("is marked schema_valid: false if it does not, and is delivered and charged anyway", async () => {
+  test("marks a nonconforming answer schema_valid: false, and delivers and charges it anyway", async () => {
     const requestId = `it-${randomUUID()}`;
     const platform = await ask("demo-bad-schema", person, requestId);
     expect(platform?.schema_valid).toBe(false);
@@ -86,13 +86,13 @@ describe.for(Object.entries(ways))("%s that must conform to a schema", ([way, as
     expect(Number(account.charged)).toBeGreaterThan(0);
   });
 
-  test("is marked schema_valid: false if it was cut off, and is charged", async () => {
+  test("marks an answer that was cut off schema_valid: false, and charges it", async () => {
     const requestId = `it-${randomUUID()}`;
     expect(await ask("demo-chat", person, requestId, 5)).toMatchObject({ schema_valid: false });
     expect(Number((await tenant.accountOf(requestId)).charged)).toBeGreaterThan(0);
   });
 
-  test("is refused only if a strict schema does not compile", async () => {
+  test("refuses a schema that does not compile only if it is strict", async () => {
     const broken = { ...person, schema: { $ref: "#/$defs/missing" } };
     await expect(ask("demo-chat", broken, `it-${randomUUID()}`)).rejects.toMatchObject({
       status: 400,
@@ -105,7 +105,7 @@ describe.for(Object.entries(ways))("%s that must conform to a schema", ([way, as
   });
 });
 
-test("checks every choice, and treats one that calls a function as no answer", async () => {
+test("checks every choice against the schema, and treats one that calls a function as no answer", async () => {
   const both = await tenant.client.chat.completions.create({ ...chatOf("demo-chat", person), n: 2 });
   expect(both).toMatchObject({ platform: { schema_valid: true } });
   const tools = [{ type: "function" as const, function: { name: "weather" } }];
@@ -113,7 +113,7 @@ test("checks every choice, and treats one that calls a function as no answer", a
   expect((called as unknown as { platform: object }).platform).not.toHaveProperty("schema_valid");
 });
 
-test("the client parses the requested format", async () => {
+test("the standard client parses the requested output format", async () => {
   const completion = await tenant.client.chat.completions.parse({
     model: "demo-chat",
     messages: [{ role: "user", content: "add" }],

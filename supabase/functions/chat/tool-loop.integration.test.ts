@@ -69,7 +69,7 @@ function expectSum({ run, charged, truth, steps }: Account, modelCalls: number):
 }
 
 describe("a chat with server tools", () => {
-  test("calls them and answers with their results", async () => {
+  test("a chat calls server tools and answers with their results", async () => {
     const requestId = newId();
     const { answer, platform } = await whole(requestId, body('call calculator with {"expression":"6*7"}'));
     expect(answer.choices[0]).toMatchObject({ finish_reason: "stop", message: { role: "assistant" } });
@@ -90,7 +90,7 @@ describe("a chat with server tools", () => {
     expect(platform.billed_credits).toBe(Number(account.run.billed_credits));
   });
 
-  test("is one answer under one name if streamed, and metered the same", async () => {
+  test("a streamed tool loop is one answer under one name, and metered the same", async () => {
     const requestId = newId();
     const { chunks, text, platform, failure } = await stream(
       requestId,
@@ -112,7 +112,7 @@ describe("a chat with server tools", () => {
     ]);
   });
 
-  test("accepts tools in the native spelling, returns the time, and works with the client's helper", async () => {
+  test("accepts server tools in the native spelling, returns the time, and works with the client's helper", async () => {
     const { tools, ...request } = body("call current_time");
     const native = { ...request, platform: { max_steps: 2, tools: ["current_time"] } };
     const { answer } = await whole(newId(), native);
@@ -122,7 +122,7 @@ describe("a chat with server tools", () => {
   });
 
   test.for([false, true])(
-    "ends when its steps are used up, even if the model wants more: streamed %s",
+    "a tool loop ends when its steps are used up, even if the model wants more: streamed %s",
     async (streamed) => {
       const limited = (model: string) => body("continue", { model, tools: ["calculator"], max_steps: 3 });
       const ask = async (model: string) => {
@@ -137,7 +137,7 @@ describe("a chat with server tools", () => {
     },
   );
 
-  test("disables tools on its last step, so only the steps before it call tools", async () => {
+  test("disables tools on the last step, so only the steps before it call tools", async () => {
     const request = body('[[calls=9]] call calculator with {"expression":"1+1"}', { max_steps: 3 });
     const { answer, platform } = await whole(newId(), request);
     expect(bare(platform.steps)).toEqual([model(), tool("calculator"), model(), tool("calculator"), model()]);
@@ -152,7 +152,7 @@ describe("a chat with server tools", () => {
     expect(answer.choices[0]?.message.content).toContain("not a finite number");
   });
 
-  test("is not enabled by max_steps alone", async () => {
+  test("max_steps alone does not enable server tools", async () => {
     const { answer, platform } = await whole(newId(), body("hello", { tools: undefined, max_steps: 8 }));
     expect(answer.choices[0]?.message.content).toContain("hello");
     expect(bare(platform.steps)).toEqual([model()]);
@@ -167,7 +167,7 @@ describe("a further step", () => {
     return { poor, ask };
   }
 
-  test("that exceeds the balance is refused, and earlier usage is charged", async () => {
+  test("refuses a further step that exceeds the balance, and charges earlier usage", async () => {
     const { poor, ask } = await poorTenant();
     const requestId = newId();
     await expect(poor.client.chat.completions.create(ask, named(requestId))).rejects.toMatchObject({
@@ -184,7 +184,7 @@ describe("a further step", () => {
     await poor.close();
   });
 
-  test("that is refused ends a stream with one error", async () => {
+  test("a refused further step ends a stream with one error", async () => {
     const { poor, ask } = await poorTenant();
     const requestId = newId();
     const events = await poor.client.chat.completions.create({ ...ask, stream: true }, named(requestId));
@@ -198,20 +198,23 @@ describe("a further step", () => {
     await poor.close();
   });
 
-  test.for([false, true])("that fails leaves the completed steps charged: streamed %s", async (streamed) => {
-    const requestId = newId();
-    const ask = body("call calculator", { model: "demo-error-later", stream: streamed });
-    const call = tenant.client.chat.completions.create(ask, named(requestId));
-    await expect(call.then(drained)).rejects.toMatchObject({ code: "provider_error" });
-    const { run, truth, steps } = await tenant.accountOf(requestId);
-    expect(run).toMatchObject({ status: "failed", usage_source: "provider_partial", error_code: "provider_error" });
-    expect(truth.map(({ status }) => status)).toEqual([200, 500]);
-    expect([run.input_tokens, run.output_tokens]).toEqual([truth[0]?.usage.input, truth[0]?.usage.output]);
-    const name = "demo-error-later";
-    expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
-  });
+  test.for([false, true])(
+    "a further step that fails leaves the completed steps charged: streamed %s",
+    async (streamed) => {
+      const requestId = newId();
+      const ask = body("call calculator", { model: "demo-error-later", stream: streamed });
+      const call = tenant.client.chat.completions.create(ask, named(requestId));
+      await expect(call.then(drained)).rejects.toMatchObject({ code: "provider_error" });
+      const { run, truth, steps } = await tenant.accountOf(requestId);
+      expect(run).toMatchObject({ status: "failed", usage_source: "provider_partial", error_code: "provider_error" });
+      expect(truth.map(({ status }) => status)).toEqual([200, 500]);
+      expect([run.input_tokens, run.output_tokens]).toEqual([truth[0]?.usage.input, truth[0]?.usage.output]);
+      const name = "demo-error-later";
+      expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
+    },
+  );
 
-  test("that fails after charged steps is not retried by the client or by its idempotency key", async () => {
+  test("a failure after charged steps is not retried by the client or by its idempotency key", async () => {
     const requestId = newId();
     const ask = () =>
       fetch(`${tenant.client.baseURL}/chat/completions`, {
@@ -233,7 +236,7 @@ describe("a further step", () => {
   });
 
   test.for([false, true])(
-    "that the client leaves is charged an estimate in addition to known usage: streamed %s",
+    "charges an estimate in addition to known usage if the client leaves a further step: streamed %s",
     async (streamed) => {
       const requestId = newId();
       const leaving = new AbortController();

@@ -76,9 +76,9 @@ async function ask({ path = "chat", inputTokens = 80, fields = {} }: Asked = {})
 const fixtures = readProviderFixtures();
 const provided = { status: "succeeded", http_status: 200, usage_source: "provider" };
 
-describe("a run is charged for the usage stated by", () => {
+describe("the usage that a provider states", () => {
   test.for(fixtures.filter(({ surface, states }) => states && (surface === "chat" || surface === "responses")))(
-    "$name",
+    "charges a run for the stated usage: $name",
     async ({ text, events, surface, states }) => {
       answer = (_, response) =>
         response.writeHead(200, { "content-type": events ? "text/event-stream" : "application/json" }).end(text);
@@ -119,7 +119,7 @@ describe("a stream is charged for its stated usage", () => {
     ["before a last chunk without choices", delta("hi") + finish({ usage }) + chunk({ choices: [] }) + done, "0.0028"],
     // https://github.com/ROCm/ATOM/pull/1711
     ["in an event without choices", delta("hi") + finish() + chunk({ usage }) + done, "0.0028"],
-    ["in an event of nothing else", delta("hi") + finish() + event({ usage }) + done, "0.0028"],
+    ["in an event with nothing else", delta("hi") + finish() + event({ usage }) + done, "0.0028"],
     // https://github.com/pydantic/pydantic-ai/pull/5170
     ["in a chunk whose choices are null", delta("hi") + finish() + chunk({ choices: null, usage }) + done, "0.0028"],
     // https://github.com/claude-code-best/claude-code/pull/1234
@@ -161,7 +161,7 @@ describe("a stream is charged for its stated usage", () => {
         done,
       "0.0028",
     ],
-  ])("%s", async ([, events, usd]) => {
+  ])("charges a stream that states its usage %s", async ([, events, usd]) => {
     answer = (_, response) => stream(response, events);
     for (const fields of [{}, { stream_options: { include_usage: true } }]) {
       const asked = await ask({ inputTokens: 1000, fields: { stream: true, ...fields } });
@@ -171,7 +171,7 @@ describe("a stream is charged for its stated usage", () => {
     }
   });
 
-  test("even if it was sent instead of a whole answer, without [DONE]", async () => {
+  test("charges the stated usage of a stream sent instead of a whole answer, without [DONE]", async () => {
     for (const events of [delta("hi") + finish({ usage }), delta("hi") + finish({}, { usage })]) {
       answer = (_, response) => stream(response, events);
       const requestId = `it-${randomUUID()}`;
@@ -190,14 +190,17 @@ describe("a stream that ends without [DONE]", () => {
     setTimeout(() => response.destroy(), 50);
   };
 
-  test.for([stream, cut])("succeeds with an estimate if it has finished without usage", async (send) => {
-    answer = (_, response) => void send(response, delta("hi") + finish());
-    const { run } = await ask({ fields: { stream: true } });
-    expect(run).toMatchObject({ status: "succeeded", usage_source: "provider_partial", error_code: null });
-    expect(run.output_tokens).toBeGreaterThan(0);
-  });
+  test.for([stream, cut])(
+    "a stream without [DONE] succeeds with an estimate if it has finished without usage",
+    async (send) => {
+      answer = (_, response) => void send(response, delta("hi") + finish());
+      const { run } = await ask({ fields: { stream: true } });
+      expect(run).toMatchObject({ status: "succeeded", usage_source: "provider_partial", error_code: null });
+      expect(run.output_tokens).toBeGreaterThan(0);
+    },
+  );
 
-  test("fails while one of its choices is open, and succeeds once all have finished", async () => {
+  test("a stream without [DONE] fails while a choice is open, and succeeds once all have finished", async () => {
     const both = delta("hi") + chunk({ choices: [{ index: 1, delta: { content: "ho" } }] }) + finish();
     const fields = { stream: true, n: 2 };
     answer = (_, response) => stream(response, both);
@@ -206,7 +209,7 @@ describe("a stream that ends without [DONE]", () => {
     expect((await ask({ fields })).run.status).toBe("succeeded");
   });
 
-  test("fails if nothing shows that it finished", async () => {
+  test("a stream without [DONE] fails if nothing shows that it finished", async () => {
     answer = (_, response) => stream(response, delta("hi"));
     await expect(ask({ fields: { stream: true } })).rejects.toMatchObject({ code: "provider_error" });
   });

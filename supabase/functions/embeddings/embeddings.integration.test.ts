@@ -19,7 +19,7 @@ describe("embeddings", () => {
     ["tokens", [1, 2, 3, 4]],
     ["several lists of tokens", [[1, 2], [3]]],
   ] as [string, string | string[] | number[] | number[][]][])(
-    "of %s are metered to the last digit",
+    "meters embeddings of %s to the last digit",
     async ([, input]) => {
       const requestId = randomUUID();
       const headers = { "x-request-id": requestId };
@@ -35,7 +35,7 @@ describe("embeddings", () => {
     },
   );
 
-  test("are returned as the provider sends them, in both encodings", async () => {
+  test("returns embeddings as the provider sends them, in both encodings", async () => {
     const ask = (encoding_format: "float" | "base64") =>
       tenant.client.embeddings.create({ model, input: "a", dimensions: 4, encoding_format });
     const [float] = (await ask("float")).data;
@@ -50,20 +50,20 @@ describe("embeddings", () => {
     ["a mixture", { input: ["a", 1] }, "input"],
     ["2,049 texts", { input: Array.from({ length: 2_049 }, () => "a") }, "input"],
     ["no dimension", { input: "a", dimensions: 0 }, "dimensions"],
-  ] as [string, object, string][])("refuse %s", async ([, fields, param]) => {
+  ] as [string, object, string][])("refuses to embed %s", async ([, fields, param]) => {
     const call = tenant.client.embeddings.create({ model, ...(fields as { input: string }) });
     await expect(call).rejects.toBeInstanceOf(OpenAI.BadRequestError);
     await expect(call).rejects.toMatchObject({ code: "invalid_request", param });
   });
 
-  test("leave out unknown fields and name them", async () => {
+  test("leaves out unknown fields of an embeddings request and names them", async () => {
     const fields = { input: "a", input_type: "query", dimensions: null } as never;
     expect(await tenant.client.embeddings.create({ model, ...(fields as { input: string }) })).toMatchObject({
       platform: { ignored: ["input_type"] },
     });
   });
 
-  test("accept 2,048 texts, and refuse models that don't serve embeddings", async () => {
+  test("embeds 2,048 texts, and refuses models that don't serve embeddings", async () => {
     const input = Array.from({ length: 2_048 }, () => "a");
     expect((await tenant.client.embeddings.create({ model, input, dimensions: 1 })).data).toHaveLength(2_048);
     const chat = tenant.client.embeddings.create({ model: "demo-chat", input: "a" });
@@ -76,7 +76,7 @@ describe("embeddings", () => {
     await expect(none).rejects.toMatchObject({ status: 404, code: "model_not_found" });
   });
 
-  test("of more than 1 MiB are 413", async () => {
+  test("refuses an embeddings request of more than 1 MiB with 413", async () => {
     const ask = (bytes: number) => {
       const frame = JSON.stringify({ model, input: "", encoding_format: "base64" });
       return tenant.client.embeddings.create({ model, input: "a".repeat(bytes - frame.length) });

@@ -3,7 +3,7 @@ import type { Gateway } from "../_gateway/gateway.ts";
 import { createRouter } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 
-/** `/v1/embeddings`. */
+/** Handles `/v1/embeddings`. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createRouter(
     [{ path: /^\/embeddings$/, method: "POST", handle: serveSurface(gateway, embeddingsSurface) }],

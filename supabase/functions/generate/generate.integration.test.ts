@@ -21,7 +21,7 @@ async function generate(fields: unknown, key = tenant.key) {
 }
 
 describe("the legacy endpoint", () => {
-  test("answers in its own format, names its successor, and is metered like a chat", async () => {
+  test("the legacy endpoint answers in its own format, names its successor, and is metered like a chat", async () => {
     const { requestId, response, body } = await generate({ prompt: "Grüße", system: "Be brief." });
     const { headers } = response;
     const account = await tenant.accountOf(requestId);
@@ -40,7 +40,7 @@ describe("the legacy endpoint", () => {
     expectTruth(account);
   });
 
-  test("uses the model that the body names", async () => {
+  test("the legacy endpoint uses the model that the body names", async () => {
     expect((await generate({ prompt: "x", model: "demo-length" })).body.finishReason).toBe("length");
   });
 
@@ -54,7 +54,7 @@ describe("the legacy endpoint", () => {
     expect([response.status, body.error.code, response.headers.has("deprecation")]).toEqual([status, code, true]);
   });
 
-  test("requires a valid key", async () => {
+  test("the legacy endpoint requires a valid key", async () => {
     expect((await generate({ prompt: "x" }, "nonsense")).response.status).toBe(401);
   });
 });

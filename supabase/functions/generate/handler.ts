@@ -3,10 +3,10 @@ import { generateSurface } from "../_gateway/generate/surface.ts";
 import { createRouter } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 
-/** RFC 9745: when this endpoint was deprecated. */
+/** When this endpoint was deprecated (RFC 9745). */
 const deprecation = "@1767225600";
 
-/** `/api/ai/generate`, as mapped by the gateway in front. */
+/** Handles `/api/ai/generate`, as mapped by the gateway in front. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   const serve = createRouter(
     [{ path: /^\/generate$/, method: "POST", handle: serveSurface(gateway, generateSurface) }],

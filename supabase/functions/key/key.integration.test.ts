@@ -19,7 +19,7 @@ async function askKey({ key = tenant.key, method = "GET", ...headers }: Record<s
 }
 
 describe("GET /v1/key", () => {
-  test("describes a key, its spend and what is left, to the last digit, but never its text", async () => {
+  test("describes a key, its spend and what is left, to the last digit, but never the key itself", async () => {
     const requestId = randomUUID();
     await tenant.client.chat.completions.create(
       { model: "demo-chat", messages: [{ role: "user", content: "hello" }] },
@@ -53,7 +53,7 @@ describe("GET /v1/key", () => {
     await other.close();
   });
 
-  test("refuses invalid callers like every other endpoint", async () => {
+  test("GET /v1/key refuses invalid callers like every other endpoint", async () => {
     const malformed = { "X-Platform-Operation": "a/b" };
     for (const key of ["nonsense", (await createAiKey()).text]) {
       for (const headers of [{}, malformed]) {

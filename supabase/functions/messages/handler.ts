@@ -4,7 +4,7 @@ import { createRouter } from "../_gateway/http/router.ts";
 import { countTokensSurface, messagesSurface } from "../_gateway/messages/surface.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 
-/** `/v1/messages` and `/v1/messages/count_tokens`. */
+/** Handles `/v1/messages` and `/v1/messages/count_tokens`. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createRouter(
     [

@@ -31,7 +31,7 @@ const cached = (ttl: "5m" | "1h", mark = randomUUID()): Anthropic.TextBlockParam
   { type: "text", text: `${mark} ${"long ".repeat(400)}`, cache_control: { type: "ephemeral", ttl } },
 ];
 
-/** Expects that the run costs what the provider bills, to the last digit, and that the ledger says the same. */
+/** Expects that the run costs what the provider bills, to the last digit, and that the ledger agrees. */
 function expectBilled({ run, truth, charged }: Account): void {
   const used = truth.at(-1)?.usage;
   expect(run).toMatchObject({
@@ -66,7 +66,7 @@ describe.for([
     ["that writes a cache for an hour", () => ({ system: cached("1h") })],
     ["with two searches", () => ({ content: "search 2", tools: [search] })],
     ["that is cut by its limit", () => ({ max_tokens: 5 })],
-  ])("%s costs what the provider bills", async ([, fields]) => {
+  ])("charges a message what the provider bills: %s", async ([, fields]) => {
     const requestId = newId();
     const { content = "hello there", ...params } = fields();
     const answer = await ask(requestId, body(content, params));
@@ -84,7 +84,7 @@ describe.for([
     expect(Number(account.run.cost_usd)).toBeLessThanOrEqual(Number(account.run.reserved_usd));
   });
 
-  test("reads what an earlier message wrote to the cache", async () => {
+  test("a message reads what an earlier message wrote to the cache", async () => {
     const system = cached("5m");
     await ask(newId(), body("first", { system }));
     const requestId = newId();
@@ -93,7 +93,7 @@ describe.for([
     expectBilled(await tenant.accountOf(requestId));
   });
 
-  test("calls a tool and accepts its result", async () => {
+  test("a message calls a tool and accepts its result", async () => {
     const question = body('call weather with {"city":"Rome"}', { tools: [weather] });
     const called = await ask(newId(), question);
     expect(called.stop_reason).toBe("tool_use");
@@ -112,7 +112,7 @@ describe.for([
   test.for([
     ["a refusal", "demo-filtered", "hello", "refusal"],
     ["a turn that is paused", "demo-messages", "[[pause]] hello", "pause_turn"],
-  ] as const)("%s is charged like an answer", async ([, provider, content, stop]) => {
+  ] as const)("charges %s like an answer", async ([, provider, content, stop]) => {
     const requestId = newId();
     const model = await tenant.addModel(provider);
     expect((await ask(requestId, body(content, { model }))).stop_reason).toBe(stop);
@@ -133,17 +133,23 @@ describe("a stream", () => {
     return { failure, account: await tenant.accountOf(requestId) };
   }
 
-  test.for(["demo-error-midway", "demo-cut"])("of %s ends in one error; its output is charged", async (provider) => {
-    const requestId = newId();
-    const model = await tenant.addModel(provider);
-    const { failure, account } = await collect(requestId, body("[[words=20 pace=5]]", { model, system: cached("1h") }));
-    expect(failure).toBeInstanceOf(Anthropic.APIError);
-    expect(failure).toMatchObject({ error: { type: "error", error: { type: "api_error", code: "provider_error" } } });
-    expect(account.run).toMatchObject({ status: "failed", error_code: "provider_error" });
-    expectBilled(account);
-  });
+  test.for(["demo-error-midway", "demo-cut"])(
+    "a stream of %s ends in one error; its output is charged",
+    async (provider) => {
+      const requestId = newId();
+      const model = await tenant.addModel(provider);
+      const { failure, account } = await collect(
+        requestId,
+        body("[[words=20 pace=5]]", { model, system: cached("1h") }),
+      );
+      expect(failure).toBeInstanceOf(Anthropic.APIError);
+      expect(failure).toMatchObject({ error: { type: "error", error: { type: "api_error", code: "provider_error" } } });
+      expect(account.run).toMatchObject({ status: "failed", error_code: "provider_error" });
+      expectBilled(account);
+    },
+  );
 
-  test("whose client disconnects is cancelled at the provider, and charged for what arrived", async () => {
+  test("cancels a stream whose client disconnects at the provider, and charges what arrived", async () => {
     const requestId = newId();
     const model = await tenant.addModel("demo-stall");
     const content = "[[words=40]]";
@@ -161,7 +167,7 @@ describe("a stream", () => {
     expectBilled(account);
   });
 
-  test("falls back to the next route if the provider is overloaded", async () => {
+  test("a stream falls back to the next route if the provider is overloaded", async () => {
     const requestId = newId();
     const model = await tenant.addModel("demo-error-529", "demo-messages");
     const { failure, account } = await collect(requestId, body("hello", { model }));
@@ -172,7 +178,7 @@ describe("a stream", () => {
 });
 
 describe("a request to count tokens", () => {
-  test("returns the provider's count and costs nothing", async () => {
+  test("returns the provider's token count and costs nothing", async () => {
     const requestId = newId();
     const { max_tokens, ...prompt } = body("hello there", { system: "Be brief.", tools: [weather] });
     const { input_tokens } = await tenant.anthropic.messages.countTokens(prompt, named(requestId));
@@ -193,14 +199,14 @@ describe("the credential of a message", () => {
       ...(path === "/messages" ? { body: JSON.stringify(body("hello")) } : {}),
     });
 
-  test("is accepted in either header, or the same in both", async () => {
+  test("accepts a message's credential in either header, or the same one in both", async () => {
     const bearer = { authorization: `Bearer ${tenant.key}` };
     for (const headers of [bearer, { "x-api-key": tenant.key }, { ...bearer, "x-api-key": tenant.key }]) {
       expect((await send(headers)).status).toBe(200);
     }
   });
 
-  test("is refused with 401 if the headers differ", async () => {
+  test("refuses a message with 401 if its credential headers differ", async () => {
     for (const headers of [
       { authorization: `Bearer ${tenant.key}`, "x-api-key": "other" },
       { authorization: "Bearer other", "x-api-key": tenant.key },
@@ -211,7 +217,7 @@ describe("the credential of a message", () => {
     }
   });
 
-  test("is read from x-api-key on other paths only with Anthropic's version header", async () => {
+  test("reads x-api-key on other paths only with Anthropic's version header", async () => {
     const key = { "x-api-key": tenant.key };
     expect((await send(key, "/models")).status).toBe(401);
     expect((await send(key, "/key")).status).toBe(401);
@@ -263,7 +269,7 @@ describe("errors", () => {
       Anthropic.RateLimitError,
       { status: 429, type: "rate_limit_error" },
     ],
-  ])("have the class of Anthropic's client for %s", async ([, call, expected, members]) => {
+  ])("throws the matching error class of Anthropic's client for %s", async ([, call, expected, members]) => {
     const failure = await call().then(
       () => undefined,
       (error: unknown) => error,
@@ -272,7 +278,7 @@ describe("errors", () => {
     expect(failure).toMatchObject(members);
   });
 
-  test("are 402 billing_error once the balance is used up", async () => {
+  test("answers 402 billing_error once the balance is used up", async () => {
     const poor = await createMessagesTenant();
     await poor.db.query("update ai.credit_accounts set balance = 0 where workspace_id = $1", [poor.workspaceId]);
     const failure = await poor.anthropic.messages.create(body("x")).catch((error: unknown) => error);
@@ -280,7 +286,7 @@ describe("errors", () => {
     await poor.close();
   });
 
-  test("carry the request's id in Anthropic's header and in the body", async () => {
+  test("errors carry the request's id in Anthropic's header and in the body", async () => {
     const requestId = newId();
     const failure = await whole(requestId, body("x", { model: "no-such-model" })).catch((error: unknown) => error);
     expect(failure).toMatchObject({ requestID: requestId, error: { request_id: requestId } });
@@ -314,13 +320,13 @@ describe("the session of an agent", () => {
     ["a header", {}, { "x-claude-code-session-id": session }],
     ["the user's id", { metadata: { user_id: `user_${"a".repeat(64)}_account__session_${session}` } }, {}],
     ["the user's id as JSON", { metadata: { user_id: JSON.stringify({ device_id: "d", session_id: session }) } }, {}],
-  ])("in %s labels the run", async ([, fields, headers]) => {
+  ])("an agent's session in %s labels the run", async ([, fields, headers]) => {
     const requestId = newId();
     await tenant.anthropic.messages.create(body("hello", fields), named(requestId, headers));
     expect((await tenant.accountOf(requestId)).run.entity_id).toBe(`claude-code:${session}`);
   });
 
-  test("is ignored if the call has its own label", async () => {
+  test("ignores an agent's session if the call has its own label", async () => {
     const requestId = newId();
     const headers = { "x-claude-code-session-id": session, "X-Platform-Entity-Id": "customer-1" };
     await tenant.anthropic.messages.create(body("hello"), named(requestId, headers));
@@ -329,7 +335,7 @@ describe("the session of an agent", () => {
 });
 
 describe("models", () => {
-  test("are listed in Anthropic's format for its clients, and in OpenAI's for other clients", async () => {
+  test("lists models in Anthropic's format for its clients, and in OpenAI's for other clients", async () => {
     const { data } = await tenant.anthropic.models.list();
     expect(data.find(({ id }) => id === "demo-messages")).toEqual({
       type: "model",
@@ -345,7 +351,7 @@ describe("models", () => {
     expect(platform.endpoints).toEqual(["/v1/messages"]);
   });
 
-  test("can be read one by one, and an unknown model is Anthropic's 404 not_found_error", async () => {
+  test("reads models one by one, and answers an unknown model with Anthropic's 404 not_found_error", async () => {
     expect(await tenant.anthropic.models.retrieve("demo-chat")).toMatchObject({ type: "model", id: "demo-chat" });
     await expect(tenant.anthropic.models.retrieve("no-such-model")).rejects.toMatchObject({
       status: 404,

@@ -9,10 +9,10 @@ import { createRouter, type Handler } from "../_gateway/http/router.ts";
 import type { Endpoint } from "../_gateway/providers/kinds/kind.ts";
 import { anthropicListing } from "./anthropic-listing.ts";
 
-/** Any id the catalogue can have: other texts never reach the database. */
+/** The form of every id in the catalogue. Other texts never reach the database. */
 const possibleId = /^[A-Za-z0-9._:/-]{1,128}$/;
 
-/** `/v1/models` and `/v1/models/{id}`: what the credential may use at this moment. */
+/** Handles `/v1/models` and `/v1/models/{id}`, which list what the credential may use at this moment. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createRouter(
     [
@@ -24,7 +24,7 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
   );
 }
 
-/** Clients of Anthropic's API send a version with every request. */
+/** Returns whether the client uses Anthropic's API, whose clients send a version with every request. */
 function asksAsAnthropic({ headers }: Request): boolean {
   return headers.has("anthropic-version");
 }

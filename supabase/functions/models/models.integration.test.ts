@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => tenant.close());
 
 describe("models", () => {
-  test("are listed in OpenAI's format with prices, the default first", async () => {
+  test("lists models in OpenAI's format with prices, the default model first", async () => {
     const { data } = await tenant.client.models.list();
     const model = data.find(({ id }) => id === "demo-chat");
     expect(model).toMatchObject({ object: "model", owned_by: "gatehouse-demo", created: expect.any(Number) });
@@ -25,7 +25,7 @@ describe("models", () => {
     expect(data[0]).toEqual(model);
   });
 
-  test("without a price or a configured provider are not listed, and calling them is a 404", async () => {
+  test("models without a price or a configured provider are not listed, and calling them is a 404", async () => {
     const unpriced = await createPricedModel(tenant);
     await tenant.db.query("delete from ai.model_prices where model_id = $1", [unpriced]);
     const unreachable = await createPricedModel(tenant, { providers: ["not_configured"] });
@@ -37,7 +37,7 @@ describe("models", () => {
     }
   });
 
-  test("get the same answer whether unknown or not allowed", async () => {
+  test("answers unknown models and models that are not allowed alike", async () => {
     await tenant.db.query("update ai.keys set allowed_models = '{demo-chat}' where id = $1", [tenant.keyId]);
     const { data } = await tenant.client.models.list();
     expect(data.map(({ id }) => id)).toEqual(["demo-chat"]);
@@ -46,7 +46,7 @@ describe("models", () => {
     }
   });
 
-  test("are hidden without a valid key, under any model name", async () => {
+  test("hides models without a valid key, under any model name", async () => {
     const stranger = tenant.client.withOptions({ apiKey: (await createAiKey()).text });
     await expect(stranger.models.retrieve("\u0000")).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
     const headers = { "X-Platform-Operation": "a/b" };
@@ -57,14 +57,14 @@ describe("models", () => {
     });
   });
 
-  test("require a valid key", async () => {
+  test("listing models requires a valid key", async () => {
     const stranger = tenant.client.withOptions({ apiKey: "nonsense" });
     await expect(stranger.models.list()).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
     await tenant.db.query("update ai.keys set revoked_at = now() where id = $1", [tenant.keyId]);
     await expect(tenant.client.models.list()).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
   });
 
-  test("answer HEAD like GET without a body", async () => {
+  test("the model list answers HEAD like GET without a body", async () => {
     const response = await fetch(`${tenant.client.baseURL}/models`, {
       method: "HEAD",
       headers: { authorization: "Bearer nonsense" },

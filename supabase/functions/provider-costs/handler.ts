@@ -4,7 +4,7 @@ import { createRouter } from "../_gateway/http/router.ts";
 import { readCost, readCosts, storeCost, storeCosts } from "../_gateway/imports/costs.ts";
 import { serveImport } from "../_gateway/imports/serve-import.ts";
 
-/** `POST /v1/provider-costs` and `/v1/provider-costs/batch` (docs/costs.md, Importing). */
+/** Handles `POST /v1/provider-costs` and `/v1/provider-costs/batch` (docs/costs.md, Importing). */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   const { database } = gateway;
   const one = serveImport(gateway, {

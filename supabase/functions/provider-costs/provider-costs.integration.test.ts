@@ -42,7 +42,7 @@ function costOfBytes(bytes: number): string {
 }
 
 describe("POST /v1/provider-costs", () => {
-  test("stores a cost under the credential's workspace and app, without a run or a charge", async () => {
+  test("stores a provider cost under the credential's workspace and app, without a run or a charge", async () => {
     const before = await tenant.books();
     const cost = costOf({ service: "chat", accountId: "acct-1", currency: "USD" });
     const { status, headers, body } = await post(cost, { "x-request-id": "cost-1" });
@@ -71,7 +71,7 @@ describe("POST /v1/provider-costs", () => {
     expect(runs).toEqual({ count: 0 });
   });
 
-  test("applies newer observations, reports older ones as stale, ignores repeats, and refuses conflicting amounts", async () => {
+  test("applies newer cost observations, reports older ones as stale, ignores repeats, and refuses conflicting amounts", async () => {
     const cost = costOf();
     const outcome = async (changes: object) => {
       const { status, body } = await post({ ...cost, ...changes });
@@ -86,7 +86,7 @@ describe("POST /v1/provider-costs", () => {
     expect(await amountOf(cost.externalRunId)).toBe("0.7");
   });
 
-  test("is 403 once the app's registration has lost a scope, as are invoices and usage", async () => {
+  test("refuses costs, invoices and usage with 403 once the app's registration has lost a scope", async () => {
     const scoped = (scopes: string) =>
       tenant.db.query("update private.apps set scopes = $2 where id = $1", [tenant.appId, scopes]);
     await scoped("{workspace:session}");
@@ -171,13 +171,13 @@ describe("POST /v1/provider-costs", () => {
     ],
     ["workspaceId", {}, { workspaceId: randomUUID() }],
     ["appId", {}, { appId: randomUUID() }],
-  ] as [string, object, object][])("%s: accepts %j and refuses %j", async ([param, inside, outside]) => {
+  ] as [string, object, object][])("cost field %s: accepts %j and refuses %j", async ([param, inside, outside]) => {
     expect((await post(costOf(inside))).status).toBe(200);
     const { status, body } = await post(costOf(outside));
     expect([status, body.error.code, body.error.param]).toEqual([400, "invalid_request", param]);
   });
 
-  test("accepts 8,192 bytes and refuses 8,193, regardless of the stated length", async () => {
+  test("accepts a cost of 8,192 bytes and refuses 8,193, regardless of the stated length", async () => {
     expect((await post(costOfBytes(8_192))).status).toBe(200);
     const tooLarge = await post(costOfBytes(8_193));
     expect([tooLarge.status, tooLarge.body.error.code]).toEqual([413, "payload_too_large"]);
@@ -232,7 +232,7 @@ describe("POST /v1/provider-costs", () => {
     await unbound.close();
   });
 
-  test("refuses a bound key whose app is no longer linked, and a revoked one", async () => {
+  test("refuses a bound key whose app is no longer linked, and a revoked key", async () => {
     const own = await createAppTenant();
     await own.db.query("delete from private.app_workspaces where app_id = $1", [own.appId]);
     const unlinked = await own.send("/provider-costs", { body: costOf() });
@@ -245,7 +245,7 @@ describe("POST /v1/provider-costs", () => {
 });
 
 describe("POST /v1/provider-costs/batch", () => {
-  test("answers each record independently", async () => {
+  test("answers each cost record of a batch independently", async () => {
     const cost = costOf();
     const records = [
       cost,
@@ -266,7 +266,7 @@ describe("POST /v1/provider-costs/batch", () => {
     expect(await amountOf(cost.externalRunId)).toBe("0.6");
   });
 
-  test("accepts 100 records and refuses 101 and an empty batch", async () => {
+  test("accepts a batch of 100 cost records and refuses 101 and an empty batch", async () => {
     const records = Array.from({ length: 100 }, () => costOf());
     const full = await batch({ records });
     expect(full.status).toBe(200);
@@ -276,7 +276,7 @@ describe("POST /v1/provider-costs/batch", () => {
     }
   });
 
-  test("accepts 65,536 bytes and refuses 65,537", async () => {
+  test("accepts a batch of 65,536 bytes and refuses 65,537", async () => {
     const json = JSON.stringify({ records: [costOf()] });
     const of = (bytes: number) => json.replace(/}$/, `${" ".repeat(bytes - json.length)}}`);
     expect((await batch(of(65_536))).status).toBe(200);

@@ -4,7 +4,7 @@ import { createRouter } from "../_gateway/http/router.ts";
 import { readInvoice, storeInvoice } from "../_gateway/imports/invoices.ts";
 import { serveImport } from "../_gateway/imports/serve-import.ts";
 
-/** `POST /v1/provider-invoices` (docs/costs.md, Importing). */
+/** Handles `POST /v1/provider-invoices` (docs/costs.md, Importing). */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   const handle = serveImport(gateway, {
     limitBytes: bodyLimits.import,

@@ -61,7 +61,7 @@ describe("POST /v1/provider-invoices", () => {
     expect((await post({ ...invoice, accountId: "other", amountUsd: 1 })).status).toBe(200);
   });
 
-  test("accepts one corrected invoice per invoice that it replaces, and credit notes separately", async () => {
+  test("accepts one corrected invoice for each replaced invoice, and credit notes separately", async () => {
     const first = invoiceOf();
     await post(first);
     const second = invoiceOf({ replaces: first.reference, amountUsd: 8 });
@@ -95,13 +95,13 @@ describe("POST /v1/provider-invoices", () => {
     ["note", {}, { note: "unknown field" }],
     ["workspaceId", {}, { workspaceId: randomUUID() }],
     ["appId", {}, { appId: randomUUID() }],
-  ] as [string, object, object][])("%s: accepts %j and refuses %j", async ([param, inside, outside]) => {
+  ] as [string, object, object][])("invoice field %s: accepts %j and refuses %j", async ([param, inside, outside]) => {
     expect((await post(invoiceOf(inside))).status).toBe(200);
     const { status, body } = await post(invoiceOf(outside));
     expect([status, body.error.code, body.error.param]).toEqual([400, "invalid_request", param]);
   });
 
-  test("accepts 8,192 bytes and refuses 8,193", async () => {
+  test("accepts an invoice of 8,192 bytes and refuses 8,193", async () => {
     const of = (bytes: number) => {
       const json = JSON.stringify(invoiceOf());
       return json.replace(/}$/, `${" ".repeat(bytes - json.length)}}`);

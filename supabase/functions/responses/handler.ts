@@ -3,7 +3,7 @@ import { createRouter } from "../_gateway/http/router.ts";
 import { responsesSurface } from "../_gateway/responses/surface.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 
-/** `/v1/responses`. */
+/** Handles `/v1/responses`. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createRouter(
     [{ path: /^\/responses$/, method: "POST", handle: serveSurface(gateway, responsesSurface) }],

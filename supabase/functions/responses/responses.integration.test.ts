@@ -32,7 +32,7 @@ async function collect(requestId: string, model: string, input = "hello there") 
 
 describe("a non-streamed response", () => {
   test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length"])(
-    "%s is metered to the last digit",
+    "meters a non-streamed response to the last digit: %s",
     async (model) => {
       const requestId = newId();
       const answer = await tenant.client.responses.create({ model, input: "hello there" }, named(requestId));
@@ -47,7 +47,7 @@ describe("a non-streamed response", () => {
     },
   );
 
-  test("without usage is charged an estimate", async () => {
+  test("charges a non-streamed response without usage an estimate", async () => {
     const requestId = newId();
     await tenant.client.responses.create({ model: "demo-no-usage", input: "hello there" }, named(requestId));
     const { run, charged } = await tenant.accountOf(requestId);
@@ -56,7 +56,7 @@ describe("a non-streamed response", () => {
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
   });
 
-  test("parses into a schema, calls functions and accepts their output and its own items", async () => {
+  test("a response parses into a schema, calls functions and accepts their output and its own items", async () => {
     const parsed = await tenant.client.responses.parse({
       model: "demo-chat",
       input: "hello",
@@ -80,7 +80,7 @@ describe("a non-streamed response", () => {
     expect(again.status).toBe("completed");
   });
 
-  test("accepts images", async () => {
+  test("a response accepts images", async () => {
     const image_url = `data:image/png;base64,${Buffer.alloc(60_000).toString("base64")}`;
     const content = [
       { type: "input_text" as const, text: "what is this?" },
@@ -90,7 +90,7 @@ describe("a non-streamed response", () => {
     expect(answer.usage?.input_tokens).toBeGreaterThan(85);
   });
 
-  test("fails with the client's error classes", async () => {
+  test("a response fails with the client's error classes", async () => {
     const ask = (model: string) => tenant.client.responses.create({ model, input: "hello" });
     await expect(ask("demo-error-500")).rejects.toBeInstanceOf(OpenAI.InternalServerError);
     await expect(ask("demo-error-400")).rejects.toBeInstanceOf(OpenAI.BadRequestError);
@@ -103,7 +103,7 @@ describe("a non-streamed response", () => {
 
 describe("a streamed response", () => {
   test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length"])(
-    "%s has its native events, the last one with our metadata, and is metered to the last digit",
+    "a streamed response of %s has native events, the last with our metadata, and is metered to the last digit",
     async (model) => {
       const requestId = newId();
       const { events, types, failure } = await collect(requestId, model);
@@ -122,7 +122,7 @@ describe("a streamed response", () => {
     },
   );
 
-  test("ends with [DONE] and passes on the provider's events byte for byte", async () => {
+  test("a streamed response ends with [DONE] and passes on the provider's events byte for byte", async () => {
     const body = JSON.stringify({ model: "demo-chat", input: "hello there", stream: true });
     const headers = { authorization: `Bearer ${tenant.key}`, "content-type": "application/json" };
     const ours = await (await fetch(`${tenant.client.baseURL}/responses`, { method: "POST", headers, body })).text();
@@ -132,13 +132,13 @@ describe("a streamed response", () => {
     for (const event of events.slice(0, -3)) expect(event).toMatch(/^event: response\.[a-z_.]+\ndata: \{"type":/);
   });
 
-  test("works with the client's own helper", async () => {
+  test("a streamed response works with the client's own helper", async () => {
     const stream = tenant.client.responses.stream({ model: "demo-chat", input: "hello" });
     expect((await stream.finalResponse()).output_text).toContain("demo");
   });
 
   test.for(["demo-cut", "demo-error-midway", "demo-garbage"])(
-    "%s ends in one error and is charged an estimate of what it used",
+    "a streamed response of %s ends in one error and is charged an estimate of what it used",
     async (model) => {
       const requestId = newId();
       const { failure, types } = await collect(requestId, model, "[[words=20 pace=5]]");
@@ -151,7 +151,7 @@ describe("a streamed response", () => {
     },
   );
 
-  test("is cancelled at the provider when the client leaves, and charged an estimate", async () => {
+  test("cancels a streamed response at the provider when the client leaves, and charges an estimate", async () => {
     const requestId = newId();
     const stream = await tenant.client.responses.create(
       { model: "demo-paced", input: "[[words=200 pace=20]]", stream: true },

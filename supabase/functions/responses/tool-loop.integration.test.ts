@@ -55,8 +55,8 @@ function expectSum({ run, charged, truth }: Account, modelCalls: number): void {
 describe.for([
   ["whole", whole],
   ["streamed", stream],
-] as const)("a response with server tools, %s,", ([, ask]) => {
-  test("calls them and answers with their results", async () => {
+] as const)("a response with server tools, %s", ([, ask]) => {
+  test("a response calls server tools and answers with their results", async () => {
     const requestId = newId();
     const { answer, platform } = await ask(requestId, body(multiply));
     expect(answer.status).toBe("completed");
@@ -77,7 +77,7 @@ describe.for([
     expect(platform.billed_credits).toBe(Number(account.run.billed_credits));
   });
 
-  test("accepts tools in the native spelling, and items before the question", async () => {
+  test("a response accepts tools in the native spelling, and items before the question", async () => {
     const input = [
       { role: "user", content: "hello" },
       { role: "assistant", content: "yes?" },
@@ -88,7 +88,7 @@ describe.for([
     expect(JSON.stringify(answer.output)).toContain(String.raw`\"utc\":\"${new Date().toISOString().slice(0, 11)}`);
   });
 
-  test("ends when its one or eight steps are used up, even if the model wants more", async () => {
+  test("a response ends when its one or eight steps are used up, even if the model wants more", async () => {
     const many = body(`[[calls=9]] ${multiply}`, { max_steps: 1 });
     expect(bare((await ask(newId(), many)).platform.steps)).toEqual([model()]);
     const requestId = newId();
@@ -100,7 +100,7 @@ describe.for([
     expect(stubborn.answer.output.map(({ type }) => type)).toEqual(["function_call"]);
   });
 
-  test.for([0, 9])("of %i steps is refused", async (max_steps) => {
+  test.for([0, 9])("refuses a response of %i steps", async (max_steps) => {
     await expect(ask(newId(), body("hello", { max_steps }))).rejects.toMatchObject({
       status: 400,
       code: "invalid_request",
@@ -114,7 +114,7 @@ describe.for([
     expect(answer.status).toBe("completed");
   });
 
-  test("is refused a further step that exceeds the balance, and charged for earlier usage", async () => {
+  test("refuses a response's further step that exceeds the balance, and charges earlier usage", async () => {
     const poor = await createGatewayTenant({ credits: "1.5" });
     const requestId = newId();
     const streamed = ask === stream;
@@ -132,7 +132,7 @@ describe.for([
     await poor.close();
   });
 
-  test("that fails at a later step leaves the completed steps charged", async () => {
+  test("a response that fails at a later step leaves the completed steps charged", async () => {
     const requestId = newId();
     const asked = body("call calculator", { model: "demo-error-later" });
     await expect(ask(requestId, asked)).rejects.toMatchObject({ code: "provider_error" });
@@ -143,7 +143,7 @@ describe.for([
     expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
   });
 
-  test("that the client leaves is charged an estimate in addition to known usage", async () => {
+  test("charges a response that the client leaves an estimate in addition to known usage", async () => {
     const requestId = newId();
     const leaving = new AbortController();
     const asked = body(`[[first=1000]] ${multiply}`, { stream: ask === stream });
@@ -160,7 +160,7 @@ describe.for([
 });
 
 describe("a streamed response with server tools", () => {
-  test("is one response: one beginning, continuously numbered items, one end", async () => {
+  test("a streamed response with server tools has one beginning, continuously numbered items, and one end", async () => {
     const { events, answer } = await stream(newId(), body(`[[calls=2]] ${multiply}`));
     expect(events.map((event) => event.sequence_number)).toEqual(events.map((_, index) => index));
     const types = events.map(({ type }) => type);
@@ -174,7 +174,7 @@ describe("a streamed response with server tools", () => {
     expect(JSON.stringify(events)).not.toContain("function_call_arguments");
   });
 
-  test("works with the client's own helper", async () => {
+  test("a streamed response with server tools works with the client's own helper", async () => {
     const helper = tenant.client.responses.stream(body(multiply) as object as { model: string; input: string });
     expect((await helper.finalResponse()).output_text).toContain('"result":42');
   });

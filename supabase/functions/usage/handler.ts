@@ -6,7 +6,7 @@ import { refuseBody } from "../_gateway/http/parse-body.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
 import { utcWindow } from "../_shared/utc-time.ts";
 
-/** `GET /v1/usage`: reports what the calling app used, by day, model, feature and execution mode. */
+/** Handles `GET /v1/usage`, which reports what the calling app used, by day, model, feature and execution mode. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createRouter([{ path: /^\/usage$/, method: "GET", handle: reportUsage(gateway) }], gateway);
 }

@@ -53,7 +53,7 @@ describe("GET /v1/usage", () => {
     expect(Math.abs(Date.parse(to) - Date.now())).toBeLessThan(60_000);
   });
 
-  test("covers the calling app only", async () => {
+  test("GET /v1/usage covers the calling app only", async () => {
     const other = await createGatewayTenant();
     const person = await createPerson();
     const refusals = [
@@ -65,14 +65,14 @@ describe("GET /v1/usage", () => {
       [{ method: "POST" }, 405, "invalid_request"],
     ] as const;
     for (const [sent, status, code] of refusals) {
-      // A caller without access learns nothing about a bad window.
+      // A caller without access is refused before the window is checked.
       const answer = await usage(status === 405 ? "" : "?from=nonsense", sent);
       expect([answer.status, answer.body.error.code]).toEqual([status, code]);
     }
     await other.close();
   });
 
-  test("echoes the window used, in days or times, and names the previous window if it has data", async () => {
+  test("echoes the usage window, in days or times, and names the previous window if it has data", async () => {
     const window = async (query: string) => {
       const { body } = await usage(query);
       const { from, to, previous, rows } = body as Record<string, unknown>;
@@ -100,14 +100,14 @@ describe("GET /v1/usage", () => {
     ["?to=2026-02-28", "?to=2026-02-29"],
     [`?from=${daysAgo(364)}`, `?from=${daysAgo(366)}`],
     [`?from=${daysAgo(1)}`, "?from="],
-  ])("accepts %s and refuses %s", async ([inside, outside]) => {
+  ])("accepts the usage window %s and refuses %s", async ([inside, outside]) => {
     expect((await usage(inside ?? "")).status).toBe(200);
     const { status, body } = await usage(outside ?? "");
     expect([status, body.error.code]).toEqual([400, "invalid_request"]);
     expect(body.error.param).toMatch(/^(from|to)$/);
   });
 
-  test("records that the key was used; a HEAD request, with the same answer, doesn't", async () => {
+  test("GET records that the key was used; HEAD returns the same answer and doesn't", async () => {
     const lastUse = async () => {
       const [key] = await tenant.db.query<{ last_used_at: Date | null }>(
         "select last_used_at from ai.keys where id = $1",

@@ -1,5 +1,5 @@
--- The same limits in the hooks of Supabase Auth, for callers that use its API directly with the publishable key.
--- A hook runs after the password or code was checked and before the response.
+-- The limits on attempts, applied in the hooks of Supabase Auth to callers that use its API directly with the
+-- publishable key. A hook runs after the password or code was checked and before the response.
 
 -- Definer: the identity backend's role may call the hook, but may not read our tables.
 create or replace function private.password_verification_attempt(event jsonb) returns jsonb

@@ -7,8 +7,8 @@
 -- - refuse: 429, with the time until the next attempt
 -- - challenge: requires a bot challenge; without one the attempt is slowed down, never refused
 -- - refuse_new: 429, unless the attempt carries a bot challenge or the address is verified for this account
--- - wait: no email is sent, and the answer is the same
--- - repeat: the same code was tried before, so it is not tried again, and the answer is that for a wrong code
+-- - wait: sends no email, but gives the same answer
+-- - repeat: does not try a code a second time, and answers as for a wrong code
 create or replace function private.attempt_limits()
   returns table (action text, scope text, attempts integer, per interval, when_empty text)
   language sql

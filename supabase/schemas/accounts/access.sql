@@ -1,4 +1,4 @@
--- What can open an account, and the owner's confirmation of that list.
+-- Everything that can open an account, and the owner's confirmation of that list.
 
 -- Definer: these are Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_access(

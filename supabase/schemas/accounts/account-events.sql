@@ -215,7 +215,7 @@ comment on function private.discard_session(uuid, uuid) is
   'Ends a session that our server created but did not issue, such as one that checks a password, and removes its '
   'sign-in from the activity. Returns true if the session existed.';
 
--- The account itself.
+-- Changes of the account itself.
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_account_change() returns trigger
@@ -497,7 +497,7 @@ comment on function private.guard_email() is
   'password-reset emails would no longer reach the owner. Also refuses an address that no provider has verified: it '
   'may be another person''s, who could confirm it later.';
 
--- Removals.
+-- Removals of authenticators, passkeys and identities.
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_removal() returns trigger

@@ -1,4 +1,4 @@
--- Reads what a mailed link is for, before it is used.
+-- Reads which account and email a mailed link is for, before the link is used.
 
 create or replace function private.account_of_link(token_hash text, link_type text) returns setof auth.users
   language sql
@@ -32,7 +32,7 @@ comment on function private.email_of_link(text, text) is
   'Returns the email of the account that a mailed link signs in to, or null. link_type: signup, invite or recovery. '
   'Does not use up the link, and does not check its age.';
 
--- Definer: as email_of_link.
+-- Definer: see email_of_link.
 create or replace function private.remove_unproven_password(token_hash text, link_type text) returns void
   language sql
   volatile

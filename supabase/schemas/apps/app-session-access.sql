@@ -35,7 +35,7 @@ comment on function private.list_workspaces_by_app_session(bytea, text[], intege
   'Returns a page of the workspaces of the session''s user as public.list_workspaces does, {workspaces: […]}, or '
   '{refused}; without page_size, all of them.';
 
--- Definer: as list_workspaces_by_app_session.
+-- Definer: see list_workspaces_by_app_session.
 create or replace function private.read_workspace_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb
   language plpgsql
   stable
@@ -61,7 +61,7 @@ $$;
 comment on function private.read_workspace_by_app_session(bytea, uuid) is
   'Returns {workspace} if the session''s user is a member of it, or {refused: … | not_found}.';
 
--- Definer: as list_workspaces_by_app_session.
+-- Definer: see list_workspaces_by_app_session.
 create or replace function private.can_rename_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb
   language plpgsql
   stable
@@ -81,7 +81,7 @@ comment on function private.can_rename_by_app_session(bytea, uuid) is
   'Returns whether private.rename_workspace_by_app_session would be refused, before the name is known: {} or '
   '{refused}.';
 
--- Definer: as list_workspaces_by_app_session.
+-- Definer: see list_workspaces_by_app_session.
 create or replace function private.rename_workspace_by_app_session(token_hash bytea, workspace_id uuid, name text) returns jsonb
   language plpgsql
   volatile

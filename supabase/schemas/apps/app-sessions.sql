@@ -111,7 +111,7 @@ comment on function private.introspect_app_session(text, bytea, bytea) is
   'Returns a session''s current state, for its own app only: {active, session, scopes, endsAt, profile} or {active: '
   'false}, or {refused: unauthenticated | unavailable}.';
 
--- Definer: as introspect_app_session.
+-- Definer: see introspect_app_session.
 create or replace function private.refresh_app_session(
   app_name text,
   secret_hash bytea,

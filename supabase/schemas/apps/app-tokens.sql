@@ -1,5 +1,5 @@
--- ttr_app_ tokens: an external app calls the gateway with one for one person in one workspace. They survive sign-out,
--- and end by revocation, password change, boundary, ban, or the app's removal.
+-- ttr_app_ tokens, with which an external app calls the gateway for one person in one workspace. They survive sign-out,
+-- and end by revocation, password change, policy change, ban, or the app's removal.
 
 -- Definer: the functions for proofs, app secrets and consumption are not granted to any role.
 create or replace function private.exchange_cross_app_token(
@@ -67,7 +67,7 @@ comment on function private.exchange_cross_app_token is
   'Redeems a token once for an access token with its refresh token: {user, workspace, scopes, expiresAt}, or {refused:'
   ' unauthenticated | token | scope | workspace | unavailable}. A refusal does not use up the token.';
 
--- Definer: as exchange_cross_app_token.
+-- Definer: see exchange_cross_app_token.
 create or replace function private.refresh_app_token(
   app_name text,
   secret_hash bytea,

@@ -134,7 +134,7 @@ comment on function private.disconnect_app(uuid, text, jsonb) is
   '(private.record_security_event): disconnected; over if nothing was left to end; not_found if it never held any, or '
   'is not an app.';
 
--- Definer: as private.connected_apps.
+-- Definer: see private.connected_apps.
 create or replace function private.app_was_ever_connected(subject_id uuid, app_name text) returns boolean
   language sql
   stable

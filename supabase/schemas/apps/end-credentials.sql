@@ -1,4 +1,4 @@
--- What ends the credentials of an app. Sign-out, boundary and factor are checked at each use instead.
+-- Ends the credentials of an app. Sign-out, the MFA policy's boundary and the factor are checked at each use instead.
 --
 -- Locks are taken in one order: the app, the account (private.lock_app_credentials), then its rows in the order in
 -- which they are derived: handoffs, app sessions, app tokens, authorization codes, device authorizations, OpenID

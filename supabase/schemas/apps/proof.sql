@@ -1,4 +1,5 @@
--- What an app's credential inherits from the web session that handed it over. Every use checks that it is still valid.
+-- The proof that an app's credential inherits from the web session that made the handoff. Every use checks that the
+-- proof is still valid.
 
 create or replace function private.session_proof(claims jsonb)
   returns table (refused text, proof private.mfa_proof, valid_until timestamptz)

@@ -109,7 +109,7 @@ create or replace function private.find_accounts_matching(term text, most intege
   stable
   security invoker
   set search_path = ''
-  -- With many matches, the index of emails fills the page; with few, the trigram index finds them.
+  -- The best index depends on the term: the index of emails for many matches, the trigram index for few.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -236,7 +236,7 @@ create or replace function private.account_timeline(subject_id uuid, before json
   stable
   security definer
   set search_path = ''
-  -- A plan for every position would read the account's entire history.
+  -- A generic plan would read the account's entire history.
   set plan_cache_mode = force_custom_plan
 as $$
 declare

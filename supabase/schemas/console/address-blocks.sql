@@ -61,7 +61,7 @@ $$;
 comment on function private.recent_networks(uuid) is
   'Returns the networks of an account''s last 50 events and last 50 sessions.';
 
--- Definer: as private.list_address_blocks.
+-- Definer: see private.list_address_blocks.
 create or replace function private.read_address_block(block_id uuid) returns jsonb
   language sql
   stable

@@ -1,6 +1,6 @@
 -- Requests for approval to create keys, and the decisions.
 
--- Definer: as private.set_key_approval.
+-- Definer: see private.set_key_approval.
 create or replace function private.decline_key_approval(change jsonb) returns jsonb
   language plpgsql
   volatile

@@ -11,7 +11,7 @@ create or replace function private.search_audit_log(
   stable
   security definer
   set search_path = ''
-  -- A plan for every filter would read the whole log.
+  -- A generic plan would read the whole log.
   set plan_cache_mode = force_custom_plan
 as $$
 declare

@@ -6,7 +6,7 @@ create or replace function private.search_workspaces(term text, page_size intege
   stable
   security definer
   set search_path = ''
-  -- With many matches, the index of names fills the page; with few, the trigram index finds them.
+  -- The best index depends on the term: the index of names for many matches, the trigram index for few.
   set plan_cache_mode = force_custom_plan
 as $$
 declare

@@ -1,4 +1,4 @@
--- Plans in the console, and which workspace has which.
+-- Plans in the console, and the assignment of plans to workspaces.
 
 create or replace function private.list_plans(only_id text default null) returns jsonb
   language sql

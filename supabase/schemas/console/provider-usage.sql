@@ -1,4 +1,4 @@
--- What providers served, failed and charged, over all workspaces.
+-- Providers' calls, failures and charges in all workspaces.
 
 -- Definer: functions about runs are not granted to the service role.
 create or replace function private.list_provider_health() returns jsonb
@@ -83,7 +83,7 @@ comment on function private.list_skipped_routes(integer) is
   'displayName, provider, providerModel, skipped (how often), lastAt }]. Cooldowns themselves exist only in the '
   'functions'' memory.';
 
--- Definer: as private.list_provider_health.
+-- Definer: see private.list_provider_health.
 create or replace function private.list_provider_usage(first_day date, last_day date) returns jsonb
   language sql
   stable

@@ -11,7 +11,7 @@ comment on function ai.billing_provider(text, text) is
   'Returns the provider''s name in imported costs and invoices: the billing name of the runs, or else the provider''s '
   'id, normalized.';
 
--- Like ai.sum_usage, this is inlined into its callers' plans.
+-- Like ai.sum_usage, this function is inlined into its callers' plans.
 create or replace function ai.metered_costs(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (month date, provider text, account_id text, metered numeric, runs numeric)
   language sql
@@ -34,7 +34,7 @@ comment on function ai.metered_costs(uuid, timestamptz, timestamptz) is
   'platform''s, whose window consists of whole days and counts for its first month. Runs count for ai.billing_provider'
   ' and the account that they name, if any.';
 
--- Like ai.sum_usage, this is inlined into its callers' plans.
+-- Like ai.sum_usage, this function is inlined into its callers' plans.
 create or replace function ai.booked_costs(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (day date, provider text, account_id text, imported numeric, invoiced numeric)
   language sql

@@ -1,6 +1,6 @@
 -- The receipt of an imported cost file.
 
--- Definer: as ai.list_provider_costs.
+-- Definer: see ai.list_provider_costs.
 create or replace function ai.read_cost_import(member_id uuid, workspace uuid, import_id uuid) returns jsonb
   language sql
   stable

@@ -1,6 +1,6 @@
--- Entering an invoice by hand: the apps it may be for, how it compares before it is stored, and the receipt.
+-- Entering an invoice by hand: the apps that it may be for, the comparison before it is stored, and the receipt.
 
--- Definer: as ai.list_linked_apps.
+-- Definer: see ai.list_linked_apps.
 create or replace function ai.review_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
   stable
@@ -60,7 +60,7 @@ comment on function ai.invoice_review(uuid, uuid, jsonb) is
   'outcome: reviewed, … }, not_issued_yet or { outcome: cannot_replace, param, message }. Writes nothing. Not granted '
   'to any role.';
 
--- Definer: as ai.list_linked_apps.
+-- Definer: see ai.list_linked_apps.
 create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
   language sql
   stable

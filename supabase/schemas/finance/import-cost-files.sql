@@ -20,7 +20,7 @@ comment on function ai.preview_cost_import(uuid, uuid, uuid, jsonb) is
   'Returns ai.describe_cost_file for a member with use_ai_studio, { outcome: not_allowed } or { outcome: '
   'app_not_linked }.';
 
--- Definer: as ai.preview_cost_import.
+-- Definer: see ai.preview_cost_import.
 create or replace function ai.import_cost_file(member_id uuid, workspace uuid, app uuid, document jsonb, state text)
   returns jsonb
   language plpgsql
@@ -68,7 +68,7 @@ as $$
 $$;
 comment on function private.preview_platform_costs(jsonb) is 'Returns ai.describe_cost_file of the platform''s book, for the console.';
 
--- Definer: as private.preview_platform_costs.
+-- Definer: see private.preview_platform_costs.
 create or replace function private.import_platform_costs(change jsonb) returns jsonb
   language plpgsql
   volatile
@@ -102,7 +102,7 @@ comment on function private.import_platform_costs(jsonb) is
   'log. change: { actor, reason, requestId, ip, document, state }. A refusal also has refused: forbidden, conflict or '
   'invalid.';
 
--- Definer: as private.preview_platform_costs.
+-- Definer: see private.preview_platform_costs.
 create or replace function private.preview_costs_as_operator(workspace uuid, app uuid, document jsonb) returns jsonb
   language sql
   stable
@@ -118,7 +118,7 @@ comment on function private.preview_costs_as_operator(uuid, uuid, jsonb) is
   'Returns ai.describe_cost_file for the operator''s command, or { outcome: app_not_linked }. Without workspace and '
   'app, uses the platform''s book.';
 
--- Definer: as private.preview_platform_costs.
+-- Definer: see private.preview_platform_costs.
 create or replace function private.import_costs_as_operator(workspace uuid, app uuid, document jsonb, state text default null)
   returns jsonb
   language plpgsql

@@ -1,6 +1,6 @@
 -- Importing costs that providers report, from registered external apps. An import never changes a run or the ledger.
 
--- Definer: as check_app_caller.
+-- Definer: see check_app_caller.
 create or replace function ai.import_provider_costs(call jsonb) returns jsonb
   language plpgsql
   volatile

@@ -1,6 +1,6 @@
 -- Storing reviewed provider invoices: sent by an app, or entered by a member. An invoice is an immutable snapshot.
 
--- Definer: as check_app_caller.
+-- Definer: see check_app_caller.
 create or replace function ai.import_provider_invoice(call jsonb) returns jsonb
   language plpgsql
   volatile

@@ -18,7 +18,7 @@ comment on function private.reconcile_platform(date) is
   'Returns ai.reconciliation_page of the platform''s book for the month of a day: { outcome: listed, month, totals, '
   'clashes, records }.';
 
--- Definer: as private.reconcile_platform.
+-- Definer: see private.reconcile_platform.
 create or replace function private.list_platform_costs(
   month date, filter jsonb default '{}', before jsonb default null, page_size integer default 50
 ) returns jsonb
@@ -36,7 +36,7 @@ $$;
 comment on function private.list_platform_costs(date, jsonb, jsonb, integer) is
   'Returns ai.provider_costs_page of the platform''s book for the month of a day.';
 
--- Definer: as private.reconcile_platform.
+-- Definer: see private.reconcile_platform.
 create or replace function private.list_platform_invoices(
   before jsonb default null, page_size integer default 50, filter jsonb default '{}'
 ) returns jsonb
@@ -50,7 +50,7 @@ $$;
 comment on function private.list_platform_invoices(jsonb, integer, jsonb) is
   'Returns ai.provider_invoices_page of the platform''s book.';
 
--- Definer: as private.reconcile_platform.
+-- Definer: see private.reconcile_platform.
 create or replace function private.read_platform_invoice(invoice_id uuid) returns jsonb
   language sql
   stable
@@ -61,7 +61,7 @@ as $$
 $$;
 comment on function private.read_platform_invoice(uuid) is 'Returns ai.read_invoice of the platform''s book.';
 
--- Definer: as private.reconcile_platform.
+-- Definer: see private.reconcile_platform.
 create or replace function private.review_platform_invoice(record jsonb) returns jsonb
   language sql
   stable

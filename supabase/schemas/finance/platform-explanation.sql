@@ -1,7 +1,7 @@
--- What makes up a provider's month in the platform's book: the workspaces behind each figure, the days, and why it
--- differs.
+-- Explains a provider's month in the platform's book: the workspaces behind each figure, the days, and the causes of a
+-- difference.
 
--- Definer: as private.reconcile_platform.
+-- Definer: see private.reconcile_platform.
 create or replace function private.explain_platform_month(month date, provider text) returns jsonb
   language plpgsql
   stable

@@ -103,7 +103,7 @@ create or replace function ai.provider_cost_records(
   stable
   security invoker
   set search_path = ''
-  -- A plan for every filter and position would read the whole range for each page.
+  -- A generic plan would read the whole range for each page.
   set plan_cache_mode = force_custom_plan
 as $$
 declare

@@ -1,6 +1,6 @@
 -- Reading invoices, for members and for satellites. Amounts are exact text.
 
--- Definer: as ai.list_provider_costs.
+-- Definer for the same reason as ai.list_provider_costs.
 create or replace function ai.list_provider_invoices(
   member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50, filter jsonb default '{}'
 ) returns jsonb
@@ -19,7 +19,7 @@ comment on function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb)
   'Returns ai.provider_invoices_page for a member with use_ai_studio, otherwise { outcome: not_allowed }. filter as in'
   ' ai.invoice_matches.';
 
--- Definer: as private.list_provider_costs_by_app_session.
+-- Definer for the same reason as private.list_provider_costs_by_app_session.
 create or replace function private.list_provider_invoices_by_app_session(
   token_hash bytea, workspace_id uuid, before jsonb default null, page_size integer default 50
 ) returns jsonb

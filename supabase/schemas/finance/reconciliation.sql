@@ -1,6 +1,6 @@
 -- Comparing metered, imported and invoiced cost, for members and for satellites.
 
--- Definer: as ai.list_provider_costs.
+-- Definer for the same reason as ai.list_provider_costs.
 create or replace function ai.reconcile_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   after text[] default null, page_size integer default 50
@@ -19,7 +19,7 @@ $$;
 comment on function ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer) is
   'Returns ai.reconciliation_page for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
 
--- Definer: as private.list_provider_costs_by_app_session.
+-- Definer for the same reason as private.list_provider_costs_by_app_session.
 create or replace function private.reconcile_costs_by_app_session(
   token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
   after text[] default null, page_size integer default 50
@@ -143,7 +143,7 @@ comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[
   'workspace hides it, and for accounts unless all runs of the month and provider with a cost name theirs. If it is '
   'hidden, only providers with imports or invoices are listed. clashes as in ai.book_clashes.';
 
--- Definer: as ai.reconcile_costs.
+-- Definer for the same reason as ai.reconcile_costs.
 create or replace function ai.compare_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   of_provider text default null, after text default null, page_size integer default 50

@@ -24,7 +24,7 @@ comment on function ai.begin_run(jsonb) is
   'Decides about a call and, if it is admitted, reserves its maximum cost and opens its run. Returns the run with its '
   'routes and prices, or {refused: code, …}, as JSON text.';
 
--- Definer: as begin_run.
+-- Definer for the same reason as begin_run.
 create or replace function ai.begin_runs(calls jsonb) returns text
   language plpgsql
   volatile

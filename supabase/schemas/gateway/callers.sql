@@ -1,4 +1,4 @@
--- Finds the caller, by any kind of credential. Nothing here decides about a call, so nothing here is granted.
+-- Finds the caller by any kind of credential. These functions only look up callers, so no role is granted them.
 
 create or replace function ai.find_caller(request ai.run_request) returns ai.caller
   language plpgsql

@@ -1,6 +1,6 @@
--- What a credential may do and use, without a call.
+-- Reads what a credential may do and use, without making a call.
 
--- Definer: as begin_run.
+-- Definer for the same reason as begin_run.
 create or replace function ai.check_credential(call jsonb) returns jsonb
   language plpgsql
   stable
@@ -22,7 +22,7 @@ comment on function ai.check_credential(jsonb) is
   'to make calls of a given kind, is refused before anything about the body is reported. Returns whose it is, or '
   '{refused: code}.';
 
--- Definer: as begin_run.
+-- Definer for the same reason as begin_run.
 create or replace function ai.list_models(call jsonb) returns jsonb
   language plpgsql
   stable

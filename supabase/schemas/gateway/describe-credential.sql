@@ -1,6 +1,6 @@
 -- GET /v1/key: a credential, its limits and budgets, and what is left of them.
 
--- Definer: as begin_run.
+-- Definer for the same reason as begin_run.
 create or replace function ai.describe_credential(call jsonb) returns jsonb
   language plpgsql
   stable

@@ -1,6 +1,6 @@
 -- Extension: a run with several provider calls reserves each of them before it is made.
 
--- Definer: gateway has no grant on any table. A run is named by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
 create or replace function ai.extend_run(step jsonb) returns jsonb
   language plpgsql
   volatile

@@ -1,6 +1,6 @@
 -- Settlement: books finished runs at their actual cost, once, however often they are reported.
 
--- Definer: gateway has no grant on any table. A run is named by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
 create or replace function ai.settle_runs(runs jsonb) returns jsonb
   language plpgsql
   volatile

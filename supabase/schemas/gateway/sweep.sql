@@ -1,6 +1,6 @@
 -- Heartbeats of open runs, the sweep that closes abandoned ones, and the deletion of expired rows.
 
--- Definer: gateway has no grant on any table. A run is named by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
 create or replace function ai.heartbeat_runs(runs jsonb) returns void
   language plpgsql
   volatile
@@ -169,7 +169,7 @@ $$;
 comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
   'Records the open runs that began between two times, at most one minute of them. Returns the time it reached.';
 
--- Definer: as begin_run. A run is named by the suffix of its id, which the gateway chose.
+-- Definer for the same reason as begin_run. A run is identified by the suffix of its id, which the gateway chose.
 create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
   language plpgsql
   volatile

@@ -4,7 +4,7 @@
 -- States: created → approved → bound, or rejected, or locked at the fifth wrong code. private.session_facts reads bound
 -- approvals.
 
--- Definer: as session_second_factor.
+-- Definer for the same reason as session_second_factor.
 create or replace function private.pending_mobile_approvals(claims jsonb) returns jsonb
   language sql
   stable
@@ -37,7 +37,7 @@ comment on function private.pending_mobile_approvals(jsonb) is
   'Returns the requests waiting for a phone at AAL2: { outcome: listed, approvals: [{ id, createdAt, expiresAt, '
   'metadata }] }, or outcome mfa_required. Never includes the pair code, which is stored only as a hash.';
 
--- Definer: as session_second_factor.
+-- Definer for the same reason as session_second_factor.
 create or replace function private.decide_mobile_approval(decision jsonb) returns jsonb
   language plpgsql
   volatile

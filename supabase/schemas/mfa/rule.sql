@@ -4,7 +4,7 @@
 -- The policy is platform_required_mfa in auth.users.raw_app_meta_data:
 -- - { version: 1, required, boundary, primaryBoundary, recovery: "none" | "in_progress", generation }
 --
--- Boundaries are whole seconds. It is read from the row, because a token may be older than the policy.
+-- Boundaries are whole seconds. The policy is read from the row, because a token may be older than the policy.
 
 create or replace function private.session_satisfies_mfa(claims jsonb) returns boolean
   language plpgsql

@@ -43,7 +43,7 @@ comment on function private.open_openid_authorization(text, text, text[], jsonb)
   'redirectAllowed, scopes, session: {authTime, consented} | null}, or null for an unknown client. session is null '
   'without claims, or if their session could not be issued a code.';
 
--- Definer: as open_openid_authorization.
+-- Definer for the same reason as open_openid_authorization.
 create or replace function private.issue_authorization_code(
   claims jsonb,
   client_id text,

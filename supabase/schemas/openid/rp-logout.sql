@@ -32,7 +32,7 @@ comment on function private.read_openid_logout(text, text, uuid, uuid) is
   'Describes a sign-out requested by a client: {displayName, redirectAllowed, ofSession}, or null for an unknown '
   'client. ofSession: the login of the ID token came from this very session.';
 
--- Definer: as read_openid_logout.
+-- Definer for the same reason as read_openid_logout.
 create or replace function private.end_openid_login(user_id uuid, sid uuid) returns boolean
   language plpgsql
   volatile

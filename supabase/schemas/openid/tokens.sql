@@ -142,7 +142,7 @@ comment on function private.redeem_authorization_code(text, bytea, bytea, text, 
   'Redeems an authorization code once: returns what private.issue_openid_tokens returns, or {refused: unauthenticated '
   '| token | unavailable}. code_challenge is the hash of the verifier. A second use revokes the login of the first.';
 
--- Definer: as redeem_authorization_code.
+-- Definer for the same reason as redeem_authorization_code.
 create or replace function private.refresh_openid_tokens(
   client_id text,
   secret_hash bytea,
@@ -282,7 +282,7 @@ comment on function private.read_openid_userinfo(bytea) is
   'Returns the claims that an access token gives access to (OpenID Connect Core 1.0 section 5.3), or {refused: token |'
   ' scope | unavailable}.';
 
--- Definer: as read_openid_userinfo.
+-- Definer for the same reason as read_openid_userinfo.
 create or replace function private.introspect_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns jsonb
   language plpgsql
   stable
@@ -338,7 +338,7 @@ comment on function private.introspect_openid_token(text, bytea, bytea) is
   'Returns a token''s current state to the confidential client that holds it (RFC 7662): {active, isAccess, sub, sid, '
   'scopes, issuedAt, expiresAt}, {active: false}, or {refused: unauthenticated | unavailable}.';
 
--- Definer: as redeem_authorization_code.
+-- Definer for the same reason as redeem_authorization_code.
 create or replace function private.revoke_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns boolean
   language plpgsql
   volatile

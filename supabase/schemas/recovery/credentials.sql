@@ -89,7 +89,7 @@ as $$
 $$;
 comment on function private.invalidate_recovery_credential(uuid) is 'Ends a credential whose email was not sent.';
 
--- Definer: sessions are Supabase Auth's, which the service role cannot read.
+-- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.is_recovery_open_to(credential private.recovery_credentials, browser_hash bytea)
   returns boolean
   language sql
@@ -141,7 +141,7 @@ comment on function private.find_recovery_link_email(bytea, bytea) is
   'Returns the email that a link would sign in, for the confirmation page; null if the link does not work in this '
   'browser. Changes nothing.';
 
--- Definer: the key of the made-up salts is not granted to any role.
+-- Definer: no role has a grant on the key from which the salts of emails without a code are derived.
 create or replace function private.recovery_code_salt(of_email text, browser_hash bytea default null) returns text
   language sql
   stable

@@ -1,4 +1,4 @@
--- Where an account is signed in.
+-- The sessions of an account: where it is signed in.
 
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_sessions(
@@ -64,7 +64,7 @@ comment on function private.account_sessions(uuid, uuid, jsonb, integer) is
   'Returns a page of an account''s current sessions: the given one first, then the most recently refreshed. before: { '
   'createdAt, id }, refreshed_at and id of the last one on the previous page; without page_size, all of them.';
 
--- Definer: as private.account_sessions.
+-- Definer for the same reason as private.account_sessions.
 create or replace function private.count_account_sessions(subject_id uuid, most integer default 1001) returns bigint
   language sql
   stable

@@ -180,7 +180,7 @@ comment on function private.end_additions(uuid, uuid[]) is
   'Ends the sign-ins of these accounts that a browser has not presented yet; null means all accounts. The caller has '
   'locked the accounts. Returns those that were alive: [{ userId, sessionId }].';
 
--- Definer: as take_additions.
+-- Definer for the same reason as take_additions.
 create or replace function private.continue_account_session(continuation jsonb) returns jsonb
   language plpgsql
   volatile

@@ -53,7 +53,7 @@ comment on function private.device_state(uuid, text) is
   'Returns a browser''s accounts to a caller with its secret: { secret: current | previous, arrived, old, active: { '
   'userId, sessionId, tag } | null, accounts }. Null for an unknown device.';
 
--- In PL/pgSQL, which plans only the expressions it reaches: nearly every request presents the current secret.
+-- In PL/pgSQL, because it plans only the expressions it reaches, and nearly every request presents the current secret.
 create or replace function private.device_secret_status(device private.account_devices, secret text) returns text
   language plpgsql
   stable
@@ -90,7 +90,7 @@ comment on function private.device_secret_status(private.account_devices, text) 
   'another account, which the browser then presents with the current secret, and may sign the browser out; or unknown.';
 
 -- Definer: the identity backend's tables show whether a session is alive. In PL/pgSQL, like its callers on every
--- request, because each calling statement would plan an SQL function again.
+-- request, because an SQL function would be planned again for each calling statement.
 create or replace function private.is_vault_entry_usable(entry private.account_vault_entries) returns boolean
   language plpgsql
   stable

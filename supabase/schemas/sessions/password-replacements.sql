@@ -1,6 +1,6 @@
--- Sessions that have to replace a password that is easy to guess before anything else.
+-- Sessions that may do nothing until they replace a password that is easy to guess.
 
--- Definer: sessions are Supabase Auth's, which the service role cannot read.
+-- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.require_password_replacement(subject_id uuid, target_id uuid) returns void
   language sql
   volatile

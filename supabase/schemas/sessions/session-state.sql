@@ -60,8 +60,8 @@ comment on function public.session_state() is
   'state is optional, required, recovery_in_progress or malformed. byApproval: a mobile approval satisfies it and the '
   'session''s own proofs would not. For approvals of release 0.1.0 the server has to check the cookie.';
 
--- Definer: for the same reason as session_state, and the device belongs to the server. Answers about the caller's own
--- token, and about the device whose 256-bit secret the caller presents.
+-- Definer for the same reason as session_state, and because only the server may read devices. Answers about the
+-- caller's own token, and about the device whose 256-bit secret the caller presents.
 create or replace function public.device_session_state(device_id uuid, device_secret text) returns jsonb
   language plpgsql
   stable
@@ -78,7 +78,7 @@ comment on function public.device_session_state(uuid, text) is
   'Returns session_state, and which account is active on the browser''s device: all that must be current on a request,'
   ' in one statement.';
 
--- Definer: for the same reason as account_required_mfa_satisfied.
+-- Definer for the same reason as account_required_mfa_satisfied.
 create or replace function private.session_is_fresh() returns boolean
   language plpgsql
   stable

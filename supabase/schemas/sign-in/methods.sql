@@ -59,9 +59,9 @@ comment on function private.count_sign_in_methods(uuid, text[], uuid[], boolean,
   'Returns how many usable ways to sign in an account has without these identities and passkeys. Unconfirmed '
   'identities count only if they are being confirmed. For definers; not granted to a role.';
 
--- Definer: identities are in Supabase Auth's tables. Its own call would refuse if one identity remains with a password
--- or a passkey, would allow it if what remains does not work, and would give the account another identity's address;
--- and another way could be removed between our count and its deletion.
+-- Definer: identities are in Supabase Auth's tables. Supabase Auth's own call would refuse if one identity remains with
+-- a password or a passkey, would allow it if what remains does not work, and would give the account another identity's
+-- address. Another way to sign in could also be removed between our count and its deletion.
 create or replace function private.unlink_identity(subject_id uuid, target_id uuid, usable_providers text[]) returns jsonb
   language plpgsql
   volatile

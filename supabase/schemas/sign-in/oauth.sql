@@ -132,7 +132,7 @@ comment on function private.complete_oauth_attempt(text, text, text, text) is
   'confirms the identity and voids the code; refuse voids it, and removes the account or the identity that it had just'
   ' created.';
 
--- Definer: as complete_oauth_attempt.
+-- Definer for the same reason as complete_oauth_attempt.
 create or replace function private.sweep_oauth_attempts(at_most integer default 1000) returns integer
   language plpgsql
   volatile

@@ -45,7 +45,7 @@ comment on function private.passkey_exists(text) is
   'deletes one that works.';
 
 -- Definer: passkeys are in Supabase Auth's tables, which the service role cannot read. The backend's own call could
--- leave an account without a way to sign in; and another way could be removed between our count and its deletion.
+-- leave an account without a way to sign in. Another way could also be removed between our count and its deletion.
 create or replace function private.delete_passkey(subject_id uuid, actor_session_id uuid, target_id uuid, usable_providers text[])
   returns text
   language plpgsql

@@ -79,7 +79,7 @@ comment on function private.read_qr_request(jsonb) is
   'known, id, status, createdAt, expiresAt, metadata }, or outcome not_found (id or secret wrong) or forbidden (not '
   'the requesting account, or the requesting session itself).';
 
--- Definer: as decide_qr_challenge.
+-- Definer for the same reason as decide_qr_challenge.
 create or replace function private.claim_qr_challenge(claim jsonb) returns text
   language plpgsql
   volatile

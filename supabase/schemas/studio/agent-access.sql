@@ -1,4 +1,5 @@
--- Which members may connect coding agents: those with manage_ai_keys, and those whose request one of them approved.
+-- Decides which members may connect coding agents: those with manage_ai_keys, and those whose request a member with
+-- manage_ai_keys approved.
 
 create or replace function ai.may_connect_agents(member_id uuid, workspace uuid) returns boolean
   language sql

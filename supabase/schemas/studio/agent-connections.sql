@@ -1,4 +1,5 @@
--- Coding agents that the command connects: each gets short-lived keys for one workspace through one login of one member.
+-- Coding agents connected with the `gatehouse` command: each gets short-lived keys for one workspace through one login
+-- of one member.
 
 create or replace function ai.agent_name(tool text) returns text
   language sql
@@ -91,7 +92,7 @@ comment on function private.list_agents(bytea, uuid) is
   'Returns the connections of a login in a workspace, and whether its member may make more: { access: approved | open | '
   'declined | withdrawn | none, connections }, or { refused: … | not_found }.';
 
--- Definer: as private.list_agents.
+-- Definer for the same reason as private.list_agents.
 create or replace function private.connect_agent(
   token_hash bytea, workspace_id uuid, tool text, host text, email jsonb
 ) returns jsonb
@@ -155,7 +156,7 @@ comment on function private.connect_agent(bytea, uuid, text, text, jsonb) is
   'Connects a coding agent to a workspace once, { state: connected, connection }, or opens the member''s request for it '
   'with an email to key managers, { state: requested }. Or { refused: … | not_found | forbidden (no use_ai_studio) }.';
 
--- Definer: as private.list_agents.
+-- Definer for the same reason as private.list_agents.
 create or replace function private.disconnect_agent(token_hash bytea, workspace_id uuid, connection_id uuid) returns jsonb
   language plpgsql
   volatile

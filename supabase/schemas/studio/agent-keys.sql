@@ -39,7 +39,7 @@ comment on function ai.agent_key_status(uuid) is
   'Whether the keys of a connection work: good; over (revoked, login ended, member left or lost the right); mfa_required or '
   'unavailable as private.proof_status.';
 
--- Definer: as private.list_agents.
+-- Definer for the same reason as private.list_agents.
 create or replace function private.issue_agent_key(
   token_hash bytea, workspace_id uuid, connection_id uuid, lookup text, secret_hash text
 ) returns jsonb

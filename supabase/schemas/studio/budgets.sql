@@ -3,7 +3,7 @@
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_budgets(
   member_id uuid, workspace uuid, after text[] default null, page_size integer default 50,
-  -- The previous release refuses any other scope.
+  -- The default is for servers of the previous release, which refuse any other scope.
   scopes text[] default '{workspace,app,key}'
 ) returns jsonb
   language plpgsql
@@ -89,7 +89,7 @@ comment on function ai.read_budgets(uuid, uuid, text[], integer, text[]) is
   'exact text, null without a limit or if hidden. usedUp: all of it is spent, or it refuses calls according to '
   'ai.budget_refuses_calls. enforced: whether it can refuse calls.';
 
--- Definer: for the same reason as ai.read_budgets; and the service role cannot write budgets.
+-- Definer for the same reason as ai.read_budgets; and the service role cannot write budgets.
 create or replace function ai.change_budget(
   member_id uuid, workspace uuid, scope text, subject uuid, limit_usd text, read_limit_usd text, label text default null
 ) returns jsonb

@@ -237,7 +237,7 @@ comment on function ai.credit_recipients(uuid, uuid) is
   'Returns who is warned about a balance: owners of the workspace that pays and members with manage_ai_policy, or the member '
   'who pays.';
 
--- Definer: as ai.read_usage.
+-- Definer for the same reason as ai.read_usage.
 create or replace function ai.read_credit_notice(member_id uuid, workspace uuid) returns jsonb
   language sql
   stable

@@ -1,6 +1,6 @@
 -- A workspace's credits, for its members. In a free workspace, the member's own balance pays.
 
--- Definer: as ai.read_usage.
+-- Definer for the same reason as ai.read_usage.
 create or replace function ai.read_credits(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   before_id bigint default null, page_size integer default 50, with_totals boolean default true
@@ -10,7 +10,7 @@ create or replace function ai.read_credits(
   security definer
   set search_path = ''
   set timezone = 'UTC'
-  -- A plan for every range and position would read an account's whole ledger.
+  -- A generic plan would read an account's whole ledger.
   set plan_cache_mode = force_custom_plan
 as $$
 declare

@@ -39,7 +39,7 @@ comment on function ai.list_keys(uuid, uuid, jsonb, integer) is
   ' keys } or { outcome: not_allowed }. before is { createdAt, id } of the last key on the previous page. Listing '
   'needs no approval.';
 
--- Definer: as ai.list_keys.
+-- Definer for the same reason as ai.list_keys.
 create or replace function ai.read_key(member_id uuid, workspace uuid, key_id uuid) returns jsonb
   language plpgsql
   stable
@@ -101,7 +101,7 @@ comment on function ai.issue_key(uuid, uuid, jsonb, text, text) is
   'SHA-256. Outcomes: issued (with key), not_allowed, not_approved, app_not_linked, unknown_models (with param and '
   'models), too_many (200 live keys in a workspace).';
 
--- Definer: as ai.issue_key.
+-- Definer for the same reason as ai.issue_key.
 create or replace function ai.rotate_key(
   member_id uuid,
   workspace uuid,
@@ -168,7 +168,7 @@ comment on function ai.rotate_key(uuid, uuid, uuid, integer, text, text) is
   'one lives on for the overlap. Outcomes: issued (with key), not_allowed, not_approved, not_found, not_active, agent_key '
   '(a coding agent renews it).';
 
--- Definer: as ai.issue_key.
+-- Definer for the same reason as ai.issue_key.
 create or replace function ai.revoke_key(member_id uuid, workspace uuid, key_id uuid) returns jsonb
   language plpgsql
   volatile

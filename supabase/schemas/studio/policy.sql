@@ -18,7 +18,7 @@ comment on function ai.read_workspace_policy(uuid, uuid) is
   'Returns a workspace''s policy for a member with use_ai_studio: { outcome: read, policy } or { outcome: not_allowed '
   '}.';
 
--- Definer: for the same reason as ai.read_workspace_policy; and the service role cannot write budgets.
+-- Definer for the same reason as ai.read_workspace_policy; and the service role cannot write budgets.
 create or replace function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
   language plpgsql
   volatile
@@ -144,7 +144,7 @@ $$;
 comment on function ai.workspace_policy_summary(uuid) is
   'Returns a workspace''s policy as its members see it; the defaults if it has set none.';
 
--- Definer: as ai.read_budgets.
+-- Definer for the same reason as ai.read_budgets.
 create or replace function ai.read_policy_options(member_id uuid, workspace uuid) returns jsonb
   language plpgsql
   stable

@@ -1,7 +1,7 @@
 -- Content capture: off unless the workspace's policy enables it, and kept for as many days as it sets. Each read is
 -- logged.
 
--- Definer: gateway has no grant on any table. A run is named by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
 create or replace function ai.store_run_content(content jsonb) returns void
   language sql
   volatile
@@ -51,7 +51,7 @@ comment on function ai.describe_run_content(uuid, uuid, uuid) is
   'Returns whether a run''s content is stored, for a member with manage_ai_policy, without any of its text: { outcome:'
   ' kept, deletedFrom }, none or not_allowed.';
 
--- Definer: for the same reason as ai.describe_run_content; and it writes the log.
+-- Definer for the same reason as ai.describe_run_content; and it writes the log.
 create or replace function ai.read_run_content(member_id uuid, workspace uuid, run_id uuid) returns jsonb
   language plpgsql
   volatile

@@ -1,6 +1,6 @@
 -- One run for its workspace's members, with the facts that explain its price. Amounts are exact text.
 
--- Definer: as ai.list_runs.
+-- Definer for the same reason as ai.list_runs.
 create or replace function ai.read_run(member_id uuid, workspace uuid, run_id uuid) returns jsonb
   language plpgsql
   stable
@@ -141,7 +141,7 @@ create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolea
   language sql
   stable
   security invoker
-  -- Without a search path or a subselect, Postgres inlines it into its caller's plan.
+  -- Has neither a search path nor a subselect, so Postgres inlines it into its caller's plan.
 as $$
   select jsonb_build_object('priced', jsonb_build_object(
     'cacheWrite1hTokens', (run).cache_write_1h_tokens,

@@ -13,7 +13,7 @@ create or replace function ai.list_runs(
   stable
   security definer
   set search_path = ''
-  -- A plan for every filter would use no index and read every partition.
+  -- A generic plan would use no index and read every partition.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -137,7 +137,7 @@ comment on function ai.unknown_run_filter(uuid, jsonb) is
   'Returns the name of the first filter of ai.list_runs whose value does not exist, and provider if the workspace '
   'hides providers; null if all exist. Former members and apps of a workspace have runs, so they are known.';
 
--- Definer: as ai.list_runs.
+-- Definer for the same reason as ai.list_runs.
 create or replace function ai.list_run_filters(member_id uuid, workspace uuid) returns jsonb
   language plpgsql
   stable

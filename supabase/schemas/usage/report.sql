@@ -256,7 +256,7 @@ comment on function ai.check_app_caller(jsonb) is
   'Checks, for a call with an invalid body, whether its credential may import costs and read usage at all. Returns { '
   'workspace_id } or { refused }.';
 
--- Without settings of its own, so that it is inlined into the plans of lists with thousands of rows.
+-- Has no settings of its own, so Postgres inlines it into the plans of lists with thousands of rows.
 create or replace function ai.utc_text_microseconds(moment timestamptz) returns text
   language sql
   stable

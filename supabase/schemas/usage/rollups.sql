@@ -144,7 +144,7 @@ as $$
 $$;
 comment on function ai.rebuild_usage_day(date, uuid[]) is 'Replaces a day''s sums of some workspaces.';
 
--- Without settings of its own, so that it is inlined into its callers' plans and their conditions reach the runs.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans, and their conditions reach the runs.
 create or replace function ai.sum_usage(workspace uuid, first_moment timestamptz, end_moment timestamptz) returns setof ai.usage_daily
   language sql
   stable

@@ -27,7 +27,7 @@ create or replace trigger replace_invitation before insert on public.workspace_i
   for each row execute function private.replace_invitation();
 comment on trigger replace_invitation on public.workspace_invitations is 'Makes only the newest email''s link work.';
 
--- Definer: for the same reason, and no role may take from buckets.
+-- Definer for the same reason as replace_invitation, and because no role may take from rate-limit buckets.
 create or replace function private.limit_inviter() returns trigger
   language plpgsql
   volatile
@@ -62,7 +62,7 @@ create or replace trigger limit_inviter after insert on public.workspace_invitat
   for each row when (new.invited_by is not null) execute function private.limit_inviter();
 comment on trigger limit_inviter on public.workspace_invitations is 'Prevents bulk email to strangers.';
 
--- Definer: all of them count, even those that the writer may not read.
+-- Definer: counts all invitations, even those that the writer may not read.
 create or replace function private.limit_workspace_invitations() returns trigger
   language plpgsql
   volatile

@@ -118,7 +118,7 @@ create or replace trigger close_orphaned_workspaces before delete on public.prof
   for each row execute function private.close_orphaned_workspaces();
 comment on trigger close_orphaned_workspaces on public.profiles is 'Runs before the deletion, while the person''s memberships still exist.';
 
--- Definer: all of them count, even those that the writer may not read.
+-- Definer: counts all roles, even those that the writer may not read.
 create or replace function private.limit_workspace_roles() returns trigger
   language plpgsql
   volatile

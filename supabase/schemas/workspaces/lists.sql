@@ -1,4 +1,4 @@
--- Pages of what people see of their workspaces, as row-level security allows.
+-- Lists a person's workspaces and their members in pages, as far as row-level security allows.
 
 create or replace function public.list_workspaces(after text[] default null, page_size integer default 50)
   returns table (id uuid, name text, plan_id text, personal boolean, role text)

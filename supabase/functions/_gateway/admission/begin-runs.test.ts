@@ -48,7 +48,7 @@ function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {})
   };
 }
 
-describe("a run that may have begun without an answer", () => {
+describe("Runs that may have begun without an answer", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
@@ -58,7 +58,7 @@ describe("a run that may have begun without an answer", () => {
     { undecidedLooks: 4, times: [250, 750, 1_750, 4_750, 14_750] },
     { undecidedLooks: 9, times: [250, 750, 1_750, 4_750, 14_750] },
   ])(
-    "is looked up at $times ms if it stays undecided for $undecidedLooks lookups",
+    "an undecided run is looked up at $times ms if it stays undecided for $undecidedLooks lookups",
     async ({ undecidedLooks, times }) => {
       const { begin, looks } = open({ undecidedLooks });
       await begin();
@@ -67,14 +67,14 @@ describe("a run that may have begun without an answer", () => {
     },
   );
 
-  test("is looked up together with others due at the same moment, a hundred per statement", async () => {
+  test("undecided runs due at the same moment are looked up together, a hundred per statement", async () => {
     const { begin, looks } = open();
     await Promise.all(Array.from({ length: 250 }, begin));
     await vi.advanceTimersByTimeAsync(300);
     expect(looks.map(({ tails }) => tails.length)).toEqual([100, 100, 50]);
   });
 
-  test("is looked up together with others in one query that reaches back to the earliest request", async () => {
+  test("undecided runs are looked up together in one query that reaches back to the earliest request", async () => {
     const { begin, looks } = open({ givenUpAtMs: 1_500 });
     const first = begin();
     await vi.advanceTimersByTimeAsync(100);
@@ -84,7 +84,7 @@ describe("a run that may have begun without an answer", () => {
     expect(looks.map(({ tails, askedMsAgo }) => [tails.length, Math.round(askedMsAgo)])).toEqual([[2, 1_750]]);
   });
 
-  test("is looked up soon, even after thousands of runs were found not to exist", async () => {
+  test("an undecided run is looked up soon, even after thousands of runs were found not to exist", async () => {
     const { begin, looks } = open();
     await Promise.all(Array.from({ length: 3_000 }, begin));
     await vi.advanceTimersByTimeAsync(2_000);
@@ -94,14 +94,14 @@ describe("a run that may have begun without an answer", () => {
     expect(looks.slice(at).flatMap(({ tails }) => tails)).toEqual([tail]);
   });
 
-  test("is looked up every second while the database is unavailable, then at the usual intervals", async () => {
+  test("an undecided run is looked up every second while the database is unavailable, then at the usual intervals", async () => {
     const { begin, looks } = open({ unansweredLooks: 3 });
     await begin();
     await vi.advanceTimersByTimeAsync(100_000);
     expect(looks.map(({ at }) => Math.round(at))).toEqual([250, 1_250, 2_250, 3_250, 3_750, 4_750, 7_750]);
   });
 
-  test("is left to the sweeper after a minute without an answer", async () => {
+  test("an undecided run is left to the sweeper after a minute without an answer", async () => {
     const { begin, looks } = open({ unansweredLooks: 1_000 });
     await begin();
     await vi.advanceTimersByTimeAsync(200_000);

@@ -30,20 +30,20 @@ test.for([
   expect(callerAddress(headers, { trustedHops, secretKeys })).toBe(address);
 });
 
-test("returns no address without the header", () => {
+test("returns no caller address without the header", () => {
   expect(callerAddress(new Headers(), { trustedHops: 1, secretKeys })).toBeUndefined();
 });
 
-describe("the caller address forwarded by the web server", () => {
+describe("Caller address forwarded by the web server", () => {
   const of = (headers: Record<string, string>, keys = secretKeys) =>
     callerAddress(new Headers({ "x-forwarded-for": "198.51.100.1", ...headers }), { trustedHops: 1, secretKeys: keys });
 
-  test.for(secretKeys)("is accepted with any of the project's secret keys: %s", (apikey) => {
+  test.for(secretKeys)("a forwarded caller address is accepted with any of the project's secret keys: %s", (apikey) => {
     expect(of({ "x-platform-forwarded-for": "203.0.113.7", apikey })).toBe("203.0.113.7");
     expect(of({ apikey })).toBe("198.51.100.1");
   });
 
-  test("is ignored from any other caller, which then has no address at all", () => {
+  test("a caller address forwarded by any other caller is ignored, and the call has no address", () => {
     const claim = { "x-platform-forwarded-for": "203.0.113.7" };
     expect(of(claim)).toBeUndefined();
     expect(of({ ...claim, apikey: "sb_publishable" })).toBeUndefined();

@@ -62,7 +62,10 @@ export function hex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Returns 401 or 403 for a bad credential before any 400, so that the caller learns nothing about the body. */
+/**
+ * Runs `read`. If it fails, checks the credential before throwing, so that a bad credential gets 401 or 403 instead of
+ * a 400 that reveals something about the body.
+ */
 export async function readOrAuthenticate<Result>(check: () => Promise<unknown>, read: () => Result): Promise<Result> {
   try {
     return read();

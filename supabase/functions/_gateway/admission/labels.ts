@@ -26,7 +26,7 @@ export function readLabels({ headers }: Request): CallLabels {
 }
 
 /**
- * Reads who calls: credential, workspace header, and address.
+ * Reads the caller of a request: credential, workspace header, and address.
  * @param keyHeader may carry the credential in place of `Authorization`
  * @throws GatewayError `invalid_api_key` or `AUTH_UNAVAILABLE`
  */

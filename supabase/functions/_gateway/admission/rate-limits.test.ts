@@ -7,8 +7,8 @@ const read = (counts: (number | null)[], told: { minute?: string | null; at?: st
   readRateLimits({ minute: told.minute === undefined ? minute : told.minute, counts }, told.at ?? at);
 const none = [null, null, null, null];
 
-describe("what is left of a rate limit", () => {
-  test("is read from the key's limits if the workspace has none", () => {
+describe("Remaining calls of a rate limit", () => {
+  test("the remaining calls are read from the key's limits if the workspace has none", () => {
     expect(read([10, 3, 1_000, 250, ...none])).toEqual({
       requests: { scope: "key", limit: 10, remaining: 7 },
       tokens: { scope: "key", limit: 1_000, remaining: 750 },
@@ -16,7 +16,7 @@ describe("what is left of a rate limit", () => {
     });
   });
 
-  test("is read from the workspace's limits if the key has none, for requests and tokens separately", () => {
+  test("the remaining calls are read from the workspace's limits if the key has none, separately for requests and tokens", () => {
     expect(read([...none, 10, 3, null, null])).toEqual({
       requests: { scope: "workspace", limit: 10, remaining: 7 },
       resetSeconds: 44,
@@ -31,18 +31,21 @@ describe("what is left of a rate limit", () => {
     { key: [10, 4], workspace: [100, 95], requests: { scope: "workspace", limit: 100, remaining: 5 } },
     { key: [10, 6], workspace: [100, 95], requests: { scope: "key", limit: 10, remaining: 4 } },
     { key: [10, 5], workspace: [100, 95], requests: { scope: "key", limit: 10, remaining: 5 } },
-  ])("is the smaller of both, and the key's if both are equal: %o", ({ key, workspace, requests }) => {
-    expect(read([...key, null, null, ...workspace, null, null]).requests).toEqual(requests);
-  });
+  ])(
+    "the smaller remainder of key and workspace is reported, and the key's if both are equal: %o",
+    ({ key, workspace, requests }) => {
+      expect(read([...key, null, null, ...workspace, null, null]).requests).toEqual(requests);
+    },
+  );
 
-  test("is never negative, even if a limit was lowered within the window", () => {
+  test("the remainder of a rate limit is never negative, even if the limit was lowered within the window", () => {
     expect(read([10, 25, 100, 101, ...none])).toMatchObject({
       requests: { limit: 10, remaining: 0 },
       tokens: { limit: 100, remaining: 0 },
     });
   });
 
-  test("is absent for a limit that was not checked or does not exist, even if calls were counted", () => {
+  test("no remainder is reported for a limit that was not checked or does not exist, even if calls were counted", () => {
     expect(read([10, 10, null, 500, 7, null, 8, null])).toEqual({
       requests: { scope: "key", limit: 10, remaining: 0 },
       tokens: undefined,
@@ -61,12 +64,12 @@ describe("what is left of a rate limit", () => {
     ["2026-11-26T07:30:59.5+00:00", 61],
     // Times are accepted in any time zone that the database uses.
     ["2026-11-26T13:01:16.123456+05:30", 44],
-  ] as const)("read at %s, resets in %i seconds", ([at, seconds]) => {
+  ] as const)("a rate limit read at %s resets in %i seconds", ([at, seconds]) => {
     expect(read([1, 0, null, null, ...none], { at }).resetSeconds).toBe(seconds);
   });
 });
 
-test("headers state existing limits only", () => {
+test("rate limit headers are sent only for existing limits", () => {
   expect(rateLimitHeaders(read([10, 3, null, 250, ...none]))).toEqual({
     "x-ratelimit-limit-requests": "10",
     "x-ratelimit-remaining-requests": "7",
@@ -80,26 +83,26 @@ test("headers state existing limits only", () => {
   expect(rateLimitHeaders({})).toEqual({});
 });
 
-describe("rate limit headers of an answer", () => {
+describe("Rate limit headers of an answer", () => {
   const limits = { minute, counts: [10, 3, 10_000, 1_600, null, null, 50_000, 45_000] };
   const remaining = (reserved_tokens: number | null | undefined, used?: object) =>
     runLimitHeaders({ limits, created_at: at, reserved_tokens }, used)["x-ratelimit-remaining-tokens"];
 
-  test("count the reservation until the usage is known", () => {
+  test("rate limit headers count the reserved tokens until the usage is known", () => {
     expect(remaining(600)).toBe("5000");
   });
 
-  test("count the tokens used instead of the reservation, for the key or workspace with less left", () => {
+  test("rate limit headers count the tokens used instead of the reservation, for the key or workspace with less left", () => {
     expect(remaining(600, { input_tokens: 13, output_tokens: 12 })).toBe("5575");
     expect(remaining(600, { input_tokens: 5_000, output_tokens: 1_000 })).toBe("0");
     expect(remaining(600, {})).toBe("5600");
   });
 
-  test.for([null, undefined])("don't count the usage if nothing was reserved: %s", (reserved) => {
+  test.for([null, undefined])("rate limit headers don't count the usage if nothing was reserved: %s", (reserved) => {
     expect(remaining(reserved, { input_tokens: 13, output_tokens: 12 })).toBe("5000");
   });
 
-  test("leave the remaining requests unchanged", () => {
+  test("the usage of tokens leaves the header for remaining requests unchanged", () => {
     const headers = runLimitHeaders({ limits, created_at: at, reserved_tokens: 600 }, { input_tokens: 1 });
     expect(headers["x-ratelimit-remaining-requests"]).toBe("7");
   });
@@ -110,6 +113,6 @@ test.for([
   { counts: [null, null, 10_000, 5_000, ...none], reserved_tokens: 100, near: false },
   { counts: [null, null, 10_000, 5_000, null, null, 8_000, 5_000], reserved_tokens: 100, near: true },
   { counts: [5, 5, null, null, ...none], reserved_tokens: null, near: false },
-])("whether fewer than 50 more calls fit is $near for $counts", ({ counts, reserved_tokens, near }) => {
+])("with the counts $counts, fewer than 50 more calls fit: $near", ({ counts, reserved_tokens, near }) => {
   expect(isNearTokenLimit({ limits: { minute, counts }, created_at: at, reserved_tokens })).toBe(near);
 });

@@ -16,7 +16,7 @@ export type RateLimits = { requests?: Room; tokens?: Room; resetSeconds?: number
 
 const minuteMs = 60_000;
 
-/** @param at when the limits were read, by the database's clock */
+/** Returns what is left of each limit. @param at when the limits were read, by the database's clock */
 export function readRateLimits({ minute, counts }: ToldLimits, at: string): RateLimits {
   const roomAt = (scope: Room["scope"], place: number): Room | undefined => {
     const limit = counts[place];

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { refusalError } from "./refusals.ts";
 
-describe("a call larger than an entire token limit", () => {
+describe("Calls larger than an entire token limit", () => {
   const refused = (token_limit: object) => ({ refused: "invalid_request", token_limit });
   const stated = { input: "messages", output: "max_completion_tokens" };
 
-  test("is advised to lower the stated output limit, never to wait", () => {
+  test("a call larger than a token limit is advised to lower the stated output limit, never to wait", () => {
     const error = refusalError(refused({ scope: "key", limit: 2_000, input: 12, counted: 3_012 }), stated);
     expect(error).toMatchObject({ code: "invalid_request", status: 400 });
     expect(error.message).toBe(
@@ -19,13 +19,13 @@ describe("a call larger than an entire token limit", () => {
   test.for([
     [2_000, "max_completion_tokens", "Lower max_completion_tokens"],
     [2_001, "messages", "Shorten messages"],
-  ] as const)("with %i input tokens is advised to change %s", ([input, param, advice]) => {
+  ] as const)("a call with %i input tokens is advised to change %s", ([input, param, advice]) => {
     const error = refusalError(refused({ scope: "key", limit: 2_000, input, counted: 4_000 }), stated);
     expect(error.options.param).toBe(param);
     expect(error.message).toContain(`${advice} or raise the limit.`);
   });
 
-  test("without a stated output limit is advised to shorten its input", () => {
+  test("a call larger than a token limit, without a stated output limit, is advised to shorten its input", () => {
     const error = refusalError(refused({ scope: "workspace", limit: 10, input: 11, counted: 11 }), { input: "prompt" });
     expect(error.message).toBe(
       "This call counts 11 tokens, more than the workspace's limit of 10 tokens per minute. Shorten prompt or raise the limit.",
@@ -34,7 +34,7 @@ describe("a call larger than an entire token limit", () => {
   });
 });
 
-describe("a call that must wait for a limit", () => {
+describe("Calls that must wait for a limit", () => {
   const messageOf = (counts: (number | null)[], at: string, sizeFields?: { input: string; output?: string }) =>
     refusalError(
       { refused: "rate_limit_exceeded", limits: { minute: "2026-11-26T07:31:00+00:00", counts }, at },
@@ -63,16 +63,16 @@ describe("a call that must wait for a limit", () => {
     );
   });
 
-  test("gets the general message if the limits are unknown", () => {
+  test("a refused call gets the general message if the limits are unknown", () => {
     expect(refusalError({ refused: "rate_limit_exceeded" }).message).toBe(
       "The rate limit is reached. Try again later.",
     );
   });
 });
 
-describe("a call above the model's output limit", () => {
+describe("Calls above the model's output limit", () => {
   test.for(["max_completion_tokens", "max_tokens", "max_output_tokens"])(
-    "names the limit and says to lower %s",
+    "names the model's output limit and advises to lower %s",
     (output) => {
       const refused = { refused: "invalid_request", model_output_limit: 4_096 };
       const error = refusalError(refused, { input: "messages", output });
@@ -83,7 +83,7 @@ describe("a call above the model's output limit", () => {
   );
 });
 
-describe("the headers of a refusal", () => {
+describe("Headers of a refusal", () => {
   const limits = { minute: "2026-11-26T07:31:00+00:00", counts: [1, 1, null, null, null, null, 5_000, 200] };
   const headersOf = (code: string) =>
     refusalError({ refused: code, limits, at: "2026-11-26T07:31:16+00:00" }).options.headers;
@@ -96,16 +96,19 @@ describe("the headers of a refusal", () => {
     "x-ratelimit-reset-tokens": "44s",
   };
 
-  test("state every limit and when to retry", () => {
+  test("the headers of a refusal state every limit and when to retry", () => {
     expect(headersOf("rate_limit_exceeded")).toEqual({ ...applying, "retry-after": "44" });
   });
 
-  test.for(["budget_exceeded", "insufficient_credits"])("for %s state every limit and no retry time", (code) => {
-    expect(headersOf(code)).toEqual(applying);
-  });
+  test.for(["budget_exceeded", "insufficient_credits"])(
+    "the headers for %s state every limit and no retry time",
+    (code) => {
+      expect(headersOf(code)).toEqual(applying);
+    },
+  );
 });
 
-test("names the header and the value to send if a call's label differs from its key's", () => {
+test("names the header and the value to send if a call's label differs from its key's label", () => {
   const error = refusalError({ refused: "invalid_request", param: "X-Platform-Entity-Id" });
   expect(error).toMatchObject({ code: "invalid_request", status: 400 });
   expect(error.message).toBe(
@@ -114,7 +117,7 @@ test("names the header and the value to send if a call's label differs from its 
   expect(error.options.param).toBe("X-Platform-Entity-Id");
 });
 
-test("a search without a price names the tools and what to do", () => {
+test("refuses a search without a price, naming the tools and what to do", () => {
   const error = refusalError({ refused: "unsupported_parameter", param: "tools" });
   expect([error.status, error.code, error.options.param]).toEqual([400, "unsupported_parameter", "tools"]);
   expect(error.message).toContain("has no price for searches. Leave out the web search tool");

@@ -42,7 +42,10 @@ export function admitted(value: unknown, sizeFields?: SizeFields): unknown {
   return value;
 }
 
-/** Checks one member only: a failing schema takes longer than all the matching schemas of a call. */
+/**
+ * Returns whether the database's answer is a refusal. Checks only one member, since a schema that fails takes longer
+ * than all the matching schemas of a call.
+ */
 export function isRefusal(value: unknown): boolean {
   return typeof value === "object" && value !== null && "refused" in value;
 }

@@ -3,7 +3,7 @@ import { sessionLabel, sessionOfUser } from "./session-label.ts";
 
 const id = "5f0f9f4e-9d3c-4b0e-8a55-6a1f6f7c2f11";
 
-describe("the session of an agent", () => {
+describe("Sessions of agents", () => {
   test.for<[string, Record<string, string>, string]>([
     // https://code.claude.com/docs/en/llm-gateway
     ["Claude Code", { "x-claude-code-session-id": id }, `claude-code:${id}`],
@@ -13,7 +13,7 @@ describe("the session of an agent", () => {
     // packages/opencode/src/session/llm/request.ts of github.com/sst/opencode
     ["opencode", { "x-session-affinity": "ses_1", "user-agent": "opencode/1.18.33" }, "opencode:ses_1"],
     ["opencode's own provider", { "x-opencode-session": "ses_1" }, "opencode:ses_1"],
-  ])("is read from the headers of %s", ([, headers, label]) => {
+  ])("reads an agent's session from the headers of %s", ([, headers, label]) => {
     expect(sessionLabel(new Headers(headers))).toBe(label);
   });
 
@@ -21,12 +21,12 @@ describe("the session of an agent", () => {
     ["another client's header of the same name", { session_id: id, "user-agent": "curl/8" }],
     ["an id that no label can hold", { "x-claude-code-session-id": "a b" }],
     ["an id that is too long", { "x-claude-code-session-id": "a".repeat(128) }],
-  ])("is not read from %s", ([, headers]) => {
+  ])("reads no session from %s", ([, headers]) => {
     expect(sessionLabel(new Headers(headers))).toBeUndefined();
     expect(sessionLabel(new Headers(headers), "claude-code:x")).toBe("claude-code:x");
   });
 
-  test("is read from a user id that contains one, without the rest of the user id", () => {
+  test("reads a session from a user id that contains one, without the rest of the user id", () => {
     expect(sessionOfUser(`user_${"a".repeat(64)}_account_${id}_session_${id}`)).toBe(`claude-code:${id}`);
     expect(sessionOfUser(JSON.stringify({ device_id: "d", account_uuid: "", session_id: id }))).toBe(
       `claude-code:${id}`,

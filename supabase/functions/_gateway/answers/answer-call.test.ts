@@ -25,7 +25,7 @@ function failed(error: unknown, { dispatched, charged = false }: { dispatched: b
   return { told, again: told.options.headers?.["x-should-retry"] ?? "true", keyUnused: ends[0]?.keyUnused };
 }
 
-describe("a failed call may be retried only if nothing was charged", () => {
+describe("A failed call may be retried only if nothing was charged", () => {
   const lost = new ProviderFailure("connection_lost", { mayHaveCharged: true });
   const refused = new ProviderFailure("server_error", { mayHaveCharged: false });
   const busy = new GatewayError("service_unavailable");
@@ -39,7 +39,7 @@ describe("a failed call may be retried only if nothing was charged", () => {
     ["no room between two calls", busy, { dispatched: false, charged: true }, 503, "false", true],
     ["a defect before the provider is asked", defect, { dispatched: false }, 500, "true", true],
     ["a defect once it is asked", defect, { dispatched: true }, 500, "false", false],
-  ])("%s", ([, error, call, status, again, keyUnused]) => {
+  ])("the retry headers are correct after a failure: %s", ([, error, call, status, again, keyUnused]) => {
     expect(failed(error, call)).toMatchObject({ told: { status }, again, keyUnused });
   });
 

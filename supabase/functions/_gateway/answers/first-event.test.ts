@@ -23,8 +23,8 @@ const response = { id: "resp_1", error: null };
 const begin = ["response.created", "response.queued", "response.in_progress"].map((type) => event({ type, response }));
 const added = event({ type: "response.output_item.added", item: {} });
 
-describe("a streamed response", () => {
-  test("is held until its first event with output", async () => {
+describe("Streamed responses", () => {
+  test("holds a streamed response until its first event with output", async () => {
     expect(await hold(...begin, added, added)).toEqual({ isStream: true, back: begin.join("") + added, left: 1 });
   });
 
@@ -32,12 +32,12 @@ describe("a streamed response", () => {
   test.for([
     { type: "error", error: { type: "service_unavailable_error", code: "server_is_overloaded" } },
     { type: "response.failed", response: { ...response, error: { code: "server_error" }, usage: null } },
-  ])("that fails before any output falls back to the next route: %j", async (error) => {
+  ])("a stream that fails before any output falls back to the next route: %j", async (error) => {
     const failure = { failure: "server_error", mayHaveCharged: false, retryable: true };
     await expect(hold(...begin, event(error))).rejects.toMatchObject(failure);
   });
 
-  test("that ends before any output counts as possibly charged", async () => {
+  test("a stream that ends before any output counts as possibly charged", async () => {
     await expect(hold(...begin)).rejects.toMatchObject({ failure: "invalid_answer", mayHaveCharged: true });
   });
 });

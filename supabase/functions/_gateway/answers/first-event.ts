@@ -12,8 +12,8 @@ export const beginEvents: ReadonlySet<unknown> = new Set([
   "response.in_progress",
 ]);
 /**
- * If only these or comments have arrived after this time, the stream is passed on at the next one, so that its caller
- * sees that it is alive.
+ * If only begin events or comments have arrived after this time, the stream is passed on at the next one, so that its
+ * caller sees that it is alive.
  */
 const commentsForMs = 2_000;
 /** A larger first event isn't held: it is content, not an error. */
@@ -114,7 +114,7 @@ function isCharged({ usage, response }: Record<string, unknown>): boolean {
   return Boolean(usage) || (isObject(response) && Boolean(response.usage));
 }
 
-/** @throws ProviderFailure if what arrived instead of a stream, JSON or a web page, is an error that states no usage */
+/** @throws ProviderFailure if JSON or a web page that arrived instead of a stream is an error that states no usage */
 function refuseError(text: string): void {
   const value = parse(text);
   const isPage = text.trimStart().startsWith("<");

@@ -116,8 +116,8 @@ async function relay(
 
 const text = (stream: ReadableStream<Uint8Array>) => new Response(stream as BodyInit).text();
 
-describe("a relayed stream", () => {
-  test("ends with response.completed and [DONE], and its run with the provider's counts", async () => {
+describe("Relayed streams", () => {
+  test("a stream ends with response.completed and [DONE], and its run with the provider's counts", async () => {
     const { stream, ends, tried } = await relay((response) => response.end(`${content("a")}${usage}data: [DONE]\n\n`));
     const completed = {
       id: "c",
@@ -135,7 +135,7 @@ describe("a relayed stream", () => {
     expect(tried).toEqual(["model succeeded"]);
   });
 
-  test("whose provider stalls ends in one error, and its run with an estimate", async () => {
+  test("a stream whose provider stalls ends in one error, and its run with an estimate", async () => {
     const { stream, ends } = await relay((response) => response.write(content("a")));
     const body = await text(stream);
     expect(body).toContain('"code":"provider_timeout"');
@@ -143,7 +143,7 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "failed", use: { basis: "guess" }, errorCode: "provider_timeout" }]);
   });
 
-  test("that is cut after growing counts is charged by the last count", async () => {
+  test("a stream that is cut after growing counts is charged by the last count", async () => {
     const growing = event({ id: "c", choices: [{ delta: {} }], usage: { prompt_tokens: 3, completion_tokens: 1 } });
     const { stream, ends } = await relay((response) => {
       response.write(growing);
@@ -157,11 +157,11 @@ describe("a relayed stream", () => {
     event({ id: "c", choices: [{ delta: { content: text } }], usage: { prompt_tokens: 3, completion_tokens } });
   const much = "a".repeat(40);
   test.for<[string, string, number]>([
-    ["of nothing all along", counted(much, 0) + counted(much, 0), 20],
-    ["before its content alone", counted("", 1) + content(much) + content(much), 21],
-    ["of a part of it", counted(much, 9) + content(much), 19],
+    ["of zero from beginning to end", counted(much, 0) + counted(much, 0), 20],
+    ["that came only before its content", counted("", 1) + content(much) + content(much), 21],
+    ["of only a part of its content", counted(much, 9) + content(much), 19],
   ])(
-    "that is cut after counts %s is charged an estimate that adds the uncounted content",
+    "a stream that is cut after counts %s is charged an estimate that adds the uncounted content",
     async ([, written, output_tokens]) => {
       const { stream, ends } = await relay((response) => response.end(written));
       await text(stream);
@@ -172,15 +172,19 @@ describe("a relayed stream", () => {
 
   test.for<[string, string, object]>([
     ["before its content", counted("", 1) + content(much), { basis: "guess", usage: { output_tokens: 11 } }],
-    ["after it", content(much) + counted("", 7), { basis: "final", usage: { output_tokens: 7 } }],
-    ["after it, of nothing", content(much) + counted("", 0), { basis: "guess", usage: { output_tokens: 10 } }],
-  ])("that is complete is charged by counts that came %s, plus an estimate of the rest", async ([, written, use]) => {
+    ["after its content", content(much) + counted("", 7), { basis: "final", usage: { output_tokens: 7 } }],
+    [
+      "after its content, and were zero",
+      content(much) + counted("", 0),
+      { basis: "guess", usage: { output_tokens: 10 } },
+    ],
+  ])("a complete stream is charged by counts that came %s, plus an estimate of the rest", async ([, written, use]) => {
     const { stream, ends } = await relay((response) => response.end(`${written}data: [DONE]\n\n`));
     await text(stream);
     expect(ends).toMatchObject([{ status: "succeeded", use }]);
   });
 
-  test("that is cut after counts of zero is charged for its input, too", async () => {
+  test("a stream that is cut after counts of zero is charged for its input, too", async () => {
     const none = { prompt_tokens: 0, completion_tokens: 0 };
     for (const [said, output_tokens] of [
       ["", 0],
@@ -194,7 +198,7 @@ describe("a relayed stream", () => {
     }
   });
 
-  test("whose client disconnects after counts of zero is charged an estimate", async () => {
+  test("a stream whose client disconnects after counts of zero is charged an estimate", async () => {
     const { stream, ends } = await relay((response) => response.write(counted(much, 0)));
     const reader = stream.getReader();
     await reader.read();
@@ -203,7 +207,7 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "cancelled", use }]);
   });
 
-  test("is free if it begins with an error, and charged an estimate if the error comes later", async () => {
+  test("a stream is free if it begins with an error, and charged an estimate if the error comes later", async () => {
     const error = event({ error: { message: "secret" } });
     const first = await relay((response) => response.end(error));
     expect(await text(first.stream)).not.toContain("secret");
@@ -213,7 +217,7 @@ describe("a relayed stream", () => {
     expect(later.ends).toMatchObject([{ status: "failed", use: { basis: "guess" } }]);
   });
 
-  test("whose usage exceeds the context window is charged at the window, and marked", async () => {
+  test("a stream whose usage exceeds the context window is charged at the window, and marked", async () => {
     const usage = event({ choices: [], usage: { prompt_tokens: 101, completion_tokens: 1 } });
     const { stream, ends } = await relay((response) => response.end(`${content("a")}${usage}data: [DONE]\n\n`));
     expect(await text(stream)).toContain("[DONE]");
@@ -221,7 +225,7 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "succeeded", use }]);
   });
 
-  test("that exceeds the output limit and states no usage is charged as delivered, and marked", async () => {
+  test("a stream that exceeds the output limit and states no usage is charged as delivered, and marked", async () => {
     const finish = event({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
     for (const [words, marks] of [
       [50, undefined],
@@ -237,7 +241,7 @@ describe("a relayed stream", () => {
     }
   });
 
-  test("keeps the tier and the cost stated in its events", async () => {
+  test("a run keeps the tier and the cost stated in the stream's events", async () => {
     const tier = (data: object) => event({ id: "c", created: 1, model: "m", ...data });
     const { stream, ends } = await relay((response) =>
       response.end(
@@ -250,10 +254,10 @@ describe("a relayed stream", () => {
   });
 
   test.for<[string, (response: ServerResponse) => void]>([
-    ["ends without a word", (response) => response.end()],
+    ["ends without a terminator", (response) => response.end()],
     ["is cut", (response) => setTimeout(() => response.destroy(), 50)],
     ["falls silent", () => {}],
-  ])("that %s after its usage still succeeds", async ([, leaveOff]) => {
+  ])("a stream that %s after its usage still succeeds", async ([, leaveOff]) => {
     const { stream, ends, tried } = await relay((response) => {
       response.write(content("a") + usage);
       leaveOff(response);
@@ -263,7 +267,7 @@ describe("a relayed stream", () => {
     expect(tried).toEqual(["model succeeded"]);
   });
 
-  test("that is cut within an event after its usage fails and is charged that usage", async () => {
+  test("a stream that is cut within an event after its usage fails and is charged that usage", async () => {
     const { stream, ends } = await relay((response) => {
       response.write(`${content("a")}${usage}data: {"error":`);
       setTimeout(() => response.destroy(), 50);
@@ -272,7 +276,7 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "failed", use: { basis: "final" } }]);
   });
 
-  test("whose client disconnects ends at once, and only once", async () => {
+  test("a stream whose client disconnects ends immediately, and only once", async () => {
     const { stream, ends, tried } = await relay((response) => response.write(content("a")));
     const reader = stream.getReader();
     await reader.read();
@@ -283,7 +287,7 @@ describe("a relayed stream", () => {
     expect(tried).toEqual(["model aborted"]);
   });
 
-  test("whose client disconnects between reads is cancelled, not failed", async () => {
+  test("a stream whose client disconnects between reads is cancelled, not failed", async () => {
     const leaving = new AbortController();
     const { stream, ends, tried } = await relay((response) => response.write(content("a")), {
       clientLeft: leaving.signal,
@@ -295,7 +299,7 @@ describe("a relayed stream", () => {
   });
 
   test.for([false, true])(
-    "ends without an error when its client disconnects during a read, draining: %s",
+    "a stream ends without an error when its client disconnects during a read, draining: %s",
     async (drains) => {
       const leaving = new AbortController();
       const write = (response: ServerResponse) => {
@@ -313,7 +317,7 @@ describe("a relayed stream", () => {
     },
   );
 
-  test("whose client stops reading ends at its total time limit, not before", async () => {
+  test("a stream whose client stops reading ends at its total time limit, not before", async () => {
     const { stream, ends } = await relay((response) => {
       response.write(content("a"));
       setTimeout(() => response.write(content("b")), 50);
@@ -326,7 +330,7 @@ describe("a relayed stream", () => {
     expect(ends).toMatchObject([{ status: "failed", errorCode: "provider_timeout" }]);
   });
 
-  test("forwards each event immediately, and the events of one packet together", async () => {
+  test("a relay forwards each event immediately, and the events of one packet together", async () => {
     let more = () => {};
     const { stream } = await relay((response) => {
       response.write(content("a"));
@@ -346,7 +350,7 @@ describe("a relayed stream", () => {
     await reader.cancel();
   });
 
-  test("is read no further than its client reads", async () => {
+  test("a relay reads no further than its client", async () => {
     const piece = content("a".repeat(64 * 1024));
     const allBytes = 400 * piece.length;
     let goneBytes = 0;
@@ -360,13 +364,13 @@ describe("a relayed stream", () => {
     const reader = stream.getReader();
     await reader.read();
     await new Promise((resolve) => setTimeout(resolve, 500));
-    // No more has arrived than fits the sockets' own buffers, and a little.
+    // Only what fits the sockets' buffers has arrived, plus a little.
     expect(goneBytes).toBeLessThan(allBytes / 2);
     await reader.cancel();
   });
 
   test.for(["reading", "not reading"])(
-    "whose client disconnects while it is %s is read to its end if the provider charges in full",
+    "a stream whose client disconnects while it is %s is read to its end if the provider charges in full",
     async (how) => {
       const leaving = new AbortController();
       const write = (response: ServerResponse) => {
@@ -390,7 +394,7 @@ describe("a relayed stream", () => {
     },
   );
 
-  test("that is drained without a client ends at its total time limit", async () => {
+  test("a stream that is drained without a client ends at its total time limit", async () => {
     const leaving = new AbortController();
     const write = (response: ServerResponse) => void setInterval(() => response.write(content("a")), 20).unref();
     const { stream, ends } = await relay(write, { clientLeft: leaving.signal, drains: true });

@@ -10,7 +10,10 @@ import { callUse } from "../usage/usage.ts";
 import { countsAll, isWhole, type StreamFacts, type StreamReader } from "./stream-reader.ts";
 
 const encoder = new TextEncoder();
-/** A provider that has sent its end closes the stream soon, and its connection can then be reused. */
+/**
+ * How long to wait until a provider that has sent its last event closes the stream, so that its connection can be
+ * reused.
+ */
 const closingMs = 1_000;
 const stepStatus = { succeeded: "succeeded", failed: "failed", cancelled: "aborted" } as const;
 
@@ -77,7 +80,7 @@ export function relayStream(options: {
   async function advance(pass?: (bytes: Uint8Array) => boolean): Promise<StepState> {
     const { answer, reader, inputEstimate } = step;
     let state: StepState = "open";
-    /** @returns whether more is expected and the client wants it */
+    /** Updates the progress and passes bytes on. @returns whether more bytes are expected and the client wants them */
     function digest(passed: Uint8Array[], ended: boolean): boolean {
       const { facts } = reader;
       open.progress.input_tokens = inputTokens(facts) ?? inputEstimate.input_tokens;

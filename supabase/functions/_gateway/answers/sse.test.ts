@@ -17,7 +17,7 @@ describe("beginsWithEvents", () => {
     " \t\n  \r\nevent:",
     "\uFEFFdata:",
     "\uFEFF\n\n: waiting",
-  ])("recognizes %j and is undecided before its first colon", (text) => {
+  ])("recognizes %j as an event stream, and is undecided before the first colon", (text) => {
     const bytes = encoder.encode(text);
     const decided = bytes.indexOf(0x3a) + 1;
     for (let size = 0; size <= bytes.length; size++) {
@@ -45,11 +45,11 @@ describe("beginsWithEvents", () => {
     "\uFEFF\uFEFFdata: x",
     "\n\n{}",
     "\0data:",
-  ])("rejects %j", (text) => {
+  ])("does not recognize %j as an event stream", (text) => {
     expect(begins(text)).toBe(false);
   });
 
-  test("rejects an incomplete or foreign byte order mark as soon as possible", () => {
+  test("rejects a stream with an incomplete or foreign byte order mark as soon as possible", () => {
     expect(beginsWithEvents(Uint8Array.of(0xef))).toBeUndefined();
     expect(beginsWithEvents(Uint8Array.of(0xef, 0xbb))).toBeUndefined();
     expect(beginsWithEvents(Uint8Array.of(0xef, 0xbb, 0x64))).toBe(false);
@@ -57,7 +57,7 @@ describe("beginsWithEvents", () => {
     expect(beginsWithEvents(Uint8Array.of(0x1f, 0x8b))).toBe(false);
   });
 
-  test("is undecided about any number of blanks", () => {
+  test("is undecided whether a stream has events while it contains only whitespace", () => {
     for (const text of ["", " ", "\n", "\r\n\t", " \n".repeat(5_000_000)]) expect(begins(text)).toBeUndefined();
   });
 });

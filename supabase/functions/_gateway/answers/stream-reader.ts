@@ -199,7 +199,7 @@ function isNothing({ counts: { input_tokens, output_tokens } }: StatedUsage): bo
   return input_tokens === 0 && output_tokens === 0;
 }
 
-/** Returns undefined if it isn't JSON. */
+/** Parses an event's data; returns undefined if it isn't JSON. */
 function parsed(data: string): unknown {
   try {
     return parseAnswer(data);
@@ -208,7 +208,7 @@ function parsed(data: string): unknown {
   }
 }
 
-/** Passes on even what only looks like content, without observing it. */
+/** Observes the data of an event. Text that only looks like content is passed on without being observed. */
 function observe(event: string, tell: (data: unknown) => void): void {
   try {
     tell(JSON.parse(dataOf(event)));

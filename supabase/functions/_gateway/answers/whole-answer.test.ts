@@ -28,8 +28,8 @@ const text = JSON.stringify({
 const bytes = new TextEncoder().encode(text);
 const marked = new Uint8Array([0xef, 0xbb, 0xbf, ...bytes]);
 
-describe("an answer that is UTF-8", () => {
-  test("reads the same wherever it is cut, with or without a byte order mark", async () => {
+describe("Answers in UTF-8", () => {
+  test("an answer reads the same wherever it is cut, with or without a byte order mark", async () => {
     for (const whole of [bytes, marked]) {
       for (let at = 0; at <= whole.length; at++) {
         const pieces = [whole.slice(0, at), whole.slice(at)].filter((piece) => piece.length > 0);
@@ -40,23 +40,23 @@ describe("an answer that is UTF-8", () => {
     }
   });
 
-  test("keeps a byte order mark within the text, even at the start of a piece", async () => {
+  test("keeps a byte order mark within an answer's text, even at the start of a piece", async () => {
     const at = Buffer.from(bytes).indexOf(Buffer.from("\uFEFF"));
     expect((await readChat(answering([bytes.slice(0, at), bytes.slice(at)]))).text).toBe(text);
   });
 });
 
-describe("an answer that is not UTF-8", () => {
+describe("Answers that are not UTF-8", () => {
   const wrong = new Uint8Array([0x7b, 0x22, 0xff, 0xfe]);
   const cut = bytes.slice(0, Buffer.from(bytes).indexOf(Buffer.from("😀")) + 2);
 
   test.for<[string, readonly Uint8Array[], "ends" | "is silent"]>([
     ["in its first piece, before the rest arrives", [wrong], "is silent"],
     ["in its second piece", [bytes.slice(0, 20), wrong], "is silent"],
-    ["behind a character that was cut", [cut, wrong], "is silent"],
+    ["after a character that was cut", [cut, wrong], "is silent"],
     ["since it ends within a character", [cut], "ends"],
     ["since it ends within a character of its second piece", [bytes.slice(0, 20), cut.slice(20)], "ends"],
-  ])("is rejected immediately: %s", async ([, pieces, then]) => {
+  ])("rejects an answer that is not UTF-8 immediately: %s", async ([, pieces, then]) => {
     const answer = answering(pieces, then);
     await expect(readChat(answer)).rejects.toThrow(ProviderFailure);
     expect(answer.cancel).toHaveBeenCalledOnce();
@@ -64,20 +64,20 @@ describe("an answer that is not UTF-8", () => {
   });
 });
 
-describe("the output of an answer without usage", () => {
+describe("Output of an answer without usage", () => {
   const entry = { token: "Hello", logprob: -0.1, bytes: [72, 101], top_logprobs: [] };
   const saying = (content: string, rest: object = {}, choice: object = {}) =>
     new TextEncoder().encode(JSON.stringify({ choices: [{ index: 0, message: { content }, ...choice }], ...rest }));
   const readUse = async (bytes: Uint8Array) => (await readChat(answering([bytes]))).use;
 
-  test("is estimated from its text only, with or without log probabilities", async () => {
+  test("estimates the output of an answer without usage from its text only, with or without log probabilities", async () => {
     const estimated = { basis: "guess", usage: { input_tokens: 5, output_tokens: 3 } };
     expect(await readUse(saying("Hello there"))).toMatchObject(estimated);
     const logprobs = { content: Array(50).fill(entry), refusal: null };
     expect(await readUse(saying("Hello there", {}, { logprobs }))).toMatchObject(estimated);
   });
 
-  test("is estimated if usage is all zeros, keeping any input that is stated", async () => {
+  test("estimates the output if the stated usage is all zeros, keeping any input that is stated", async () => {
     const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
     const estimated = { basis: "guess", usage: { input_tokens: 5, output_tokens: 3 } };
     expect(await readUse(saying("Hello there", { usage }))).toMatchObject(estimated);
@@ -88,7 +88,7 @@ describe("the output of an answer without usage", () => {
     expect(await readUse(saying("", { usage }))).toMatchObject({ basis: "final", usage: { input_tokens: 0 } });
   });
 
-  test("is marked if it exceeds twice the output limit", async () => {
+  test("marks an estimated output that exceeds twice the output limit", async () => {
     expect(await readUse(saying("x".repeat(80)))).not.toHaveProperty("marks");
     expect(await readUse(saying("x".repeat(81)))).toMatchObject({ marks: ["above_output_limit"] });
   });

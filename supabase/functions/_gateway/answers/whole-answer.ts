@@ -49,7 +49,7 @@ export async function readWholeAnswer<Request extends Asked>(
   return { text, value, use, said: read.said };
 }
 
-/** Returns what a whole answer used: as stated, but zeros next to content are a placeholder. */
+/** Returns what a whole answer used, as stated. Zeros next to content are a placeholder, so the usage is estimated. */
 function chargedUse(
   { usage, output, servedTier }: WholeAnswer,
   { text, route, call }: { text: string; route: number; call: Pick<AdmittedCall, "inputEstimate" | "usageLimits"> },
@@ -104,7 +104,10 @@ const markBytes = new Set([0xef, 0xbb, 0xbf]);
 const blankBytes = new Set([0x20, 0x09, 0x0a, 0x0d, ...markBytes]);
 const isBlank = (byte: number) => blankBytes.has(byte);
 
-/** Returns whether the first bytes of an answer can't begin its JSON, as is the case for every event. */
+/**
+ * Returns whether the first bytes of an answer may begin a stream: an event, unlike the answer's JSON, never begins
+ * with a brace.
+ */
 function beginsStream(bytes: Uint8Array): boolean {
   return beginOf(bytes) !== openBrace;
 }

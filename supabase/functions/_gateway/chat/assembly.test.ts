@@ -14,7 +14,7 @@ const chunk = (index: number, delta: object, logprobs: object | null, finish_rea
   choices: [{ index, delta, logprobs, finish_reason }],
 });
 
-test("keeps a streamed chat with its log probabilities and replays both", () => {
+test("keeps a streamed chat with its log probabilities, and replays both", () => {
   const assembly = createAssembly();
   for (const each of [
     chunk(0, { role: "assistant", content: "" }, null),
@@ -38,7 +38,7 @@ test("keeps a streamed chat with its log probabilities and replays both", () => 
   expect(JSON.parse(dataOf(first)).choices).toMatchObject(kept.map((logprobs) => ({ logprobs })));
 });
 
-test("keeps logprobs null if there are none", () => {
+test("keeps logprobs null if the stream has none", () => {
   const assembly = createAssembly();
   assembly.take(chunk(0, { content: "x" }, null, "stop"));
   expect(assembly.answer()?.value).toMatchObject({ choices: [{ logprobs: null }] });

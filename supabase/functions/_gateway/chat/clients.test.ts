@@ -24,9 +24,9 @@ const refusal = (body: object) => {
   }
 };
 
-describe("requests that could change the bill", () => {
+describe("Requests that could change the bill", () => {
   // "processed with the service tier configured in the Project settings": openai-node, completions.ts, `service_tier`.
-  test("get OpenAI's default tier if the client leaves the tier to the project", () => {
+  test("a chat gets OpenAI's default tier if the client leaves the tier to the project", () => {
     expect(sent({ ...hello, service_tier: "auto" }).service_tier).toBe("default");
   });
 
@@ -37,12 +37,12 @@ describe("requests that could change the bill", () => {
     "HTTPS://example.com/a.pdf",
     "gs://bucket/a.pdf",
     "//example.com/a.pdf",
-  ])("can't use an address as a file's content: %s", (file_data) => {
+  ])("refuses an address as a file's content: %s", (file_data) => {
     expect(refusal(user({ type: "file", file: { filename: "a.pdf", file_data } }))).toMatchObject({ status: 400 });
   });
 
   test.for(["data:application/pdf;base64,JVBERi0=", "JVBERi0=", "JVBE\r\nRi0_"])(
-    "may contain file data: %s",
+    "accepts file data in a chat: %s",
     (file_data) => {
       const body = user({ type: "file", file: { filename: "a.pdf", file_data } });
       expect(sent(body).messages).toEqual(body.messages);
@@ -50,7 +50,7 @@ describe("requests that could change the bill", () => {
   );
 
   // https://openrouter.ai/docs/client-sdks/typescript/models/reasoningconfig has `mode`, as responses do.
-  test("have OpenRouter's reasoning mode left out, because it generates several answers", () => {
+  test("leaves out OpenRouter's reasoning mode, because it generates several answers", () => {
     const reasoning = { effort: "high", mode: "pro" };
     const body = { ...hello, reasoning };
     expect(refusal(body) ?? sent(body, kinds.openrouter).reasoning).not.toMatchObject(reasoning);
@@ -59,25 +59,25 @@ describe("requests that could change the bill", () => {
 
 // github.com/vllm-project/vllm/pull/25794: `chat_template` is a template that the server runs, `tokenize` blocks it.
 describe("chat_template_kwargs", () => {
-  test.for(["chat_template", "tokenize"])("leave out %s", (name) => {
+  test.for(["chat_template", "tokenize"])("chat_template_kwargs is sent without %s", (name) => {
     const body = { ...hello, chat_template_kwargs: { enable_thinking: false, [name]: "{{ 1 }}" } };
     expect(refusal(body) ?? sent(body, kinds.vllm).chat_template_kwargs ?? {}).not.toHaveProperty(name);
   });
 
-  test("keep a switch that the model's own template defines", () => {
+  test("chat_template_kwargs keeps a switch that the model's own template defines", () => {
     const chat_template_kwargs = { enable_thinking: false };
     expect(sent({ ...hello, chat_template_kwargs }, kinds.vllm)).toMatchObject({ chat_template_kwargs });
   });
 });
 
-describe("requests that real clients send", () => {
+describe("Requests that real clients send", () => {
   const call = { id: "t1", type: "function", function: { name: "look", arguments: "{}" } };
 
   // github.com/64bit/async-openai/issues/568, github.com/VectifyAI/OpenKB/issues/242 (OpenAI Agents SDK).
   test.for([
     { type: "image_url", image_url: { url: "data:image/png;base64,iVBORw0KGgo=" } },
     { type: "file", file: { filename: "a.pdf", file_data: "data:application/pdf;base64,JVBERi0=" } },
-  ])("may hold a tool result of type $type", (part) => {
+  ])("accepts a tool result of type $type", (part) => {
     const messages = [
       { role: "user", content: "look" },
       { role: "assistant", content: null, tool_calls: [call] },
@@ -88,13 +88,13 @@ describe("requests that real clients send", () => {
   });
 
   // Xcode sends an empty list with every call: github.com/local-inference-lab/vllm/pull/193.
-  test("have an empty list of tools left out, along with all other tool settings", () => {
+  test("leaves out an empty list of tools, along with all other tool settings", () => {
     const body = sent({ ...hello, tools: [], tool_choice: "auto", parallel_tool_calls: true });
     for (const name of ["tools", "tool_choice", "parallel_tool_calls"]) expect(body).not.toHaveProperty(name);
   });
 
   // https://docs.mistral.ai/inference/conversations/reasoning: `thinking` is a part of the message that goes back.
-  test("give Mistral back its reasoning in the original message part", () => {
+  test("sends Mistral its reasoning in the original message part", () => {
     const thinking = { type: "thinking", thinking: [{ type: "text", text: "Six times seven." }], closed: true };
     const said = { role: "assistant", content: [thinking, { type: "text", text: "42" }] };
     const messages = [...hello.messages, said, ...hello.messages];
@@ -102,36 +102,36 @@ describe("requests that real clients send", () => {
   });
 
   // "reasoning_effort must be one of none or default": github.com/earendil-works/pi/issues/1745.
-  test("may use Groq's default reasoning effort", () => {
+  test("accepts Groq's default reasoning effort", () => {
     expect(sent({ ...hello, reasoning_effort: "default" }, kinds.groq).reasoning_effort).toBe("default");
   });
 
   // "The 'metadata' parameter is only allowed when 'store' is enabled": github.com/QwenLM/qwen-code/issues/243.
-  test("reach OpenAI without metadata, which it only accepts with storage", () => {
+  test("sends OpenAI no metadata, which it only accepts with storage", () => {
     expect(sent({ ...hello, metadata: { a: "b" }, store: false })).not.toHaveProperty("metadata");
   });
 });
 
-describe("refusals say what to do, with the code that docs/gateway.md names", () => {
-  test("if a message refers to stored audio", () => {
+describe("Refusals say what to do, with the code that docs/gateway.md names", () => {
+  test("refuses a message that refers to stored audio, and says what to do", () => {
     const messages = [{ role: "assistant", content: null, audio: { id: "audio_1" } }];
     expect(refusal({ model: "m", messages })).toMatchObject({ code: "unsupported_parameter" });
   });
 
-  test("if a result has the old role `function`", () => {
+  test("refuses a result with the old role `function`, and says what to do", () => {
     const messages = [...hello.messages, { role: "function", name: "add", content: "5" }];
     expect(refusal({ model: "m", messages })).toMatchObject({ message: expect.stringContaining("tool") });
     expect(refusal({ model: "m", messages })).toMatchObject({ code: "unsupported_parameter" });
   });
 });
 
-describe("a tool's schema keeps its numbers", () => {
+describe("A tool's schema keeps its numbers", () => {
   const provider = { baseUrl: "https://provider.test/v1", kind: kinds.openai, allowPrivate: false, drains: false };
 
   test.for([
     ["a member occurs twice in another object", '"user","role":"user"', '{"maximum":9223372036854775807}'],
     ["it has a member toJSON", '"user"', '{"toJSON":"x","maximum":9223372036854775807}'],
-  ] as const)("if %s", ([, role, parameters]) => {
+  ] as const)("a tool's schema keeps its numbers if %s", ([, role, parameters]) => {
     const messages = `[{"role":${role},"content":"hello"}]`;
     const tools = `[{"type":"function","function":{"name":"f","parameters":${parameters}}}]`;
     const body = parseWithSource(`{"model":"m","messages":${messages},"tools":${tools}}`) as object;

@@ -31,7 +31,7 @@ test.for<[object, object]>([
     { id: null, function: { name: "current_time" } },
     { id: "", name: "current_time", arguments: "" },
   ],
-])("reads %j as a call without arguments", ([call, read]) => {
+])("reads a tool call with the arguments %j as a call without arguments", ([call, read]) => {
   const message = { role: "assistant", content: null, tool_calls: [call] };
   expect(readMessage({ choices: [{ message }] })).toEqual({ said: [message], toolCalls: [read] });
 });

@@ -13,7 +13,7 @@ export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|argu
 
 /**
  * Reads a stream of chat completion chunks as it passes through. The client gets usage once, in the last event: clients
- * such as openai-java's ChatCompletionAccumulator take nothing after it.
+ * such as openai-java's ChatCompletionAccumulator accept no chunk after it.
  * @param usageAsked whether the client sent `stream_options.include_usage`
  * @param choices how many were requested
  * @param assembly receives every chunk

@@ -87,7 +87,7 @@ function shortId(id: unknown, { idLength }: AssistantTurn): unknown {
     .padStart(idLength, "0");
 }
 
-/** Returns the named members of an object that it has. */
+/** Returns those of the named members that an object has. */
 function pick(from: Members, names: readonly string[]): Members {
   const picked: Members = {};
   for (const name of names) if (from[name] !== undefined) picked[name] = from[name];

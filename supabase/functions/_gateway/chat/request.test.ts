@@ -25,8 +25,8 @@ function refusal(body: object): { code: string; param?: string } {
   throw new Error("not refused");
 }
 
-describe("the maximum cost of a chat", () => {
-  test("counts 2,048 output tokens unless set under either name", () => {
+describe("Maximum cost of a chat", () => {
+  test("assumes 2,048 output tokens unless a limit is set under either name", () => {
     expect(readChat(hello, 100)).toMatchObject({ outputLimit: 2_048, choices: 1, images: 0, inputBytes: 100 });
     expect(readChat({ ...hello, max_tokens: 5 }, 100).outputLimit).toBe(5);
     expect(readChat({ ...hello, max_completion_tokens: 6, n: 8 }, 100)).toMatchObject({ outputLimit: 6, choices: 8 });
@@ -45,7 +45,7 @@ describe("the maximum cost of a chat", () => {
   });
 });
 
-describe("limits", () => {
+describe("Limits", () => {
   test.for([
     [{ max_completion_tokens: 1 }, { max_completion_tokens: 0 }, "max_completion_tokens"],
     [{ max_completion_tokens: 32_768 }, { max_completion_tokens: 32_769 }, "max_completion_tokens"],
@@ -54,12 +54,12 @@ describe("limits", () => {
     [{ stop: ["a", "b", "c", "d"] }, { stop: ["a", "b", "c", "d", "e"] }, "stop"],
     [{ temperature: 2 }, { temperature: 2.1 }, "temperature"],
     [{ max_completion_tokens: 7 }, { max_completion_tokens: 7.5 }, "max_completion_tokens"],
-  ] as const)("%j and %j", ([inside, outside, param]) => {
+  ] as const)("a chat accepts %j and refuses %j", ([inside, outside, param]) => {
     expect(() => readChat({ ...hello, ...inside }, 100)).not.toThrow();
     expect(refusal({ ...hello, ...outside })).toEqual({ code: "invalid_request", param });
   });
 
-  test("allow a JSON schema of at most 100,000 characters", () => {
+  test("a chat accepts a JSON schema of at most 100,000 characters", () => {
     const format = (characters: number) => ({
       ...hello,
       response_format: {
@@ -71,7 +71,7 @@ describe("limits", () => {
     expect(refusal(format(100_001))).toEqual({ code: "invalid_request", param: "response_format.json_schema.schema" });
   });
 
-  test("count each character of a JSON schema once, regardless of its encoding", () => {
+  test("counts each character of a JSON schema once, regardless of its encoding", () => {
     const format = (more: string) => ({
       ...hello,
       response_format: {
@@ -83,14 +83,14 @@ describe("limits", () => {
     expect(refusal(format("x")).param).toBe("response_format.json_schema.schema");
   });
 
-  test("require a name and a schema in json_schema", () => {
+  test("requires a name and a schema in json_schema", () => {
     const format = (json_schema: object) => ({ ...hello, response_format: { type: "json_schema", json_schema } });
     expect(refusal(format({ schema: {} })).param).toBe("response_format.json_schema.name");
     expect(refusal(format({ name: "s" })).param).toBe("response_format.json_schema.schema");
   });
 });
 
-describe("passes offered fields to the provider unchanged", () => {
+describe("Passes offered fields to the provider unchanged", () => {
   const image = { type: "image_url", image_url: { url: "https://example.com/a.png", detail: "low" } };
   const sound = { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } };
   const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
@@ -133,7 +133,7 @@ describe("passes offered fields to the provider unchanged", () => {
     ["service_tier", "default"],
     ["service_tier", "priority"],
     ["modalities", ["text"]],
-  ])("%s: %j", ([field, value]) => {
+  ])("passes the field %s to the provider unchanged: %j", ([field, value]) => {
     expect(sent(readChat({ ...hello, [field]: value }, 100))[field]).toEqual(value);
   });
 });
@@ -142,7 +142,7 @@ const weather = { id: "t1", type: "function", function: { name: "add", arguments
 const asked = { role: "user", content: "2+3?" };
 const result = { role: "tool", tool_call_id: "t1", content: "5" };
 
-describe("passes what clients and providers add to messages unchanged", () => {
+describe("Passes members that clients and providers add to messages", () => {
   test.for<[string, object[]]>([
     [
       "a tool message's name, as LangChain, CrewAI and LiteLLM's examples send it",
@@ -181,11 +181,11 @@ describe("passes what clients and providers add to messages unchanged", () => {
         { role: "assistant", content: "x", annotations: [{ type: "url_citation", url_citation: { title: null } }] },
       ],
     ],
-  ])("%s", ([, messages]) => {
+  ])("passes %s to the provider unchanged", ([, messages]) => {
     expect(sent(readChat({ ...hello, messages }, 100)).messages).toEqual(messages);
   });
 
-  test("also passes members added to tools", () => {
+  test("passes members that clients add to tools", () => {
     const tools = [
       {
         type: "function",
@@ -223,10 +223,10 @@ test("passes numbers, names and order of messages, parts and calls to the provid
   expect(body).toContain(`"messages":${messages}`);
 });
 
-describe("members that the gateway doesn't define", () => {
+describe("Members that the gateway doesn't define", () => {
   const others = { top_k: 4, prompt_cache_retention: "24h", __proto__: { x: 1 }, moderation: { model: "m" } };
 
-  test("pass only to a provider whose kind lists them", () => {
+  test("passes an unknown member only to a provider whose kind lists it", () => {
     const chat = readChat({ ...hello, ...others }, 100);
     expect(sent(chat, kinds.openai)).toMatchObject({ prompt_cache_retention: "24h" });
     expect(sent(chat, kinds.openai)).not.toHaveProperty("top_k");
@@ -243,7 +243,7 @@ describe("members that the gateway doesn't define", () => {
     [{ web_search_options: {} }],
     [{ temprature: 1 }],
     [JSON.parse('{"__proto__":{"n":9}}')],
-  ] as const)("%j is left out and its names are reported", ([fields]) => {
+  ] as const)("leaves out the unknown members of %j and reports their names", ([fields]) => {
     const body = Object.assign(Object.create(null), hello);
     for (const [name, value] of Object.entries(fields)) Object.defineProperty(body, name, { value, enumerable: true });
     const chat = readChat(body, 100);
@@ -256,10 +256,10 @@ describe("members that the gateway doesn't define", () => {
   });
 });
 
-describe("tools that a provider would run", () => {
+describe("Tools that a provider would run", () => {
   const add = { type: "function", function: { name: "add" } };
   test.for(["web_search", "web_search_preview", "mcp", "code_interpreter", "file_search", "image_generation"])(
-    "leave out %s by name and keep other tools",
+    "leaves out the tool %s by name and keeps other tools",
     (type) => {
       const chat = readChat({ ...hello, tools: [{ type, x: 1 }, add], tool_choice: "required" }, 100);
       expect(chat.ignored).toEqual([type]);
@@ -267,7 +267,7 @@ describe("tools that a provider would run", () => {
     },
   );
 
-  test("leave no tool settings behind if no tools remain", () => {
+  test("leaves out all tool settings if no tools remain", () => {
     // Clients run their own tool_search in responses only.
     const tools = [{ type: "web_search" }, { type: "tool_search", execution: "client" }];
     const chat = readChat({ ...hello, tools, tool_choice: "auto", parallel_tool_calls: false }, 100);
@@ -276,7 +276,7 @@ describe("tools that a provider would run", () => {
   });
 });
 
-describe("custom tools", () => {
+describe("Custom tools", () => {
   const format = { type: "grammar", grammar: { syntax: "lark", definition: "start: /x/" } };
   const tools = [{ type: "custom", custom: { name: "run", description: "d", format } }];
   const call = { id: "c1", type: "custom", custom: { name: "run", input: "ls\n" } };
@@ -287,7 +287,7 @@ describe("custom tools", () => {
       type: "allowed_tools",
       allowed_tools: { mode: "required", tools: [{ type: "custom", custom: { name: "run" } }] },
     },
-  ])("reach the provider with their calls and the choice %j", (tool_choice) => {
+  ])("custom tools reach the provider with their calls and the choice %j", (tool_choice) => {
     const messages = [
       ...hello.messages,
       { role: "assistant", content: null, tool_calls: [call] },
@@ -312,8 +312,8 @@ test("passes a file in the request to the provider and counts it by its bytes", 
   expect(chat.inputEstimate.input_tokens).toBeGreaterThanOrEqual(1_000);
 });
 
-describe("null counts as absent", () => {
-  test("in a history that openai-python dumps with model_dump()", () => {
+describe("Null counts as absent", () => {
+  test("null counts as absent in a history that openai-python dumps with model_dump()", () => {
     const dumped = {
       refusal: null,
       annotations: null,
@@ -331,7 +331,7 @@ describe("null counts as absent", () => {
     ]);
   });
 
-  test("in every optional field", () => {
+  test("null counts as absent in every optional field", () => {
     const optional = Object.keys(chatSchema.shape).filter((name) => !["model", "messages"].includes(name));
     expect(optional.length).toBeGreaterThan(20);
     const nulls = Object.fromEntries(optional.map((name) => [name, null]));
@@ -354,11 +354,11 @@ describe("null counts as absent", () => {
       },
     ],
     [{ messages: [{ role: "assistant", content: null, tool_calls: [{ ...weather, index: null }] }] }],
-  ] as const)("in %j", ([fields]) => {
+  ] as const)("null counts as absent in %j", ([fields]) => {
     expect(() => readChat({ ...hello, ...fields }, 100)).not.toThrow();
   });
 
-  test("and so does an empty list of tool calls, which openai-java sends and OpenAI refuses", () => {
+  test("an empty list of tool calls, which openai-java sends and OpenAI refuses, counts as absent", () => {
     const messages = [asked, { role: "assistant", content: "hello", tool_calls: [] }];
     expect(sent(readChat({ ...hello, messages }, 100)).messages).toEqual([
       asked,
@@ -366,7 +366,7 @@ describe("null counts as absent", () => {
     ]);
   });
 
-  test("but not in a required field", () => {
+  test("null does not count as absent in a required field", () => {
     expect(refusal({ ...hello, model: null }).param).toBe("model");
     expect(refusal({ ...hello, messages: [{ role: "user", content: null }] }).param).toBe("messages.0.content");
     expect(refusal({ ...hello, messages: [null] }).code).toBe("invalid_request");
@@ -375,7 +375,7 @@ describe("null counts as absent", () => {
 
 // vLLM reads the media of any part that has a `uuid`, and media that it stored under that uuid:
 // https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/chat_utils.py, _parse_chat_message_content_mm_part
-describe("refuses media that would not be counted or may belong to another tenant", () => {
+describe("Refuses media that would not be counted or may belong to another tenant", () => {
   const image = { type: "image_url", image_url: { url: "https://example.com/a.png" } };
   test.for<[string, object]>([
     ["user", { type: "text", text: "t", image_url: { url: "https://example.com/a.png" } }],
@@ -390,24 +390,24 @@ describe("refuses media that would not be counted or may belong to another tenan
     ],
     ["system", { type: "text", text: "t", image_embeds: "AAAA" }],
     ["assistant", { type: "refusal", refusal: "no", uuid: "u" }],
-  ])("in a part of a message of role %s: %j", ([role, part]) => {
+  ])("refuses media in a part of a message of role %s: %j", ([role, part]) => {
     const param = `messages.0.content.0.${Object.keys(part).at(-1)}`;
     expect(refusal({ ...hello, messages: [{ role, content: [part] }] })).toEqual({ code: "invalid_request", param });
   });
 
-  test("that is named by file id, with its own error code", () => {
+  test("refuses media named by file id, with its own error code", () => {
     const messages = [{ role: "user", content: [{ type: "text", text: "t", file_id: "file-1" }] }];
     const param = "messages.0.content.0.file_id";
     expect(refusal({ ...hello, messages })).toEqual({ code: "unsupported_parameter", param });
   });
 
-  test("but accepts a media member that is null", () => {
+  test("accepts a media member that is null", () => {
     const part = { type: "text", text: "t", uuid: null, image_url: null };
     expect(() => readChat({ ...hello, messages: [{ role: "user", content: [part] }] }, 100)).not.toThrow();
   });
 });
 
-describe("refuses what is not offered", () => {
+describe("Refuses unsupported requests", () => {
   test.for([
     [{ store: true }, "store"],
     [{ service_tier: "Priority tier" }, "service_tier"],
@@ -433,28 +433,28 @@ describe("refuses what is not offered", () => {
       { messages: [{ role: "user", content: [{ type: "file", file: { file_id: "f" } }] }] },
       "messages.0.content.0.file.file_id",
     ],
-  ] as const)("%j", ([fields, param]) => {
+  ] as const)("refuses %j as unsupported", ([fields, param]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
   });
 
-  test("a reference to audio that a provider stores", () => {
+  test("refuses a reference to audio that a provider stores", () => {
     const messages = [{ role: "assistant", content: "x", audio: { id: "audio_1" } }];
     expect(refusal({ ...hello, messages })).toEqual({ code: "unsupported_parameter", param: "messages.0.audio" });
   });
 
   test.for([null, 7, "x", [], {}, { model: "m" }, { model: 1, messages: [] }, { ...hello, messages: {} }])(
-    "%j",
+    "refuses the body %j as invalid",
     (body) => {
       expect(refusal(body as object).code).toBe("invalid_request");
     },
   );
 });
 
-describe("the gateway's own tools", () => {
+describe("The gateway's own tools", () => {
   const serverTools = (fields: object) => readChat({ ...hello, ...fields }, 100).serverTools;
   const tool = { type: "function", function: { name: "weather" } };
 
-  test("can be requested in either spelling, with 4 steps by default", () => {
+  test("the gateway's own tools can be requested in either spelling, with 4 steps by default", () => {
     expect(serverTools({ tools: ["calculator"] })).toEqual({ maxSteps: 4, tools: ["calculator"] });
     expect(serverTools({ tools: ["calculator", "calculator"], max_steps: 8 })).toEqual({
       maxSteps: 8,
@@ -466,7 +466,7 @@ describe("the gateway's own tools", () => {
     });
   });
 
-  test("are described to the model and count as input", () => {
+  test("the gateway's own tools are described to the model and count as input", () => {
     const { request, inputBytes } = readChat({ ...hello, tools: ["calculator"], max_steps: 2 }, 100);
     expect(request).toEqual({
       ...hello,
@@ -475,14 +475,17 @@ describe("the gateway's own tools", () => {
     expect(inputBytes).toBe(100 + JSON.stringify(request.tools).length);
   });
 
-  test.for(["auto", "required"] as const)("are unaffected by an additional empty list of tools: %s", (tool_choice) => {
-    const asked = { ...hello, platform: { tools: ["calculator"] }, tool_choice, parallel_tool_calls: false };
-    expect(readChat({ ...asked, tools: [] }, 100)).toEqual(
-      expect.objectContaining({ request: readChat(asked, 100).request, ignored: [] }),
-    );
-  });
+  test.for(["auto", "required"] as const)(
+    "the gateway's own tools are unaffected by an additional empty list of tools: %s",
+    (tool_choice) => {
+      const asked = { ...hello, platform: { tools: ["calculator"] }, tool_choice, parallel_tool_calls: false };
+      expect(readChat({ ...asked, tools: [] }, 100)).toEqual(
+        expect.objectContaining({ request: readChat(asked, 100).request, ignored: [] }),
+      );
+    },
+  );
 
-  test("are not enabled by max_steps alone", () => {
+  test("max_steps alone does not enable the gateway's own tools", () => {
     for (const fields of [
       { max_steps: 8 },
       { platform: { max_steps: 1 } },
@@ -506,13 +509,13 @@ describe("the gateway's own tools", () => {
     [{ tools: ["calculator"], platform: { tools: ["calculator"] } }, "platform.tools"],
     [{ tools: ["calculator"], max_steps: 2, platform: { max_steps: 2 } }, "max_steps"],
     [{ tools: ["calculator"], n: 2 }, "n"],
-  ] as const)("refuse %j as invalid", ([fields, param]) => {
+  ] as const)("refuses the tool settings %j as invalid", ([fields, param]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
   });
 });
 
-describe("the provider's body", () => {
-  test("names the provider's model and the reserved limit, in the field that its kind uses", () => {
+describe("The provider's body", () => {
+  test("the provider's body has the provider's model and the reserved limit, in the field that its kind uses", () => {
     const body = { messages: hello.messages, model: "upstream" };
     expect(sent(readChat(hello, 100))).toEqual({ ...body, max_tokens: 2_048 });
     expect(sent(readChat({ ...hello, max_completion_tokens: 9 }, 100))).toEqual({ ...body, max_tokens: 9 });
@@ -520,7 +523,7 @@ describe("the provider's body", () => {
     expect(toOpenai).toEqual({ ...body, max_completion_tokens: 9, service_tier: "default" });
   });
 
-  test("of a stream requests usage if the kind takes stream_options, and passes only options that the kind knows", () => {
+  test("a stream requests usage if the kind accepts stream_options, and passes only options that the kind supports", () => {
     for (const stream_options of [undefined, null, {}, { include_usage: false }, { include_obfuscation: false }]) {
       const chat = readChat({ ...hello, stream: true, stream_options }, 100);
       const expected = { ...stream_options, include_usage: true };

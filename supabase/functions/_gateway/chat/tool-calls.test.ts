@@ -27,8 +27,8 @@ const call = (id: string | undefined, name: string | undefined, text: unknown, i
 });
 const add = (text: string) => ["add", text];
 
-describe("tool calls that OpenAI would send", () => {
-  test("stay unchanged", () => {
+describe("Tool calls that OpenAI would send", () => {
+  test("tool calls in OpenAI's format stay unchanged", () => {
     const { changed, indexes } = number(
       call("a", "add", "", 0),
       call(undefined, undefined, '{"a":', 0),
@@ -40,7 +40,7 @@ describe("tool calls that OpenAI would send", () => {
     expect(indexes).toEqual([0, 0, 0, 1, 1]);
   });
 
-  test("stay unchanged if their pieces alternate", () => {
+  test("tool calls stay unchanged if their pieces alternate", () => {
     const { changed, calls } = number(
       call("a", "add", "", 0),
       call("b", "add", "", 1),
@@ -53,37 +53,37 @@ describe("tool calls that OpenAI would send", () => {
     expect(calls).toEqual([add('{"a":1}'), add('{"b":2}')]);
   });
 
-  test("stay unchanged if the second call arrives first", () => {
+  test("tool calls stay unchanged if the second call arrives first", () => {
     expect(number(call("b", "add", "{}", 1), call("a", "add", "{}", 0)).changed).toEqual([false, false]);
   });
 
-  test("are numbered per choice", () => {
+  test("tool calls are numbered per choice", () => {
     const correct = createToolCallNumbering();
     const choice = (index: number, id: string) => ({ index, delta: { tool_calls: [call(id, "add", "{}", 0)] } });
     expect([correct([choice(0, "a"), choice(1, "b")]), correct([choice(1, "c")])]).toEqual([false, true]);
   });
 });
 
-describe("two calls", () => {
+describe("Two tool calls", () => {
   const two = [add('{"a":1}'), add('{"a":2}')];
 
   // https://github.com/ollama/ollama/issues/15457
-  test("at index 0 with different ids get one index each", () => {
+  test("two calls at index 0 with different ids get one index each", () => {
     const { indexes, changed, calls } = number(call("a", "add", '{"a":1}', 0), call("b", "add", '{"a":2}', 0));
     expect([indexes, changed, calls]).toEqual([[0, 1], [false, true], two]);
   });
 
-  test("at index 0 without arguments get one index each", () => {
+  test("two calls at index 0 without arguments get one index each", () => {
     expect(number(call("a", "add", "", 0), call("b", "add", "", 0)).indexes).toEqual([0, 1]);
   });
 
-  test("at index 0 in one chunk get one index each", () => {
+  test("two calls at index 0 in one chunk get one index each", () => {
     const tool_calls = [call("a", "add", "{}", 0), call("b", "add", "{}", 0)];
     expect(createToolCallNumbering()([{ delta: { tool_calls } }])).toBe(true);
     expect(tool_calls.map(({ index }) => index)).toEqual([0, 1]);
   });
 
-  test("at index 0 whose arguments come in pieces get one index each", () => {
+  test("two calls at index 0 whose arguments come in pieces get one index each", () => {
     const { calls } = number(
       call("a", "add", "", 0),
       call(undefined, undefined, '{"a":1}', 0),
@@ -94,13 +94,13 @@ describe("two calls", () => {
   });
 
   // https://github.com/NousResearch/hermes-agent/issues/62940
-  test.for([undefined, ""])("at index 0 with complete arguments and the id %j get one index each", (id) => {
+  test.for([undefined, ""])("two calls at index 0 with complete arguments and the id %j get one index each", (id) => {
     const { indexes, calls } = number(call(id, "add", '{"a":1}', 0), call(id, "add", '{"a":2}', 0));
     expect([indexes, calls]).toEqual([[0, 1], two]);
   });
 
   // https://discuss.ai.google.dev/t/gemini-openai-compatibility-issue-with-tool-call-streaming/59886
-  test.for([undefined, null])("at the index %j get one index each", (index) => {
+  test.for([undefined, null])("two calls at the index %j get one index each", (index) => {
     expect(number(call("a", "add", '{"a":1}', index), call("b", "add", '{"a":2}', index)).calls).toEqual(two);
     expect(number(call("", "add", '{"a":1}', index), call("", "add", '{"a":2}', index)).calls).toEqual(two);
     const pieces = [call("a", "add", '{"a"', index), call(undefined, undefined, ":1}", index)];
@@ -109,7 +109,7 @@ describe("two calls", () => {
 
   // https://github.com/sgl-project/sglang/issues/6310: a name is sent at its tool's index, its arguments at the call's
   // index.
-  test("keep name and arguments together if these use different indexes", () => {
+  test("a call's name and arguments stay together if they arrive at different indexes", () => {
     const { indexes, calls } = number(
       call("a", "add", "", 1),
       call(undefined, undefined, '{"a":1}', 0),
@@ -120,12 +120,12 @@ describe("two calls", () => {
     expect(calls).toEqual(two.toReversed());
   });
 
-  test("with one id at two indexes stay separate", () => {
+  test("two calls with one id at two indexes stay separate", () => {
     const { changed, calls } = number(call("a", "add", '{"a":1}', 0), call("a", "add", '{"a":2}', 1));
     expect([changed, calls]).toEqual([[false, false], two]);
   });
 
-  test("stay separate to the end if one takes the other's index", () => {
+  test("two calls stay separate to the end if one takes the other's index", () => {
     const { indexes } = number(
       call("a", "add", "{}", 0),
       call("b", "add", "{}", 0),
@@ -136,51 +136,54 @@ describe("two calls", () => {
   });
 });
 
-describe("a single call", () => {
+describe("A single tool call", () => {
   const one = [add('{"a":1}')];
 
-  test.for([0, undefined])("that repeats its id and name in every piece, at the index %j, stays one call", (index) => {
-    const pieces = ['{"a"', ":1", "}"].map((text) => call("a", "add", text, index));
-    expect(number(...pieces).calls).toEqual(one);
-  });
+  test.for([0, undefined])(
+    "a call that repeats its id and name in every piece, at the index %j, stays one call",
+    (index) => {
+      const pieces = ['{"a"', ":1", "}"].map((text) => call("a", "add", text, index));
+      expect(number(...pieces).calls).toEqual(one);
+    },
+  );
 
-  test.for([0, undefined])("that repeats its name without an id, at the index %j, stays one call", (index) => {
+  test.for([0, undefined])("a call that repeats its name without an id, at the index %j, stays one call", (index) => {
     const pieces = ['{"a"', ":1", "}"].map((text) => call(undefined, "add", text, index));
     expect(number(...pieces).calls).toEqual(one);
   });
 
   // https://github.com/vllm-project/vllm/pull/23522
-  test("that gets a new id and repeats its name in every piece keeps its first id", () => {
+  test("a call that gets a new id and repeats its name in every piece keeps its first id", () => {
     const { entries, calls } = number(...['{"a"', ":1", "}"].map((text, at) => call(`c${at}`, "add", text, 0)));
     expect([calls, entries.map(({ id }) => id)]).toEqual([one, ["c0", undefined, undefined]]);
   });
 
   // https://github.com/poolsideai/pool/issues/9
-  test("that has another id after its name stays one call", () => {
+  test("a call that has another id after its name stays one call", () => {
     const pieces = [call("a", "add", "", 0), call("b", undefined, '{"a"', 0), call("b", undefined, ":1}", 0)];
     expect(number(...pieces).calls).toEqual(one);
   });
 
-  test("that gets its id later stays one call", () => {
+  test("a call that gets its id later stays one call", () => {
     expect(number(call(undefined, "add", "", 0), call("a", undefined, '{"a":1}', 0)).indexes).toEqual([0, 0]);
   });
 
-  test("isn't complete because of braces in the strings of its arguments", () => {
+  test("braces in the strings of a call's arguments do not make the call complete", () => {
     const pieces = ['{"a":"}\\"', '}{","b":[{', "}]}"].map((text) => call(undefined, "add", text, 0));
     expect(number(...pieces).indexes).toEqual([0, 0, 0]);
   });
 
   // https://github.com/ggml-org/llama.cpp/issues/20198
-  test("gets its arguments as text if they are an object", () => {
+  test("a call gets its arguments as text if they are an object", () => {
     const { entries, changed } = number(call("a", "add", { a: 1 }, 0));
     expect([entries[0]?.function, changed]).toEqual([{ name: "add", arguments: '{"a":1}' }, [true]]);
   });
 
-  test.for([-1, 128, 2 ** 53, 0.5, "0", {}])("at the index %j gets an index that clients can use", (index) => {
+  test.for([-1, 128, 2 ** 53, 0.5, "0", {}])("a call at the index %j gets an index that clients can use", (index) => {
     expect(number(call("a", "add", "", index), call(undefined, undefined, "{}", index)).indexes).toEqual([0, 0]);
   });
 
-  test("keeps the index 127", () => {
+  test("a call keeps the index 127", () => {
     expect(number(call("a", "add", "{}", 127)).changed).toEqual([false]);
   });
 });
@@ -192,7 +195,7 @@ test.for([null, {}, { delta: null }, { delta: { tool_calls: null } }, { delta: {
   },
 );
 
-test("takes linear time in the number of calls", () => {
+test("numbering tool calls takes linear time in their number", () => {
   function timeOf(count: number): number {
     const began = performance.now();
     expect(number(...Array.from({ length: count }, (_, at) => call(`c${at}`, "f", "{}", 0))).indexes.at(-1)).toBe(

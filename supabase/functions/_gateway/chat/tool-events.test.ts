@@ -44,8 +44,8 @@ function scan(stream: string[], options: Partial<Parameters<typeof createStepRea
   return { reader, deltas: events.map(({ choices }) => choices[0]), events };
 }
 
-describe("a step that calls tools", () => {
-  test("shows the role and text to the client, but neither calls nor an end", () => {
+describe("A step that calls tools", () => {
+  test("a step that calls tools shows the role and text to the client, but neither calls nor an end", () => {
     const { reader, deltas } = scan([
       chunk({ role: "assistant", content: "" }),
       chunk({ content: "Let me see. " }),
@@ -82,7 +82,7 @@ describe("a step that calls tools", () => {
     },
   );
 
-  test("returns the calls, regardless of the number of pieces", () => {
+  test("returns a step's tool calls, regardless of the number of pieces", () => {
     const { reader } = scan([...calls, chunk({}, "tool_calls"), done]);
     expect(reader.turn()).toMatchObject({
       said: [{ role: "assistant", content: null }],
@@ -91,7 +91,7 @@ describe("a step that calls tools", () => {
   });
 
   // https://github.com/ollama/ollama/issues/15457: both calls at index 0, without `finish_reason`.
-  test("reads two calls at one index as two", () => {
+  test("reads two tool calls at one index as two", () => {
     const bare = (id: string) => {
       const tool_calls = [{ index: 0, id, type: "function", function: { name: "calculator", arguments: "{}" } }];
       return event({ id: "c2", choices: [{ index: 0, delta: { tool_calls } }] });
@@ -119,13 +119,13 @@ describe("a step that calls tools", () => {
     ]);
   });
 
-  test("hides the calls and the end of the answer even with another finish reason", () => {
+  test("hides the tool calls and the end of the answer even with another finish reason", () => {
     const { deltas, reader } = scan([...calls, chunk({}, "stop"), done]);
     expect(deltas).toEqual([expect.objectContaining({ delta: { role: "assistant", content: null } })]);
     expect(reader.turn().toolCalls).toHaveLength(1);
   });
 
-  test.for([200_000_000, 2 ** 53 - 1])("reads calls at index %i without delay", (index) => {
+  test.for([200_000_000, 2 ** 53 - 1])("reads tool calls at index %i without delay", (index) => {
     const { reader } = scan([
       chunk({ tool_calls: [{ index, id: "far", function: { name: "clock" } }] }),
       ...calls,
@@ -136,17 +136,17 @@ describe("a step that calls tools", () => {
     expect(performance.now() - began).toBeLessThan(1_000);
   });
 
-  test("shows everything if it is the last step", () => {
+  test("shows the client everything if the step is the last one", () => {
     const { deltas } = scan([...calls, chunk({}, "tool_calls"), usage, done], { last: true });
     expect(deltas).toHaveLength(4);
     expect(deltas.at(-1).finish_reason).toBe("tool_calls");
   });
 });
 
-describe("a later step", () => {
+describe("A later step", () => {
   const name = { id: "c1", created: 1, model: "m1" };
 
-  test("continues under the first step's name without opening the answer again", () => {
+  test("a later step continues under the first step's name without opening the answer again", () => {
     const { deltas, events, reader } = scan(
       [chunk({ role: "assistant", content: "" }), chunk({ content: "42" }), chunk({}, "stop"), usage, done],
       { first: false, name: { ...name, opened: true } },
@@ -161,7 +161,7 @@ describe("a later step", () => {
   });
 
   // The standard client refuses an answer without a role.
-  test("opens the answer if the first step showed nothing", () => {
+  test("a later step opens the answer if the first step showed nothing", () => {
     const { deltas } = scan([chunk({ content: "42" }), chunk({ role: "assistant", content: "!" })], {
       first: false,
       name,
@@ -169,7 +169,7 @@ describe("a later step", () => {
     expect(deltas.map(({ delta }) => delta)).toEqual([{ role: "assistant", content: "42" }, { content: "!" }]);
   });
 
-  test("states the usage of all steps", () => {
+  test("the last event states the usage of all steps", () => {
     const earlier = { input_tokens: 10, output_tokens: 20 };
     const { reader } = scan([chunk({ content: "x" }), usage, done], { first: false, name, earlier });
     const [, data = ""] = reader.completion({ usage: {} }).split(/^data: /m);
@@ -177,13 +177,16 @@ describe("a later step", () => {
   });
 });
 
-test.for([event({ error: { message: "secret" } }), "data: {oops\n\n", "<html>\n\n"])("%j is a failure", (garbage) => {
-  const { reader, events } = scan([chunk({ content: "a" }), garbage, chunk({ content: "b" })]);
-  expect(events).toHaveLength(1);
-  expect(reader.facts).toMatchObject({ failed: true, events: 1 });
-});
+test.for([event({ error: { message: "secret" } }), "data: {oops\n\n", "<html>\n\n"])(
+  "a step fails on %j",
+  (garbage) => {
+    const { reader, events } = scan([chunk({ content: "a" }), garbage, chunk({ content: "b" })]);
+    expect(events).toHaveLength(1);
+    expect(reader.facts).toMatchObject({ failed: true, events: 1 });
+  },
+);
 
-test("counts the usage that a failure states", () => {
+test("counts the usage that an error event states", () => {
   const used = { prompt_tokens: 3, completion_tokens: 2 };
   const { reader } = scan([chunk({ content: "a" }), event({ choices: [], usage: used, error: { message: "secret" } })]);
   expect(reader.facts).toMatchObject({

@@ -32,7 +32,9 @@ const completion = z.looseObject({
   ),
 });
 
-/** The legacy adapter `{ prompt, model?, system? }` → `{ output, usage, finishReason }`: a chat by another name. */
+/**
+ * The legacy adapter `{ prompt, model?, system? }` → `{ output, usage, finishReason }`, which is answered as a chat.
+ */
 export const generateSurface: Surface<Chat> = {
   feature: "generate",
   kind: "chat",

@@ -18,7 +18,7 @@ test.for<[ErrorCode, string]>([
   ["provider_error", "api_error"],
   ["service_unavailable", "overloaded_error"],
   ["provider_timeout", "timeout_error"],
-])("%s is Anthropic's %s", ([code, type]) => {
+])("the error code %s becomes Anthropic's type %s", ([code, type]) => {
   const error = new GatewayError(code, { param: "p" });
   expect(anthropicErrors.body(error, "req_1")).toEqual({
     type: "error",
@@ -30,7 +30,7 @@ test.for<[ErrorCode, string]>([
 test.each([
   ["max_tokens", "This field is required.", "max_tokens: This field is required."],
   ["max_tokens", "Lower max_tokens.", "Lower max_tokens."],
-])("an invalid %s is named in the message once", (param, message, shown) => {
+])("an error message names the invalid field %s once", (param, message, shown) => {
   const error = new GatewayError("invalid_request", { param, message });
   expect(anthropicErrors.body(error, "req_1")).toMatchObject({ error: { message: shown } });
 });

@@ -41,13 +41,13 @@ function caller(workspace?: string) {
   };
 }
 
-describe("reading a body", () => {
+describe("Reading a body", () => {
   const readBody = createBodyReader();
   const upTo = (limitBytes: number) => ({ limitBytes, ...caller("w") });
   const ofWorkspace = (workspace: string) => ({ limitBytes: 100, ...caller(workspace) });
   const overload = { code: "service_unavailable", status: 503 };
 
-  test("accepts the limit and not one byte more", async () => {
+  test("accepts a body at the limit and not one byte more", async () => {
     expect((await readBody(post("x".repeat(8)), upTo(8))).bytes.byteLength).toBe(8);
     await expect(readBody(post("x".repeat(9)), upTo(8))).rejects.toMatchObject({
       code: "payload_too_large",
@@ -55,7 +55,7 @@ describe("reading a body", () => {
     });
   });
 
-  test("counts actual bytes rather than the stated length", async () => {
+  test("counts a body's actual bytes rather than the stated length", async () => {
     let cancelled = false;
     const endless = new ReadableStream<Uint8Array>({
       pull: (controller) => controller.enqueue(new Uint8Array(1_000)),
@@ -71,7 +71,7 @@ describe("reading a body", () => {
     expect((await readBody(new Request("http://gateway/", { method: "POST" }), upTo(8))).bytes.byteLength).toBe(0);
   });
 
-  test("checks the caller only above the unchecked size, and stops reading if that fails", async () => {
+  test("checks the caller only for bodies above the unchecked size, and stops reading if that check fails", async () => {
     const read = createBodyReader(small);
     const [within, beyond, stranger] = [caller("w"), caller("w"), caller()];
     await read(post("x".repeat(10)), { limitBytes: 100, ...within });
@@ -84,7 +84,7 @@ describe("reading a body", () => {
     expect(body.cancelled()).toBe(true);
   });
 
-  test("reserves room for checked callers when unchecked bodies use theirs up", async () => {
+  test("reserves room for bodies of checked callers when unchecked bodies fill their own share", async () => {
     const read = createBodyReader(small);
     const strangers = [trickle(), trickle()];
     const readings = strangers.map((body) =>
@@ -97,7 +97,7 @@ describe("reading a body", () => {
     await Promise.all(readings);
   });
 
-  test("reserves nothing for announced bodies that don't arrive", async () => {
+  test("reserves no room for announced bodies that don't arrive", async () => {
     const read = createBodyReader(small);
     const silent = Array.from({ length: 5 }, () =>
       post(new ReadableStream(), { "content-type": "application/json", "content-length": "10" }),
@@ -112,7 +112,7 @@ describe("reading a body", () => {
     await Promise.all(readings);
   });
 
-  test("limits bodies per workspace and in total, and frees them on release", async () => {
+  test("limits the bodies being read per workspace and in total, and frees their room on release", async () => {
     const read = createBodyReader(small);
     const first = await read(post("x".repeat(40)), ofWorkspace("one"));
     await expect(read(post("x".repeat(11)), ofWorkspace("one"))).rejects.toMatchObject(overload);
@@ -122,7 +122,7 @@ describe("reading a body", () => {
     expect((await read(post("x".repeat(40)), ofWorkspace("one"))).bytes.byteLength).toBe(40);
   });
 
-  test("times out on the next bytes and on the whole body", async () => {
+  test("times out if the next bytes or the whole body take too long", async () => {
     const read = createBodyReader(small);
     const silent = trickle();
     await expect(read(silent.request, ofWorkspace("w"))).rejects.toMatchObject({
@@ -142,7 +142,7 @@ describe("reading a body", () => {
   });
 });
 
-describe("parsing a body", () => {
+describe("Parsing a body", () => {
   test("requires a JSON content type", () => {
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/jsonp"]) {
       expect(() => parseJson(post("{}", { "content-type": type }), new TextEncoder().encode("{}"))).toThrow(
@@ -172,7 +172,7 @@ describe("parsing a body", () => {
     expect(parseJson(plain, new TextEncoder().encode("{}"))).toEqual({});
   });
 
-  test.for(["", "{", "nope", '{"a":1,}', '"\u0000"', "NaN"])("rejects %j as invalid JSON", (text) => {
+  test.for(["", "{", "nope", '{"a":1,}', '"\u0000"', "NaN"])("rejects the body %j as invalid JSON", (text) => {
     expect(() => parse(text)).toThrow(expect.objectContaining({ code: "invalid_json" }));
   });
 
@@ -182,24 +182,24 @@ describe("parsing a body", () => {
   });
 
   test.for(['{"a":"\\ud800"}', '{"a":["x\\udc00y"]}', '{"\\ud83e":1}', '{"a":"\\u0000"}', '{"a\\u0000":1}'])(
-    "rejects %s",
+    "rejects the body %s",
     (text) => {
       expect(() => parse(text)).toThrow(expect.objectContaining({ code: "invalid_request", status: 400 }));
     },
   );
 
-  test("accepts whole surrogate pairs and escaped backslashes", () => {
+  test("accepts whole surrogate pairs and escaped backslashes in a body", () => {
     expect(parse('{"a":"\\ud83e\\udd8a","b":"\\\\u0000"}')).toEqual({ a: "🦊", b: "\\u0000" });
   });
 
-  test("accepts 64 levels of nesting and no more", () => {
+  test("accepts 64 levels of nesting in a body and no more", () => {
     const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
     expect(() => parse(nested(65))).not.toThrow();
     expect(() => parse(nested(66))).toThrow(expect.objectContaining({ code: "invalid_request" }));
     expect(() => parse(nested(200_000))).toThrow(expect.objectContaining({ status: 400 }));
   });
 
-  test("accepts 200,000 values and no more, ignoring the contents of strings", () => {
+  test("accepts 200,000 values in a body and no more, ignoring the contents of strings", () => {
     const list = (values: number) => `["[{,\\\\\\"[,"${",{}".repeat(values - 2)}]`;
     expect(parse(list(100_001))).toHaveLength(100_000);
     expect(() => parse(`["${",[{".repeat(200_000)}"]`)).not.toThrow();

@@ -11,7 +11,7 @@ export const bodyLimits = {
   batch: 64 * 1024,
 } as const;
 
-/** No real chat nests deeper, and deeper recursion would overflow the stack. Nor does a chat have this many values. */
+/** No real chat nests deeper or has more values. Deeper recursion would overflow the stack. */
 const maxDepth = 65;
 const maxValues = 200_000;
 
@@ -21,8 +21,8 @@ const [openBracket, closeBracket, openBrace, closeBrace] = [0x5b, 0x5d, 0x7b, 0x
 const mebibyte = 1024 * 1024;
 
 /**
- * The memory that bodies may use of an isolate, which the platform ends at 256 MB: each is held as bytes, text and
- * values.
+ * The memory that bodies may use in an isolate. Each body is held as bytes, text and values, and the platform ends an
+ * isolate at 256 MB.
  */
 export type BodyBudget = {
   /** Bytes of bodies whose caller hasn't been checked: per body, and in total. */

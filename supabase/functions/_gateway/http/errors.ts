@@ -124,7 +124,7 @@ export type ErrorShape = {
   idHeader?: string;
 };
 
-/** OpenAI's error object with our request id. */
+/** Returns OpenAI's error object with our request id. */
 export function errorBody(error: GatewayError, requestId: string): { error: Record<string, unknown> } {
   return {
     error: {

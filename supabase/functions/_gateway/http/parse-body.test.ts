@@ -12,7 +12,7 @@ test.for([
   [responsesSchema, { model: "m", input: [{ type: "function_call", name: "f", arguments: "{}" }] }, "input.0.call_id"],
   [chatSchema, { model: "m" }, "messages"],
   [chatSchema, { model: "m", messages: [{ role: "tool", content: "5" }] }, "messages.0.tool_call_id"],
-] as const)("says that a missing field is required: %#", ([schema, body, param]) => {
+] as const)("reports a missing field as required (case %#)", ([schema, body, param]) => {
   const message = "This field is required.";
   const required = { code: "invalid_request", message, options: expect.objectContaining({ param }) };
   expect(() => parseBody(schema, body)).toThrow(expect.objectContaining(required));
@@ -34,7 +34,7 @@ test.for(["constructor", "toString", "__proto__"])(
   },
 );
 
-test.for([5, "x".repeat(513)])("reports what is wrong with a metadata member named type: %#", (type) => {
+test.for([5, "x".repeat(513)])("reports what is wrong with a metadata member named type (case %#)", (type) => {
   const options = expect.objectContaining({ param: "metadata.type" });
   const body = { model: "m", input: "hi", metadata: { type } };
   const invalid = { code: "invalid_request", options };

@@ -52,14 +52,14 @@ async function post(options: { path?: string; key?: string; body?: BodyInit; hea
   return { response, error: (await response.json()).error };
 }
 
-describe("the order of checks", () => {
-  test("answers 404 before anything else", async () => {
+describe("Order of checks", () => {
+  test("answers 404 for an unknown path before any other check", async () => {
     const { response, error } = await post({ path: "/chat/other" });
     expect(response.status).toBe(404);
     expect(error).toMatchObject({ code: "not_found", type: "invalid_request_error", param: null });
   });
 
-  test("ignores trailing slashes", async () => {
+  test("ignores trailing slashes in a path", async () => {
     expect((await post({ path: "/chat/completions/" })).error.code).toBe("invalid_api_key");
     expect((await post({ path: "/chat/completions//" })).error.code).toBe("invalid_api_key");
     expect((await models(new Request("http://f/models/"))).status).toBe(401);
@@ -67,7 +67,7 @@ describe("the order of checks", () => {
     expect((await post({ path: "/chat//completions" })).error.code).toBe("not_found");
   });
 
-  test("lists the allowed methods with a 405", async () => {
+  test("answers 405 with a list of the allowed methods", async () => {
     for (const method of ["GET", "HEAD", "PUT", "DELETE"]) {
       const response = await chat(new Request("http://f/chat/completions", { method }));
       expect([response.status, response.headers.get("allow")]).toEqual([405, "POST, OPTIONS"]);
@@ -77,7 +77,7 @@ describe("the order of checks", () => {
   });
 
   // codex-rs/core/src/client.rs of github.com/openai/codex falls back to HTTP on a 426.
-  test("answers a WebSocket with 426", async () => {
+  test("answers a WebSocket request with 426", async () => {
     const headers = { connection: "Upgrade", upgrade: "WebSocket" };
     const response = await chat(new Request("http://f/chat/completions", { headers }));
     expect(response.status).toBe(426);
@@ -96,20 +96,20 @@ describe("the order of checks", () => {
     expect([...response.headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
   });
 
-  test("answers 401 for bad syntax before it reads the body", async () => {
+  test("answers 401 for a key with bad syntax before reading the body", async () => {
     for (const key of [undefined, "", "sk-1", "ttr_ai_abcdefghijkl_x", `${(await createAiKey()).text}x`]) {
       const { response, error } = await post({ key, body: "x".repeat(9 * 1024 * 1024) });
       expect([response.status, error.code]).toEqual([401, "invalid_api_key"]);
     }
   });
 
-  test("answers 413 before it checks the credential", async () => {
+  test("answers 413 for a body that is too large before checking the credential", async () => {
     const { text: key } = await createAiKey();
     const { response, error } = await post({ key, body: "x".repeat(8 * 1024 * 1024 + 1) });
     expect([response.status, error.code]).toEqual([413, "payload_too_large"]);
   });
 
-  test("checks the credential before the body, so both fail with 503 without a database", async () => {
+  test("checks the credential before parsing the body, so any body fails with 503 without a database", async () => {
     const { text: key } = await createAiKey();
     for (const changes of [{ body: "{" }, { headers: { "content-type": "text/plain" } }, {}]) {
       const { response, error } = await post({ key, ...changes });
@@ -118,8 +118,8 @@ describe("the order of checks", () => {
   });
 });
 
-describe("every answer", () => {
-  test("carries the request's id, or a new one if it is invalid or missing", async () => {
+describe("Every answer", () => {
+  test("an answer carries the request's id, or a new one if it is invalid or missing", async () => {
     const given = await post({ headers: { "x-request-id": "my:id-1" } });
     expect(given.response.headers.get("x-request-id")).toBe("my:id-1");
     expect(given.error.request_id).toBe("my:id-1");
@@ -130,7 +130,7 @@ describe("every answer", () => {
     }
   });
 
-  test("forbids caching", async () => {
+  test("every answer forbids caching", async () => {
     expect((await post()).response.headers.get("cache-control")).toBe("private, no-store");
   });
 

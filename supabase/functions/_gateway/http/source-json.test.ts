@@ -4,7 +4,7 @@ import { keepSource, parseWithSource, stringifyWithSource } from "./source-json.
 /** What a surface sends: its own members, and the client's values by reference. */
 const sent = (text: string) => stringifyWithSource({ tools: (parseWithSource(text) as { tools: unknown }).tools });
 
-describe("a value reaches the provider as written", () => {
+describe("A value reaches the provider as written", () => {
   test.for([
     '{"maximum":9223372036854775807}',
     '{"minimum":-9223372036854775808,"maximum":18446744073709551615}',
@@ -17,13 +17,13 @@ describe("a value reaches the provider as written", () => {
     '{"toJSON":{"maximum":9223372036854775807}}',
     '{"a":[1.0,[9223372036854775807],{"b":"\\" { [ , \\\\"}]}',
     '[{"a":"x"},1.50]',
-  ])("%s", (value) => {
+  ])("the value %s reaches the provider as written", (value) => {
     expect(sent(`{ "tools" : ${value} }`)).toBe(`{"tools":${value}}`);
   });
 });
 
 test.for(['{"a":1,"b":[true,null,0.5,"x\\u0001"],"c":{}}', '{"a":"1.0, 2.50: 9223372036854775807"}', "[]", '"x"', "1"])(
-  "%s is parsed normally",
+  "the JSON text %s is parsed normally",
   (text) => {
     expect(parseWithSource(text)).toEqual(JSON.parse(text));
     expect(stringifyWithSource(parseWithSource(text))).toBe(JSON.stringify(JSON.parse(text)));
@@ -42,21 +42,24 @@ test("values with a source have the same members and types", () => {
 
 // A provider may read the first of two members, but only the last one was checked.
 test.for(['{"a":{"x":{"y":1.0,"y":2}}}', '{"a":{"__proto__":1},"a":{"b":1.0}}', '{"n":1.0,"a":{"b":1,"\\u0062":2}}'])(
-  "%s has no source because a member occurs twice",
+  "the JSON text %s keeps no source because a member occurs twice",
   (text) => {
     expect(stringifyWithSource(parseWithSource(text))).toBe(JSON.stringify(JSON.parse(text)));
   },
 );
 
-test.for(["", "{", '{"a":01}', '{"a":1.}', "{'a':1}", '{"a":1.0,}'])("%j is not JSON", (text) => {
-  expect(() => parseWithSource(text)).toThrow(SyntaxError);
-});
+test.for(["", "{", '{"a":01}', '{"a":1.}', "{'a':1}", '{"a":1.0,}'])(
+  "throws a SyntaxError for the invalid JSON %j",
+  (text) => {
+    expect(() => parseWithSource(text)).toThrow(SyntaxError);
+  },
+);
 
-describe("a schema's copy of a value", () => {
+describe("A schema's copy of a value", () => {
   const text = '{"a":[{"n":1.0}],"b":{"n":2.0,"x":null}}';
   const copyOf = () => JSON.parse(text);
 
-  test("keeps the source if nothing changed", () => {
+  test("a copied value keeps the source if nothing changed", () => {
     expect(stringifyWithSource(keepSource(copyOf(), parseWithSource(text)))).toBe(text);
   });
 
@@ -67,12 +70,12 @@ describe("a schema's copy of a value", () => {
     ["a value is another", ({ b }) => ({ a: [{ n: 3 }], b }), '{"a":[{"n":3}],"b":{"n":2.0,"x":null}}'],
     ["an entry is gone", ({ b }) => ({ a: [], b }), '{"a":[],"b":{"n":2.0,"x":null}}'],
     ["a list became an object", ({ a, b }) => ({ a: { ...a }, b }), '{"a":{"0":{"n":1.0}},"b":{"n":2.0,"x":null}}'],
-  ])("is serialized again if %s", ([_, change, written]) => {
+  ])("a copied value is serialized again if %s", ([_, change, written]) => {
     expect(stringifyWithSource(keepSource(change(copyOf()), parseWithSource(text)))).toBe(written);
   });
 });
 
-test("keeps the source of an 8 MB schema", () => {
+test("a copied value keeps the source of an 8 MB schema", () => {
   const value = `{"n":1.0,"enum":[${'"a\\"",'.repeat(1_200_000)}""]}`;
   expect(sent(`{"tools":${value}}`) === `{"tools":${value}}`).toBe(true);
 });

@@ -34,7 +34,7 @@ export function parseWithSource(text: string): unknown {
   return value;
 }
 
-/** Writes JSON like `JSON.stringify`, but writes what {@link parseWithSource} read as it was received. */
+/** Writes JSON like `JSON.stringify`, but keeps the source text of what {@link parseWithSource} read. */
 export function stringifyWithSource(value: unknown): string {
   const text = JSON.stringify(value);
   let written = "";
@@ -83,7 +83,7 @@ function endOfString(text: string, begin: number): number {
 
 /**
  * Finds the containers that `JSON.stringify` would write differently, each with its source. An object in which a name
- * occurs twice has none, and neither does anything inside or around it: the last value was checked, but a provider may
+ * occurs twice gets no source, nor does anything inside or around it: the last value was checked, but a provider may
  * read the first.
  * @param text valid JSON
  * @param root its value
@@ -118,7 +118,7 @@ function differing(text: string, root: unknown): [container: object, source: str
       return typeof value === "number" && String(value) !== number ? "differs" : "same";
     }
     const from = at;
-    // Not an object if a name occurs twice: its last value may have another type.
+    // Not an object if a name occurs twice: the name's last value may have another type.
     const container = value as Record<string, unknown> | undefined;
     const names = new Set<string>();
     const foundBefore = found.length;

@@ -69,21 +69,21 @@ const unavailable = {
   body: { error: expect.objectContaining({ code: "service_unavailable", request_id: "rollout-1" }) },
 };
 
-describe("before the migrations are applied", () => {
-  test("refuses a cost with 503, and stores it when retried after the migrations", async () => {
+describe("Before the migrations are applied", () => {
+  test("without the migrations, refuses a cost with 503, and stores it when retried after them", async () => {
     const { early, late } = await answerOf(createCosts, { path: "/provider-costs", body: cost() });
     expect(early).toEqual(unavailable);
     expect(late).toMatchObject({ status: 200, body: { accepted: true, outcome: "stored" } });
   });
 
-  test("refuses a whole batch with 503, and stores every record after the migrations", async () => {
+  test("without the migrations, refuses a batch with 503, and stores all its records after them", async () => {
     const body = { records: [cost(), cost()] };
     const { early, late } = await answerOf(createCosts, { path: "/provider-costs/batch", body });
     expect(early).toEqual(unavailable);
     expect(late).toMatchObject({ status: 200, body: { results: [{ outcome: "stored" }, { outcome: "stored" }] } });
   });
 
-  test("refuses an invoice with 503, and stores it after the migrations", async () => {
+  test("without the migrations, refuses an invoice with 503, and stores it after them", async () => {
     const body = {
       provider: "openai",
       reference: `INV-${randomUUID()}`,
@@ -96,13 +96,13 @@ describe("before the migrations are applied", () => {
     expect(late).toEqual({ status: 200, body: { accepted: true, reference: body.reference } });
   });
 
-  test("refuses the usage report with 503 and never returns a partial total", async () => {
+  test("without the migrations, refuses the usage report with 503 and never returns a partial total", async () => {
     const { early, late } = await answerOf(createUsage, { path: "/usage" });
     expect(early).toEqual(unavailable);
     expect(late).toMatchObject({ status: 200, body: { currency: "USD", rows: [] } });
   });
 
-  test("refuses an invalid body with 503 as well, because the caller can't be checked", async () => {
+  test("without the migrations, refuses an invalid body with 503 as well, because the caller can't be checked", async () => {
     const { early, late } = await answerOf(createCosts, { path: "/provider-costs", body: { records: [] } });
     expect(early).toEqual(unavailable);
     expect(late.status).toBe(400);

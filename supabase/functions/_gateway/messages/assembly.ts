@@ -73,7 +73,7 @@ function membersOf(value: unknown): Members {
   return isObject(value) ? value : {};
 }
 
-/** The input of a tool call that was cut off is incomplete JSON. */
+/** Parses the input of a tool call, which is incomplete JSON if the stream was cut off. */
 function parsed(json: string): unknown {
   try {
     return JSON.parse(json || "{}");

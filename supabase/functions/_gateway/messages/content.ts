@@ -31,7 +31,7 @@ const documentBlock = z.looseObject({ type: z.literal("document"), source: docum
 
 const searchResult = z.looseObject({ type: z.literal("search_result"), content: z.array(textBlock) });
 
-/** What a fetch brought, which a client sends back: its document is like one of the client's own. */
+/** The result of a web fetch, which a client sends back. Its document is read like the client's own documents. */
 const fetchResult = z.looseObject({
   type: z.literal("web_fetch_tool_result"),
   content: z.discriminatedUnion("type", [

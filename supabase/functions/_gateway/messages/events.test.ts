@@ -27,7 +27,7 @@ function scan(...pieces: (string | Uint8Array)[]) {
 }
 const countsOf = (...pieces: string[]) => scan(...pieces).facts.usage?.counts;
 
-describe("a message's stream", () => {
+describe("Message streams", () => {
   const body = [
     start({ input_tokens: 10, output_tokens: 1 }),
     event("ping"),
@@ -38,7 +38,7 @@ describe("a message's stream", () => {
     end({ output_tokens: 7 }),
   ];
 
-  test("passes every byte except its last event, wherever it is split", () => {
+  test("a message's stream passes every byte except its last event, wherever it is split", () => {
     const bytes = encoder.encode([...body, stop, text("never")].join(""));
     for (let at = 0; at <= bytes.length; at++) {
       const { text: passed, facts } = scan(bytes.slice(0, at), bytes.slice(at));
@@ -48,13 +48,13 @@ describe("a message's stream", () => {
     }
   });
 
-  test("ends with the provider's last event, with our metadata added", () => {
+  test("a message's stream ends with the provider's last event, with our metadata added", () => {
     const { reader } = scan(...body, event("message_stop", { extra: 1 }));
     const platform = { run_id: "x", usage: {} };
     expect(reader.completion(platform)).toBe(event("message_stop", { extra: 1, platform }));
   });
 
-  test("is complete without its last event, which the gateway then adds", () => {
+  test("a message's stream is complete without its last event, which the gateway then adds", () => {
     const { reader } = scan(...body);
     expect(reader.facts).toMatchObject({ done: true, failed: false });
     expect(reader.completion({ usage: {} })).toBe(event("message_stop", { platform: { usage: {} } }));
@@ -64,19 +64,19 @@ describe("a message's stream", () => {
     ["an error event", event("error", { error: { type: "overloaded_error", message: "Overloaded" } })],
     ["an error without a name", 'data: {"type":"error","error":{"type":"api_error","message":"x"}}\n\n'],
     ["garbage", 'data: {"type": [oops\n\n'],
-  ])("fails on %s, and keeps the stated input count", ([, failure]) => {
+  ])("a message's stream fails on %s, and keeps the stated input count", ([, failure]) => {
     const { facts } = scan(start({ input_tokens: 10, output_tokens: 1 }), block, text("some text"), failure);
     expect(facts).toMatchObject({ failed: true, done: false, guessedOutputTokens: 3 });
     expect(facts.usage?.counts).toEqual({ input_tokens: 10, output_tokens: 0 });
   });
 
-  test("fails if it is cut before a stop reason", () => {
+  test("a message's stream fails if it is cut before a stop reason", () => {
     expect(scan(start({ input_tokens: 10, output_tokens: 1 }), block, text("a")).facts).toMatchObject({ done: false });
   });
 });
 
-describe("the usage of a stream", () => {
-  test("combines what the first and the last event state", () => {
+describe("Usage of a message's stream", () => {
+  test("combines the usage that the first and the last event state", () => {
     const cache_creation = { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 30 };
     const begun = {
       input_tokens: 10,
@@ -102,7 +102,7 @@ describe("the usage of a stream", () => {
   });
 
   // `message_delta` in the example of https://platform.claude.com/docs/en/build-with-claude/streaming, web search
-  test("takes the input count of the last event if searches made it larger", () => {
+  test("takes the input count of the last event if searches increased it", () => {
     const corrected = {
       input_tokens: 10_682,
       cache_creation_input_tokens: 0,

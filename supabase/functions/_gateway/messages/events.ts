@@ -42,7 +42,7 @@ export function createMessagesReader({
     if (!success) return { fate: "fail" };
     switch (event.type) {
       case "message_start": {
-        // The few output tokens that it states belong to the text that follows.
+        // The few output tokens that the first event states belong to the text that follows.
         usage = { ...membersOf(event.message?.usage), output_tokens: 0 };
         return { fate: "pass", content: true, usage: readMessageUsage(usage, usageLimits) };
       }

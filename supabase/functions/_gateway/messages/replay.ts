@@ -12,7 +12,7 @@ const kept = z.looseObject({
 });
 type Block = z.infer<typeof kept>["content"][number];
 
-/** Returns a stored message as a stream: each block at once, then its end. */
+/** Returns a stored message as a stream: each block whole, then the message's end. */
 export function replayMessage(answer: unknown): string {
   const { platform, content, stop_reason = null, stop_sequence = null, usage, ...head } = kept.parse(answer);
   const begun = { ...head, content: [], stop_reason: null, stop_sequence: null, usage: { ...usage, output_tokens: 0 } };

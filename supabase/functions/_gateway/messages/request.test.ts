@@ -30,8 +30,8 @@ const fetched = (source: object) => ({
 });
 const png = { type: "base64", media_type: "image/png", data: "A".repeat(4_000) };
 
-describe("a message's body", () => {
-  test("is passed on unchanged except for the model and platform", () => {
+describe("Body of a message", () => {
+  test("a message's body is passed on unchanged except for the model and platform", () => {
     const body = {
       ...hello,
       system: [{ type: "text", text: "s", cache_control: { type: "ephemeral", ttl: "1h" } }],
@@ -65,13 +65,13 @@ describe("a message's body", () => {
     expect(sent({ ...body, platform: {} })).toEqual({ ...body, model: "upstream" });
   });
 
-  test("keeps numbers and names as the client wrote them", () => {
+  test("keeps numbers and names of a message as the client wrote them", () => {
     const text = `{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"2":9223372036854775807,"1":1.0}}]}]}`;
     const { body } = messagesProviderRequest(read(parseWithSource(text) as object), { route });
     expect(body).toContain('{"2":9223372036854775807,"1":1.0}');
   });
 
-  test("leaves out members that the API does not have, and reports their names", () => {
+  test("leaves out members that the Messages API does not have, and reports their names", () => {
     const { ignored } = read({ ...hello, top_a: 1, diagnostics: { previous_message_id: "msg_1" } });
     expect(ignored).toEqual(["top_a", "diagnostics"]);
     expect(sent({ ...hello, top_a: 1 })).not.toHaveProperty("top_a");
@@ -113,7 +113,7 @@ describe("a message's body", () => {
       },
     ],
     ["messages.0.content.0.type", { messages: [user([{ type: "container_upload", file_id: "f" }])] }],
-  ])("is refused as unsupported_parameter for %s, which has no price or keeps state", ([param, fields]) => {
+  ])("refuses a message with %s, which has no price or keeps state, as unsupported_parameter", ([param, fields]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
   });
 
@@ -132,7 +132,7 @@ describe("a message's body", () => {
       "messages.0.content.0.source.url",
       { messages: [user([{ type: "image", source: { type: "url", url: "http://a.test" } }])] },
     ],
-  ])("is refused as invalid_request for %s", ([param, fields]) => {
+  ])("refuses a message with an invalid %s as invalid_request", ([param, fields]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
   });
 
@@ -141,8 +141,8 @@ describe("a message's body", () => {
   });
 });
 
-describe("what a message reserves", () => {
-  test("covers its text, each image counted as four, and the output limit", () => {
+describe("Reservation of a message", () => {
+  test("a message reserves its text, each image counted as four, and the output limit", () => {
     const image = { type: "image", source: png };
     const messages = [
       user([
@@ -158,7 +158,7 @@ describe("what a message reserves", () => {
     expect(read({ ...hello, messages: linked }, 300)).toMatchObject({ images: 4, inputBytes: 300 });
   });
 
-  test("includes a fee per search, and the input once per time that the model reads it", () => {
+  test("a message reserves a fee per search, and the input once per time that the model reads it", () => {
     expect(read({ ...hello, tools: [search({ max_uses: 2 })] }, 900)).toMatchObject({
       feeRequests: 2,
       inputReads: 3,
@@ -168,18 +168,18 @@ describe("what a message reserves", () => {
     expect([fetched.feeRequests, fetched.inputBytes]).toEqual([undefined, (900 + 500 * 3) * 2]);
   });
 
-  test("is nothing for a request to count tokens", () => {
+  test("a request to count tokens reserves nothing", () => {
     const { max_tokens, ...prompt } = hello;
     const count = readCountTokens(prompt, 5_000, none);
     expect(count).toMatchObject({ inputBytes: 0, outputLimit: 0, images: 0 });
   });
 });
 
-describe("the headers that a provider gets", () => {
+describe("Headers that a provider gets", () => {
   const headersOf = (headers: Record<string, string>) =>
     messagesProviderRequest(read(hello, 100, new Headers(headers)), { route }).headers;
 
-  test("are only Anthropic's version and beta headers", () => {
+  test("the provider gets only Anthropic's version and beta headers", () => {
     const passed = { "anthropic-version": "2023-06-01", "anthropic-beta": "a-2025-01-01,b-2025-02-02" };
     expect(headersOf({ ...passed, "x-stainless-lang": "js", authorization: "Bearer k", "x-api-key": "k" })).toEqual(
       passed,
@@ -194,17 +194,20 @@ describe("the headers that a provider gets", () => {
     [undefined, "Context-1M-2025-08-07", {}],
     [200_001, "context-1m-2025-08-07", { "anthropic-beta": "context-1m-2025-08-07" }],
     [200_000, "context-management-2025-06-27", { "anthropic-beta": "context-management-2025-06-27" }],
-  ])("widen the context only as far as the catalogue's window of %s: %s", ([contextWindow, betas, expected]) => {
-    const call = read(hello, 100, new Headers({ "anthropic-beta": betas }));
-    expect(messagesProviderRequest(call, { route, contextWindow }).headers).toEqual(expected);
-  });
+  ])(
+    "the beta headers widen the context only as far as the catalogue's window of %s: %s",
+    ([contextWindow, betas, expected]) => {
+      const call = read(hello, 100, new Headers({ "anthropic-beta": betas }));
+      expect(messagesProviderRequest(call, { route, contextWindow }).headers).toEqual(expected);
+    },
+  );
 
   test.for<[string, string]>([
     ["anthropic-version", "2023 06 01"],
     ["anthropic-version", "1".repeat(33)],
     ["anthropic-beta", "a;b"],
     ["anthropic-beta", "a".repeat(2_049)],
-  ])("are refused if %s is malformed: %s", ([name, value]) => {
+  ])("refuses a malformed %s header: %s", ([name, value]) => {
     expect(refusal(hello, new Headers({ [name]: value }))).toEqual({ code: "invalid_request", param: name });
   });
 });

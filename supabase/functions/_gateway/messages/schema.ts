@@ -8,7 +8,10 @@ import { tool } from "./tools.ts";
 const mostOutputTokens = 128_000;
 const maxTools = 1_024;
 
-/** Summaries that the API writes on its own are not part of the counted usage (`BetaUsage.iterations` of the SDK). */
+/**
+ * Accepts only edits that clear content. Summaries that the API writes on its own are not part of the counted usage
+ * (`BetaUsage.iterations` of the SDK).
+ */
 const contextEdit = z.looseObject({ type: z.string().regex(/^clear_/, "Only edits that clear content are offered.") });
 
 /** Members that a message and a count of its tokens have in common. */

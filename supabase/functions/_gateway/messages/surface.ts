@@ -79,7 +79,7 @@ export const tokenCount = z.looseObject({ input_tokens: z.number().int().min(0) 
 
 const nothing = /(?!)/g;
 
-/** Counting tokens uses none. */
+/** Reads the answer to a token count, which uses no tokens itself. */
 const countFormat: AnswerFormat<CountTokens> = {
   readAnswer: (value) =>
     tokenCount.safeParse(value).success

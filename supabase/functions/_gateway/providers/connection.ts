@@ -9,7 +9,7 @@ export type Connection = ReturnType<typeof openConnection>;
 const over = new Error("the connection is closed");
 
 /**
- * Combines a request's time limits, its client and its exchange, and explains why it ended.
+ * Manages a request's time limits, its client's disconnection and its exchange, and explains why the request ended.
  * @param options.acceptedBy when the answer must have been accepted
  */
 export function openConnection(
@@ -54,7 +54,7 @@ export function openConnection(
       abandon = act;
       if (closed) act();
     },
-    /** Continues the request even if the client disconnects from now on. */
+    /** Keeps the request running even if the client disconnects later. */
     outliveClient(): void {
       clientLeft.removeEventListener("abort", leave);
     },
@@ -67,7 +67,7 @@ export function openConnection(
       until = deadline;
       if (!closed) limit.restart(until - now());
     },
-    /** @throws Error if it is already closed */
+    /** @throws Error if the connection is already closed */
     assertOpen(): void {
       if (closed) throw over;
     },

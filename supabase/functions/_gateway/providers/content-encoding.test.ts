@@ -34,7 +34,10 @@ async function answerOf(coding: string, answer: (response: ServerResponse) => vo
 
 type Answer = Awaited<ReturnType<typeof answerOf>>;
 
-/** @throws the error that ends the answer, with the text before it as its message */
+/**
+ * Reads an answer to its end.
+ * @throws the error that ends the answer, with the text received before it as the message
+ */
 async function textOf({ read }: Answer): Promise<string> {
   let text = "";
   try {
@@ -45,13 +48,13 @@ async function textOf({ read }: Answer): Promise<string> {
   return text;
 }
 
-describe("a stream in a content coding", () => {
+describe("Streams in a content coding", () => {
   test.for([
     ["gzip", createGzip],
     ["deflate", createDeflate],
     ["br", createBrotliCompress],
     ["zstd", createZstdCompress],
-  ] as const)("in %s is read event by event, as the provider flushes them", async ([coding, create]) => {
+  ] as const)("a stream in %s is read event by event, as the provider flushes them", async ([coding, create]) => {
     const encoder = create();
     const { read, pour } = await answerOf(coding, (response) => encoder.pipe(response));
     const send = (text: string) => new Promise<void>((sent) => encoder.write(text, () => encoder.flush(() => sent())));
@@ -68,7 +71,7 @@ describe("a stream in a content coding", () => {
     expect(poured).toEqual(["data: 3\n\n"]);
   });
 
-  test("delivers its events, then fails if it was cut", async () => {
+  test("a compressed stream delivers its events, then fails if it was cut", async () => {
     const encoder = createGzip();
     const answer = await answerOf("gzip", (response) => {
       encoder.pipe(response);
@@ -79,7 +82,7 @@ describe("a stream in a content coding", () => {
   });
 });
 
-test.for(["gzip, br", "gzip,identity, br", " GZIP ,Br"])("decodes %j in reverse order", async (coding) => {
+test.for(["gzip, br", "gzip,identity, br", " GZIP ,Br"])("decodes the codings %j in reverse order", async (coding) => {
   const answer = await answerOf(coding, (response) => response.end(brotliCompressSync(gzipSync("whole"))));
   expect(await textOf(answer)).toBe("whole");
 });
@@ -89,7 +92,7 @@ test.for(["", "identity", "Identity", "identity, identity"])("leaves a body in %
 });
 
 test.for(["compress", "utf-8", "constructor", "gzip, gzip, gzip", "gzip, nothing"])(
-  "fails for the coding %j when it is read",
+  "reading a body in the coding %j fails",
   async (coding) => {
     const answer = await answerOf(coding, (response) => response.end(gzipSync("whole")));
     expect(answer.status).toBe(200);
@@ -98,7 +101,7 @@ test.for(["compress", "utf-8", "constructor", "gzip, gzip, gzip", "gzip, nothing
   },
 );
 
-test("accepts an empty body", async () => {
+test("accepts an empty compressed body", async () => {
   expect(await (await answerOf("gzip", (response) => response.end())).read()).toBeUndefined();
 });
 

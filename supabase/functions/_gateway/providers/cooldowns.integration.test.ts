@@ -94,7 +94,7 @@ async function callInTurn({ url }: { url: string }, calls: number): Promise<numb
   return latencies;
 }
 
-test("one call per process waits for a hanging route, and one per process finds out when it works again", async () => {
+test("one call per process waits for a hanging route, and one per process detects its recovery", async () => {
   const startedAt = performance.now();
   const latencies = await Promise.all(servers.map((server) => callInTurn(server, callsEach)));
   expect(hanging.calls).toBe(processes);

@@ -16,8 +16,8 @@ const fail = (
 ) => cooldowns.noteFailure("a", { failure, startedAt: clock, undecided: false, ...changes });
 const failTimes = (times: number) => Array.from({ length: times }, () => fail());
 
-describe("a route is set aside", () => {
-  test("for 30 s after three failures in a row, but not before", () => {
+describe("When a route is set aside", () => {
+  test("sets a route aside for 30 s after three failures in a row, but not before", () => {
     expect([fail(), fail(), state()]).toEqual([0, 0, "open"]);
     expect([fail(), state()]).toEqual([30_000, "cooling"]);
     clock += 29_999;
@@ -26,33 +26,33 @@ describe("a route is set aside", () => {
     expect(state()).toBe("open");
   });
 
-  test("but not if an answer came between the failures", () => {
+  test("does not set a route aside if it answered between its failures", () => {
     failTimes(2);
     cooldowns.noteAnswer("a");
     failTimes(2);
     expect(state()).toBe("open");
   });
 
-  test("after one timeout, unless it answered another call in the meantime", () => {
+  test("sets a route aside after one timeout, unless it answered another call in the meantime", () => {
     cooldowns.noteAnswer("a");
     expect(fail("timeout", { startedAt: clock - 60_000 })).toBe(0);
     clock += 1;
     expect([fail("timeout"), state()]).toEqual([30_000, "hanging"]);
   });
 
-  test("after three clients in a row waited long and left; later callers don't wait for it", () => {
+  test("sets a route aside after three clients in a row waited long and left; later callers don't wait for it", () => {
     expect([fail("cancelled", { waitedLong: true }), fail("cancelled"), fail("cancelled")]).toEqual([0, 0, 0]);
     expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([0, "open"]);
     expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([30_000, "hanging"]);
   });
 
-  test("but not if it answered another call while clients left", () => {
+  test("does not set a route aside if it answered another call while clients left", () => {
     cooldowns.noteAnswer("a");
     for (let n = 0; n < 5; n++) fail("cancelled", { waitedLong: true, startedAt: clock - 40_000 });
     expect(state()).toBe("open");
   });
 
-  test("but not for a timeout of a call that had less time than usual", () => {
+  test("does not set a route aside for a timeout of a call that had less time than usual", () => {
     fail("timeout", { undecided: true });
     expect(state()).toBe("open");
   });
@@ -61,35 +61,38 @@ describe("a route is set aside", () => {
     [1, 1_000],
     [300, 300_000],
     [301, 300_000],
-  ] as const)("for as long as it states: %i s, up to 5 minutes", ([retryAfterSeconds, ms]) => {
-    expect(fail("rate_limited", { retryAfterSeconds })).toBe(ms);
-    clock += ms - 1;
-    expect(state()).toBe("cooling");
-    clock += 1;
-    expect(state()).toBe("open");
-  });
+  ] as const)(
+    "sets a route aside for as long as the route states: %i s, up to 5 minutes",
+    ([retryAfterSeconds, ms]) => {
+      expect(fail("rate_limited", { retryAfterSeconds })).toBe(ms);
+      clock += ms - 1;
+      expect(state()).toBe("cooling");
+      clock += 1;
+      expect(state()).toBe("open");
+    },
+  );
 
   test.for(["invalid_request", "context_length_exceeded", "content_filter", "cancelled"] as const)(
-    "but never for %s, which the request caused",
+    "never sets a route aside for %s, which the request caused",
     (failure) => {
       for (let n = 0; n < 10; n++) fail(failure);
       expect(state()).toBe("open");
     },
   );
 
-  test("without affecting other routes", () => {
+  test("setting a route aside does not affect other routes", () => {
     failTimes(3);
     expect(state("b")).toBe("open");
   });
 });
 
-describe("after a route's cooldown", () => {
+describe("After a route's cooldown", () => {
   beforeEach(() => {
     failTimes(3);
     clock += 30_000;
   });
 
-  test("one call probes it while the others wait for the result", () => {
+  test("after a cooldown, one call probes the route while the others wait for the result", () => {
     expect([state(), state(), state()]).toEqual(["open", "cooling", "cooling"]);
     cooldowns.noteAnswer("a");
     expect([state(), state()]).toEqual(["open", "open"]);
@@ -105,19 +108,19 @@ describe("after a route's cooldown", () => {
     expect(lengths).toEqual([60_000, 120_000, 240_000, 300_000, 300_000]);
   });
 
-  test("another call probes it if the first probe's client left", () => {
+  test("another call probes the route if the first probe's client left", () => {
     state();
     fail("cancelled");
     expect(state()).toBe("open");
   });
 
-  test("a call that began earlier does not end the probe", () => {
+  test("a call that began before the probe does not end the probe", () => {
     state();
     fail("server_error", { startedAt: clock - 31_000 });
     expect(state()).toBe("cooling");
   });
 
-  test("failures are counted from zero once it has answered", () => {
+  test("a route's failures are counted from zero once it has answered", () => {
     state();
     cooldowns.noteAnswer("a");
     expect([...failTimes(2), state()]).toEqual([0, 0, "open"]);

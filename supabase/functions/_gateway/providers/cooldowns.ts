@@ -1,7 +1,8 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 
 /**
- * Failures in a row until a route is set aside. One is enough if callers waited for it, or if it states when to retry.
+ * Consecutive failures until a route is set aside. One is enough if callers waited for the route, or if it states when
+ * to retry.
  */
 const failuresInARow = 3;
 const firstCooldownMs = 30_000;
@@ -53,7 +54,7 @@ export type RouteResult = {
 /**
  * A circuit breaker per route, in this process. A route that keeps failing is set aside for 30 s. Then one call probes
  * it; if that also fails, the next cooldown is twice as long, up to 5 minutes. A key names a provider, a model and an
- * endpoint, so a missing endpoint affects no other.
+ * endpoint, so a missing endpoint does not affect other endpoints.
  */
 export type Cooldowns = {
   /** Returns whether to call a route. After a cooldown one call gets `open`, and must report its result. */
@@ -97,7 +98,7 @@ export function createCooldowns({ now }: { now: () => number }): Cooldowns {
       if (probed) health.probingSince = undefined;
       const isTimeout = failure === "timeout";
       const waited = isTimeout || waitedLong;
-      // A wait says little about a route that answered other calls in the meantime.
+      // The wait says little about a route that answered other calls in the meantime.
       const isAlone = waited && health.answeredAt >= startedAt;
       if (undecided || isAlone || !(waitedLong || routeFailures.has(failure))) return 0;
       health.failures += 1;

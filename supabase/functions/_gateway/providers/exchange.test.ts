@@ -72,7 +72,7 @@ async function postInDeno(deno: DenoPackage, url: string, calls: number, abandon
   return stdout.trim().split("\n");
 }
 
-test("uses fetch in a runtime whose Node client is unreliable", () => {
+test("uses fetch in a runtime whose Node HTTP client is unreliable", () => {
   for (const old of [hosted, "Deno/2.5.6", "Deno/1.45.2", "", "Bun/1.3"]) expect(postOf(old)).toBe(postByFetch);
   for (const good of [local, "Deno/2.10.0", "Deno/3.0.0", "Node.js/24"]) expect(postOf(good)).not.toBe(postByFetch);
 });
@@ -80,7 +80,7 @@ test("uses fetch in a runtime whose Node client is unreliable", () => {
 describe.each<[string, DenoPackage]>([
   ["fetch on hosted's Deno", "deno-hosted"],
   ["Node's client", "deno"],
-])("by %s", (_, deno) => {
+])("Exchange by %s", (_, deno) => {
   test("sends a request only once, even if its reused connection is reset", async () => {
     const asked: number[] = [];
     let connections = 0;
@@ -136,7 +136,7 @@ describe.each<[string, DenoPackage]>([
     expect(await postInDeno(deno, url, 2)).toEqual([answer, answer]);
   });
 
-  test("treats an answer that is cut off or has a broken encoding as cut", async () => {
+  test("treats an answer with a missing end or a broken encoding as cut off", async () => {
     const whole = gzipSync("whole");
     for (const body of [whole.subarray(0, -9), Buffer.from("plain")]) {
       const url = await httpProvider(
@@ -147,7 +147,7 @@ describe.each<[string, DenoPackage]>([
     }
   });
 
-  test("an abandoned answer is cut, and the provider's connection is closed", async () => {
+  test("an abandoned answer counts as cut, and the provider's connection is closed", async () => {
     let left = () => {};
     const gone = new Promise<void>((resolve) => {
       left = resolve;

@@ -6,10 +6,12 @@ import { decoded } from "./content-encoding.ts";
 import { postByFetch } from "./fetch-exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 
-/** Connections idle for longer (in milliseconds) aren't reused: something in between may have dropped them. */
+/** Connections idle for longer (in milliseconds) aren't reused: a network device may have dropped them. */
 const idleConnectionMs = 30_000;
 
-/** Deno resends a request if a reused connection is reset, which may charge twice. */
+/**
+ * Keeps an agent from sending a request twice: Deno resends it if a reused connection is reset, which may charge twice.
+ */
 function neverAgain(agent: http.Agent): http.Agent {
   const reuse = agent.reuseSocket.bind(agent);
   agent.reuseSocket = (socket, request) => {
@@ -39,10 +41,10 @@ export type Exchange = { answer: Promise<Answer>; abandon: () => void };
 type Post = (url: string, headers: Record<string, string>, body: string) => Exchange;
 
 /**
- * Returns the best way to post in a runtime. Usually Node's client: `fetch` takes twice as long, and only a full
- * garbage collection frees each of its calls. In old Deno versions such as the platform's runtime (2.1), however, a cut
- * answer to Node's client rejects a promise that can't be caught, which ends the isolate with all its calls; and
- * neither a cut nor abandoning the call ends a read.
+ * Returns the best way to post in a runtime. Current runtimes use Node's client: `fetch` takes twice as long, and only
+ * a full garbage collection frees its calls. Deno before 2.8, such as the platform's runtime (2.1), uses `fetch`: if an
+ * answer to Node's client is cut there, a promise that can't be caught is rejected, which ends the isolate with all its
+ * calls. A read also never ends there after a cut or an abandoned call.
  * @param userAgent as in `navigator`
  */
 export function postOf(userAgent: string): Post {
@@ -51,7 +53,7 @@ export function postOf(userAgent: string): Post {
   return isWhole ? postByNode : postByFetch;
 }
 
-/** The choice of `postOf` for this runtime. */
+/** The best way to post in this runtime. */
 export const post: Post = postOf(navigator.userAgent);
 
 function postByNode(url: string, headers: Record<string, string>, body: string): Exchange {
@@ -64,7 +66,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
     hostname,
     port,
     path,
-    // Node sends a list as it is, but checks, stores and reads again each entry of an object.
+    // Node sends a list as it is, but checks, stores and rereads each entry of an object.
     headers: listOf({ host, accept: "*/*", "user-agent": "gatehouse", ...headers, "content-length": length }),
   });
   let connected = false;
@@ -108,7 +110,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
 }
 
 type Parts = { protocol: string; hostname: string; host: string; port: string; path: string };
-/** There are only a few addresses. */
+/** Parsed addresses. Needs no limit, because there are only a few. */
 const known = new Map<string, Parts>();
 
 function partsOf(url: string): Parts {

@@ -5,7 +5,7 @@ import { NotConnected } from "./not-connected.ts";
 
 /** Many times the size of an event. By default, a stream allocates, clears and discards 64 KiB for each read. */
 const pieceBytes = 8 * 1024;
-/** The reason of every abandoned request: creating an error each time would cost more than it is worth. */
+/** The reason of every abandoned request; shared, because creating an error for each one is slow. */
 const abandoned = new Error("the request was abandoned");
 
 /** Posts a body with the runtime's own `fetch`. Follows no redirect, and never sends a request twice. */
@@ -40,13 +40,16 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
     answer,
     abandon() {
       ending.abort(abandoned);
-      // Deno sometimes misses an abort between two reads, and would let the provider write to its end.
+      // Deno sometimes misses an abort between two reads, and the provider would then send its whole answer.
       cancel();
     },
   };
 }
 
-/** `fetch` has no code for a failed connection: Deno says it in the message, Node in the cause. */
+/**
+ * Rethrows an error of `fetch`, which has no code for a failed connection: Deno names the cause in the message, Node in
+ * `cause`.
+ */
 function refuse(error: unknown): never {
   const text = error instanceof Error ? `${error.message} ${error.cause}` : "";
   throw /client error \(Connect\)|Connection refused|ECONNREFUSED/.test(text)

@@ -43,8 +43,8 @@ function readerOf(surface: ProviderFixture["surface"]): StreamReader {
 
 const stating = fixtures.filter(({ states }) => states !== null);
 
-describe("reads the usage stated by", () => {
-  test.for(stating)("$name", (fixture) => {
+describe("Reads the usage stated by fixtures", () => {
+  test.for(stating)("reads the usage stated by $name", (fixture) => {
     const { counts, stated_cost_usd, served_tier } = fixture.states ?? {};
     const usage = statedBy(fixture);
     const { audio_output_tokens, ...read } = usage?.counts ?? { audio_output_tokens: 0 };
@@ -55,8 +55,8 @@ describe("reads the usage stated by", () => {
   });
 });
 
-describe("computes the cost of the usage stated by", () => {
-  test.for(stating)("$name", (fixture) => {
+describe("Computes the cost of the usage stated by fixtures", () => {
+  test.for(stating)("computes the cost of the usage stated by $name", (fixture) => {
     const counts = statedBy(fixture)?.counts ?? {};
     expect(formatDecimal(usageCostUsd({ prices: [{ min_input_tokens: 0, ...fixturePrices }] }, counts))).toBe(
       fixture.states?.usd,
@@ -94,6 +94,6 @@ ${rows.join("\n")}
 `;
 }
 
-test("the README lists every fixture", async () => {
+test("the fixtures' README lists every fixture", async () => {
   await expect(table()).toMatchFileSnapshot(new URL("README.md", fixtureFolder).pathname);
 });

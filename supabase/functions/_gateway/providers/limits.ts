@@ -13,7 +13,7 @@ export type OwnLimits = Partial<Pick<TimeLimits, "firstByteMs" | "idleMs" | "tot
 export const firstByteWithinMs = 140_000;
 /** The longest wall-clock time that the platform gives a function. */
 export const mostTotalSeconds = 400;
-/** How much of the time for all routes a non-streamed answer leaves for the next route. */
+/** The part of the time for all routes that a non-streamed answer leaves for the next route. */
 const nextRouteMs = 40_000;
 export const defaultTimeLimits = {
   connectMs: 5_000,

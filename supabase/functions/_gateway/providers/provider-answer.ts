@@ -48,7 +48,7 @@ export async function readRefusedAnswer(answer: Answer, connection: Connection):
       text += decoder.decode(bytes, { stream: true });
     }
   } catch {
-    // The status alone is enough.
+    // If the error can't be read, its status is enough to classify it.
   }
   return refusalFailure({ ...answer, text });
 }

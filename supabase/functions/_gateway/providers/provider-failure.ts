@@ -87,7 +87,7 @@ export class ProviderFailure extends Error {
   toGatewayError(): GatewayError {
     const headers: Record<string, string> = {};
     if (this.retryAfterSeconds !== undefined) headers["retry-after"] = String(this.retryAfterSeconds);
-    // Standard clients would retry what can't succeed or is already charged.
+    // Standard clients would retry calls that can't succeed or are already charged.
     if (this.mayHaveCharged || this.needsOperator) headers["x-should-retry"] = "false";
     return new GatewayError(this.code, { message: messages[this.failure], headers });
   }

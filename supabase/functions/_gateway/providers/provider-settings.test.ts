@@ -7,8 +7,8 @@ const read = (settings: Record<string, string>, local = false) =>
     local,
   });
 
-describe("a provider's settings", () => {
-  test("identify it by id and define how to call it", () => {
+describe("Settings of a provider", () => {
+  test("a provider's settings identify the provider by id and define how to call it", () => {
     const providers = read({
       OPENAI_KIND: "openai",
       OPENAI_API_KEY: "k",
@@ -35,11 +35,11 @@ describe("a provider's settings", () => {
     });
   });
 
-  test("count as unset if empty", () => {
+  test("a provider's empty settings count as unset", () => {
     expect(read({ X_KIND: "", X_API_KEY: "", X_NOT_KNOWN: "" }).size).toBe(0);
   });
 
-  test("override the endpoints, the limit's name and stream_options of its kind", () => {
+  test("a provider's settings override its kind's endpoints, name of the limit, and stream_options", () => {
     const own = { OWN_BASE_URL: "https://llm.example.com/v1" };
     const changed = { OWN_ENDPOINTS: "chat, embeddings", OWN_OUTPUT_LIMIT: "max_completion_tokens" };
     const kind = read({ ...own, ...changed, OWN_STREAM_OPTIONS: "on" }).get("own")?.kind;
@@ -61,37 +61,45 @@ describe("a provider's settings", () => {
     ],
     ["a misspelt key", { ...own, X_APIKEY: "secret" }, ["AI_PROVIDER_X_APIKEY", "_API_KEY"]],
     ["a setting in lower case", { ...own, x_api_key: "secret" }, ["AI_PROVIDER_x_api_key", "_API_KEY"]],
-    ["a setting that there is not", { ...own, X_TIMEOUT: "5" }, ["AI_PROVIDER_X_TIMEOUT", "BASE_URL, API_KEY"]],
+    ["a setting that does not exist", { ...own, X_TIMEOUT: "5" }, ["AI_PROVIDER_X_TIMEOUT", "BASE_URL, API_KEY"]],
     ["a setting without an id", { KIND: "openai" }, ["AI_PROVIDER_KIND"]],
     ["an id that begins with a digit", { "1_KIND": "openai" }, ["AI_PROVIDER_1_KIND"]],
     [
-      "a kind that there is not",
+      "a kind that does not exist",
       { ...own, X_KIND: "opnai" },
       ["AI_PROVIDER_X_KIND must be one of", "openai-compatible"],
     ],
-    ["the name of a member of every object", { ...own, X_KIND: "toString" }, ["AI_PROVIDER_X_KIND must be one of"]],
+    ["a built-in name as kind", { ...own, X_KIND: "toString" }, ["AI_PROVIDER_X_KIND must be one of"]],
     ["a kind without an address of its own", { X_KIND: "vllm" }, ["AI_PROVIDER_X_BASE_URL is missing", "vllm"]],
     ["a key alone", { X_API_KEY: "secret" }, ["AI_PROVIDER_X_API_KEY", "AI_PROVIDER_X_KIND", "AI_PROVIDER_X_BASE_URL"]],
-    ["a kind that needs a key", { X_KIND: "openai" }, ["AI_PROVIDER_X_API_KEY is missing"]],
+    ["a kind that needs a key, without one", { X_KIND: "openai" }, ["AI_PROVIDER_X_API_KEY is missing"]],
     ["a key with a line break", { ...own, X_API_KEY: "secret\n" }, ["AI_PROVIDER_X_API_KEY holds"]],
     ["a version of a kind that has none", { ...own, X_API_VERSION: "v1" }, ["AI_PROVIDER_X_API_VERSION", "remove it"]],
-    ["a version that is none", { X_KIND: "azure", X_API_VERSION: "v1&x=y" }, ["AI_PROVIDER_X_API_VERSION must be"]],
+    ["an invalid version", { X_KIND: "azure", X_API_VERSION: "v1&x=y" }, ["AI_PROVIDER_X_API_VERSION must be"]],
     ["a billing name with a space", { ...own, X_BILLING_NAME: "Open AI" }, ["AI_PROVIDER_X_BILLING_NAME must be"]],
     ["a billing name of 129 characters", { ...own, X_BILLING_NAME: "a".repeat(129) }, ["X_BILLING_NAME must be"]],
     ["an account of 257 characters", { ...own, X_ACCOUNT: "a".repeat(257) }, ["AI_PROVIDER_X_ACCOUNT must be"]],
     ["an account with a line break", { ...own, X_ACCOUNT: "a\nb" }, ["AI_PROVIDER_X_ACCOUNT must be"]],
     ["an account that begins with a space", { ...own, X_ACCOUNT: " a" }, ["AI_PROVIDER_X_ACCOUNT must be"]],
-    ["an answer other than on and off", { ...own, X_ALLOW_PRIVATE: "true" }, ["AI_PROVIDER_X_ALLOW_PRIVATE must be"]],
-    ["another way to leave", { ...own, X_ON_LEAVE: "stay" }, ["AI_PROVIDER_X_ON_LEAVE must be"]],
+    ["a switch other than on and off", { ...own, X_ALLOW_PRIVATE: "true" }, ["AI_PROVIDER_X_ALLOW_PRIVATE must be"]],
+    ["an unknown value of ON_LEAVE", { ...own, X_ON_LEAVE: "stay" }, ["AI_PROVIDER_X_ON_LEAVE must be"]],
     [
       "an endpoint that the kind lacks",
       { X_KIND: "mistral", X_API_KEY: "k", X_ENDPOINTS: "responses" },
       ["AI_PROVIDER_X_ENDPOINTS must", "chat, embeddings"],
     ],
     ["an endpoint by another name", { ...own, X_ENDPOINTS: "chat,toString" }, ["AI_PROVIDER_X_ENDPOINTS must"]],
-    ["another name of the limit", { ...own, X_OUTPUT_LIMIT: "limit" }, ["AI_PROVIDER_X_OUTPUT_LIMIT must be"]],
-    ["no URL", { X_BASE_URL: "llm.example.com" }, ["AI_PROVIDER_X_BASE_URL is not a URL"]],
-    ["another scheme", { X_BASE_URL: "ftp://llm.example.com" }, ["AI_PROVIDER_X_BASE_URL must begin with https://"]],
+    [
+      "an unknown name of the output limit",
+      { ...own, X_OUTPUT_LIMIT: "limit" },
+      ["AI_PROVIDER_X_OUTPUT_LIMIT must be"],
+    ],
+    ["an address that is not a URL", { X_BASE_URL: "llm.example.com" }, ["AI_PROVIDER_X_BASE_URL is not a URL"]],
+    [
+      "an address with another scheme",
+      { X_BASE_URL: "ftp://llm.example.com" },
+      ["AI_PROVIDER_X_BASE_URL must begin with https://"],
+    ],
     [
       "a query",
       { X_BASE_URL: "https://llm.example.com/v1?key=secret" },
@@ -108,12 +116,12 @@ describe("a provider's settings", () => {
       { X_BASE_URL: "https://me:secret@llm.example.com/v1" },
       ["AI_PROVIDER_X_BASE_URL must not hold credentials", "AI_PROVIDER_X_API_KEY"],
     ],
-  ])("with %s are rejected by name, without showing a secret", ([_, settings, says]) => {
+  ])("rejects a provider with %s and names the setting, without showing a secret", ([_, settings, says]) => {
     for (const part of says) expect(() => read(settings)).toThrow(part);
     expect(() => read(settings)).not.toThrow("secret");
   });
 
-  test("accept a billing name of 128 characters and an account of 256, in the provider's spelling", () => {
+  test("accepts a billing name of 128 characters and an account of 256, in the provider's spelling", () => {
     const arn = "arn:aws:bedrock:eu-central-1:123456789012:application-inference-profile/";
     const account = `${arn}${"a".repeat(256 - arn.length)}`;
     expect(read({ ...own, X_BILLING_NAME: "a".repeat(128), X_ACCOUNT: account }).get("x")).toMatchObject({
@@ -123,7 +131,7 @@ describe("a provider's settings", () => {
   });
 });
 
-describe("an address", () => {
+describe("Addresses", () => {
   test.for([
     "http://llm.example.com/v1",
     "http://127.0.0.1:54328/v1",
@@ -145,7 +153,7 @@ describe("an address", () => {
     "https://[64:ff9b::a00:1]/",
     "https://[fd00:ec2::254]/",
     "https://[fe80::1]/",
-  ])("%s requires permission for private addresses", (address) => {
+  ])("the address %s requires permission for private addresses", (address) => {
     expect(() => read({ X_BASE_URL: address })).toThrow("AI_PROVIDER_X_ALLOW_PRIVATE=on");
     expect(read({ X_BASE_URL: address, X_ALLOW_PRIVATE: "on" }).get("x")?.allowPrivate).toBe(true);
     expect(read({ X_BASE_URL: address }, true).get("x")?.allowPrivate).toBe(true);
@@ -160,17 +168,17 @@ describe("an address", () => {
     "https://223.255.255.255/v1",
     "https://[2606:4700::1]/v1",
     "https://llm.example.com:8443/v1",
-  ])("%s is public", (address) => {
+  ])("the address %s is public", (address) => {
     expect(read({ X_BASE_URL: address }).get("x")?.baseUrl).toBe(address);
   });
 });
 
-describe("time limits", () => {
+describe("Time limits", () => {
   const limitsOf = (settings: Record<string, string>) =>
     readProviders({ AI_PROVIDER_A_KIND: "openai", AI_PROVIDER_A_API_KEY: "k", ...settings }, { local: false }).get("a")
       ?.timeLimits;
 
-  test("are in seconds, and absent if unset", () => {
+  test("time limits are in seconds, and absent if unset", () => {
     const settings = {
       AI_PROVIDER_A_FIRST_BYTE_SECONDS: "20",
       AI_PROVIDER_A_IDLE_SECONDS: "60",
@@ -184,7 +192,7 @@ describe("time limits", () => {
     ["FIRST_BYTE", 140],
     ["IDLE", 140],
     ["TOTAL", 400],
-  ] as const)("accept whole numbers from 1 for %s_SECONDS, up to %i", ([name, most]) => {
+  ] as const)("time limits accept whole numbers from 1 for %s_SECONDS, up to %i", ([name, most]) => {
     const set = (value: string) => () => limitsOf({ [`AI_PROVIDER_A_${name}_SECONDS`]: value });
     for (const value of ["1", String(most)]) expect(set(value)).not.toThrow();
     const told = `AI_PROVIDER_A_${name}_SECONDS must be a whole number of seconds from 1 to ${most}.`;

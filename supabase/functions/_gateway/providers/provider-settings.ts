@@ -24,7 +24,10 @@ export type Provider = {
   allowPrivate: boolean;
   /** Overrides the default time limits. */
   timeLimits?: OwnLimits;
-  /** Whether it charges for calls that the client abandons, so that reading on to the usage costs nothing extra. */
+  /**
+   * Whether the provider charges for calls that the client abandons. If so, reading on to the usage costs nothing
+   * extra.
+   */
   drains: boolean;
 };
 

@@ -80,15 +80,15 @@ async function readAll(call: ProviderCall, tried: Tried[] = []): Promise<string>
   return body;
 }
 
-test("an answer has no own getter, whose hidden class would keep its call alive until a full collection", async () => {
+test("an answer has no own getter, because the getter's hidden class would keep its call alive until a full collection", async () => {
   const { baseUrl } = await provider(text("{}"));
   const answer = await callProvider(callOf([baseUrl]), accept);
   const getters = Object.entries(Object.getOwnPropertyDescriptors(answer)).filter(([, { get }]) => get);
   expect(getters.map(([name]) => name)).toEqual([]);
 });
 
-describe("a provider call", () => {
-  test("returns the answer's bytes and its route", async () => {
+describe("Calls of a provider", () => {
+  test("a provider call returns the answer's bytes and its route", async () => {
     const { baseUrl, asked } = await provider(text("hello"));
     const tried: Tried[] = [];
     expect(await readAll(callOf([baseUrl]), tried)).toBe("hello");
@@ -96,7 +96,7 @@ describe("a provider call", () => {
     expect(tried).toEqual([]);
   });
 
-  test("reports each dispatch, and that the routes before it certainly charged nothing", async () => {
+  test("a provider call reports each dispatch, and that the routes before it certainly charged nothing", async () => {
     const [busy, next] = [await provider(text("no", 429)), await provider(text("yes"))];
     const told: string[] = [];
     const onDispatch: ProviderCall["onDispatch"] = ({ position }) => told.push(`dispatch ${position}`);
@@ -105,7 +105,7 @@ describe("a provider call", () => {
     expect(told).toEqual(["dispatch 1", "uncharged", "dispatch 2"]);
   });
 
-  test("reports no dispatch if the connection is refused or the client has already left", async () => {
+  test("a provider call reports no dispatch if the connection is refused or the client has already left", async () => {
     const told: number[] = [];
     const onDispatch: ProviderCall["onDispatch"] = ({ position }) => told.push(position);
     const unreachable = await provider(text("no"));
@@ -139,7 +139,7 @@ describe("a provider call", () => {
     await silent.left;
   });
 
-  test("refuses a name that resolves to a private address, at no cost", async () => {
+  test("refuses a provider name that resolves to a private address, at no cost", async () => {
     const { baseUrl, asked } = await provider(text("yes"));
     const hidden = baseUrl.replace("127.0.0.1", "localhost");
     const call = callOf([hidden]);
@@ -150,7 +150,7 @@ describe("a provider call", () => {
     expect(await readAll(call)).toBe("yes");
   });
 
-  test("answered with 404 says so, and tells standard clients not to retry", async () => {
+  test("a call answered with 404 reports that, and tells standard clients not to retry", async () => {
     const { baseUrl } = await provider(text("{}", 404));
     const failure = await readAll(callOf([baseUrl])).catch((error) => error);
     expect(failure).toMatchObject({ code: "provider_error", mayHaveCharged: false });
@@ -167,7 +167,7 @@ describe("a provider call", () => {
     expect(third.asked).toEqual([]);
   });
 
-  test("costs nothing if a previously reachable host no longer accepts connections", async () => {
+  test("a call costs nothing if a previously reachable host no longer accepts connections", async () => {
     const server = createTcpServer((socket) => void socket.once("data", () => socket.end("no handshake")));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     closers.push(() => void server.close());
@@ -176,7 +176,7 @@ describe("a provider call", () => {
     await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: false });
   });
 
-  test("fails for an unknown coding, and may have been charged", async () => {
+  test("a provider call fails for an unknown content coding, and may have been charged", async () => {
     const { baseUrl } = await provider((_, response) =>
       response.writeHead(200, { "content-encoding": "compress" }).end(gzipSync("{}")),
     );
@@ -190,7 +190,7 @@ describe("a provider call", () => {
     expect(await readAll(callOf([baseUrl]))).toBe("{}");
   });
 
-  test("fails for a compressed answer that is cut, and may have been charged", async () => {
+  test("a provider call fails for a compressed answer that is cut, and may have been charged", async () => {
     const { baseUrl } = await provider((_, response) => {
       const gzip = createGzip();
       gzip.pipe(response.writeHead(200, { "content-encoding": "gzip" }));
@@ -200,14 +200,14 @@ describe("a provider call", () => {
     await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: true });
   });
 
-  test("accepts the coding identity in any case (RFC 9110, 8.4.1)", async () => {
+  test("accepts the content coding identity in upper or lower case (RFC 9110, 8.4.1)", async () => {
     const { baseUrl } = await provider((_, response) =>
       response.writeHead(200, { "content-encoding": "Identity" }).end("as it is"),
     );
     expect(await readAll(callOf([baseUrl]))).toBe("as it is");
   });
 
-  test("that may have been charged at one route stays possibly charged, regardless of the next answer", async () => {
+  test("a call that may have been charged at one route stays possibly charged, regardless of the next answer", async () => {
     const reset = await provider((request, response) => request.resume().once("end", () => response.destroy()));
     for (const status of [429, 400]) {
       const refusing = await provider(text("no", status));
@@ -216,7 +216,7 @@ describe("a provider call", () => {
     }
   });
 
-  test("states the length of its body and sends it unchanged", async () => {
+  test("a provider call states the length of its body and sends the body unchanged", async () => {
     const { baseUrl } = await provider(async (request, response) => {
       const body = (await request.toArray()).join("");
       response.end(`${request.headers["content-length"]} ${request.headers["content-type"]} ${body}`);
@@ -230,14 +230,14 @@ describe("a provider call", () => {
     expect(second.asked).toEqual([]);
   });
 
-  test("follows no redirect", async () => {
+  test("a provider call follows no redirect", async () => {
     const target = await provider(text("secret"));
     const { baseUrl } = await provider((_, response) => response.writeHead(307, { location: target.baseUrl }).end());
     await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error" });
     expect(target.asked).toEqual([]);
   });
 
-  test("times out if the provider is silent before the first byte or between two", async () => {
+  test("a provider call times out if the provider is silent before the first byte or between two bytes", async () => {
     const silent = await provider(() => {});
     await expect(readAll(callOf([silent.baseUrl]))).rejects.toMatchObject({
       code: "provider_timeout",
@@ -251,13 +251,13 @@ describe("a provider call", () => {
     await Promise.all([silent.left, stalled.left]);
   });
 
-  test("fails without a charge if no connection can be established", async () => {
-    // TEST-NET-1 (RFC 5737) is not in use. If a machine knows that at once, it is a failure rather than a timeout.
+  test("a call fails without a charge if no connection can be established", async () => {
+    // TEST-NET-1 (RFC 5737) is not in use. A machine without a route to it fails at once instead of timing out.
     const call = callOf(["http://192.0.2.1:81/v1"]);
     await expect(readAll(call)).rejects.toMatchObject({ mayHaveCharged: false, retryable: true });
   });
 
-  test("ends when its total time is up", async () => {
+  test("a provider call ends when its total time is up", async () => {
     const endless = await provider((_, response) => {
       response.writeHead(200);
       const timer = setInterval(() => response.write("x"), 20);
@@ -268,7 +268,7 @@ describe("a provider call", () => {
     await endless.left;
   });
 
-  test("may have been charged if its answer is cut", async () => {
+  test("a call may have been charged if its answer is cut", async () => {
     const cut = await provider((_, response) => {
       response.writeHead(200, { "content-length": "100" }).write("half");
       setTimeout(() => response.destroy(), 20);
@@ -279,7 +279,7 @@ describe("a provider call", () => {
     });
   });
 
-  test("is cancelled at the provider when the client leaves, before and after the first byte", async () => {
+  test("a call is cancelled at the provider when the client leaves, before and after the first byte", async () => {
     for (const firstByte of [false, true]) {
       const leaving = new AbortController();
       const slow = await provider((_, response) => {
@@ -292,7 +292,7 @@ describe("a provider call", () => {
   });
 });
 
-describe("the time limit before the first byte", () => {
+describe("Time limit before the first byte", () => {
   const inMs = (ms: number): RequestListener => {
     return (_, response) => void setTimeout(() => response.end("yes"), ms);
   };
@@ -301,7 +301,7 @@ describe("the time limit before the first byte", () => {
   const streamed = { limits: timeouts };
   const timeout = { code: "provider_timeout", mayHaveCharged: true };
 
-  test("is 60 s for a stream; for a whole answer 100 s, or 140 s at the last route", () => {
+  test("the first byte's limit is 60 s for a stream; for a whole answer 100 s, or 140 s at the last route", () => {
     const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
     const of = (stream: boolean, isLast: boolean) =>
       limitsFor(defaults, { stream, isLast, provider: {}, route: {} }).firstByteMs;
@@ -310,13 +310,13 @@ describe("the time limit before the first byte", () => {
     ]);
   });
 
-  test("leaves half of a short time to the next route of a whole answer", () => {
+  test("the first byte's limit leaves half of a short time to the next route of a whole answer", () => {
     const short = { ...defaultTimeLimits, totalMs: 70_000 };
     const of = (isLast: boolean) => limitsFor(short, { stream: false, isLast, provider: {}, route: {} }).firstByteMs;
     expect([of(false), of(true)]).toEqual([35_000, 70_000]);
   });
 
-  test("is the route's, else the provider's, within the total time", () => {
+  test("the first byte's limit is the route's, else the provider's, within the total time", () => {
     const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
     const provider = { timeLimits: { firstByteMs: 20_000, idleMs: 5_000, totalMs: 300_000 } };
     const of = (stream: boolean, route = {}) => limitsFor(defaults, { stream, isLast: true, provider, route });
@@ -326,14 +326,14 @@ describe("the time limit before the first byte", () => {
     expect(of(false, route).firstByteMs).toBe(100_000);
   });
 
-  test("is separate for each route of a stream", async () => {
+  test("each route of a stream has its own limit for the first byte", async () => {
     const [fast, slow] = [await provider(inMs(100)), await provider(inMs(600))];
     expect(await readAll(callOf([fast.baseUrl], streamed))).toBe("yes");
     await expect(readAll(callOf([slow.baseUrl], streamed))).rejects.toMatchObject(timeout);
     expect(await readAll(callOf([slow.baseUrl, fast.baseUrl], streamed))).toBe("yes");
   });
 
-  test("also applies to an answer that has begun without anything to accept", async () => {
+  test("the first byte's limit also applies to an answer that has begun but has no acceptable output yet", async () => {
     const idle = await provider((_, response) => {
       response.writeHead(200);
       const timer = setInterval(() => response.write(":\n"), 50);
@@ -349,7 +349,7 @@ describe("the time limit before the first byte", () => {
     await idle.left;
   });
 
-  test("does not apply to an answer once it is accepted", async () => {
+  test("the first byte's limit does not apply to an answer once it is accepted", async () => {
     const slow = await provider((_, response) => {
       response.writeHead(200).write("a");
       setTimeout(() => response.write("b"), 250);
@@ -358,20 +358,20 @@ describe("the time limit before the first byte", () => {
     expect(await readAll(callOf([slow.baseUrl], { limits: { ...limits, routesMs: 350 } }))).toBe("abc");
   });
 
-  test("equals the limit of all routes together for a non-streamed answer", async () => {
+  test("a non-streamed answer's limit for the first byte equals the limit of all routes together", async () => {
     const [slow, tooSlow] = [await provider(inMs(600)), await provider(inMs(1_200))];
     expect(await readAll(callOf([slow.baseUrl], whole))).toBe("yes");
     await expect(readAll(callOf([tooSlow.baseUrl], whole))).rejects.toMatchObject(timeout);
   });
 
-  test("ends with the call's deadline for a non-streamed answer", async () => {
+  test("a non-streamed answer's limit for the first byte ends with the call's deadline", async () => {
     const slow = await provider(inMs(600));
     const by = (ms: number) => callOf([slow.baseUrl], { ...whole, deadline: performance.now() + ms });
     expect(await readAll(by(800))).toBe("yes");
     await expect(readAll(by(400))).rejects.toMatchObject(timeout);
   });
 
-  test("passes to the next route if the first route fails immediately, for a non-streamed answer", async () => {
+  test("a non-streamed answer's time passes to the next route if the first route fails immediately", async () => {
     const [busy, failing, slow] = [
       await provider(text("no", 429)),
       await provider(text("no", 500)),
@@ -381,7 +381,7 @@ describe("the time limit before the first byte", () => {
     expect(await readAll(callOf(routes, whole))).toBe("yes");
   });
 
-  test("leaves time for the next route of a non-streamed answer", async () => {
+  test("a non-streamed answer's first route leaves time for the next route", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
     const call = callOf([silent.baseUrl, good.baseUrl], whole);
     expect(await readAll(call)).toBe("yes");
@@ -389,7 +389,7 @@ describe("the time limit before the first byte", () => {
   });
 });
 
-describe("attempts", () => {
+describe("Attempts", () => {
   const refuse = (status: number, headers: Record<string, string> = {}): RequestListener => {
     return (_, response) => response.writeHead(status, headers).end("{}");
   };
@@ -398,7 +398,7 @@ describe("attempts", () => {
     return call.open.attempts.map(({ latency_ms: _, ...attempt }) => attempt as Attempt);
   };
 
-  test("name the failed route, its status, the reason, and the provider's request id", async () => {
+  test("attempts name the failed route, its status, the reason, and the provider's request id", async () => {
     const [first, second] = [await provider(refuse(401, { "x-request-id": "req_up" })), await provider(text("yes"))];
     const call = callOf([first.baseUrl, second.baseUrl]);
     const answer = await callProvider(
@@ -426,13 +426,13 @@ describe("attempts", () => {
     ["x-request-id", "r", undefined],
     ["x-request-id", "with space", undefined],
     ["x-request-id", "x".repeat(129), undefined],
-  ] as const)("record the provider's request id from %s: %s", async ([name, value, id]) => {
+  ] as const)("attempts record the provider's request id from %s: %s", async ([name, value, id]) => {
     const { baseUrl } = await provider(refuse(500, { [name]: value }));
     const [attempt] = await attemptsOf(callOf([baseUrl]));
     expect(attempt?.upstream_request_id).toBe(id);
   });
 
-  test("distinguish a failed connection, a lost connection, and a timeout", async () => {
+  test("attempts distinguish a failed connection, a lost connection, and a timeout", async () => {
     const reset = await provider((request, response) => request.resume().once("end", () => response.destroy()));
     const silent = await provider(() => {});
     expect(await attemptsOf(callOf(["http://127.0.0.1:9/v1", reset.baseUrl, silent.baseUrl]))).toMatchObject([
@@ -443,8 +443,8 @@ describe("attempts", () => {
   });
 });
 
-describe("a route that keeps failing", () => {
-  test("is skipped while it cools down, and the attempts say so", async () => {
+describe("Routes that keep failing", () => {
+  test("a failing route is skipped while it cools down, and the attempts record that", async () => {
     const [first, second] = [await provider(text("no", 500)), await provider(text("yes"))];
     const call = callOf([first.baseUrl, second.baseUrl]);
     for (let n = 0; n < 5; n++) expect(await readAll(call)).toBe("yes");
@@ -461,7 +461,7 @@ describe("a route that keeps failing", () => {
     [422, "Input: 'the model was not found'"],
     [413, "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 7000"],
     [429, "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 36278."],
-  ])("is not set aside after a %i that a request may cause: %s", async ([status, message]) => {
+  ])("a route is not set aside after a %i that a request may cause: %s", async ([status, message]) => {
     const first = await provider(text(JSON.stringify({ error: { message } }), status));
     const second = await provider(text("yes"));
     const call = callOf([first.baseUrl, second.baseUrl]);
@@ -469,7 +469,7 @@ describe("a route that keeps failing", () => {
     expect(first.asked).toHaveLength(5);
   });
 
-  test("is recorded among the other attempts", async () => {
+  test("the attempts include a skipped route", async () => {
     const [busy, cooling, good] = [
       await provider(text("no", 400)),
       await provider(text("no", 500)),
@@ -486,7 +486,7 @@ describe("a route that keeps failing", () => {
     ]);
   });
 
-  test("is still called if no other is left", async () => {
+  test("a failing route is still called if no other is left", async () => {
     const [first, second] = [await provider(text("no", 500)), await provider(text("no", 503))];
     const call = callOf([first.baseUrl, second.baseUrl]);
     for (let n = 0; n < 5; n++) await readAll(call).catch(() => {});
@@ -494,7 +494,7 @@ describe("a route that keeps failing", () => {
     expect(call.open.attempts.filter(({ failure }) => failure === "skipped")).toEqual([]);
   });
 
-  test("makes one call wait but not the next ones", async () => {
+  test("a failing route makes one call wait but not the next ones", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
     const call = callOf([silent.baseUrl, good.baseUrl]);
     for (let n = 0; n < 4; n++) expect(await readAll({ ...call, deadline: performance.now() + 2_000 })).toBe("yes");
@@ -504,7 +504,7 @@ describe("a route that keeps failing", () => {
   test.for<[number, number]>([
     [200, 3],
     [50, 5],
-  ])("that hangs is set aside after three clients waited half of its time: %i ms of 300", async ([ms, times]) => {
+  ])("a hanging route is set aside after three clients waited half of its time: %i ms of 300", async ([ms, times]) => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
     const call = callOf([silent.baseUrl, good.baseUrl]);
     for (let n = 0; n < 5; n++) {
@@ -515,14 +515,14 @@ describe("a route that keeps failing", () => {
     expect(silent.asked).toHaveLength(times);
   });
 
-  test("is set aside after one timeout even if that timeout used up the time for all routes", async () => {
+  test("a hanging route is set aside after one timeout even if that timeout used up the time for all routes", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
     const call = callOf([silent.baseUrl, good.baseUrl], { limits: { ...limits, firstByteMs: 400, routesMs: 400 } });
     await expect(readAll(call)).rejects.toMatchObject({ failure: "timeout" });
     expect(await readAll(call)).toBe("yes");
   });
 
-  test("is not called as a last resort if it hangs and another route fails", async () => {
+  test("a hanging route is not called as a last resort if another route fails", async () => {
     const [silent, failing] = [await provider(() => {}), await provider(text("no", 500))];
     const call = callOf([silent.baseUrl, failing.baseUrl]);
     for (let n = 0; n < 3; n++) await readAll({ ...call, deadline: performance.now() + 2_000 }).catch(() => {});
@@ -530,7 +530,7 @@ describe("a route that keeps failing", () => {
   });
 });
 
-describe("the error of a call with no route left", () => {
+describe("Error of a call with no route left", () => {
   const refuse = (status: number, body: object, headers: Record<string, string> = {}): RequestListener => {
     return (_, response) => response.writeHead(status, headers).end(JSON.stringify(body));
   };
@@ -541,13 +541,13 @@ describe("the error of a call with no route left", () => {
     return [status, code, options.headers];
   };
 
-  test("states when to retry after a rate limit", async () => {
+  test("the error of a rate-limited call states when to retry", async () => {
     expect(await told(refuse(429, {}, { "retry-after": "17" }))).toEqual([
       429,
       "rate_limit_exceeded",
       { "retry-after": "17" },
     ]);
-    // A revoked key at the other route doesn't help the caller.
+    // The other route's revoked key doesn't help the caller, so the rate limit is reported.
     expect(await told(refuse(429, {}, { "retry-after": "17" }), refuse(401, {}))).toEqual([
       429,
       "rate_limit_exceeded",
@@ -555,7 +555,7 @@ describe("the error of a call with no route left", () => {
     ]);
   });
 
-  test("states when to retry an overloaded provider", async () => {
+  test("the error of an overloaded provider states when to retry", async () => {
     expect(await told(refuse(503, {}, { "retry-after": "30" }))).toEqual([
       502,
       "provider_error",
@@ -563,18 +563,18 @@ describe("the error of a call with no route left", () => {
     ]);
   });
 
-  test("allows a retry if one route was overloaded and another has a wrong key", async () => {
+  test("the error allows a retry if one route was overloaded and another has a wrong key", async () => {
     const overloaded = refuse(503, {}, { "retry-after": "30" });
     expect(await told(overloaded, refuse(401, {}))).toEqual([502, "provider_error", { "retry-after": "30" }]);
     expect(await told(refuse(401, {}), overloaded)).toEqual([502, "provider_error", { "retry-after": "30" }]);
   });
 
-  test("is the request's own error, without trying another route", async () => {
+  test("a request's own error is returned without trying another route", async () => {
     const code = "context_length_exceeded";
     expect(await told(refuse(400, { error: { code } }), text("yes"))).toEqual([400, code, {}]);
   });
 
-  test.for([401, 402, 403, 404])("advises against a retry after a %i", async (status) => {
+  test.for([401, 402, 403, 404])("the error advises against a retry after a %i", async (status) => {
     expect(await told(refuse(status, {}))).toEqual([502, "provider_error", { "x-should-retry": "false" }]);
   });
 });

@@ -37,7 +37,7 @@ export type ProviderCall = {
   now: () => number;
   /** Called when the request is sent to a route: from then on, its provider may charge. */
   onDispatch?: (route: RunRoute) => void;
-  /** Called when none of the routes so far can have charged and another route is tried. */
+  /** Called before another route is tried, if no route so far can have charged. */
   onUncharged?: () => void;
 };
 
@@ -120,7 +120,7 @@ const factsOf = ({ position, provider, model }: RunRoute) => ({ route: position,
 const keyOf = ({ endpoint }: Pick<ProviderCall, "endpoint">, { provider, model }: RunRoute) =>
   `${provider} ${model} ${endpoint}`;
 
-/** Returns the more helpful failure: one that says when to retry, or that passes without an operator. */
+/** Returns the more helpful failure: one that says when to retry, or that resolves without an operator. */
 function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
   if (!before) return now;
   const isBusy = before.failure === "rate_limited" && now.code === "provider_error";

@@ -6,7 +6,7 @@ const headersOf = (headers: Record<string, string>) => (name: string) => headers
 const failureOf = (status: number, body: unknown) =>
   readRefusal({ status, text: typeof body === "string" ? body : JSON.stringify(body) }).failure;
 
-describe("a status alone", () => {
+describe("A status alone", () => {
   test.for<[number, AttemptFailure]>([
     [400, "invalid_request"],
     [401, "unauthorized"],
@@ -29,12 +29,12 @@ describe("a status alone", () => {
     [524, "timeout"],
     [529, "server_error"],
     [302, "invalid_answer"],
-  ])("%i is classified as %s", ([status, failure]) => {
+  ])("the status %i alone is classified as %s", ([status, failure]) => {
     for (const text of ["", "{}", "<html>", "[]", "null"]) expect(failureOf(status, text)).toBe(failure);
   });
 });
 
-describe("an input that is too long", () => {
+describe("Inputs that are too long", () => {
   test.for<[string, number, unknown]>([
     ["OpenAI: platform.openai.com/docs/guides/error-codes", 400, { error: { code: "context_length_exceeded" } }],
     ["OpenAI, Responses", 400, { error: { message: "Your input exceeds the context window of this model." } }],
@@ -123,17 +123,17 @@ describe("an input that is too long", () => {
         },
       },
     ],
-  ])("%s", ([, status, body]) => {
+  ])("recognizes an input that is too long: %s", ([, status, body]) => {
     expect(failureOf(status, body)).toBe("context_length_exceeded");
   });
 
-  test("is not reported for an output limit that is too high", () => {
+  test("an output limit that is too high is not reported as an input that is too long", () => {
     const message = "max_tokens is too large: 100000. This model supports at most 16384 completion tokens.";
     expect(failureOf(400, { error: { message, param: "max_tokens" } })).toBe("invalid_request");
   });
 });
 
-describe("refused content", () => {
+describe("Refused content", () => {
   test.for<[string, number, unknown]>([
     [
       "Azure: learn.microsoft.com, content-filter",
@@ -169,12 +169,12 @@ describe("refused content", () => {
       400,
       { error: { type: "content_filter", message: "The request was rejected because it was considered high risk" } },
     ],
-  ])("%s", ([, status, body]) => {
+  ])("recognizes refused content: %s", ([, status, body]) => {
     expect(failureOf(status, body)).toBe("content_filter");
   });
 });
 
-describe("an error that an operator must fix", () => {
+describe("Errors that an operator must fix", () => {
   test.for<[string, number, unknown, AttemptFailure]>([
     [
       "Gemini, a wrong key",
@@ -261,11 +261,11 @@ describe("an error that an operator must fix", () => {
     ],
     ["Mistral, an unknown model", 400, { message: "Invalid model: mistral-x", type: "invalid_model" }, "not_found"],
     ["OpenAI, a model of another project", 403, { error: { code: "model_not_found" } }, "not_found"],
-  ])("%s", ([, status, body, failure]) => {
+  ])("recognizes an error that an operator must fix: %s", ([, status, body, failure]) => {
     expect(failureOf(status, body)).toBe(failure);
   });
 
-  test("is not reported for Gemini's per-minute quota", () => {
+  test("Gemini's per-minute quota is not reported as an error that an operator must fix", () => {
     const error = { code: 429, message: "You exceeded your current quota.", status: "RESOURCE_EXHAUSTED" };
     expect(failureOf(429, [{ error }])).toBe("rate_limited");
   });
@@ -289,7 +289,7 @@ test.for<[unknown, AttemptFailure]>([
 test.for<[number, string]>([
   [498, "capacity_exceeded"],
   [429, "resource_unavailable"],
-])("a %i that says a service tier has no capacity may be due to the request: %s", ([status, code]) => {
+])("a %i for a service tier without capacity may be due to the request: %s", ([status, code]) => {
   const { failure, mayBeRequest } = readRefusal({ status, text: JSON.stringify({ error: { code } }) });
   expect([failure, mayBeRequest]).toEqual(["rate_limited", true]);
   expect(readRefusal({ status: 429, text: "{}" }).mayBeRequest).toBe(false);
@@ -302,11 +302,11 @@ test("blames the request for an item that OpenAI did not store: github.com/can13
   expect(failureOf(404, { error })).toBe("invalid_request");
 });
 
-describe("the time to retry", () => {
+describe("Time to retry", () => {
   const retryAfter = (headers: Record<string, string>, { status = 429, text = "{}" } = {}) =>
     readRefusal({ status, text, header: headersOf(headers) }).retryAfterSeconds;
 
-  test("is read from seconds, milliseconds, a date, or Google's RetryInfo", () => {
+  test("the time to retry is read from seconds, milliseconds, a date, or Google's RetryInfo", () => {
     expect(retryAfter({ "retry-after": "17" })).toBe(17);
     expect(retryAfter({ "retry-after": "0.4" })).toBe(1);
     expect(retryAfter({ "retry-after-ms": "1500", "retry-after": "60" })).toBe(2);
@@ -317,11 +317,11 @@ describe("the time to retry", () => {
     expect(retryAfter({}, { text: JSON.stringify([{ error: { code: 429, details } }]) })).toBe(27);
   });
 
-  test.for(["", "soon", "-5", "0", "1e9", "NaN", "Infinity"])("is unknown for %j", (value) => {
+  test.for(["", "soon", "-5", "0", "1e9", "NaN", "Infinity"])("the time to retry is unknown for %j", (value) => {
     expect(retryAfter({ "retry-after": value })).toBeUndefined();
   });
 
-  test("is also read for an overload, but for no other error", () => {
+  test("the time to retry is also read for an overload, but for no other error", () => {
     expect(retryAfter({ "retry-after": "5" }, { status: 503 })).toBe(5);
     for (const status of [400, 401, 402, 404]) expect(retryAfter({ "retry-after": "5" }, { status })).toBeUndefined();
   });
@@ -334,7 +334,7 @@ test("reads an error that is nested very deeply or has no known shape", () => {
 });
 
 // https://platform.claude.com/docs/en/api/errors
-describe("an error of Anthropic's", () => {
+describe("Errors of Anthropic", () => {
   const body = (type: string, message = "x") => ({ type: "error", error: { type, message }, request_id: "req_1" });
 
   test.for<[number, string, AttemptFailure]>([
@@ -352,14 +352,14 @@ describe("an error of Anthropic's", () => {
     [200, "overloaded_error", "server_error"],
     [200, "rate_limit_error", "rate_limited"],
     [200, "billing_error", "payment_required"],
-  ])("with %i %s is %s", ([status, type, failure]) => {
+  ])("Anthropic's error with %i %s is classified as %s", ([status, type, failure]) => {
     expect(failureOf(status, body(type))).toBe(failure);
   });
 
   test.for<[string, AttemptFailure]>([
     ["prompt is too long: 200082 tokens > 200000 maximum", "context_length_exceeded"],
     ["Your credit balance is too low to access the Anthropic API.", "payment_required"],
-  ])("says what it is in its message: %s", ([message, failure]) => {
+  ])("Anthropic's error is classified by its message: %s", ([message, failure]) => {
     expect(failureOf(400, body("invalid_request_error", message))).toBe(failure);
   });
 });

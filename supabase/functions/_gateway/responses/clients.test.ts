@@ -20,15 +20,15 @@ const refusal = (body: object) => {
 const user = (part: object) => ({ model: "m", input: [{ type: "message", role: "user", content: [part] }] });
 const add = { type: "function", name: "add", parameters: { type: "object" } };
 
-describe("requests that could change the bill", () => {
+describe("Requests that could change the bill", () => {
   // "processed with the service tier configured in the Project settings": openai-node, responses.ts, `service_tier`.
-  test("get OpenAI's default tier if the client leaves the tier to the project", () => {
+  test("a response gets OpenAI's default tier if the client leaves the tier to the project", () => {
     expect(sent({ ...hello, service_tier: "auto" }).service_tier).toBe("default");
   });
 
   // OpenRouter fetches a URL in `file_data`: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
   test.for(["https://example.com/a.pdf", "HTTP://example.com/a.pdf", "//example.com/a.pdf"])(
-    "can't use an address as a file's content: %s",
+    "refuses an address as a file's content: %s",
     (url) => {
       const body = user({ type: "input_file", filename: "a.pdf", file_data: url });
       expect(refusal(body)).toMatchObject({ status: 400 });
@@ -36,22 +36,22 @@ describe("requests that could change the bill", () => {
   );
 
   // github.com/vllm-project/vllm/pull/25794
-  test("can't make the server run a template that the client sends", () => {
+  test("a request can't make the server run a template that the client sends", () => {
     const body = { ...hello, chat_template_kwargs: { chat_template: "{{ 1 }}" } };
     expect(refusal(body) ?? sent(body, kinds.vllm).chat_template_kwargs ?? {}).not.toHaveProperty("chat_template");
   });
 });
 
-describe("requests that real clients send", () => {
+describe("Requests that real clients send", () => {
   // `ImageDetail` of openai-node, responses.ts; Codex sends it for screenshots: github.com/vercel/ai/issues/14998.
   const image = { type: "input_image", image_url: "data:image/png;base64,iVBORw0KGgo=", detail: "original" };
 
-  test("may hold an image with the original detail in a message", () => {
+  test("accepts an image with the original detail in a message", () => {
     expect(sent(user(image)).input).toEqual(user(image).input);
   });
 
   test.for(["function_call_output", "custom_tool_call_output"])(
-    "may hold an image with the original detail in a %s",
+    "accepts an image with the original detail in a %s",
     (type) => {
       const input = [{ type, call_id: "c", output: [image] }];
       expect(sent({ model: "m", input }).input).toEqual(input);
@@ -61,7 +61,7 @@ describe("requests that real clients send", () => {
 
 // `AgentMessage` and `FunctionCallOutputContentItem` of github.com/openai/codex, codex-rs/protocol/src/models.rs;
 // github.com/envoyproxy/ai-gateway/pull/2455.
-describe("messages between Codex's agents reach the provider", () => {
+describe("Messages between Codex's agents reach the provider", () => {
   const content = [
     { type: "input_text", text: "Look at the tests." },
     { type: "encrypted_content", encrypted_content: "c2VjcmV0" },
@@ -70,12 +70,12 @@ describe("messages between Codex's agents reach the provider", () => {
   test.for<[string, object]>([
     ["a message of an agent", { type: "agent_message", author: "/root", recipient: "/root/tests", content }],
     ["an encrypted part of a tool's result", { type: "function_call_output", call_id: "c", output: content }],
-  ])("%s", ([, item]) => {
+  ])("passes %s to the provider", ([, item]) => {
     expect(sent({ model: "m", input: [item] }).input).toEqual([item]);
   });
 });
 
-describe("refusals say what to do, with the code that docs/gateway.md names", () => {
+describe("Refusals say what to do, with the code that docs/gateway.md names", () => {
   test.for<[string, object, string]>([
     ["a file's address", user({ type: "input_file", file_url: "https://example.com/a.pdf" }), "file_data"],
     ["an image by id alone", user({ type: "input_image", file_id: "file-1", detail: "auto" }), "content"],
@@ -86,7 +86,7 @@ describe("refusals say what to do, with the code that docs/gateway.md names", ()
       { ...hello, tools: [add], tool_choice: { type: "mcp", server_label: "a" } },
       "function",
     ],
-  ])("%s", ([, body, cure]) => {
+  ])("refuses %s and says what to do", ([, body, cure]) => {
     expect(refusal(body)).toMatchObject({ code: "unsupported_parameter", message: expect.stringContaining(cure) });
   });
 });

@@ -15,10 +15,10 @@ function scan(...pieces: (string | Uint8Array)[]) {
   return { text, facts: reader.facts, reader };
 }
 
-describe("a response stream", () => {
+describe("Response streams", () => {
   const body = [created, delta("Grüße 🦊"), delta('{"type":"response.completed"} [DONE]'), delta("end")];
 
-  test("passes every byte except its last event, wherever it is split", () => {
+  test("a response stream passes every byte except its last event, wherever it is split", () => {
     const bytes = encoder.encode([...body, completed, delta("never")].join(""));
     for (let at = 0; at <= bytes.length; at++) {
       const { text, facts } = scan(bytes.slice(0, at), bytes.slice(at));
@@ -32,7 +32,7 @@ describe("a response stream", () => {
     }
   });
 
-  test("ends with its own last event, which contains the metadata, and [DONE]", () => {
+  test("a response stream ends with its own last event, which contains the metadata, and [DONE]", () => {
     const { reader } = scan(...body, completed);
     const platform = { run_id: "x", usage: {} };
     const [last, done, rest] = reader.completion(platform).split("\n\n");
@@ -53,13 +53,13 @@ describe("a response stream", () => {
     'data: {"type":null}\n\n',
     "data: ping\n\n",
     "data: null\n\n",
-  ])("drops %j, which clients don't know", (other) => {
+  ])("drops the event %j, which clients don't know", (other) => {
     const { text, facts } = scan(other, created, other, delta("a"), other, completed);
     expect(text).toBe(created + delta("a"));
     expect(facts).toMatchObject({ done: true, failed: false });
   });
 
-  test("passes unknown events with response names", () => {
+  test("passes unknown events whose names begin with `response.`", () => {
     const [first, later] = [event("response.new_event", { x: 1 }), event("response.mcp_call.failed", { x: 1 })];
     const { text, facts } = scan(created, first, delta("a"), later, completed);
     expect(text).toBe(created + first + delta("a") + later);
@@ -73,14 +73,14 @@ describe("a response stream", () => {
     );
   });
 
-  test("is incomplete without its last event, unless [DONE] follows its content", () => {
+  test("a stream without its last event is incomplete, unless [DONE] follows its content", () => {
     const done = event("response.output_text.done", { text: "a" });
     expect(scan(created, delta("a"), done).facts.done).toBe(false);
     expect(scan(created, delta("a"), done, "data: [DONE]\n\n").facts).toMatchObject({ done: true, failed: false });
     expect(scan(created, "data: [DONE]\n\n").facts).toMatchObject({ done: false, failed: true });
   });
 
-  test("estimates its output from the deltas only", () => {
+  test("estimates a response stream's output from the deltas only", () => {
     const long = "x".repeat(400);
     const done = event("response.output_text.done", { text: long });
     expect(scan(created, delta(long), done).facts.guessedOutputTokens).toBe(100);
@@ -98,7 +98,7 @@ describe("a response stream", () => {
     'data: {"object":"response","output":[]}\n\n',
     'event: response.output_text.delta\ndata: {"delta":"secret"}\n\n',
     "Traceback (secret)\n\n",
-  ])("fails on %j without passing it on", (failure) => {
+  ])("a response stream fails on %j without passing it on", (failure) => {
     for (const before of ["", created, created + delta("a")]) {
       const { text, facts } = scan(before + failure + delta("b"));
       expect(text).toBe(before);
@@ -106,7 +106,7 @@ describe("a response stream", () => {
     }
   });
 
-  test("that fails and states its usage has it counted", () => {
+  test("counts the usage that a failed response stream states", () => {
     const failed = event("response.failed", { response: { id: "r", error: {}, usage } });
     expect(scan(created, delta("a"), failed).facts).toMatchObject({
       failed: true,

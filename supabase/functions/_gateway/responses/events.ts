@@ -19,7 +19,10 @@ const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|erro
 /** Matches the output texts of an event. */
 export const outputTexts = /"delta"\s*:\s*"/g;
 
-/** Members of a whole response, a chat chunk, or an event whose type is elsewhere. */
+/**
+ * Members that identify an event without a type as a whole response, a chat chunk, or an event that states its type
+ * elsewhere.
+ */
 const misplaced = ["output", "choices", "response", "item", "delta"];
 
 /**

@@ -21,7 +21,7 @@ function refusal(body: object): { code: string; param?: string } {
   throw new Error("not refused");
 }
 
-describe("the maximum cost of a response", () => {
+describe("Maximum cost of a response", () => {
   test.for([
     ["a stream", { stream: true }, 32_768],
     ["a whole answer", {}, 8_192],
@@ -30,7 +30,7 @@ describe("the maximum cost of a response", () => {
     expect(readResponses({ ...hello, ...fields }, 100)).toMatchObject({ outputLimit, outputLimitAssumed: true });
   });
 
-  test("uses the limit under any of its names", () => {
+  test("uses the output limit under any of its names", () => {
     expect(readResponses(hello, 100)).toMatchObject({ choices: 1, images: 0, inputBytes: 100 });
     for (const name of ["max_output_tokens", "max_completion_tokens", "max_tokens"]) {
       expect(readResponses({ ...hello, [name]: 32_768 }, 100).outputLimit).toBe(32_768);
@@ -40,7 +40,7 @@ describe("the maximum cost of a response", () => {
     expect(refusal({ ...hello, max_output_tokens: 5, max_tokens: 5 }).param).toBe("max_tokens");
   });
 
-  test("counts images anywhere without counting their data as text", () => {
+  test("counts images anywhere in a request, without counting their data as text", () => {
     const image_url = `data:image/png;base64,${"A".repeat(4_000)}`;
     const input = [
       {
@@ -78,7 +78,7 @@ test("refuses a file stored at the provider in any part, since it may belong to 
   });
 });
 
-describe("passes offered fields to the provider unchanged", () => {
+describe("Passes offered fields to the provider unchanged", () => {
   const message = (part: object) => [{ type: "message", role: "user", content: [part] }];
   test.for<[string, unknown]>([
     ["input", message({ type: "input_text", text: "t" })],
@@ -104,13 +104,13 @@ describe("passes offered fields to the provider unchanged", () => {
     ["safety_identifier", "u"],
     ["service_tier", "default"],
     ["service_tier", "flex"],
-  ])("%s: %j", ([field, value]) => {
+  ])("passes the field %s to the provider unchanged: %j", ([field, value]) => {
     const { body } = responsesProviderRequest(readResponses({ ...hello, [field]: value }, 100), to);
     expect(JSON.parse(body)[field]).toEqual(value);
   });
 });
 
-test("passes members that clients and providers add to items and parts unchanged", () => {
+test("passes unchanged the members that clients and providers add to items and parts", () => {
   const input = [
     {
       type: "message",
@@ -126,8 +126,8 @@ test("passes members that clients and providers add to items and parts unchanged
   expect(JSON.parse(body).input).toEqual(input);
 });
 
-describe("null counts as absent", () => {
-  test("in every optional field, such as LlamaIndex's user", () => {
+describe("Null counts as absent", () => {
+  test("null counts as absent in every optional field, such as LlamaIndex's user", () => {
     const optional = Object.keys(responsesSchema.shape).filter((name) => !["model", "input"].includes(name));
     expect(optional).toContain("user");
     const nulls = Object.fromEntries(optional.map((name) => [name, null]));
@@ -143,12 +143,12 @@ describe("null counts as absent", () => {
     [{ input: [{ role: "user", content: "x", id: null, status: null, phase: null }] }],
     [{ input: [{ role: "user", content: [{ type: "input_image", image_url: "https://e.com", file_id: null }] }] }],
     [{ input: [{ type: "reasoning", summary: [], content: null, encrypted_content: null }] }],
-  ])("in %j", ([fields]) => {
+  ])("null counts as absent in %j", ([fields]) => {
     expect(() => readResponses({ ...hello, ...fields }, 100)).not.toThrow();
   });
 });
 
-describe("refuses what is not offered", () => {
+describe("Refuses unsupported and invalid requests", () => {
   const user = (part: object) => ({ input: [{ role: "user", content: [part] }] });
   test.for([
     [{ store: true }, "store"],
@@ -171,7 +171,7 @@ describe("refuses what is not offered", () => {
     [user({ type: "input_file", file_url: "https://example.com/a.pdf" }), "input.0.content.0.file_url"],
     [{ reasoning: { mode: "pro" } }, "reasoning.mode"],
     [user({ type: "input_image", image_url: "https://example.com/a.png", file_id: "f" }), "input.0.content.0.file_id"],
-  ] as const)("%j", ([fields, param]) => {
+  ] as const)("refuses %j as unsupported", ([fields, param]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
   });
 
@@ -181,12 +181,12 @@ describe("refuses what is not offered", () => {
     [{ input: [{ role: "tool", content: "x" }] }, "input.0.role"],
     [{ text: { format: { type: "json_schema", schema: {} } } }, "text.format.name"],
     [{ top_logprobs: 21 }, "top_logprobs"],
-  ] as const)("%j as invalid", ([fields, param]) => {
+  ] as const)("refuses %j as invalid", ([fields, param]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
   });
 });
 
-describe("requests that current clients send", () => {
+describe("Requests that current clients send", () => {
   const sent = (fields: object, kind = kinds.openai) => {
     const { body } = responsesProviderRequest(readResponses({ ...hello, ...fields }, 100), {
       ...to,
@@ -199,7 +199,7 @@ describe("requests that current clients send", () => {
 
   // As sent by Codex CLI: codex-rs/tools/src/tool_spec.rs and codex-rs/protocol/src/models.rs of
   // github.com/openai/codex.
-  test("keep custom tools, namespaces and their items; web search is left out by name", () => {
+  test("keeps custom tools, namespaces and their items; web search is left out by name", () => {
     const agents = { type: "namespace", name: "agents", description: "d", tools: [shell, patch] };
     const input = [
       { type: "message", role: "user", content: [{ type: "input_text", text: "edit" }] },
@@ -237,7 +237,7 @@ describe("requests that current clients send", () => {
   });
 
   // Models of "responses lite": codex-rs/tools/src/tool_spec.rs, create_tools_json_for_responses_lite.
-  test("keep tools in an item; hosted tools among them are left out by name", () => {
+  test("keeps tools in an item; hosted tools among them are left out by name", () => {
     const functions = { type: "namespace", name: "functions", description: "", tools: [patch, shell] };
     const tools = (list: object[]) => ({ type: "additional_tools", id: "at_1", role: "developer", tools: list });
     const hi = { type: "message", role: "user", content: "hi" };
@@ -251,7 +251,7 @@ describe("requests that current clients send", () => {
   });
 
   // ResponseInputItem of openai-node, resources/responses/responses.ts.
-  test("have calls of hosted tools in a history left out by name", () => {
+  test("leaves out calls of hosted tools in a history by name", () => {
     const hi = { type: "message", role: "user", content: "hi" };
     const search = { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search", query: "q" } };
     const list = { type: "mcp_list_tools", id: "mcpl_1", server_label: "s", tools: [{ name: "t", input_schema: {} }] };
@@ -261,7 +261,7 @@ describe("requests that current clients send", () => {
     expect(ignored).toEqual(["mcp_list_tools", "web_search_call", "local_shell_call_output"]);
   });
 
-  test("keep numbers, names and order of an item and its parts", () => {
+  test("keeps numbers, names and order of an item and its parts", () => {
     const items =
       '[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","2":1,"1":9223372036854775807},' +
       '{"role":"user","content":[{"type":"input_text","text":"t","at":1e400}],"n":1.0}]';
@@ -275,7 +275,7 @@ describe("requests that current clients send", () => {
 
   // CompactionTrigger and ResponseCompactionItemParam of openai-node, resources/responses/responses.ts. Codex sends
   // these items if openai_base_url is set.
-  test("keep compactions and settings among the items", () => {
+  test("keeps compactions and settings among the items", () => {
     const input = [
       { type: "compaction", id: "cmp_1", encrypted_content: "c2VjcmV0" },
       { type: "configuration_update", reasoning: { effort: "low" } },
@@ -287,7 +287,7 @@ describe("requests that current clients send", () => {
 
   // ToolSearchTool and ResponseToolSearchOutputItemParam of openai-node, resources/responses/responses.ts. Codex finds
   // the tools of MCP servers this way: codex-rs/core/src/tools/handlers/tool_search.rs of github.com/openai/codex.
-  test("keep a client's search for tools and its results", () => {
+  test("keeps a client's search for tools and its results", () => {
     const search = { type: "tool_search", execution: "client", description: "Finds tools", parameters: {} };
     const found = { type: "namespace", name: "mcp__math", tools: [{ ...shell, defer_loading: true }] };
     const call = {
@@ -310,7 +310,7 @@ describe("requests that current clients send", () => {
     expect(estimate([call, output([found])])).toBeGreaterThan(estimate([call, output([])]) + 20);
   });
 
-  test("have a provider's search for tools left out by name", () => {
+  test("leaves out a provider's search for tools by name", () => {
     for (const execution of [undefined, null, "server"]) {
       const asked = readResponses({ ...hello, tools: [shell, { type: "tool_search", execution }] }, 100);
       expect([asked.ignored, asked.request.tools]).toEqual([["tool_search"], [shell]]);
@@ -320,7 +320,7 @@ describe("requests that current clients send", () => {
   test.for([
     { type: "custom", name: "apply_patch" },
     { type: "allowed_tools", mode: "auto", tools: [{ type: "function", name: "exec_command" }] },
-  ])("keep the tool choice %j", (tool_choice) => {
+  ])("keeps the tool choice %j", (tool_choice) => {
     expect(sent({ tools: [shell, patch], tool_choice }).tool_choice).toEqual(tool_choice);
   });
 
@@ -330,23 +330,23 @@ describe("requests that current clients send", () => {
     [{ context_management: [{ type: "compaction" }] }],
     [{ moderation: { model: "m" } }],
     [{ temprature: 1 }],
-  ])("have %j left out by name", ([fields]) => {
+  ])("leaves out %j by name", ([fields]) => {
     expect(Object.keys(readResponses({ ...hello, ...fields }, 100).others ?? {})).toEqual(Object.keys(fields ?? {}));
     expect(sent(fields ?? {})).toEqual(sent({}));
   });
 
-  test("pass prompt_cache_retention to a provider whose kind lists it", () => {
+  test("passes prompt_cache_retention to a provider whose kind lists it", () => {
     expect(sent({ prompt_cache_retention: "24h" }).prompt_cache_retention).toBe("24h");
     expect(sent({ prompt_cache_retention: "24h" }, kinds.groq)).not.toHaveProperty("prompt_cache_retention");
   });
 
-  test("lose the includes that only hosted tools could use, each of which is reported by name", () => {
+  test("drops the includes that only hosted tools could use, and reports each by name", () => {
     const include = ["web_search_call.results", "reasoning.encrypted_content"];
     expect(readResponses({ ...hello, include }, 100).ignored).toEqual(["web_search_call.results"]);
     expect(sent({ include }).include).toEqual(["reasoning.encrypted_content"]);
   });
 
-  test("keep files and images in a tool's result, and count files by their bytes", () => {
+  test("keeps files and images in a tool's result, and counts files by their bytes", () => {
     const file_data = `data:application/pdf;base64,${"A".repeat(4_000)}`;
     const output = [
       { type: "input_file", filename: "a.pdf", file_data },
@@ -359,7 +359,7 @@ describe("requests that current clients send", () => {
     expect(inputEstimate.input_tokens).toBeGreaterThanOrEqual(1_000);
   });
 
-  test("have a reference to an item of the same input left out; any other reference is refused with a fix", () => {
+  test("leaves out a reference to an item of the same input; refuses any other reference with a fix", () => {
     const call = { type: "function_call", id: "fc_1", call_id: "c", name: "f", arguments: "{}" };
     const result = { type: "function_call_output", call_id: "c", output: "o" };
     const input = [call, { type: "item_reference", id: "fc_1" }, { id: "fc_1" }, result];
@@ -369,11 +369,11 @@ describe("requests that current clients send", () => {
   });
 });
 
-describe("the gateway's own tools", () => {
+describe("The gateway's own tools", () => {
   const serverTools = (fields: object) => readResponses({ ...hello, ...fields }, 100).serverTools;
   const tool = { type: "function", name: "weather" };
 
-  test("can be requested in either spelling, and count as input when described to the model", () => {
+  test("the gateway's own tools can be requested in either spelling, and count as input when described to the model", () => {
     expect(serverTools({ tools: ["calculator"] })).toEqual({ maxSteps: 4, tools: ["calculator"] });
     expect(serverTools({ platform: { max_steps: 8, tools: ["current_time"] } })).toEqual({
       maxSteps: 8,
@@ -387,7 +387,7 @@ describe("the gateway's own tools", () => {
     expect(inputBytes).toBe(100 + JSON.stringify(request.tools).length);
   });
 
-  test("are not enabled by max_steps alone", () => {
+  test("max_steps alone does not enable the gateway's own tools", () => {
     for (const fields of [{ max_steps: 8 }, { platform: { max_steps: 1 } }, { platform: { tools: [] } }]) {
       expect(readResponses({ ...hello, ...fields }, 100)).toMatchObject({ request: hello, serverTools: undefined });
     }
@@ -406,12 +406,12 @@ describe("the gateway's own tools", () => {
     [{ tools: [tool], platform: { tools: ["calculator"] } }, "tools"],
     [{ tools: ["calculator"], platform: { tools: ["calculator"] } }, "platform.tools"],
     [{ tools: ["calculator"], max_steps: 2, platform: { max_steps: 2 } }, "max_steps"],
-  ] as const)("refuse %j as invalid", ([fields, param]) => {
+  ] as const)("refuses the tool settings %j as invalid", ([fields, param]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
   });
 });
 
-test("the provider's body names its model and the reserved limit, is never stored, and shares no cache", () => {
+test("the provider's body names the provider's model and the reserved limit, forbids storage, and shares no cache", () => {
   const asked = { ...hello, max_tokens: 9, prompt_cache_key: "k", stream: true, metadata: { a: "b" } };
   expect(JSON.parse(responsesProviderRequest(readResponses(asked, 100), to).body)).toEqual({
     input: "hello",

@@ -117,7 +117,7 @@ function leaveOutReferences(input: ResponsesRequest["input"]): ResponsesRequest[
   return input.filter(({ type }) => type !== "item_reference");
 }
 
-/** Leaves out hosted tools in items that define tools, and the items of hosted tools: their calls and outputs. */
+/** Leaves out hosted tools that an item defines, and the calls and outputs of hosted tools. */
 function leaveOutOfItems(input: ResponsesRequest["input"]) {
   if (typeof input === "string") return { input, hasTools: false, ignored: [] };
   const ignoredInAll: string[] = [];
@@ -137,7 +137,7 @@ function leaveOutOfItems(input: ResponsesRequest["input"]) {
   return { input: items, hasTools, ignored: ignoredInAll };
 }
 
-/** Returns the contents of the input by kind; `imageBytes` of the body are not text. */
+/** Returns the contents of the input by kind. `imageBytes` is the part of the body that holds images, not text. */
 function readInput({ input, instructions = "" }: ResponsesRequest) {
   const texts = [instructions];
   if (typeof input === "string")
@@ -173,7 +173,8 @@ function partsOf(item: Item) {
 }
 
 /**
- * Builds the provider's request: the client's fields, with the limits that the reservation is based on; never stored.
+ * Builds the provider's request from the client's fields, with the limits that the reservation is based on. Providers
+ * must not store it.
  */
 export function responsesProviderRequest(
   { request, others = {}, outputLimit, stream }: Responses,

@@ -14,7 +14,8 @@ export type CapturedContent = {
 };
 
 /**
- * The maximum size of a stored prompt, answer or tools' part, in bytes or characters. Anything larger is not stored.
+ * The maximum size of a stored prompt, answer or record of tool use, in bytes or characters. Anything larger is not
+ * stored.
  */
 export const maxKept = 1024 * 1024;
 

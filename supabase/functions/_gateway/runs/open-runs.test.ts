@@ -22,8 +22,8 @@ function collect() {
   return { openRuns, touched };
 }
 
-describe("open runs", () => {
-  test("are touched together every 15 seconds with their current counts, until they end", async () => {
+describe("Open runs", () => {
+  test("open runs are updated together every 15 seconds with their current counts, until they end", async () => {
     const { openRuns, touched } = collect();
     const counts = { input_tokens: 1, output_tokens: 0, cost_usd: "0" };
     const release = openRuns.track(run("a"), () => counts);

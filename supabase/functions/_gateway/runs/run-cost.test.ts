@@ -21,19 +21,19 @@ const call = (route: number, input_tokens: number, output_tokens: number, basis:
   basis,
 });
 
-describe("the cost of a run", () => {
-  test("charges each call by its own route and tier", () => {
+describe("Cost of a run", () => {
+  test("charges each call of a run by its own route and tier", () => {
     const calls = [call(1, 100, 10), call(2, 99, 10), call(2, 100, 0)];
     // (110 × 1 + 109 × 10 + 100 × 20) millionths of a dollar; the sum of the inputs would fall into another tier.
     expect(costOfCalls(run, calls)).toEqual({ cost_usd: "0.0032", credits: "38.4" });
     expect(totalCounts(calls)).toEqual({ input_tokens: 299, output_tokens: 20 });
   });
 
-  test("charges an estimate unchanged", () => {
+  test("charges an estimated call at its estimate", () => {
     expect(costOfCalls(run, [call(1, 100, 10), call(1, 5_000, 0, "guess")]).cost_usd).toBe("0.00511");
   });
 
-  test("charges the provider's stated cost if its route trusts that, and its own prices otherwise", () => {
+  test("charges the provider's stated cost if the route trusts it, and the route's prices otherwise", () => {
     // OpenRouter's usage accounting states `cost`.
     const stated = { ...call(1, 1_000, 100), statedCostUsd: "0.0031", servedTier: "odd" };
     const trusting = { ...run, routes: run.routes.map((route) => ({ ...route, trusts_stated_cost: true })) };
@@ -48,12 +48,12 @@ describe("the cost of a run", () => {
     ["0.0000000000005", "0"],
     ["0.00000000000051", "0.000000000001"],
     ["0.0000000000015", "0.000000000002"],
-  ] as const)("is rounded to the database's twelve decimals: %s", ([statedCostUsd, cost_usd]) => {
+  ] as const)("a run's cost is rounded to the database's twelve decimals: %s", ([statedCostUsd, cost_usd]) => {
     const trusting = { ...run, routes: run.routes.map((route) => ({ ...route, trusts_stated_cost: true })) };
     expect(costOfCalls(trusting, [{ ...call(1, 1, 1), statedCostUsd }]).cost_usd).toBe(cost_usd);
   });
 
-  test("marks a tier without a price and keeps the other marks", () => {
+  test("marks a tier without a price and keeps the run's other marks", () => {
     const served = (servedTier: string) => ({ ...call(1, 1, 1), servedTier });
     expect(factsOf(run, [call(1, 1, 1)])).toEqual({});
     expect(factsOf(run, [served("default")])).toEqual({ served_tier: "default" });
@@ -64,7 +64,7 @@ describe("the cost of a run", () => {
     });
   });
 
-  test("is zero without calls, and uses the first route's prices for an unknown route", () => {
+  test("a run without calls costs zero, and an unknown route has the first route's prices", () => {
     expect(costOfCalls(run, [])).toEqual({ cost_usd: "0", credits: "0" });
     expect(costOfCalls(run, [call(9, 100, 0)]).cost_usd).toBe("0.0001");
   });

@@ -33,8 +33,8 @@ function collect(fail = 0) {
   return { settlements, batches, kept };
 }
 
-describe("settlements", () => {
-  test("are awaited by a flush even if they are added only after another write ends", async () => {
+describe("Settlements", () => {
+  test("a flush waits for settlements even if they are added only after another write ends", async () => {
     const { settlements, batches } = collect();
     let written = () => {};
     settlements.awaitOutcome(
@@ -48,7 +48,7 @@ describe("settlements", () => {
     expect(batches).toEqual([["late"]]);
   });
 
-  test("are sent together, ordered by id, and keep the isolate alive until they are written", async () => {
+  test("settlements are sent together, ordered by id, and keep the isolate alive until they are written", async () => {
     const { settlements, batches, kept } = collect();
     for (const id of ["c", "a", "b"]) settlements.add(outcome(id));
     expect(batches).toEqual([]);
@@ -57,7 +57,7 @@ describe("settlements", () => {
     expect(batches).toEqual([["a", "b", "c"]]);
   });
 
-  test(`are sent at once when there are ${batchSize}, and not with one fewer`, async () => {
+  test(`sends settlements immediately when there are ${batchSize}, and not with one fewer`, async () => {
     const { settlements, batches, kept } = collect();
     for (let n = 1; n < batchSize; n++) settlements.add(outcome(`id-${n}`));
     await Promise.resolve();
@@ -68,7 +68,7 @@ describe("settlements", () => {
     await Promise.all(kept);
   });
 
-  test("are sent at once, with all waiting settlements, when one of them must be written promptly", async () => {
+  test("sends all waiting settlements immediately when one of them must be written promptly", async () => {
     const { settlements, batches, kept } = collect();
     settlements.add(outcome("waits"));
     settlements.add(outcome("prompt"), { promptly: true });
@@ -77,7 +77,7 @@ describe("settlements", () => {
     await Promise.all(kept);
   });
 
-  test("are sent together if they arrive while two batches are running", async () => {
+  test("settlements are sent together if they arrive while two batches are running", async () => {
     const batches: string[][] = [];
     const answers: (() => void)[] = [];
     const settlements = createSettlements({
@@ -104,7 +104,7 @@ describe("settlements", () => {
     expect(batches).toHaveLength(3);
   });
 
-  test("do not block other settlements while they wait for a retry", async () => {
+  test("settlements do not block others while they wait for a retry", async () => {
     const batches: string[][] = [];
     const kept: Promise<unknown>[] = [];
     let failures = 0;
@@ -125,7 +125,7 @@ describe("settlements", () => {
     expect(batches.flat()).toHaveLength(2 * batchSize + 1);
   });
 
-  test("are retried until the database is back, eventually every ten seconds, and the outage is reported once", async () => {
+  test("settlements are retried until the database is back, eventually every ten seconds, and the outage is reported once", async () => {
     vi.useFakeTimers();
     try {
       const times: number[] = [];
@@ -151,7 +151,7 @@ describe("settlements", () => {
     }
   });
 
-  test("that Postgres can't read are reported and dropped, and the rest of their batch is written", async () => {
+  test("settlements that Postgres can't read are reported and dropped, and the rest of their batch is written", async () => {
     const written: string[] = [];
     const reported: unknown[] = [];
     const settlements = createSettlements({
@@ -171,14 +171,14 @@ describe("settlements", () => {
     expect(reported).toHaveLength(1);
   });
 
-  test("are retried while the database is unavailable", async () => {
+  test("settlements are retried while the database is unavailable", async () => {
     const { settlements, batches, kept } = collect(2);
     settlements.add(outcome("a"));
     await Promise.all(kept);
     expect(batches).toEqual([["a"]]);
   });
 
-  test("are all written by a flush", async () => {
+  test("a flush writes all settlements", async () => {
     const { settlements, batches } = collect();
     settlements.add(outcome("a"));
     await settlements.flush();

@@ -27,7 +27,9 @@ export type Outcome = TokenCounts &
     latency_ms: number;
     steps: Step[];
     attempts?: Attempt[];
-    /** Whether no provider was called, or it certainly refused: the idempotency key is free again. */
+    /**
+     * Whether no provider was called, or the provider certainly refused: the idempotency key can then be used again.
+     */
     key_unused: boolean;
   };
 

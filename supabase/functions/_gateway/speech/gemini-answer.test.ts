@@ -23,7 +23,7 @@ async function countsOf(usageMetadata: object) {
   ).use;
 }
 
-test("counts speech tokens as the provider reports them", async () => {
+test("counts Gemini's speech tokens as the provider reports them", async () => {
   expect(await countsOf({ promptTokenCount: 5, candidatesTokenCount: 30 })).toMatchObject({
     basis: "final",
     usage: { input_tokens: 5, output_tokens: 30 },

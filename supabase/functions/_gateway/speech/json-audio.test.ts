@@ -28,7 +28,7 @@ const inlineData = (data: Uint8Array) => ({
   data: Buffer.from(data).toString("base64"),
 });
 
-test("extracts audio from an answer in pieces of any size", () => {
+test("extracts audio from a JSON answer that arrives in pieces of any size", () => {
   fc.assert(
     fc.property(
       fc.uint8Array({ maxLength: 100 }),

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 
-/** The rest of an answer, without audio, is small. */
+/** The maximum size of an answer without its audio. */
 const maxRestBytes = 1024 * 1024;
 const [quote, backslash] = [0x22, 0x5c];
 

@@ -11,8 +11,8 @@ function refusal(body: unknown): { code: string; param?: string } {
   throw new Error("not refused");
 }
 
-describe("speech", () => {
-  test("is wav with the default model and voice by default", () => {
+describe("Speech", () => {
+  test("speech is wav with the default model and voice unless the request names others", () => {
     expect(readSpeech({ input: "Grüße" })).toMatchObject({ format: "wav", inputBytes: 7, outputLimit: 120 });
     expect(readSpeech({ input: "a", model: "m", voice: "v", response_format: "pcm" })).toMatchObject({
       model: "m",
@@ -21,7 +21,7 @@ describe("speech", () => {
     });
   });
 
-  test("has 1 to 10,000 characters, regardless of their bytes", () => {
+  test("a speech input has 1 to 10,000 characters, regardless of their bytes", () => {
     expect(() => readSpeech({ input: "🦊".repeat(10_000) })).not.toThrow();
     expect(refusal({ input: "a".repeat(10_001) })).toEqual({ code: "invalid_request", param: "input" });
     expect(refusal({ input: "" })).toEqual({ code: "invalid_request", param: "input" });
@@ -34,11 +34,11 @@ describe("speech", () => {
     [{ instructions: "x" }, "unsupported_parameter", "instructions"],
     [{ stream_format: "sse" }, "unsupported_parameter", "stream_format"],
     [{ pitch: 1 }, "invalid_request", "pitch"],
-  ] as const)("with %j is refused", ([fields, code, param]) => {
+  ] as const)("refuses a speech request with %j", ([fields, code, param]) => {
     expect(refusal({ input: "a", ...fields })).toEqual({ code, param });
   });
 
-  test("is requested in Gemini's format", () => {
+  test("speech is requested in Gemini's format", () => {
     const { endpoint, body } = speechProviderRequest(readSpeech({ input: "hello" }), { voice: "Kore" });
     expect(endpoint).toBe("speech");
     expect(JSON.parse(body)).toMatchObject({

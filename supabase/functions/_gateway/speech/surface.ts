@@ -12,8 +12,8 @@ import { readSpeech, type Speech, speechProviderRequest } from "./request.ts";
 import { wavHeader } from "./wav.ts";
 
 /**
- * The memory that all concurrent answers may use of an isolate, which the platform ends at 256 MB; each is estimated by
- * its text.
+ * The memory of an isolate that all concurrent answers may use together, each estimated from its text. The platform
+ * ends an isolate at 256 MB.
  */
 const maxHeldBytes = 96 * 1024 * 1024;
 const heldBytesPerCharacter = 4_000;

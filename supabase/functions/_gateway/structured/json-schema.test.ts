@@ -11,7 +11,7 @@ const tree = {
   $defs: { node: { type: "object", properties: { next: { $ref: "#/$defs/node" }, v: {} }, required: ["v"] } },
 };
 
-describe("a schema's result is the same as ajv's", () => {
+describe("A schema's result is the same as ajv's", () => {
   test.for<[object | boolean, unknown[]]>([
     [true, [1, null]],
     [false, [1, null]],
@@ -61,13 +61,13 @@ describe("a schema's result is the same as ajv's", () => {
       { title: "x", description: "y", default: 1, examples: [1], format: "date", "x-own": 1, $comment: "" },
       [1, "no date"],
     ],
-  ])("%j", ([schema, values]) => {
+  ])("the schema %j has the same results as in ajv", ([schema, values]) => {
     const ours = compileSchema(schema);
     const theirs = ajv.compile(schema);
     expect(values.map((value) => ours(value))).toEqual(values.map((value) => theirs(value)));
   });
 
-  test("for any schema and value", () => {
+  test("any schema has the same result as in ajv for any value", () => {
     const leaf = fc.constantFrom<object>(
       { type: "string" },
       { type: "integer" },
@@ -104,20 +104,20 @@ describe("a schema's result is the same as ajv's", () => {
 });
 
 test.for<[string, unknown]>([
-  ["no schema", 7],
+  ["a number in its place", 7],
   ["an unknown type", { type: "text" }],
   ["an empty list of types", { type: [] }],
   ["an inherited name for a type", { type: "constructor" }],
   ["properties that are a list", { properties: [] }],
-  ["a property that is no schema", { properties: { a: 1 } }],
-  ["required that is no list", { required: "a" }],
+  ["a property that is not a schema", { properties: { a: 1 } }],
+  ["required that is not a list", { required: "a" }],
   ["a negative length", { minLength: -1 }],
   ["no alternatives", { anyOf: [] }],
   ["a list of items, as older drafts have it", { items: [{}] }],
   ["a reference to nothing", { $ref: "#/$defs/none" }],
-  ["a reference to what everything inherits", { $ref: "#/constructor" }],
+  ["a reference to an inherited member", { $ref: "#/constructor" }],
   ["a reference elsewhere", { $ref: "https://example.com/schema.json" }],
-  ["a file", { $ref: "file:///etc/passwd" }],
+  ["a reference to a file", { $ref: "file:///etc/passwd" }],
   ["a dynamic reference", { $dynamicRef: "#node" }],
   ["a keyword that depends on other keywords", { unevaluatedProperties: false }],
   ["a broken pattern", { pattern: "[" }],
@@ -125,12 +125,15 @@ test.for<[string, unknown]>([
   ["a broken definition that is unused", { $defs: { a: { type: "text" } } }],
   ["a broken branch", { if: true, [branch]: { type: "text" } }],
   ["a broken branch without a condition", { [branch]: { type: "text" } }],
-])("%s does not compile", ([, schema]) => {
+])("a schema with %s does not compile", ([, schema]) => {
   expect(() => compileSchema(schema)).toThrow(expect.objectContaining({ name: "UnsupportedSchema" }));
 });
 
-describe("checks stay fast for", { timeout: 20_000 }, () => {
-  /** Without limits, each of these would take minutes or never end; on a busy machine, a second may become several. */
+describe("Checks stay fast", { timeout: 20_000 }, () => {
+  /**
+   * Without limits, each of these checks would take minutes or never end. On a busy machine, a second may become
+   * several.
+   */
   const limitMs = 8_000;
   const within = (work: () => unknown) => {
     const begun = performance.now();
@@ -139,7 +142,7 @@ describe("checks stay fast for", { timeout: 20_000 }, () => {
     return result;
   };
 
-  test("a pattern that backtracks", () => {
+  test("a check stays fast for a pattern that backtracks", () => {
     const check = compileSchema({ pattern: "^(a+)+$" });
     expect(within(() => check(`${"a".repeat(50_000)}!`))).toBe(false);
   });
@@ -147,25 +150,25 @@ describe("checks stay fast for", { timeout: 20_000 }, () => {
   test.for<[string, object]>([
     ["many patterns", { allOf: Array.from({ length: 3_000 }, (_, at) => ({ pattern: `a{1000}${at}` })) }],
     ["many small ones", { allOf: Array.from({ length: 8_000 }, (_, at) => ({ pattern: `${at}` })) }],
-    ["one that repeats much", { pattern: "(a|b|c|d|e){1000}".repeat(200) }],
-    ["one that repeats what repeats", { pattern: "((ab{10}c){10}d){10}".repeat(50) }],
+    ["one with many repetitions", { pattern: "(a|b|c|d|e){1000}".repeat(200) }],
+    ["one with nested repetitions", { pattern: "((ab{10}c){10}d){10}".repeat(50) }],
     ["one of letters of all languages", { pattern: "\\p{L}{1000}".repeat(50) }],
     [
-      "names by many patterns",
+      "many patterns of property names",
       { patternProperties: Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`${at}x{9}`, true])) },
     ],
     ["one nested deeply", { pattern: "(".repeat(20_000) + ")".repeat(20_000) }],
-  ])("%s", ([, schema]) => {
+  ])("quickly refuses a schema with patterns that are too large: %s", ([, schema]) => {
     within(() => expect(() => compileSchema(schema)).toThrow(/regular expression/));
   });
 
-  test("the same pattern many times, which counts once", () => {
+  test("a check stays fast for many uses of the same pattern, which counts once", () => {
     const uuid = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
     const check = compileSchema({ items: { anyOf: Array.from({ length: 500 }, () => ({ pattern: uuid })) } });
     expect(within(() => check(["01a1ffdb-9437-7182-a50d-ced7edb238e2"]))).toBe(true);
   });
 
-  test("alternatives that double at each level", () => {
+  test("a check stays fast for alternatives that double at each level", () => {
     const $defs = Object.fromEntries(
       Array.from({ length: 60 }, (_, at) => [
         `d${at}`,
@@ -176,12 +179,12 @@ describe("checks stay fast for", { timeout: 20_000 }, () => {
     expect(within(() => check(1))).toBeUndefined();
   });
 
-  test("a schema that contains itself", () => {
+  test("a check stays fast for a schema that contains itself", () => {
     expect(within(() => compileSchema({ $ref: "#" })(1))).toBeUndefined();
     expect(within(() => compileSchema({ anyOf: [{ $ref: "#" }, { not: { $ref: "#" } }] })(1))).toBeUndefined();
   });
 
-  test("many keys against many alternatives", () => {
+  test("a check stays fast for many keys against many alternatives", () => {
     const check = compileSchema({
       anyOf: Array.from({ length: 5_000 }, () => ({ properties: { none: {} }, required: ["x"] })),
     });
@@ -189,13 +192,13 @@ describe("checks stay fast for", { timeout: 20_000 }, () => {
     expect(within(() => check(wide))).toBeUndefined();
   });
 
-  test("a very deeply nested answer", () => {
+  test("a check stays fast for a very deeply nested answer", () => {
     const deep = JSON.parse(`${"[".repeat(5_000)}${"]".repeat(5_000)}`);
     expect(within(() => compileSchema({ items: { $ref: "#" } })(deep))).toBeUndefined();
     expect(within(() => compileSchema({ const: 1 })(deep))).not.toBe(true);
   });
 
-  test("a chain of ten thousand references", () => {
+  test("a check stays fast for a chain of ten thousand references", () => {
     const $defs = Object.fromEntries(
       Array.from({ length: 10_000 }, (_, at) => [`d${at}`, { $ref: `#/$defs/d${at + 1}` }]),
     );

@@ -20,7 +20,7 @@ const typeChecks: Record<string, (value: unknown) => boolean> = {
 
 /** The keywords of JSON Schema 2020-12 (Core, 10; Validation, 6) that have an effect of their own. */
 export const keywords = {
-  // Applied in place.
+  // Keywords that apply schemas to the same value.
   $ref(given, { resolve, pointer }) {
     const target = resolve(text(given, pointer), pointer);
     return (value, effort) => effort.descend(target, value);
@@ -58,7 +58,7 @@ export const keywords = {
     );
   },
 
-  // Any value.
+  // For values of any type.
   type(given, { pointer }) {
     const names = Array.isArray(given) ? given : [given];
     const checks = names.map((name) => (Object.hasOwn(typeChecks, name) ? typeChecks[name] : undefined));
@@ -74,7 +74,7 @@ export const keywords = {
     return (value, effort) => canonical(value, effort) === wanted;
   },
 
-  // Numbers.
+  // For numbers.
   minimum: bound((value, limit) => value >= limit),
   maximum: bound((value, limit) => value <= limit),
   exclusiveMinimum: bound((value, limit) => value > limit),
@@ -84,7 +84,7 @@ export const keywords = {
     return (value) => typeof value !== "number" || isMultiple(value, given);
   },
 
-  // Strings, counted in characters.
+  // For strings, counted in characters.
   minLength: size(lengthOf, (length, limit) => length >= limit),
   maxLength: size(lengthOf, (length, limit) => length <= limit),
   pattern(given, { pointer, compilePattern }) {
@@ -92,7 +92,7 @@ export const keywords = {
     return (value, effort) => typeof value !== "string" || matches(value, effort);
   },
 
-  // Arrays.
+  // For arrays.
   minItems: size(itemsOf, (items, limit) => items >= limit),
   maxItems: size(itemsOf, (items, limit) => items <= limit),
   uniqueItems(given, { pointer }) {
@@ -122,7 +122,7 @@ export const keywords = {
   minContains: countOnly,
   maxContains: countOnly,
 
-  // Objects.
+  // For objects.
   properties(given, place) {
     const named = schemaMap(given, place);
     return ofObjects((value, effort) =>

@@ -1,7 +1,7 @@
 import { unitPrices } from "../../_shared/money.ts";
 import type { EndedRequest, EndedRun } from "./ended-run.ts";
 
-/** Returns a call as one line of JSON: how it was answered. */
+/** Returns one line of JSON that describes how a call was answered. */
 export function requestLine({ method, route, requestId, status, code, latencyMs }: EndedRequest): string {
   return JSON.stringify({
     level: status >= 500 ? "error" : "info",

@@ -93,7 +93,7 @@ function modelSpan(run: EndedRun, { attempt, usage, servedTier, status }: Traced
       "gen_ai.usage.reasoning.output_tokens": usage?.reasoning_tokens || undefined,
       "openai.response.service_tier": servedTier,
       "http.response.status_code": attempt?.status,
-      // `gen_ai.response.id` is the id of the answer, not of the request.
+      // Not `gen_ai.response.id`, which is the id of the answer rather than the request.
       "gatehouse.upstream.request_id": attempt?.upstream_request_id,
       "gatehouse.route.position": attempt?.route,
       "gatehouse.price.input_usd_per_million": prices?.input,

@@ -100,7 +100,7 @@ function open(env: Record<string, string>) {
   return { telemetry, lines, reports };
 }
 
-describe("telemetry", () => {
+describe("Telemetry", () => {
   test.for<[string, Partial<EndedRun>, boolean]>([
     ["a failed attempt", {}, true],
     ["a failed run", { attempts: [], status: "failed" }, true],
@@ -148,7 +148,7 @@ describe("telemetry", () => {
     { OTEL_EXPORTER_OTLP_ENDPOINT: "collector:4318" },
     { OTEL_EXPORTER_OTLP_ENDPOINT: "file:///tmp/spans" },
     { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_EXPORTER_OTLP_HEADERS: "novalue" },
-  ])("rejects %j and names the setting", (env) => {
+  ])("rejects the telemetry settings %j and names the setting", (env) => {
     expect(() => readTelemetry(env)).toThrow(/AI_LOG|OTEL_EXPORTER_OTLP/);
   });
 
@@ -225,7 +225,7 @@ describe("telemetry", () => {
     expect(attributes(4)).toMatchObject({ "error.type": "cancelled" });
   });
 
-  test("keeps working without its collector and reports that once", async () => {
+  test("telemetry keeps working without its collector and reports the failure once", async () => {
     const { received, endpoint } = await openCollector(503);
     const { telemetry, reports } = open({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint });
     for (const _ of [1, 2, 3]) {
@@ -236,7 +236,7 @@ describe("telemetry", () => {
     expect(reports).toEqual([expect.objectContaining({ name: "ExportFailed" })]);
   });
 
-  test("logs one line per call and one per run", () => {
+  test("logs one line per provider call and one per run", () => {
     const { telemetry, lines } = open({ AI_LOG: "json" });
     telemetry.run?.(run);
     telemetry.request?.({

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { CalculatorError, calculate } from "./calculator.ts";
 
-describe("the calculator", () => {
+describe("Calculator", () => {
   test.for([
     ["2 + 3 * 4", 14],
     ["(2 + 3) * 4", 20],
@@ -19,7 +19,7 @@ describe("the calculator", () => {
     ["round(2.5) + abs(-1)", 4],
     ["2 * pi", 6.28318530717959],
     [" 7 ", 7],
-  ] as const)("evaluates %s to %d", ([expression, value]) => {
+  ] as const)("the calculator evaluates %s to %d", ([expression, value]) => {
     expect(calculate(expression)).toBe(value);
   });
 
@@ -41,18 +41,18 @@ describe("the calculator", () => {
     "2 ** 3",
     "`1`",
     "9".repeat(400),
-  ])("rejects %j", (expression) => {
+  ])("the calculator rejects %j", (expression) => {
     expect(() => calculate(expression)).toThrow(CalculatorError);
   });
 
-  test("accepts 50 levels of nesting and no more", () => {
+  test("the calculator accepts 50 levels of nesting and no more", () => {
     const nested = (depth: number) => `${"(".repeat(depth - 1)}1${")".repeat(depth - 1)}`;
     expect(calculate(nested(50))).toBe(1);
     expect(() => calculate(nested(51))).toThrow("nested too deeply");
     expect(() => calculate(`${"-".repeat(1_000)}1`)).toThrow("nested too deeply");
   });
 
-  test("agrees with arithmetic, and returns only a number or its own error", () => {
+  test("the calculator agrees with arithmetic, and returns only a number or its own error", () => {
     const number = fc.integer({ min: -1_000, max: 1_000 });
     fc.assert(
       fc.property(number, number, number, (a, b, c) => {

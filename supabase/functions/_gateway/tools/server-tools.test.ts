@@ -8,12 +8,12 @@ const run = (name: string, args: string) => {
   return { succeeded, ...JSON.parse(content) };
 };
 
-describe("a server tool", () => {
+describe("Server tools", () => {
   test("calculates an expression", () => {
     expect(run("calculator", '{"expression":"6 * 7"}')).toEqual({ succeeded: true, expression: "6 * 7", result: 42 });
   });
 
-  test("returns the run's time, in UTC and in other zones", () => {
+  test("the clock returns the run's time, in UTC and in other zones", () => {
     const utc = "2026-07-01T12:34:56.789Z";
     const time = (timezone?: string) => run("current_time", JSON.stringify({ timezone }));
     expect(time()).toEqual({ succeeded: true, utc, timezone: "UTC", local: "2026-07-01T12:34:56+00:00" });
@@ -31,11 +31,11 @@ describe("a server tool", () => {
     ["calculator", JSON.stringify({ expression: "1".repeat(1_001) }), "The arguments are not what the tool takes."],
     ["fetch", "{}", "This tool does not exist."],
     ["constructor", "{}", "This tool does not exist."],
-  ])("%s with %s fails and tells the model why", ([name = "", args = "", error]) => {
+  ])("the tool %s with the arguments %s fails and tells the model why", ([name = "", args = "", error]) => {
     expect(run(name, args)).toEqual({ succeeded: false, error });
   });
 
-  test("fails if it was not offered", () => {
+  test("a server tool fails if it was not offered", () => {
     const call = { name: "calculator", arguments: '{"expression":"1"}', offered: ["current_time" as const] };
     expect(runTool(call, context).succeeded).toBe(false);
   });

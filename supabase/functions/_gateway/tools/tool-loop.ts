@@ -54,8 +54,8 @@ export type StepReader = StreamReader & { turn: () => Turn };
 const maxToolCallsAStep = 32;
 
 /**
- * Answers with the gateway's own tools: model, tools, model, … until the model calls none or its steps are used up.
- * Each further step is reserved before it is made.
+ * Answers with the gateway's own tools: alternates between model and tools until the model calls none or its steps are
+ * used up. Each further step is reserved before it is made.
  */
 export async function answerWithTools<Request extends Asked>(
   gateway: Gateway,
@@ -74,7 +74,7 @@ export async function answerWithTools<Request extends Asked>(
 
 type Loop<Request extends Asked> = ReturnType<typeof createLoop<Request>>;
 
-/** Tracks the conversation: the current step's call, and how to get to the next step. */
+/** Tracks the conversation: the current step's call, and how to advance to the next step. */
 function createLoop<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,

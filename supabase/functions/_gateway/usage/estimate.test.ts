@@ -5,12 +5,12 @@ import { wavHeader } from "../speech/wav.ts";
 import { createOutputCounter, estimateInput, markOverrun } from "./estimate.ts";
 
 describe("estimateInput", () => {
-  test("counts one token per four bytes of text, and three per message", () => {
+  test("estimateInput counts one token per four bytes of text, and three per message", () => {
     expect(estimateInput({ texts: ["", "abcd", "éé"], messages: 2 })).toEqual({ input_tokens: 8, output_tokens: 0 });
     expect(estimateInput({ texts: ["abcde"] })).toEqual({ input_tokens: 2, output_tokens: 0 });
   });
 
-  test("counts audio by seconds and images by tokens, as parts of the input", () => {
+  test("estimateInput counts audio by seconds and images by tokens, as parts of the input", () => {
     expect(estimateInput({ texts: ["abcd"], imageTokens: 85, audioSeconds: 1.5 })).toEqual({
       input_tokens: 113,
       audio_input_tokens: 27,
@@ -20,16 +20,16 @@ describe("estimateInput", () => {
   });
 });
 
-describe("a chat's estimated input", () => {
+describe("A chat's estimated input", () => {
   const estimate = (...messages: object[]) => readChat({ model: "m", messages }, 1_000_000).inputEstimate.input_tokens;
   const text = "What is said in this recording?";
 
-  test("is the text only, without the body's format", () => {
+  test("a chat's estimated input is the text only, without the body's format", () => {
     expect(estimate({ role: "user", content: "x".repeat(40) })).toBe(13);
     expect(estimate({ role: "user", content: [{ type: "text", text: "x".repeat(40) }] })).toBe(13);
   });
 
-  test("includes tools and their calls", () => {
+  test("a chat's estimated input includes tools and their calls", () => {
     const call = { id: "c", type: "function", function: { name: "weather", arguments: "x".repeat(400) } };
     expect(estimate({ role: "assistant", tool_calls: [call] })).toBeGreaterThan(100);
     const tools = [{ type: "function", function: { name: "f", description: "x".repeat(400) } }];
@@ -72,12 +72,12 @@ describe("createOutputCounter", () => {
     return events.map((event) => count(event)).at(-1);
   };
 
-  test("counts the bytes of every string, with any escapes", () => {
+  test("the output counter counts the bytes of every string, with any escapes", () => {
     expect(bytes('{"content":"ab","other":"cd"}', '{"content" : "\\n\\u00e9\\ud83e\\udd8a"}')).toBe(9);
     expect(bytes('{"content":"é🦊"}')).toBe(6);
   });
 
-  test("counts nothing for an unclosed string, or for other values", () => {
+  test("the output counter counts nothing for an unclosed string, or for other values", () => {
     expect(bytes('{"content":"abc')).toBe(0);
     expect(bytes('{"content":[{"token":"abc"}]}')).toBe(0);
   });

@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import { type CallCounts, marked, type UsageFacts, type UsageLimits } from "./usage.ts";
 
 const bytesPerToken = 4;
-/** What the chat format adds per message. */
+/** Tokens that the chat format adds per message. */
 const tokensPerMessage = 3;
 /** Between OpenAI's 10 and Gemini's 32 per second, so within a factor of two of both. */
 const audioTokensPerSecond = 18;
@@ -75,7 +75,7 @@ function textBytes(json: string, from: number): number {
   return 0;
 }
 
-/** Returns the bytes of a UTF-16 unit. Each half of a surrogate pair is half of four bytes. */
+/** Returns the UTF-8 bytes of a UTF-16 unit. Each half of a surrogate pair counts two of the pair's four bytes. */
 function bytesOf(unit: number): number {
   return unit < 0x80 ? 1 : unit < 0x800 || (unit & 0xf800) === 0xd800 ? 2 : 3;
 }

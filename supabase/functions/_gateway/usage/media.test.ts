@@ -15,7 +15,7 @@ describe("audioSeconds", () => {
     expect(wav(header.subarray(0, 12), list, header.subarray(12), Buffer.alloc(240_000))).toBeCloseTo(5, 2);
   });
 
-  test("assumes 16 kHz if the header doesn't say", () => {
+  test("assumes 16 kHz if a WAV header doesn't state its rate", () => {
     for (const rate of [0, 999, 400_001, 0xffffffff]) {
       const header = Buffer.from(wavHeader(160_000));
       header.writeUInt32LE(rate, 28);
@@ -26,7 +26,7 @@ describe("audioSeconds", () => {
     expect(wav()).toBe(0);
   });
 
-  test("accepts rates at the limits", () => {
+  test("audioSeconds accepts rates at the limits", () => {
     for (const rate of [1_000, 400_000]) {
       const header = Buffer.from(wavHeader(0));
       header.writeUInt32LE(rate, 28);
@@ -55,13 +55,13 @@ describe("imageTokens", () => {
   };
 
   // https://platform.openai.com/docs/guides/images-vision#calculating-costs
-  test("returns OpenAI's counts for its own examples", () => {
+  test("imageTokens returns OpenAI's counts for its own examples", () => {
     expect(imageTokens(png(1_024, 1_024), "high")).toBe(765);
     expect(imageTokens(png(2_048, 4_096), "high")).toBe(1_105);
     expect(imageTokens(png(4_096, 8_192), "low")).toBe(85);
   });
 
-  test("counts one tile up to 512 pixels, and never more than ten", () => {
+  test("counts one tile for an image of up to 512 pixels, and never more than ten tiles", () => {
     expect(imageTokens(png(512, 512))).toBe(255);
     expect(imageTokens(png(513, 512))).toBe(425);
     expect(imageTokens(png(1, 100_000))).toBeLessThanOrEqual(1_500);

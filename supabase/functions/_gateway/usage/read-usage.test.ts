@@ -6,7 +6,7 @@ const limits = { contextWindow: 1_000, outputLimit: 1_000, choices: 1 };
 const read = (usage: object, own: object = {}) => readCompletionUsage(usage, { ...limits, ...own });
 
 describe("readCompletionUsage", () => {
-  test("charges up to the context window and marks what exceeds it", () => {
+  test("charges tokens up to the context window and marks usage above it", () => {
     const usage = (prompt_tokens: number, completion_tokens: number) => read({ prompt_tokens, completion_tokens });
     expect(usage(1_000, 1_000)).toEqual({ counts: { input_tokens: 1_000, output_tokens: 1_000 } });
     expect(usage(1_001, 5)).toEqual({
@@ -16,13 +16,13 @@ describe("readCompletionUsage", () => {
     expect(usage(5, 1_001)?.counts.output_tokens).toBe(1_000);
   });
 
-  test("gives each choice its own window for output", () => {
+  test("allows each choice a full context window of output", () => {
     const usage = { prompt_tokens: 5, completion_tokens: 2_000 };
     expect(read(usage, { choices: 2 })).toEqual({ counts: { input_tokens: 5, output_tokens: 2_000 } });
     expect(read({ ...usage, completion_tokens: 2_001 }, { choices: 2 })?.counts.output_tokens).toBe(2_000);
   });
 
-  test("charges fees up to a plausible number and marks more", () => {
+  test("charges up to 10,000 search fees and marks more as implausible", () => {
     const fees = (num_search_queries: number) => {
       const usage = read({ prompt_tokens: 5, completion_tokens: 5, num_search_queries });
       return [usage?.counts.fee_requests, usage?.marks];
@@ -41,13 +41,13 @@ describe("readCompletionUsage", () => {
     ["-1", undefined, undefined],
     [`0.${"1".repeat(98)}`, `0.${"1".repeat(98)}`, undefined],
     [`0.${"1".repeat(99)}`, undefined, undefined],
-  ] as const)("reads a cost of %s if a call can cost that much", ([cost, statedCostUsd, marks]) => {
+  ] as const)("reads a stated cost of %s if a call can cost that much", ([cost, statedCostUsd, marks]) => {
     const usage = parseAnswer(`{"prompt_tokens":5,"completion_tokens":5,"cost":${cost}}`) as object;
     const stated = read(usage);
     expect([stated?.statedCostUsd, stated?.marks]).toEqual([statedCostUsd, marks]);
   });
 
-  test("caps parts when the window caps their whole", () => {
+  test("caps the parts of a count if the context window caps the whole", () => {
     const usage = {
       prompt_tokens: 3_000,
       completion_tokens: 5,
@@ -61,7 +61,7 @@ describe("readCompletionUsage", () => {
     });
   });
 
-  test("accepts an input far larger than the request, but caps what no model can read", () => {
+  test("accepts an input of 10 million tokens, and caps and marks a larger one", () => {
     const usage = (prompt_tokens: number) =>
       read({ prompt_tokens, completion_tokens: 5 }, { contextWindow: undefined });
     expect(usage(10_000_000)).toEqual({ counts: { input_tokens: 10_000_000, output_tokens: 5 } });
@@ -92,7 +92,7 @@ describe("readCompletionUsage", () => {
     },
   );
 
-  test("derives the output or the input from the total", () => {
+  test("derives a missing output or input count from the total", () => {
     expect(read({ prompt_tokens: 5, total_tokens: 30 })?.counts.output_tokens).toBe(25);
     expect(read({ completion_tokens: 5, total_tokens: 30 })?.counts.input_tokens).toBe(25);
     expect(read({ completion_tokens: 5, total_tokens: 5 })).toBeUndefined();
@@ -122,7 +122,7 @@ describe("readCompletionUsage", () => {
     expect(usage?.counts).toEqual({ input_tokens: 5, output_tokens: 5 });
   });
 
-  test("keeps an amount's own digits", () => {
+  test("keeps every digit of a stated amount", () => {
     expect(JSON.stringify(parseAnswer('{"usage":{"cost":0.10000000000000000001}}'))).toBe(
       '{"usage":{"cost":0.10000000000000000001}}',
     );
@@ -144,11 +144,11 @@ describe("latestUsage", () => {
     expect(latestUsage(latestUsage(undefined, zeros), first).counts.input_tokens).toBe(900);
   });
 
-  test("keeps a cost of zero if no other was stated", () => {
+  test("keeps a cost of zero if no other cost was stated", () => {
     expect(latestUsage(first, zeros).statedCostUsd).toBe("0");
   });
 
-  test("prefers later statements", () => {
+  test("prefers a later usage statement to an earlier one", () => {
     const corrected = usage({ prompt_tokens: 890, completion_tokens: 90 });
     expect(latestUsage({ counts: both }, corrected).counts).toEqual({ ...both, input_tokens: 890, output_tokens: 90 });
   });
@@ -159,11 +159,11 @@ describe("readEmbeddingUsage", () => {
     { prompt_tokens: 5, total_tokens: 5 },
     { prompt_tokens: 5, completion_tokens: 50, total_tokens: 55 },
     { prompt_tokens: 5, completion_tokens_details: { reasoning_tokens: 50 } },
-  ])("counts no output: %j", (stated) => {
+  ])("counts no output for embedding usage %j", (stated) => {
     expect(readEmbeddingUsage(stated, limits)?.counts).toEqual({ input_tokens: 5, output_tokens: 0 });
   });
 
-  test("derives the input from the total, as Voyage AI states it", () => {
+  test("derives the embedding input from the total, as Voyage AI states it", () => {
     // https://docs.voyageai.com/reference/embeddings-api
     expect(readEmbeddingUsage({ total_tokens: 5 }, limits)?.counts).toEqual({ input_tokens: 5, output_tokens: 0 });
     expect(readEmbeddingUsage({}, limits)).toBeUndefined();
@@ -190,7 +190,7 @@ describe("readGeminiUsage", () => {
     ["output that the total alone has", { totalTokenCount: 35 }, [30, undefined, 30, true]],
     ["no output where none is stated", { totalTokenCount: 5 }, [0, undefined, undefined, false]],
     ["thoughts as text", { candidatesTokenCount: 30, thoughtsTokenCount: 7, totalTokenCount: 42 }, [37, 7, 30, true]],
-  ])("counts %s", ([, stated, counted]) => {
+  ])("counts Gemini usage: %s", ([, stated, counted]) => {
     expect(speech(stated)).toEqual(counted);
   });
 });

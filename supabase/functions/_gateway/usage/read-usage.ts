@@ -62,8 +62,8 @@ export function readEmbeddingUsage(value: unknown, limits: UsageLimits): StatedU
 
 /**
  * Reads the usage of speech in Gemini's form.
- * @returns undefined if it is too incomplete to charge by; `spoken` is whether the speech itself is counted, which is
- * never zero
+ * @returns undefined if it is too incomplete to charge by; `spoken` is whether the tokens of the speech, which are
+ * never zero, are stated
  */
 export function readGeminiUsage(
   value: unknown,

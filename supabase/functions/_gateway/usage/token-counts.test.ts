@@ -7,7 +7,7 @@ function countsOf(usage: object) {
   return toTokenCounts({ ...stated, input: stated.input ?? Number.NaN, output: stated.output ?? Number.NaN });
 }
 
-describe("toTokenCounts counts as separate", () => {
+describe("toTokenCounts", () => {
   const usage = (total_tokens: number | undefined, counts: object = {}) =>
     countsOf({ prompt_tokens: 1000, completion_tokens: 100, total_tokens, ...counts });
   const [read, write] = ["cache_read_input_tokens", "cache_creation_input_tokens"];
@@ -28,7 +28,7 @@ describe("toTokenCounts counts as separate", () => {
     ["reasoning without a count, next to reads in the prompt", 1400, { [read]: 900 }, [1000, 900, 400, 300]],
     ["none, if the total matches no combination", 1333, { [read]: 300, reasoning_tokens: 50 }, [1000, 300, 100, 50]],
     ["none, if the total is too small", 500, { [read]: 300 }, [1000, 300, 100, 0]],
-  ])("%s", ([, total, counts, expected]) => {
+  ])("counts tokens stated apart from the prompt or output: %s", ([, total, counts, expected]) => {
     const {
       input_tokens,
       cached_input_tokens = 0,
@@ -41,7 +41,7 @@ describe("toTokenCounts counts as separate", () => {
     expect(rest).toEqual(writes > 0 ? { cache_write_tokens: writes } : {});
   });
 
-  test("parts that are larger than their whole", () => {
+  test("counts parts that are larger than their whole as separate", () => {
     const separate = (details: object, outputDetails: object = {}) =>
       usage(undefined, { prompt_tokens_details: details, completion_tokens_details: outputDetails });
     expect(separate({ cached_tokens: 1000 })).toMatchObject({ input_tokens: 1000, cached_input_tokens: 1000 });
@@ -56,7 +56,7 @@ describe("toTokenCounts counts as separate", () => {
     expect(separate({}, { audio_tokens: 101 })).toMatchObject({ output_tokens: 201, audio_output_tokens: 101 });
   });
 
-  test("cached audio once, as cached", () => {
+  test("counts cached audio once, as cached", () => {
     const prompt_tokens_details = { cached_tokens: 400, audio_tokens: 700 };
     expect(usage(1100, { prompt_tokens_details })).toEqual({
       input_tokens: 1000,
@@ -66,7 +66,7 @@ describe("toTokenCounts counts as separate", () => {
     });
   });
 
-  test("reasoning stated as zero if the total includes it", () => {
+  test("counts reasoning stated as zero if the total includes it", () => {
     // A proxy fills in zeros: https://github.com/QuantumNous/new-api/blob/main/dto/openai_response.go
     expect(usage(1500, { reasoning_tokens: 0 })).toMatchObject({ output_tokens: 500, reasoning_tokens: 400 });
     expect(usage(1100, { reasoning_tokens: 0 })).toEqual({ input_tokens: 1000, output_tokens: 100 });
@@ -78,14 +78,14 @@ describe("toTokenCounts counts as separate", () => {
     "cacheReadInputTokens",
     "prompt_cache_hit_tokens",
     "cached_content_tokens",
-  ])("cache reads under any name: %s", (name) => {
+  ])("counts cache reads under the name %s", (name) => {
     expect(usage(undefined, { [name]: 900 })).toMatchObject({ input_tokens: 1000, cached_input_tokens: 900 });
     expect(usage(2000, { [name]: 900 })).toMatchObject({ cached_input_tokens: 900, output_tokens: 100 });
     expect(usage(undefined, { prompt_tokens_details: { [name]: 900 } })).toMatchObject({ cached_input_tokens: 900 });
   });
 
   test.for(["cache_write_tokens", "cacheWriteInputTokens", "cached_creation_tokens", "cache_creation_tokens"])(
-    "cache writes under any name: %s",
+    "counts cache writes under the name %s",
     (name) => {
       const counts = { input_tokens: 13_000, cache_write_tokens: 12_000, output_tokens: 100 };
       expect(usage(13_100, { [name]: 12_000 })).toEqual(counts);
@@ -100,7 +100,7 @@ describe("toTokenCounts counts as separate", () => {
     "noCacheTokens",
     "cache_discount",
     "constructor",
-  ])("no tokens of %s, which does not count a cache", (name) => {
+  ])("counts no cached tokens for %s, which is not a cache count", (name) => {
     expect(usage(undefined, { [name]: 100 })).toEqual({ input_tokens: 1000, output_tokens: 100 });
   });
 });
@@ -110,7 +110,7 @@ describe("a malformed count", () => {
   const counts = { input_tokens: 1000, output_tokens: 100 };
 
   test.for<unknown>([[], [1], "none", "", 7, true, null, {}, { cached_tokens: [] }, { cached_tokens: {} }])(
-    "doesn't affect other counts if the details are %j",
+    "reads the other counts if the token details are %j",
     (details) => {
       const usage = { ...good, prompt_tokens_details: details, completion_tokens_details: details };
       expect(countsOf(usage)).toEqual(counts);
@@ -118,7 +118,7 @@ describe("a malformed count", () => {
   );
 
   test.for<unknown>([-1, 1.5, 1e30, "", "1.5", "-1", "many", "9".repeat(16), true, null, [], {}])(
-    "doesn't affect other counts if a detail is %j",
+    "reads the other counts if one token detail is %j",
     (count) => {
       const prompt_tokens_details = { cached_tokens: count, audio_tokens: 3 };
       const completion_tokens_details = { reasoning_tokens: count, audio_tokens: 2 };
@@ -130,7 +130,7 @@ describe("a malformed count", () => {
     },
   );
 
-  test("is read if it is a whole number in another form", () => {
+  test("reads a whole number in another form as a count", () => {
     // https://protobuf.dev/programming-guides/json/ writes 64-bit integers as text.
     const inputs = [JSON.parse("12.0"), "12", "0", "9".repeat(15)].map((prompt_tokens) =>
       readStatedCounts({ prompt_tokens }),

@@ -5,8 +5,9 @@ import type { CallCounts } from "./usage.ts";
 /**
  * Normalizes stated counts. OpenAI includes cached tokens in the input and reasoning in the output. Others count them
  * separately, and the names don't show which, so the numbers decide: parts are separate if they are larger than their
- * whole, or if the total is the sum of input, output and these parts. Otherwise OpenAI's rule applies. What the total
- * has beyond all named counts is reasoning, as Google counts it; a proxy's `reasoning_tokens: 0` doesn't make it free.
+ * whole, or if the total is the sum of input, output and these parts. Otherwise OpenAI's rule applies. If the total
+ * exceeds all named counts, the rest is reasoning, as Google counts it; a proxy's `reasoning_tokens: 0` doesn't make it
+ * free.
  */
 export function toTokenCounts(
   stated: StatedCounts & { input: number; output: number },

@@ -14,7 +14,7 @@ export type UsageMark =
   /** The answer was served at a tier without a price, so the default prices are charged. */
   | "unpriced_tier";
 
-/** What a provider states about a call in addition to its counts, and what is wrong with it. */
+/** What a provider states about a call in addition to its counts, and the marks for an operator. */
 export type UsageFacts = {
   /** The provider's own price of the call, as exact decimal text. */
   statedCostUsd?: string;

@@ -3,8 +3,8 @@ import type { ProviderKind } from "./kind.ts";
 const keyHeader = "x-api-key";
 
 /**
- * Anthropic's Messages API. Every request names a version (https://platform.claude.com/docs/en/api/versioning). A list of
- * models has 20 entries unless it is asked for more (https://platform.claude.com/docs/en/api/models/list).
+ * Anthropic's Messages API. Every request names a version (https://platform.claude.com/docs/en/api/versioning). A list
+ * of models has 20 entries unless the request asks for more (https://platform.claude.com/docs/en/api/models/list).
  */
 export const anthropic: ProviderKind = {
   name: "anthropic",

@@ -28,7 +28,7 @@ const bearer = { authorization: "Bearer k" };
 const azureKey = { "api-key": "k" };
 
 /** Addresses as given in the documentation that each kind's module cites. */
-describe("an endpoint's address and key", () => {
+describe("An endpoint's address and key", () => {
   test.for<[KindName, Record<string, string>, Record<string, string>, Partial<Record<Endpoint, string>>]>([
     [
       "openai",
@@ -139,14 +139,14 @@ describe("an endpoint's address and key", () => {
         },
       ],
     ),
-  ])("for %s with %o", ([kind, more, headers, urls]) => {
+  ])("the endpoint has the documented address and key for %s with %o", ([kind, more, headers, urls]) => {
     const provider = providerOf(kind, more);
     expect(Object.keys(provider.kind.endpoints)).toEqual(Object.keys(urls));
     for (const [endpoint, url] of Object.entries(urls) as [Endpoint, string][])
       expect(addressOf(provider, { endpoint, model: "m/1" })).toEqual({ url, headers });
   });
 
-  test("of gemini differ between OpenAI's endpoints and its own", () => {
+  test("the addresses and keys of gemini differ between OpenAI's endpoints and its own", () => {
     const gemini = providerOf("gemini");
     const base = "https://generativelanguage.googleapis.com/v1beta";
     const at = (endpoint: Endpoint) => addressOf(gemini, { endpoint, model: "m/1" });
@@ -159,12 +159,12 @@ describe("an endpoint's address and key", () => {
     expect(() => at("responses")).toThrow("no endpoint responses");
   });
 
-  test("include no key header without a key", () => {
+  test("an endpoint gets no key header if the provider has no key", () => {
     const local = { ...host, AI_PROVIDER_X_API_KEY: "" };
     expect(addressOf(providerOf("ollama", local), { endpoint: "chat", model: "m" }).headers).toEqual({});
   });
 
-  test("escapes any model name", () => {
+  test("escapes any model name in an endpoint's address", () => {
     const address = addressOf(providerOf("azure", classicAzure), { endpoint: "chat", model: "$&?x=1#" });
     expect(address.url).toContain("/deployments/%24%26%3Fx%3D1%23/chat/completions?api-version=2024-10-21");
   });
@@ -208,7 +208,7 @@ const { metadata, ...withoutMetadata } = sentHints;
 const { modalities, prompt_cache_key, safety_identifier, user } = sentHints;
 const asItCame: Sent = { limit: "max_tokens", stream_options: usage, hints: sentHints, turn };
 
-describe("a chat", () => {
+describe("Chats", () => {
   test.for<[KindName, Record<string, string>, Sent]>([
     // https://platform.openai.com/docs/api-reference/chat/create, github.com/QwenLM/qwen-code/issues/243
     [
@@ -334,7 +334,7 @@ describe("a chat", () => {
     ["vllm", host, asItCame],
     ["llama-cpp", host, asItCame],
     ["openai-compatible", host, { ...asItCame, stream_options: undefined }],
-  ])("to %s has the members that the kind supports", ([kind, more, expected]) => {
+  ])("a chat to %s has the members that the kind supports", ([kind, more, expected]) => {
     const messages = [
       { role: "developer", content: "be brief" },
       { role: "user", content: "hello" },
@@ -366,7 +366,7 @@ describe("a chat", () => {
   });
 
   test.for(Object.keys(kinds) as KindName[])(
-    "with only the required fields is sent to %s with a limit and nothing else",
+    "a chat with only the required fields is sent to %s with a limit and nothing else",
     (kind) => {
       const more = kind === "azure" ? azureHost : kinds[kind].baseUrl ? {} : host;
       const provider = providerOf(kind, more);
@@ -376,7 +376,7 @@ describe("a chat", () => {
     },
   );
 
-  test.for<KindName>(["deepseek", "moonshot"])("to %s has reasoning in every turn that calls tools", (kind) => {
+  test.for<KindName>(["deepseek", "moonshot"])("a chat to %s has reasoning in every turn that calls tools", (kind) => {
     const messages = [{ role: "user", content: "hello" }, kept, { role: "assistant", content: "hi" }];
     const [, calling, answering] = sent(providerOf(kind), { messages }).messages;
     expect(calling).toEqual({ ...kept, reasoning_content: "" });
@@ -384,7 +384,7 @@ describe("a chat", () => {
   });
 
   test.for(["auto", "default"])(
-    "with the tier %s requests the default tier, or none if the kind has no tiers",
+    "a chat with the tier %s requests the default tier, or none if the kind has no tiers",
     (service_tier) => {
       expect(sent(providerOf("groq"), { service_tier })).not.toHaveProperty("service_tier");
       expect(sent(providerOf("openai"), { service_tier }).service_tier).toBe("default");
@@ -396,18 +396,21 @@ describe("a chat", () => {
     ["call_PTLP8xhu3uwZk4l3nlnrrJha", "3nlnrrJha"],
     ["turn1_0", "000turn10"],
     ["D681PevKs", "D681PevKs"],
-  ])("to mistral has the id %s turned into one that mistral accepts, in a call and its result", ([id, expected]) => {
-    const calling = { ...kept, tool_calls: [{ ...call, id }] };
-    const messages = [{ role: "user", content: "hello" }, calling, { role: "tool", tool_call_id: id, content: "1" }];
-    expect(sent(providerOf("mistral"), { messages }).messages.slice(1)).toEqual([
-      { ...kept, tool_calls: [{ ...call, id: expected }] },
-      { role: "tool", tool_call_id: expected, content: "1" },
-    ]);
-    expect(sent(providerOf("openai"), { messages }).messages).toEqual(messages);
-  });
+  ])(
+    "a chat to mistral has the id %s turned into one that mistral accepts, in a call and its result",
+    ([id, expected]) => {
+      const calling = { ...kept, tool_calls: [{ ...call, id }] };
+      const messages = [{ role: "user", content: "hello" }, calling, { role: "tool", tool_call_id: id, content: "1" }];
+      expect(sent(providerOf("mistral"), { messages }).messages.slice(1)).toEqual([
+        { ...kept, tool_calls: [{ ...call, id: expected }] },
+        { role: "tool", tool_call_id: expected, content: "1" },
+      ]);
+      expect(sent(providerOf("openai"), { messages }).messages).toEqual(messages);
+    },
+  );
 });
 
-test("embeddings leave out the user for a kind that refuses it", () => {
+test("an embeddings request leaves out the user for a kind that refuses it", () => {
   const asked = embeddingsSurface.read({ model: "m", input: "hello", user: "u" }, 100, new Headers());
   const route = { position: 1, provider: "x", model: "upstream", prices: [] };
   const body = (kind: KindName) =>

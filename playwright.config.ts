@@ -8,25 +8,26 @@ const ownStack = "bot-challenge.spec.ts";
 const freshApps = "satellite-apps.spec.ts";
 
 /**
- * Browser tests against the running stack that GATEHOUSE_STACK names. Traces cost a third of their time: ask for one by
- * `--trace on` where a failure needs it.
+ * Runs the browser tests against the stack that GATEHOUSE_STACK names. Traces are off because they take a third of the
+ * run's time; turn them on with `--trace on` to investigate a failure.
  */
 export default defineConfig({
   testDir: "e2e",
   testMatch: "*.spec.ts",
-  // By stack, since a run empties its directory, and runs against other stacks may be under way.
+  // One directory per stack, because a run empties its directory while runs against other stacks may be in progress.
   outputDir: path.join(
     "test-results/browser",
     path.basename(path.dirname(path.resolve(process.env.GATEHOUSE_STACK ?? "."))),
   ),
   fullyParallel: true,
   forbidOnly: true,
-  // They wait for pages, mails and floors of time more than they work.
+  // The tests spend most of their time waiting for pages, emails and minimum response times.
   workers: 3,
   timeout: 60_000,
   expect: { timeout: 10_000 },
   reporter: [["list"]],
-  // Playwright leaves what needs workers of another kind to the end, where one would have nothing to do meanwhile.
+  // Playwright runs tests that need another kind of worker last, when the other workers would be idle. A separate
+  // project runs them first.
   projects: [
     { name: "bot challenge", testMatch: ownStack },
     { name: "browser", testIgnore: [ownStack, freshApps] },

@@ -3,7 +3,7 @@ export default {
   appDirectory: "remix-app",
   future: {
     v3_fetcherPersist: true,
-    // Its endpoint matches any paths a visitor lists, so one request could take seconds.
+    // The endpoint of lazy route discovery matches all paths that a visitor lists, so one request could take seconds.
     v3_lazyRouteDiscovery: false,
     v3_relativeSplatPath: true,
     v3_routeConfig: true,

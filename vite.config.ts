@@ -11,10 +11,12 @@ declare module "@remix-run/server-runtime" {
 
 export default defineConfig(({ command }) => ({
   plugins: [tailwindcss(), remix(remixConfig)],
-  // Found before the first visit: dependencies found during one reload the page with two copies of React.
+  // Vite finds dependencies in these files before the first visit. One found during a visit would reload the page with
+  // two copies of React.
   optimizeDeps: { entries: ["remix-app/entry.client.tsx", "remix-app/root.tsx", "remix-app/routes/**/*.tsx"] },
-  // Hashed files of an earlier build stay: a server that still runs on it, and pages that are open, ask for them.
+  // Keeps the hashed files of earlier builds, because open pages, and a server that still runs on one, request them.
   build: { target: "es2022", assetsInlineLimit: 0, emptyOutDir: false },
-  // Its CommonJS form is one file of all icons, a quarter of what the server's start would take; the build takes ours.
+  // Bundles only the icons that we use. The CommonJS form is one file of all icons and takes a quarter of the server's
+  // start.
   ssr: { noExternal: command === "build" ? ["lucide-react"] : [] },
 }));

@@ -8,7 +8,7 @@ const fault = "**/*.fault.test.ts";
 const fuzz = "**/*.fuzz.test.ts";
 const globalSetup = ["scripts/test/global-setup.ts"];
 
-/** One project a tier. All but `unit` and `fault` need a stack, which the global setup starts where none is named. */
+/** One project per tier. All but `unit` and `fault` need a stack, which the global setup starts if none is given. */
 export default defineConfig({
   test: {
     projects: [
@@ -19,7 +19,8 @@ export default defineConfig({
           exclude: [...generated, sql, contract, integration, fault, fuzz],
           maxWorkers: 2,
           testTimeout: 20_000,
-          // To start a process a file, and to load in it what the others have, is half of their processor time.
+          // Half of the processor time would otherwise go into starting a process per file and loading the same modules
+          // again.
           isolate: false,
         },
       },
@@ -29,10 +30,10 @@ export default defineConfig({
           include: [sql],
           exclude: generated,
           globalSetup,
-          // Many callers at once wait for each other, and for the processors.
+          // Concurrent callers wait for each other, and for the processors.
           testTimeout: 20_000,
           maxWorkers: 2,
-          // Each of its files has a connection and its transactions to itself.
+          // Each file has its own connection and transactions.
           isolate: false,
         },
       },
@@ -44,9 +45,9 @@ export default defineConfig({
           globalSetup: ["scripts/local-stack/contract/support/global-setup.ts"],
           testTimeout: 20_000,
           hookTimeout: 30_000,
-          // They wait for mails and for the clock more than they work.
+          // These tests wait for emails and timers longer than they use a processor.
           maxWorkers: 3,
-          // Its files share only clients, which would be slow to load again for each file.
+          // The files share only clients, which would be slow to load again for each file.
           isolate: false,
         },
       },
@@ -58,9 +59,10 @@ export default defineConfig({
           globalSetup,
           testTimeout: 30_000,
           hookTimeout: 30_000,
-          // They wait for the stack and for the clock more than they work: of four, too often three wait at once.
+          // These tests wait for the stack and for timers longer than they use a processor. With four workers, too
+          // often three of them wait at the same time.
           maxWorkers: 5,
-          // As in contract. No file leaves anything behind in its module's state, its environment or its clients.
+          // As in `contract`. No file leaves anything behind in its modules' state, its environment or its clients.
           isolate: false,
           expect: { poll: { timeout: 10_000 } },
         },
@@ -73,7 +75,7 @@ export default defineConfig({
           exclude: generated,
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          // Each file breaks stacks of its own alone, and waits for what comes back.
+          // Each file breaks only its own stacks, and waits for them to recover.
           maxWorkers: 2,
         },
       },

@@ -36,7 +36,10 @@ function violations(imports: readonly Import[], arrows: Arrows): string[] {
   return wrong.map(({ from, to }) => `${from} imports ${to}`);
 }
 
-/** Returns the areas that remain after repeatedly removing those that import only areas without arrows. */
+/**
+ * Returns the areas that lead into a cycle: those that remain after repeatedly removing areas that import none of the
+ * others.
+ */
 function cycles(arrows: Arrows): string[] {
   let left = [...arrows];
   for (;;) {
@@ -58,15 +61,15 @@ const imports = files
   .filter(({ to }) => to.startsWith(root));
 const arrows = readArrows(readFileSync("docs/architecture.md", "utf8"));
 
-test("every folder of the web server is an area in the table, and every area is a folder", () => {
+test("every folder of the web server is an area in the architecture table, and every area is a folder", () => {
   expect([...arrows.keys()].toSorted()).toEqual([...new Set(files.flatMap((file) => areaOf(file) ?? []))].toSorted());
 });
 
-test("areas import only along the table's arrows", () => {
+test("areas of the web server import only along the arrows of the architecture table", () => {
   expect(violations(imports, arrows)).toEqual([]);
 });
 
-test("every arrow in the table is used by an import", () => {
+test("every arrow in the architecture table is used by an import", () => {
   const used = new Set(imports.map(({ from, to }) => `${areaOf(from)} ${areaOf(to)}`));
   const unused = [...arrows].flatMap(([area, may]) =>
     area === routes ? [] : may.filter((name) => !used.has(`${area} ${name}`)).map((name) => `${area} ${name}`),
@@ -74,7 +77,7 @@ test("every arrow in the table is used by an import", () => {
   expect(unused).toEqual([]);
 });
 
-test("the arrows form no cycle", () => {
+test("the arrows of the architecture table form no cycle", () => {
   expect(cycles(arrows)).toEqual([]);
 });
 
@@ -83,12 +86,12 @@ test.for([
   ["a route in an area", "studio/range.ts", "routes/home.tsx"],
   ["the root in an area", "ui/site.ts", "root.tsx"],
   ["an area without a row", "elsewhere/a.ts", "http/problem.ts"],
-])("detects %s", ([, from, to]) => {
+])("the architecture check detects %s", ([, from, to]) => {
   const wrong = { from: `${root}${from}`, to: `${root}${to}` };
   expect(violations([wrong], arrows)).toEqual([`${root}${from} imports ${root}${to}`]);
 });
 
-test("detects a cycle", () => {
+test("the architecture check detects a cycle", () => {
   const turned = new Map([...arrows, ["http", ["session"]]] as [string, string[]][]);
   expect(cycles(turned)).toEqual(expect.arrayContaining(["http", "session"]));
 });

@@ -20,7 +20,7 @@ function resolve(from: string, name: string): Locked | undefined {
   return own || from === "" ? own : resolve(from.slice(0, Math.max(from.lastIndexOf("/node_modules/"), 0)), name);
 }
 
-test("the lock has the packages of every platform, without which `npm ci` fails on a clean checkout", () => {
+test("package-lock.json has the packages of every platform, so that `npm ci` works on a clean checkout", () => {
   const missing = Object.entries(packages).flatMap(([path, { optionalDependencies = {} }]) =>
     Object.entries(optionalDependencies)
       .filter(([name, range]) => {
@@ -37,18 +37,18 @@ test("the lock has the packages of every platform, without which `npm ci` fails 
 const unhashable =
   /^node_modules\/(@node-rs\/bcrypt-|deno-hosted\/node_modules\/@deno\/)(?!linux-x64-(gnu|glibc)$)[\w-]+$/;
 
-test("the lock has a SHA-512 of every package in the registry, including those for other platforms", () => {
+test("package-lock.json has a SHA-512 of every package in the registry, including those for other platforms", () => {
   const unhashed = locked.filter(([, { integrity }]) => !integrity?.match(/^sha512-[A-Za-z0-9+/]{86}==$/));
   expect(unhashed.map(([path]) => path).filter((path) => !unhashable.test(path))).toEqual([]);
 });
 
-test("the lock names no registry host, so that any mirror works", () => {
+test("package-lock.json names no registry host, so that any mirror works", () => {
   expect(locked.filter(([, { resolved }]) => resolved !== undefined)).toEqual([]);
   expect(text).not.toMatch(/\bregistry\.|\.tgz\b/);
 });
 
 // 6.30.6 fixes GHSA-jjmj-jmhj-qwj2, an open redirect; Remix 2.17.5 itself requires 6.30.4.
-test("the lock has one router, in a version that fixes the open redirect of 6.30.4", () => {
+test("package-lock.json has one router, in a version that fixes the open redirect of 6.30.4", () => {
   const routers = locked.filter(([path]) => ["react-router", "react-router-dom"].includes(nameOf(path)));
   expect(routers.map(([, { version }]) => version)).toEqual(["6.30.6", "6.30.6"]);
   expect(packages["node_modules/@remix-run/router"]?.version).toBe("1.23.4");

@@ -15,12 +15,12 @@ const jobs = globSync("supabase/migrations/*.sql").flatMap((file) => {
   return calls.map((_, index) => ({ file, name: told[index]?.[1] ?? "a job", when: told[index]?.[2] ?? "" }));
 });
 
-describe("the database's jobs", () => {
-  test.each(jobs)("$name of $file runs at “$when”, which pg_cron accepts", ({ when }) => {
+describe("Scheduled jobs of the database", () => {
+  test.each(jobs)("the job $name of $file runs at “$when”, which pg_cron accepts", ({ when }) => {
     expect(when).toMatch(schedule);
   });
 
-  test("exist", () => {
+  test("finds the scheduled jobs in the migrations", () => {
     expect(jobs.length).toBeGreaterThan(5);
   });
 

@@ -46,7 +46,7 @@ function supabaseStart(configText: string): Promise<string> {
 }
 
 describe("supabase/config.toml", () => {
-  test("is accepted by the Supabase CLI, which then fails only for lack of Docker", {
+  test("supabase/config.toml is accepted by the Supabase CLI, which then fails only for lack of Docker", {
     timeout: timeLimitMs,
   }, async () => {
     const output = await supabaseStart(config);
@@ -54,12 +54,14 @@ describe("supabase/config.toml", () => {
     expect(output).not.toMatch(/invalid config|deprecated|WARN/i);
   });
 
-  test("would be refused by the Supabase CLI if it contained a mistake", { timeout: timeLimitMs }, async () => {
+  test("the Supabase CLI would refuse supabase/config.toml if it contained a mistake", {
+    timeout: timeLimitMs,
+  }, async () => {
     const output = await supabaseStart(config.replace("major_version = 17", "major_version = 3"));
     expect(output).not.toContain("Cannot connect to the Docker daemon");
   });
 
-  test("names each function's folder, and leaves checking credentials to the function", () => {
+  test("config.toml names each function's folder, and leaves checking credentials to the function", () => {
     const folders = readdirSync(path.join(root, "supabase/functions"), { withFileTypes: true })
       .filter((entry) => entry.isDirectory() && !entry.name.startsWith("_"))
       .map((entry) => entry.name);
@@ -68,7 +70,7 @@ describe("supabase/config.toml", () => {
     expect(sections.filter(([, , verify]) => verify === "true")).toEqual([]);
   });
 
-  test("names a template for each email that the identity backend sends", () => {
+  test("config.toml names a template for each email that the identity backend sends", () => {
     const named = [...config.matchAll(/^content_path = "\.\/supabase\/templates\/([\w.]+)"$/gm)].map(
       ([, file]) => file,
     );
@@ -96,11 +98,11 @@ test("supabase/config.toml disables every notification email of the identity bac
   );
 });
 
-describe("the email templates", () => {
+describe("Email templates", () => {
   const files = readdirSync(path.join(root, "supabase/templates"));
 
   // Gmail and others turn anything that looks like a URL into a link, including `me+evil.example/login@example.com`.
-  test.for(files)("%s contains nothing that a user typed, and links only to our own page", (file) => {
+  test.for(files)("the email template %s contains no user input, and links only to our own page", (file) => {
     const template = readFileSync(path.join(root, "supabase/templates", file), "utf8");
     const values = [...template.matchAll(/\{\{\s*(.*?)\s*\}\}/g)].map(([, value]) => value);
     expect([".SiteURL", ".TokenHash", ".RedirectTo", ".Token"]).toEqual(expect.arrayContaining(values));
@@ -110,12 +112,12 @@ describe("the email templates", () => {
     expect(template.replaceAll(/href="[^"]*"/g, "")).not.toMatch(/SiteURL|RedirectTo|\/\//);
   });
 
-  test("match `npm run email-templates` without brand settings, as do the names in config.toml", () => {
+  test("the email templates match `npm run email-templates` without brand settings, as do the names in config.toml", () => {
     for (const [file, text] of supabaseFiles({ name: defaultName, accent: defaultAccent }, config))
       expect(readFileSync(path.join(root, file), "utf8"), file).toBe(text);
   });
 
-  test("show the configured brand, and say when they expire, why they were sent and what to do otherwise", () => {
+  test("emails show the configured brand, when they expire, why they were sent and what to do otherwise", () => {
     const rendered = supabaseFiles({ name: "Acme & Co", accent: "#1d4ed8" }, config);
     for (const [file, text] of rendered) {
       expect(text, file).not.toContain(defaultName);
@@ -133,13 +135,13 @@ describe("the email templates", () => {
     }
   });
 
-  test("have subjects without placeholders", () => {
+  test("email subjects have no placeholders", () => {
     const subjects = [...config.matchAll(/^subject = "(.*)"$/gm)].map(([, subject]) => subject);
     expect(subjects).toHaveLength(files.length);
     expect(subjects.join()).not.toContain("{{");
   });
 
-  test("magic_link contains a code to enter, and no link", () => {
+  test("the email magic_link contains a code to enter, and no link", () => {
     const template = readFileSync(path.join(root, "supabase/templates/magic_link.html"), "utf8");
     expect(template).toContain("{{ .Token }}");
     expect(template).not.toMatch(/href|TokenHash|ConfirmationURL/);
@@ -150,7 +152,7 @@ describe("the email templates", () => {
     ["recovery", "recovery"],
     ["invite", "invite"],
     ["email_change", "email_change"],
-  ])("%s links to the page that asks before it verifies", ([file, type]) => {
+  ])("the email %s links to the page that asks before it verifies", ([file, type]) => {
     const template = readFileSync(path.join(root, `supabase/templates/${file}.html`), "utf8");
     expect(template).toContain(`{{ .SiteURL }}/auth/confirm?token_hash={{ .TokenHash }}&amp;type=${type}`);
     expect(template).not.toContain("ConfirmationURL");

@@ -3,7 +3,7 @@ import { readAdminCommand, usage } from "./command.ts";
 
 const byOperator = "By the operator, on the command line";
 
-test("grant and revoke take an account's email and a reason", () => {
+test("the commands grant and revoke take an account's email and a reason", () => {
   expect(readAdminCommand(["grant", "ada@example.com"])).toEqual({
     verb: "grant",
     email: "ada@example.com",
@@ -24,6 +24,6 @@ test.each([
   [["grant", "ada"], "name an account by its email"],
   [["grant", "ada@example.com", "eve@example.com"], "eve@example.com: one thing too many"],
   [["grant", "ada@example.com", "--reason", " "], "say why with --reason"],
-])("refuses %j and says what to do", (argv, message) => {
+])("the admins command refuses %j and says what to do", (argv, message) => {
   expect(() => readAdminCommand(argv)).toThrow(message);
 });

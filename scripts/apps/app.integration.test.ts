@@ -47,7 +47,7 @@ describe("npm run app", () => {
     expect(stdout).not.toContain(secret);
   });
 
-  test("rotates a secret and keeps the old one valid only during the overlap", async () => {
+  test("rotates an app's secret and keeps the old secret valid only during the overlap", async () => {
     const name = newName();
     const secrets = [secretIn(await app(addition(name)))];
     const rotate = async (overlap: string) => {
@@ -62,7 +62,7 @@ describe("npm run app", () => {
     expect(await good()).toEqual([false, false, true]);
   });
 
-  test("disables and enables an app", async () => {
+  test("disables and enables an app from the command line", async () => {
     const name = newName();
     const secret = secretIn(await app(addition(name)));
     expect((await app(["disable", name, "--reason", "test"])).stdout).toBe(`${name} is disabled.\n`);
@@ -84,7 +84,7 @@ describe("npm run app", () => {
     await service.auth.admin.deleteUser(person.id);
   });
 
-  test("explains each refusal in words and exits with 1", async () => {
+  test("the app command explains each refusal in words and exits with 1", async () => {
     const name = newName();
     await app(addition(name));
     const unknown = newName();
@@ -111,7 +111,7 @@ describe("npm run app", () => {
     }
   });
 
-  test("says that a project is required, or that the project did not answer", async () => {
+  test("the app command says that a project is required, or that the project did not answer", async () => {
     const none = await app(["list"], { GATEHOUSE_STACK: "/nowhere/stack.json" });
     expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining("No project: start the local stack") });
     const project = { SUPABASE_URL: "http://127.0.0.1:9", SUPABASE_SECRET_KEY: "sb_secret_x" };
@@ -150,7 +150,7 @@ describe("npm run app", () => {
     expect((await app(scheme)).stderr).toContain("for public clients only");
   });
 
-  test("registers a public client without a secret and refuses to rotate one", async () => {
+  test("registers a public OpenID client without a secret and refuses to rotate one", async () => {
     const name = newName();
     const client = ["--kind", "openid", "--public", "--device-grant"];
     const added = await app(["add", name, "--display-name", "Terminal", ...client, "--reason", "test"]);

@@ -29,7 +29,7 @@ test.each([
   "HTTPS://notes.example.com",
   "ftp://notes.example.com",
   "notes.example.com",
-])("refuses %s, which is not a bare origin", (origin) => {
+])("refuses %s as an app's origin, since it is not a bare origin", (origin) => {
   expect(() => read(`${add} --origin ${origin}`)).toThrow("complete origin");
 });
 
@@ -38,7 +38,7 @@ test.each([
   "http://notes.gatehouse.localhost:3100",
   "http://127.0.0.1:3100",
   "http://[::1]:3100",
-])("allows %s in development only", (origin) => {
+])("allows the origin %s in development only", (origin) => {
   expect(() => read(`${add} --origin ${origin}`)).toThrow("development only");
   expect(read(`${add} --origin ${origin}`, true)).toMatchObject({ origins: [origin] });
 });
@@ -54,16 +54,16 @@ test.each([
   "enable notes more --reason x",
   "remove notes --reason x",
   "",
-])("refuses %j", (line) => {
+])("the app command refuses %j", (line) => {
   expect(() => read(line)).toThrow();
 });
 
-test("defaults the rotation overlap to 0 and limits it to one day", () => {
+test("the overlap of a secret rotation defaults to 0 and is limited to one day", () => {
   expect(read("rotate-secret notes --reason x")).toMatchObject({ overlapSeconds: 0 });
   expect(read("rotate-secret notes --overlap 86400 --reason x")).toMatchObject({ overlapSeconds: 86_400 });
 });
 
-test("prints only the usage when no command is given", () => {
+test("the app command prints only the usage if no command is given", () => {
   expect(() => readAppCommand([], { development: false })).toThrow(/^npm run app -- list/);
 });
 
@@ -90,7 +90,7 @@ test("adds an OpenID client with its redirect URIs", () => {
   });
 });
 
-test("adds a public client with the device grant and no redirect URI", () => {
+test("adds a public OpenID client with the device grant and no redirect URI", () => {
   expect(read(`${addClient} --public --device-grant`)).toMatchObject({ isPublic: true, allowsDeviceGrant: true });
 });
 
@@ -105,19 +105,19 @@ test.each([
   [`${add} --origin https://notes.example.com --public`, "is for --kind openid"],
   ["change charts --reason test", "Say what to change"],
   ["change charts --display-name Charts", "say why with --reason"],
-])("refuses %s: %s", (line, reason) => {
+])("the app command refuses %s and explains: %s", (line, reason) => {
   expect(() => read(line)).toThrow(reason);
 });
 
 const manyUris = (count: number) =>
   Array.from({ length: count }, (_, index) => `--redirect-uri https://charts.example/${index}`).join(" ");
 
-test("accepts 20 redirect URIs and refuses 21", () => {
+test("accepts 20 redirect URIs for an OpenID client and refuses 21", () => {
   expect(read(`${addClient} ${manyUris(20)}`)).toMatchObject({ verb: "add-client" });
   expect(() => read(`${addClient} ${manyUris(21)}`)).toThrow("At most 20");
 });
 
-test("changes only the named settings", () => {
+test("changes only the named settings of an app", () => {
   const common = { verb: "change", name: "charts", reason: "x" };
   expect(read("change charts --logout-url none --reason x")).toMatchObject({ ...common, changes: { logoutUrl: null } });
   expect(read("change charts --no-device-grant --reason x")).toMatchObject({

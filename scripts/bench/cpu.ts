@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Linux counts CPU time in hundredths of a second (USER_HZ, time(7)). */
+/** Linux counts CPU time in hundredths of a second (USER_HZ in time(7)). */
 const msPerTick = 10;
 
 export type CpuTimes = {

@@ -21,7 +21,7 @@ import { measureWebGrowth, measureWebPages, measureWebReports } from "./web/meas
 import { pageRows } from "./web/page-rows.ts";
 
 /**
- * `npm run bench`: starts a stack of its own as `npm start` does, measures, and prints each figure with its goal
+ * `npm run bench`: starts its own stack as `npm start` does, measures, and prints each figure with its goal
  * (docs/capacity.md). Exits with 0 even if goals are missed, since figures depend on the machine.
  */
 const without = ["provider", "mail", "oidc", "notes"];

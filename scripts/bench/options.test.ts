@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { parts, planOf, readOptions } from "./options.ts";
 
-test("runs all parts in full and without peers by default", () => {
+test("the benchmark runs all parts in full and without peers by default", () => {
   expect(readOptions([])).toEqual({
     quick: false,
     peers: false,
@@ -12,14 +12,14 @@ test("runs all parts in full and without peers by default", () => {
   });
 });
 
-test("--only runs one known part, and unknown options are refused", () => {
+test("--only runs one known part of the benchmark, and unknown options are refused", () => {
   expect(readOptions(["--only", "web", "--quick"])).toMatchObject({ quick: true, parts: new Set(["web"]) });
   expect(readOptions(["--only", "growth"]).parts).toEqual(new Set(["growth"]));
   expect(() => readOptions(["--only", "everything"])).toThrow("gateway, reports, web, growth, plans, calls");
   expect(() => readOptions(["--fast"])).toThrow("--fast");
 });
 
-test("a quick run has fewer rounds, shorter loads and fewer calls than a full run", () => {
+test("a quick benchmark has fewer rounds, shorter loads and fewer calls than a full one", () => {
   const [quick, full] = [planOf({ quick: true }), planOf({ quick: false })];
   expect(full.rounds).toBe(3);
   expect(quick.rounds).toBe(1);
@@ -28,7 +28,7 @@ test("a quick run has fewer rounds, shorter loads and fewer calls than a full ru
   expect(quick.calls.count).toBeLessThan(full.calls.count);
 });
 
-test("--largest runs only the largest size of growth", () => {
+test("--largest measures growth only at the largest size", () => {
   expect(planOf(readOptions(["--only", "growth", "--largest"])).growth).toEqual([100]);
   expect(planOf(readOptions(["--only", "growth"])).growth).toEqual([1, 10, 100]);
 });

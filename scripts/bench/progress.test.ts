@@ -8,7 +8,7 @@ function start({ isTTY }: { isTTY: boolean }) {
   return { clock, said, progress: createProgress({ steps: 12, now: () => clock.ms }, out) };
 }
 
-test("prints a line with number and start time for each step", () => {
+test("prints a line with the number and start time of each step", () => {
   const { clock, said, progress } = start({ isTTY: false });
   progress.begin("one");
   clock.ms = 900;
@@ -18,7 +18,7 @@ test("prints a line with number and start time for each step", () => {
   expect(said).toEqual(["  0 s   1/12  one\n", "  1 s   2/12  two\n"]);
 });
 
-test("a terminal shows all steps on one line, cut to its width and cleared at the end", () => {
+test("on a terminal, each step overwrites the last line, cut to the width and cleared at the end", () => {
   const { said, progress } = start({ isTTY: true });
   progress.begin("a step with a rather long name");
   progress.show("half of it");

@@ -13,7 +13,7 @@ const shown = (body: unknown, status = 200) =>
     .filter(({ ok }) => ok)
     .map(({ feature }) => feature);
 
-test("finds a program's reports in its client's output", () => {
+test("finds a program's reports in the output of its client", () => {
   const output = [
     '{"level":"info"}',
     '{"check":"chat","feature":"plain","ok":true}',
@@ -28,26 +28,26 @@ test("finds a program's reports in its client's output", () => {
   ]);
 });
 
-describe("requires that a client", () => {
-  test("made a call without streaming", () => {
+describe("required checks of a client", () => {
+  test("requires that a client made a call without streaming", () => {
     expect(shown({ input: "hello", messages: [{ role: "assistant" }] })).toEqual(["plain"]);
   });
 
-  test("made a streaming call", () => {
+  test("requires that a client made a streaming call", () => {
     expect(shown({ stream: true })).toEqual(["stream"]);
     expect(shown({ stream: false })).toEqual(["plain"]);
   });
 
-  test("returned a tool result to Chat Completions or Responses", () => {
+  test("requires that a client returned a tool result to Chat Completions or Responses", () => {
     expect(shown({ messages: [{ role: "user" }, { role: "tool" }] })).toEqual(["plain", "tools"]);
     expect(shown({ input: [{ role: "user" }, { type: "function_call_output" }] })).toEqual(["plain", "tools"]);
   });
 
-  test("returned a custom tool's result", () => {
+  test("requires that a client returned a custom tool's result", () => {
     expect(shown({ input: [{ type: "custom_tool_call_output" }] })).toEqual(["plain", "tools"]);
   });
 
-  test("returned a tool's result to the Messages API", () => {
+  test("requires that a client returned a tool's result to the Messages API", () => {
     const content = [{ type: "tool_result", tool_use_id: "t", content: "42" }];
     expect(shown({ messages: [{ role: "user", content }] })).toEqual(["plain", "tools"]);
     expect(shown({ messages: [{ role: "user", content: [{ type: "text", text: "tool_result" }] }] })).toEqual([
@@ -55,18 +55,18 @@ describe("requires that a client", () => {
     ]);
   });
 
-  test("requested structured output from Chat Completions or Responses", () => {
+  test("requires that a client requested structured output from Chat Completions or Responses", () => {
     expect(shown({ response_format: { type: "json_schema" } })).toEqual(["plain", "structured"]);
     expect(shown({ text: { format: { type: "json_schema" } } })).toEqual(["plain", "structured"]);
     expect(shown({ output_config: { format: { type: "json_schema" } } })).toEqual(["plain", "structured"]);
     expect(shown({ response_format: { type: "text" }, text: {} })).toEqual(["plain"]);
   });
 
-  test("received a successful response", () => {
+  test("requires that a client received a successful response", () => {
     expect(shown({ stream: true, messages: [{ role: "tool" }] }, 400)).toEqual([]);
   });
 
-  test("reported each feature that it supports", () => {
+  test("requires that a client reported each feature that it supports", () => {
     const exchanges = [exchange({}), exchange({ stream: true })];
     const lacks = ["tools", "structured"] as const;
     const checks = requiredChecks([{ name: "chat", feature: "plain", ok: true }], { exchanges, lacks });

@@ -6,12 +6,12 @@ import { clientSnippets } from "./program.ts";
 
 const files = [...new Set(clients.flatMap(({ manifest, lock }) => [manifest, ...(lock ? [lock] : [])]))];
 
-test.for(clients)("$name is pinned to an exact version", (client) => {
+test.for(clients)("the client $name is pinned to an exact version", (client) => {
   expect(versionOf(client)).toMatch(/^\d+\.\d+\.\d+$/);
   expect(existsSync(path.join(sourceDir, client.program))).toBe(true);
 });
 
-test("every package installed alongside the clients is pinned, too", () => {
+test("every package that is installed with the clients has an exact version", () => {
   const { dependencies, optionalDependencies } = JSON.parse(readSource("js/package.json"));
   for (const version of Object.values({ ...dependencies, ...optionalDependencies }))
     expect(version).toMatch(/^(npm:[^"]+@)?\d+\.\d+\.\d+$/);
@@ -44,7 +44,7 @@ test.for(files.filter((file) => file.endsWith(".txt")))(
   },
 );
 
-test("replaces exact pins with the newest version, and keeps an alias's major version", () => {
+test("an update replaces exact versions with the newest, and keeps an alias's major version", () => {
   const newest = (name: string) => {
     const client = clients.find((each) => each.name === name);
     return client ? newestManifest(client) : "";
@@ -59,14 +59,14 @@ test("replaces exact pins with the newest version, and keeps an alias's major ve
   expect(newest("openai-java").match(/<version>RELEASE</g)).toHaveLength(1);
 });
 
-test("the suite runs every snippet whose client is not installed with the project", () => {
+test("the client suite runs every snippet whose client is not installed with the project", () => {
   const marks = clients.flatMap(({ snippet }) => snippet ?? []);
   const marked = clientSnippets().map(({ text }) => marks.filter((mark) => text.includes(mark)));
   expect(marked.flat().sort()).toEqual([...marks].sort());
   for (const found of marked) expect(found).toHaveLength(1);
 });
 
-test("the suite runs every program", () => {
+test("the client suite runs every program", () => {
   const programs = globSync(["js/*.mjs", "python/*_client.py", "java/*.java", "go/*.go"], { cwd: sourceDir });
   const shared = ["js/check.mjs"];
   expect(programs.filter((program) => !shared.includes(program)).sort()).toEqual(

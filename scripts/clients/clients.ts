@@ -64,9 +64,9 @@ export const clients: readonly Client[] = [
   // Codex always streams.
   { ...node("codex", "codex", "@openai/codex"), snippet: "codex exec", lacks: ["plain"] },
   {
-    // The binary that `opencode-ai` runs here. A lock of `opencode-ai` itself would need the packages of every
-    // platform, which not every registry has. This coding agent always streams on the command line and has no option
-    // for a schema.
+    // The binary that `opencode-ai` runs here. Locking `opencode-ai` itself would require the packages of every
+    // platform, which some registries lack. This coding agent always streams on the command line and has no option for
+    // a schema.
     ...node("opencode", "opencode", "opencode-linux-x64-baseline"),
     platform: "linux-x64",
     lacks: ["plain", "structured"],

@@ -50,7 +50,7 @@ async function runProcess(
   { command, args, cwd }: Installed,
   settings: Record<string, string>,
 ): Promise<{ output: string; fault: string | undefined }> {
-  // Some clients keep files in the home directory, and send telemetry unless it is disabled.
+  // Some clients write files to the home directory, and send telemetry unless it is disabled.
   const home = path.resolve(".local/clients/home");
   mkdirSync(home, { recursive: true });
   const child = spawn(command, args, {

@@ -36,7 +36,7 @@ const ask = (body: object, signal?: AbortSignal) =>
     signal: signal ?? null,
   });
 
-test("passes on requests and responses, and records them", async () => {
+test("the recorder passes on requests and responses, and records them", async () => {
   const answer = await ask({ n: 1 });
   expect([answer.headers.get("x-request-id"), await answer.text()]).toEqual(["key", "first second"]);
   const refused = await ask({ refuse: true });
@@ -49,7 +49,7 @@ test("passes on requests and responses, and records them", async () => {
   expect(recorder.take()).toEqual([]);
 });
 
-test("passes on a stream as it arrives, and aborts the request when the client disconnects", async () => {
+test("the recorder passes on a stream as it arrives, and aborts the request when the client disconnects", async () => {
   const leaving = new AbortController();
   const answer = await ask({ hang: true }, leaving.signal);
   const { value } = (await answer.body?.getReader().read()) ?? {};

@@ -7,7 +7,7 @@ import { pipeline } from "node:stream/promises";
 /** A client's call and how the gateway answered it. */
 export type Exchange = {
   path: string;
-  /** The request's body: parsed, or its text if it is not JSON. */
+  /** The parsed JSON of the request's body, or its text if it is not JSON. */
   body: unknown;
   status: number;
   /** The body of an error response. */
@@ -40,7 +40,7 @@ export async function createRecorder(gateway: URL): Promise<Recorder> {
       exchange.answer = await text(answer);
       outgoing.end(exchange.answer);
     } catch {
-      // The client disconnected or the gateway cut the connection: pass that on.
+      // The client disconnected or the gateway closed the connection, so the other side is disconnected too.
       outgoing.destroy();
     }
   });

@@ -9,7 +9,7 @@ const failing = (feature?: Check["feature"]): Check[] => [
   { name: "fails", ok: false, ...(feature && { feature }) },
 ];
 
-test("the table has a row per client and a column per feature", () => {
+test("the compatibility table has a row per client and a column per feature", () => {
   const table = renderTable([
     row("good"),
     row("bad", { checks: failing("tools") }),
@@ -28,11 +28,11 @@ test("the table has a row per client and a column per feature", () => {
   ]);
 });
 
-test("a failure that belongs to no single feature fails all features", () => {
+test("a failure that belongs to no single feature fails all features of its client", () => {
   expect(failedFeatures(row("crashes", { checks: failing() }))).toEqual(features);
 });
 
-test("reports as broken only the features that passed with the locked version", () => {
+test("reports a feature as broken only if it passed with the locked version", () => {
   const newest = row("client", { version: "2.0.0", checks: [...failing("tools"), ...failing("stream")] });
   expect(whatBroke(newest, row("client", { checks: failing("stream") }))).toEqual(["client 1.0.0 → 2.0.0: tools"]);
   expect(whatBroke(newest, newest)).toEqual([]);

@@ -7,7 +7,7 @@ export type Entry = {
   definition: string;
   /** Comments by the object's designation, including those of a view's columns. */
   comments: ReadonlyMap<string, string>;
-  /** For a trigger on a table of another owner: the function that it runs. Only that function can be dropped. */
+  /** The function that a trigger runs, if its table belongs to another owner. Only that function can be dropped. */
   borrowedBy?: string;
 };
 
@@ -18,7 +18,7 @@ export type Entry = {
 export type Entries = ReadonlyMap<string, Entry>;
 export type Catalogue = { entries: Entries; grants: readonly Grant[] };
 
-/** The prefix of schemas that hold the former definitions while new ones are tried. */
+/** The prefix of schemas that hold the previous definitions while new ones are tried. */
 export const formerPrefix = "former~";
 
 const notOfAnExtension = (catalogue: string, oid: string) =>

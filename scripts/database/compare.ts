@@ -13,7 +13,7 @@ export type Differences = {
 
 /**
  * Compares the functions, views, triggers, comments and privileges of two databases.
- * @param governs which privileges count
+ * @param governs whether a privilege is compared
  */
 export function compareCatalogues(from: Catalogue, to: Catalogue, governs: (grant: Grant) => boolean): Differences {
   const keys = [...to.entries.keys()];

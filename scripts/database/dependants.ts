@@ -10,7 +10,7 @@ export type Dependants = {
   /** Functions, views and triggers, by designation. */
   keys: Set<string>;
   fixed: FixedDependant[];
-  /** Dependants that cannot be dropped and restored without a decision about data, described for people. */
+  /** Dependants that cannot be dropped and restored without a decision about data, described for the error message. */
   immovable: { name: string; uses: string; storesResults: boolean }[];
 };
 

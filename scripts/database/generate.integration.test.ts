@@ -71,13 +71,13 @@ async function refusal(dbUrl = migratedUrl): Promise<string> {
 }
 
 describe("generating a migration", () => {
-  test("writes nothing when nothing changed", async () => {
+  test("writes no migration when nothing changed", async () => {
     expect(await generateMigration(layoutOn(migratedUrl), "change")).toBeUndefined();
     expect(await listMigrations()).toHaveLength(3);
     expect(await findDifferences(layoutOn(migratedUrl))).toEqual([]);
   });
 
-  test("takes a changed body from the source text of the schema file", async () => {
+  test("a generated migration takes a changed body from the source text of the schema file", async () => {
     await edit(functions, "select author = auth.uid()", "select author = auth.uid() -- Theirs alone; no other");
     const { statements, changes } = await generate();
     expect(changes).toEqual(["changed  function private.may_read(uuid)"]);
@@ -100,7 +100,7 @@ $$`,
     expect(statements).toEqual([expect.stringMatching(/^-- Definer[^;]*parallel safe\n {2}cost 50/)]);
   });
 
-  test("drops the former overload and grants the new one when an argument is added", async () => {
+  test("drops the old overload and grants the new one when a function gains an argument", async () => {
     await edit(functions, "public.count_notes() returns", "public.count_notes(at_most integer default 10) returns");
     await edit(functions, "on function public.count_notes() is", "on function public.count_notes(integer) is");
     await edit(grants, "public.count_notes()", "public.count_notes(integer)");
@@ -117,7 +117,7 @@ $$`,
     ]);
   });
 
-  test("drops and creates a function whose return type changed, with its comment and grants", async () => {
+  test("drops and recreates a function whose return type changed, with its comment and grants", async () => {
     await edit(functions, "public.count_notes() returns integer", "public.count_notes() returns bigint");
     const { statements, changes } = await generate();
     expect(changes).toEqual(["changed  function public.count_notes()"]);
@@ -129,7 +129,7 @@ $$`,
     ]);
   });
 
-  test("drops and recreates what uses a function with a renamed argument, and restores policies, defaults and checks", async () => {
+  test("drops and recreates what uses a function with a renamed argument, including policies, defaults and checks", async () => {
     await edit(functions, "label(title text,", "label(words text,");
     await edit(functions, "select prefix || title", "select prefix || words");
     const { statements } = await generate();
@@ -154,7 +154,7 @@ $$`,
     ]);
   });
 
-  test("replaces a function when an argument's default changes, and drops and creates it when the default is removed", async () => {
+  test("replaces a function if an argument's default changes, and drops and recreates it if the default is removed", async () => {
     await edit(functions, "prefix text default '#'", "prefix text default '§'");
     expect((await generate()).statements).toEqual([expect.stringContaining("prefix text default '§'")]);
     await edit(functions, "author uuid) returns", "author uuid default null) returns");
@@ -213,7 +213,7 @@ $$`,
     expect(statements).toEqual(["drop function private.shout(text)"]);
   });
 
-  test("replaces a view that gains a column at the end, and drops it for one in the middle", async () => {
+  test("replaces a view that gains a column at the end, and recreates one that gains a column in the middle", async () => {
     await edit(views, "as label\nfrom", "as label, n.archived\nfrom");
     expect((await generate()).statements).toEqual([
       "create or replace view public.titles with (security_invoker = true) as\n" +
@@ -225,7 +225,7 @@ $$`,
     expect(statements).toContain("grant select on table public.titles to authenticated");
   });
 
-  test("replaces a changed trigger, and drops and creates a constraint trigger", async () => {
+  test("replaces a changed trigger, and drops and recreates a changed constraint trigger", async () => {
     await edit(views, "before insert or update of title on", "before insert on");
     expect((await generate()).statements).toEqual([
       "create or replace trigger set_title before insert on public.notes\n  for each row execute function private.set_title()",
@@ -242,7 +242,7 @@ $$`,
     ]);
   });
 
-  test("recreates the function of a removed trigger on another owner's table, since the trigger itself cannot be dropped", async () => {
+  test("removes a trigger on another owner's table by recreating its function, since it cannot drop the trigger", async () => {
     await remove(functions, /create or replace trigger welcome[\s\S]*?;\n/);
     const { statements, changes } = await generate();
     expect(changes).toEqual(["removed  trigger welcome on auth.users"]);
@@ -262,7 +262,7 @@ $$`,
     ]);
   });
 
-  test("revokes and grants by column when grants change", async () => {
+  test("generates column-level revokes and grants when grants change", async () => {
     await edit(grants, "select (id, title), update (title)", "select (id, body, title)");
     await remove(grants, "grant execute on function private.may_read(uuid) to authenticated;\n");
     await edit(grants, "public.count_notes() to authenticated", "public.count_notes() to authenticated, anon");
@@ -275,7 +275,7 @@ $$`,
     ]);
   });
 
-  test("drops an overload that is no longer defined and keeps the other", async () => {
+  test("drops a function overload that is no longer defined and keeps the other one", async () => {
     await writeFile(
       path.join(folder, "migrations/20260104000000_overload.sql"),
       "create function private.may_read(author text) returns boolean language sql immutable as 'select true';",
@@ -298,7 +298,7 @@ $$`,
     expect((await generate()).statements[0]).toBe(sql.slice(sql.indexOf("/*"), -1).replaceAll("\n", end));
   });
 
-  test("restores the trigger of a replaced view", async () => {
+  test("restores the trigger of a view that is dropped and created again", async () => {
     const trigger =
       "create or replace trigger keep instead of update on public.titles for each row execute function private.set_title()";
     await add("z.sql", `${trigger};`);
@@ -309,7 +309,7 @@ $$`,
     expect(statements).toContain(trigger);
   });
 
-  test("writes a PL/pgSQL body with escaped strings and temporary tables", async () => {
+  test("generates a migration for a PL/pgSQL body with escaped strings and temporary tables", async () => {
     await edit(
       functions,
       "new.title := trim(new.title);",
@@ -318,7 +318,7 @@ $$`,
     expect((await generate()).changes).toEqual(["changed  function private.set_title()"]);
   });
 
-  test("orders objects by what they use in each other's new definitions", async () => {
+  test("a migration orders objects by what their new definitions use", async () => {
     await edit(functions, "select count(*)::integer from public.notes", "select private.z_total(true)::integer");
     await add(
       "zz.sql",
@@ -336,8 +336,8 @@ $$`,
   });
 });
 
-describe("refuses to generate a migration, writes nothing and says what to do for", () => {
-  test("a table", async () => {
+describe("input that the migration generator refuses", () => {
+  test("refuses a table in a schema file, and says which migration to write by hand", async () => {
     await add(
       "notes/tags.sql",
       "-- Tags.\n\ncreate table public.tags (\n  id uuid primary key,\n  name text not null\n);",
@@ -368,24 +368,24 @@ describe("refuses to generate a migration, writes nothing and says what to do fo
     ["a change of data", "insert into public.notes (title) values ('a')"],
     ["this comment", "comment on table public.notes is 'Notes.'"],
     ["a drop", "drop function public.count_notes()"],
-  ] as const)("%s", async ([what, sql]) => {
+  ] as const)("refuses a schema file with %s, which belongs in a migration", async ([what, sql]) => {
     await add("other.sql", `${sql};`);
     const message = await refusal();
     expect(message).toContain(`/schemas/other.sql, line 1: ${what} belongs in a migration`);
     expect(message).toContain(`${sql};`);
   });
 
-  test("a grant outside grants.sql, and a definition inside it", async () => {
+  test("refuses a grant outside grants.sql, and says where grants belong", async () => {
     await add("other.sql", "grant select on public.notes to anon;");
     expect(await refusal()).toBe("/schemas/other.sql, line 1: grants are listed in grants.sql.");
   });
 
-  test("a definition without create or replace", async () => {
+  test("refuses a definition without create or replace", async () => {
     await edit(functions, "create or replace function private.shout", "create function private.shout");
     expect(await refusal()).toBe('/schemas/notes/functions.sql, line 28: write "create or replace".');
   });
 
-  test("a definition that occurs twice", async () => {
+  test("refuses a definition that occurs twice", async () => {
     await add(
       "other.sql",
       "create or replace view public.titles with (security_invoker = true) as select id, title as label from public.notes;",
@@ -395,7 +395,7 @@ describe("refuses to generate a migration, writes nothing and says what to do fo
     );
   });
 
-  test("invalid SQL", async () => {
+  test("refuses invalid SQL in a schema file, with file and line", async () => {
     await edit(functions, "returns trigger\n  language plpgsql\n  volatile\n  security definer", "retruns trigger");
     expect(await refusal()).toBe(
       '/schemas/notes/functions.sql, line 53: syntax error at or near "retruns"\n' +
@@ -403,7 +403,7 @@ describe("refuses to generate a migration, writes nothing and says what to do fo
     );
   });
 
-  test("a function whose SQL does not match the tables", async () => {
+  test("refuses a function whose SQL does not match the tables", async () => {
     await edit(
       functions,
       "select count(*)::integer from public.notes",
@@ -429,12 +429,12 @@ describe("refuses to generate a migration, writes nothing and says what to do fo
     ],
     ["a column", "(title, author)", "(title, writer)", "line 60: column writer of public.notes does not exist."],
     ["a function", "trim(new.title)", "private.tidy(new.title)", "line 46: private.tidy does not exist."],
-  ] as const)("a PL/pgSQL body that names %s which no migration creates", async ([, from, to, expected]) => {
+  ] as const)("refuses a PL/pgSQL body that uses %s which no migration creates", async ([, from, to, expected]) => {
     await edit(functions, from, to);
     expect(await refusal()).toContain(`/schemas/notes/functions.sql, ${expected}\nTables, columns`);
   });
 
-  test("a removed function that a policy uses", async () => {
+  test("refuses to drop a removed function that a policy still uses", async () => {
     await remove(functions, /-- Definer: reads[\s\S]*?comment on function private\.may_read.*\n/);
     await remove(grants, "grant execute on function private.may_read(uuid) to authenticated;\n");
     expect(await refusal()).toMatch(
@@ -442,7 +442,7 @@ describe("refuses to generate a migration, writes nothing and says what to do fo
     );
   });
 
-  test("a return type that a policy cannot use", async () => {
+  test("refuses a new return type that does not fit a policy using the function", async () => {
     await edit(functions, "may_read(author uuid) returns boolean", "may_read(author uuid) returns text");
     await edit(functions, "select author = auth.uid()", "select 'yes'");
     expect(await refusal()).toMatch(
@@ -450,7 +450,7 @@ describe("refuses to generate a migration, writes nothing and says what to do fo
     );
   });
 
-  test("a function that would have to be dropped although an index uses it", async () => {
+  test("refuses to drop a changed function that an index uses", async () => {
     await writeFile(
       path.join(folder, "migrations/20260104000000_index.sql"),
       "create index notes_label_idx on public.notes (private.label(title));",
@@ -469,7 +469,7 @@ describe("refuses to generate a migration, writes nothing and says what to do fo
       "alter table public.notes add column labelled text generated always as (private.label(title)) stored",
       "default value for column labelled of table public.notes",
     ],
-  ] as const)("a changed return type of a function whose results %s stores", async ([, sql, user]) => {
+  ] as const)("refuses a change of a function whose results %s stores", async ([, sql, user]) => {
     await writeFile(path.join(folder, "migrations/20260104000000_stored.sql"), `${sql};`);
     await edit(functions, "select prefix || title", "select title || prefix");
     expect(await refusal(await cluster.createDatabase())).toContain(
@@ -478,7 +478,7 @@ describe("refuses to generate a migration, writes nothing and says what to do fo
     );
   });
 
-  test("a view that loses a column used by another view", async () => {
+  test("refuses to remove a view's column that another view uses", async () => {
     await add(
       "notes/z.sql",
       "create or replace view public.labels with (security_invoker = true) as select label from public.titles;",
@@ -492,7 +492,7 @@ describe("refuses to generate a migration, writes nothing and says what to do fo
   });
 });
 
-test("dates a migration with the current time, or a second after the newest migration if that is later", async () => {
+test("dates a migration with the current time, or one second after the newest migration if that is later", async () => {
   const migrations = path.join(folder, "migrations");
   expect(await nextVersion(migrations, new Date("2026-05-06T07:08:09.999Z"))).toBe("20260506070809");
   await writeFile(path.join(migrations, "20261231235959_last.sql"), "select 1;");

@@ -12,7 +12,7 @@ import { readSchemaFiles, type SchemaFiles } from "./schema-files.ts";
 import { readWanted, type Wanted } from "./wanted.ts";
 
 /**
- * `dbUrl` names a database with Supabase's roles and schema `auth`, in which none or only some of the migrations are
+ * `dbUrl` names a database with Supabase's roles and the schema `auth`, on which no migrations or only some are
  * applied.
  */
 type Layout = { dbUrl: string; migrations: string; schemas: string };
@@ -65,7 +65,7 @@ function terminated(statement: string): string {
   return /--[^\n]*$/.test(statement) ? `${statement}\n;` : `${statement};`;
 }
 
-/** Returns the time of the next migration: now, or a second after the newest if that is later. */
+/** Returns the version of the next migration: the current time, or a second after the newest if that is later. */
 export async function nextVersion(migrations: string, at: Date): Promise<string> {
   const newest = (await listMigrations(migrations)).at(-1)?.version ?? "";
   const [year = 0, month = 1, ...rest] = [newest.slice(0, 4), ...(newest.slice(4).match(/../g) ?? [])].map(Number);

@@ -16,8 +16,9 @@ export type Grant = {
 };
 
 /**
- * The privileges on all objects of `$1`: `acl` has the current ones, `initial` the ones that default privileges give.
- * Partitions are left out, since their names depend on the date: the function that creates one sets its privileges.
+ * The privileges on all objects of `$1`: `acl` has the current privileges, `initial` those that default privileges
+ * give. Partitions are left out, since their names depend on the date and the function that creates them sets their
+ * privileges.
  */
 const objectsSql = `
   with found as (
@@ -81,8 +82,8 @@ export async function readInitialGrants(client: pg.Client, schemas: readonly str
 }
 
 /**
- * Returns the kinds of objects whose privileges `grants.sql` decides: always functions and views, and other kinds if it
- * has a statement about one.
+ * Returns the kinds of objects whose privileges `grants.sql` decides: always functions and views, and any other kind
+ * that it has a statement about.
  */
 export function governedKinds(grants: readonly GrantStmt[], isView: (table: string) => boolean): Set<GrantKind> {
   const kinds = new Set<GrantKind>(["function", "view"]);

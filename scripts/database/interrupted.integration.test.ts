@@ -16,7 +16,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true }));
 
 test.for(["SIGINT", "SIGTERM"] as const)(
-  "leaves nothing behind when %s arrives while Postgres is starting",
+  "generating a migration leaves nothing behind when %s arrives while Postgres is starting",
   async (signal) => {
     const temporary = path.join(folder, "tmp");
     const env = { ...process.env, TMPDIR: temporary };

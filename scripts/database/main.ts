@@ -26,7 +26,7 @@ try {
 
 async function run(name: string | undefined): Promise<void> {
   let starting: Promise<ScratchCluster> | undefined;
-  // Must come before anything is created: a signal without a handler would leave it behind.
+  // Handlers must exist before anything is created: without a handler, a signal would leave files and processes behind.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     // Stopping the database makes the command fail and clean up, even while the database is still starting.
     process.once(signal, () => void starting?.then((cluster) => cluster.stop()).catch(() => undefined));

@@ -124,7 +124,10 @@ function withoutArguments(key: string): string {
   return key.replace(/\(.*$/, "");
 }
 
-/** Drops triggers first, and last the functions whose triggers are on tables of another owner. */
+/**
+ * Returns the statements that drop objects: triggers first, and last the functions whose triggers are on another
+ * owner's tables.
+ */
 function dropStatements(keys: ReadonlySet<string>, { entries }: Catalogue): Drop[] {
   const borrowing = new Set([...entries.values()].map(({ borrowedBy }) => borrowedBy));
   const rank = (key: string) => (borrowing.has(key) ? 2 : key.startsWith("trigger ") ? 0 : 1);
@@ -145,7 +148,9 @@ function createStatements(
     .map(([key, definition]) => ({ key, text: guarded(definition), definition }));
 }
 
-/** Returns the statement. A trigger on a Supabase Auth table is created only if that version of Auth has the table. */
+/**
+ * Returns the statement. For a trigger on a Supabase Auth table, adds a check that this version of Auth has the table.
+ */
 function guarded({ object, text }: Definition): string {
   if (object.kind !== "trigger" || object.schema !== "auth") return text;
   const table = `${object.schema}.${object.table}`;

@@ -27,7 +27,7 @@ test.for([
   "20260906100000_external_provider_costs.sql",
   "20260907110000_external_provider_invoices.sql",
   "20260923130000_required_account_mfa.sql",
-])("functions of earlier migrations do not depend on %s", { timeout: 60_000 }, async (next) => {
+])("functions defined before the migration %s do not depend on it", { timeout: 60_000 }, async (next) => {
   const directory = await mkdtemp(path.join(tmpdir(), "gatehouse-before-"));
   try {
     await cp(migrations, directory, {
@@ -37,7 +37,7 @@ test.for([
     const dbUrl = await cluster.createDatabase();
     await applyMigrations({ dbUrl, directory });
     await withDatabase(dbUrl, async (client) => {
-      // The functions as they are before this migration: later migrations may have replaced them.
+      // The functions as this migration finds them, since later migrations may have replaced them.
       const { rows } = await client.query<{ name: string; body: string }>(
         `select p.oid::regprocedure::text as name, p.prosrc as body
          from pg_proc p join pg_namespace n on n.oid = p.pronamespace

@@ -24,8 +24,8 @@ export type Wanted = Catalogue & {
 const shownFailures = 10;
 
 /**
- * Creates everything in `supabase/schemas/` in a migrated database, reads it back, and undoes it all. Former
- * definitions are moved to other schemas meanwhile, so nothing new can refer to them.
+ * Creates everything in `supabase/schemas/` in a migrated database, reads it back, and undoes it all. Previous
+ * definitions are in other schemas meanwhile, so that nothing new can refer to them.
  * @throws StackError with file and line if a statement fails, an object is defined twice, or a PL/pgSQL body names
  * something that does not exist
  */
@@ -50,7 +50,7 @@ export async function readWanted(
   }
 }
 
-/** Makes room for new definitions. Policies, defaults and constraints keep using the former ones. */
+/** Moves previous definitions to other schemas. Policies, defaults and constraints continue to use them. */
 async function moveAway(client: pg.Client, former: Entries): Promise<void> {
   const [triggers, others] = [true, false].map((are) =>
     [...former].filter(([key]) => key.startsWith("trigger ") === are),
@@ -71,7 +71,7 @@ async function moveAway(client: pg.Client, former: Entries): Promise<void> {
 function refuseFailures(failures: readonly Failure<Source>[]): void {
   if (failures.length === 0) return;
   const rest = failures.length - shownFailures;
-  // A missing function may be one whose own definition failed.
+  // Puts failures about missing functions last, since such a function may be one whose own definition failed.
   const causesFirst = failures.toSorted((a, b) => Number(isUnknownFunction(a)) - Number(isUnknownFunction(b)));
   throw new StackError(
     [

@@ -17,12 +17,15 @@ describe("readBlocks", () => {
     });
   });
 
-  test.each(["needs=luck", "hosted,docker", "needs=hosted needs=docker", "needs="])("refuses the label %s", (label) => {
-    const { faults } = readBlocks("a.md", `Text\n\`\`\`sh ${label}\nls\n\`\`\`\n`);
-    expect(faults.map(renderFault)).toEqual([expect.stringMatching(/^a\.md:2: .*is not a label/)]);
-  });
+  test.each(["needs=luck", "hosted,docker", "needs=hosted needs=docker", "needs="])(
+    "readBlocks refuses the label %s",
+    (label) => {
+      const { faults } = readBlocks("a.md", `Text\n\`\`\`sh ${label}\nls\n\`\`\`\n`);
+      expect(faults.map(renderFault)).toEqual([expect.stringMatching(/^a\.md:2: .*is not a label/)]);
+    },
+  );
 
-  test("refuses a missing or unchecked language, and accepts one that is only displayed", () => {
+  test("readBlocks refuses a missing or unchecked language, and accepts a language that is only displayed", () => {
     const text = "```bash\nls\n```\n\n```mermaid\nx\n```\n\n```\nls\n```\n\n```text\nplain\n```\n";
     const { faults } = readBlocks("a.md", text);
     expect(faults.map(renderFault)).toEqual([
@@ -31,7 +34,7 @@ describe("readBlocks", () => {
     ]);
   });
 
-  test("refuses an unclosed block", () => {
+  test("readBlocks refuses an unclosed block", () => {
     expect(readBlocks("a.md", "```sh\nls\n").faults).toEqual([
       { file: "a.md", line: 1, message: "the block is not closed" },
     ]);
@@ -51,7 +54,7 @@ describe("parseBlock", () => {
     ["json", '{ "a": 1 }\n'],
     ["ini", "# why\nA=1\n\nB_2=smtps://user:password@host:465\n"],
   ];
-  test.each(good)("accepts valid %s", async (language, text) => {
+  test.each(good)("parseBlock accepts valid %s", async (language, text) => {
     expect(await parseBlock(block(language, text))).toBeUndefined();
   });
 
@@ -64,7 +67,7 @@ describe("parseBlock", () => {
     ["ini", "A=1\nB\n"],
     ["ini", "A=1\nA=2\n"],
   ];
-  test.each(bad)("refuses invalid %s", async (language, text) => {
+  test.each(bad)("parseBlock refuses invalid %s", async (language, text) => {
     expect(await parseBlock(block(language, text))).toMatch(/./);
   });
 });

@@ -1,6 +1,5 @@
 /**
- * Things that a fenced block may need and that are missing when the documents are checked. Such a block is parsed but
- * not run.
+ * Requirements of a fenced block that are missing when the documents are checked. Such a block is parsed but not run.
  */
 const needs = {
   hosted: "a hosted Supabase project",
@@ -19,7 +18,7 @@ export type Need = keyof typeof needs;
 
 const languages = ["sh", "ts", "tsx", "js", "python", "sql", "json", "ini"] as const;
 export type Language = (typeof languages)[number];
-/** Languages that are only displayed: diagrams, shapes with comments in them, and plain text. */
+/** Languages that are only displayed: diagrams, JSON with comments, and plain text. */
 const shown = ["mermaid", "jsonc", "text"];
 
 /** A fenced block of a document in a checked language. */
@@ -38,7 +37,7 @@ export function excuseOf({ language, need }: Block): string {
   return need ? needs[need] : `${language} does nothing`;
 }
 
-/** Formats a fault for editors and people. */
+/** Formats a fault as one line with its file and line number. */
 export function renderFault({ file, line, message }: Fault): string {
   return `${file}:${line}: ${message}`;
 }

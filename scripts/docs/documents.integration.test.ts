@@ -14,20 +14,23 @@ const runnable = guides
 /** Blocks of a document run one after the other; documents run concurrently. */
 const limitMs = 90_000;
 
-describe("the documents' commands and snippets", { timeout: limitMs }, () => {
-  test.concurrent.each(runnable)("$file runs from top to bottom without a fault", async ({ file, blocks }) => {
-    const workplace = await openWorkplace(stack);
-    const faults: Fault[] = [];
-    try {
-      for (const block of blocks) {
-        const message = await runBlock(block, workplace);
-        if (message !== undefined) faults.push({ file, line: block.line, message });
+describe("commands and snippets of the documents", { timeout: limitMs }, () => {
+  test.concurrent.each(runnable)(
+    "the blocks of $file run from top to bottom without a fault",
+    async ({ file, blocks }) => {
+      const workplace = await openWorkplace(stack);
+      const faults: Fault[] = [];
+      try {
+        for (const block of blocks) {
+          const message = await runBlock(block, workplace);
+          if (message !== undefined) faults.push({ file, line: block.line, message });
+        }
+      } finally {
+        await workplace.remove();
       }
-    } finally {
-      await workplace.remove();
-    }
-    expect(faults.map(renderFault)).toEqual([]);
-  });
+      expect(faults.map(renderFault)).toEqual([]);
+    },
+  );
 
   const sample = { file: "sample.md", line: 1 };
   const broken: Block[] = [
@@ -37,14 +40,14 @@ describe("the documents' commands and snippets", { timeout: limitMs }, () => {
     { ...sample, language: "js", text: 'import "nowhere";\n' },
     { ...sample, language: "sql", text: "insert into ai.plans (id) values (null);\n" },
   ];
-  test.each(broken)("reports failing $language: $text", async (block) => {
+  test.each(broken)("reports a failing $language block: $text", async (block) => {
     const workplace = await openWorkplace(stack);
     const message = await runBlock(block, workplace);
     await workplace.remove();
     expect(message).toMatch(/./);
   });
 
-  test("SQL blocks leave nothing behind", async () => {
+  test("SQL blocks of documents leave no rows behind", async () => {
     const text = "insert into ai.plans (id, name, payer) values ('docs_sample', 'Sample', 'member');\n";
     const workplace = await openWorkplace(stack);
     expect(await runBlock({ ...sample, language: "sql", text }, workplace)).toBeUndefined();

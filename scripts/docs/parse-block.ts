@@ -9,7 +9,7 @@ const parsers: Record<Language, (text: string) => string | undefined | Promise<s
   ts: (text) => syntaxFault(text, "block.ts"),
   tsx: (text) => syntaxFault(text, "block.tsx"),
   js: (text) => syntaxFault(text, "block.js"),
-  // The parser is written in Python: if Python is installed, the block is parsed when it is run.
+  // Python's parser is written in Python, so a block is parsed when it is run, if Python is installed.
   python: () => undefined,
   sql: async (text) => thrown(() => splitStatements(text)),
   json: async (text) => thrown(() => JSON.parse(text)),
@@ -51,7 +51,10 @@ function syntaxFault(text: string, fileName: string): string | undefined {
     : diagnostics.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, "\n")).join("\n");
 }
 
-/** Node's `.env` parser accepts anything, so each line that is not blank or a comment must have produced a setting. */
+/**
+ * Returns which line of an `.env` file is invalid. Node's parser accepts anything, so each line that is not blank or a
+ * comment must have produced a setting.
+ */
 function settingsFault(text: string): string | undefined {
   const lines = text.split("\n").filter((line) => line.trim() !== "" && !line.trim().startsWith("#"));
   const names = Object.keys(parseEnv(text));

@@ -45,7 +45,7 @@ describe("settings of a document", () => {
     "## Web — `a.ts`\n\n| name | for | else |\n|---|---|---|\n| `BASE_URL`, `PORT` | x | `OLD_NAME` |\n| `AI_PROVIDER_<ID>_KEY` | x | |\n";
   const sections = readSections(markdown);
 
-  test("are read with their line numbers", () => {
+  test("reads the settings that a document names, with their line numbers", () => {
     expect(sections).toEqual([
       {
         heading: "Web — `a.ts`",
@@ -59,7 +59,7 @@ describe("settings of a document", () => {
     ]);
   });
 
-  test("are reported with their whole name if the code does not read them", () => {
+  test("reports the whole name of a documented setting that the code does not read", () => {
     const [section] = sections;
     if (!section) throw new Error("no section");
     expect(unknownSettings("s.md", section, "BASE_URL PORT AI_PROVIDER_ + id + _KEY")).toEqual([]);
@@ -69,7 +69,7 @@ describe("settings of a document", () => {
     ]);
   });
 
-  test("are reported if the code reads them but the document does not name them", () => {
+  test("reports a setting that the code reads but the document does not name", () => {
     const names = schemaNames(
       "z.object({\n  BASE_URL: origin,\n  PORT: z.coerce.number(),\n  OLD_NAME: z\n    .string(),\n  NEW_NAME: z.string(),\n})",
     );

@@ -12,8 +12,8 @@ const lockLimitMs = 200;
 const lockAttempts = 20;
 
 /**
- * Where blocks run: a directory that looks like the checkout, so that imports and npm scripts work. It has its own
- * `.local/` that describes the stack, so that the developer's is not written to.
+ * Where blocks run: a directory that looks like the checkout, so that imports and npm scripts work. Its own `.local/`
+ * describes the stack, so that nothing is written to the developer's `.local/`.
  */
 export type Workplace = { directory: string; stack: Stack; remove: () => Promise<void> };
 
@@ -87,15 +87,15 @@ function runProcess(command: string, args: string[], { directory, stack }: Workp
     };
     child.stdout.on("data", listen);
     child.stderr.on("data", listen);
-    // Without Python, its blocks are skipped.
+    // If Python is missing, Python blocks are skipped.
     child.once("error", (error) => resolve(command === "python3" ? undefined : error.message));
     child.once("close", (code, signal) => resolve(code === 0 ? undefined : `ended with ${code ?? signal}:\n${said}`));
   });
 }
 
 /**
- * Runs SQL as `postgres` on an empty catalogue (no plans, no models), in a transaction that is rolled back. Since
- * others may be using the catalogue, it waits for locks only briefly and retries.
+ * Runs SQL as `postgres` on an empty catalogue (no plans, no models), in a transaction that is rolled back. Waits for
+ * locks only briefly and retries, since others may be using the catalogue.
  */
 async function runSql(text: string, connectionString: string): Promise<string | undefined> {
   const client = new pg.Client({ connectionString });
@@ -119,7 +119,7 @@ async function runSql(text: string, connectionString: string): Promise<string | 
   }
 }
 
-/** Runs and workspaces name models and plans without a foreign key. */
+/** Deletes only the catalogue: runs and workspaces name models and plans without a foreign key. */
 const emptyCatalogue = `
   delete from ai.model_grants;
   delete from ai.model_prices;

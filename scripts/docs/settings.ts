@@ -47,7 +47,10 @@ export function unwrittenSettings(file: string, sections: readonly Section[], na
     .map((name) => ({ file, line: 1, message: `does not name ${name}, which the code takes` }));
 }
 
-/** `<ID>` and `*` match anything; such a name is found by the text around them. */
+/**
+ * Reports whether code contains a setting. `<ID>` and `*` match anything, so such a name is found by the text around
+ * them.
+ */
 function knows(code: string, name: string): boolean {
   const parts = name.split(/<[A-Z]+>|\*/).filter((part) => part !== "");
   if (parts.length === 1 && parts[0] === name) return new RegExp(`\\b${name}\\b`).test(code);

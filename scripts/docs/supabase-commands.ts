@@ -21,7 +21,9 @@ export function readCommands({ line, text }: Block): SupabaseCommand[] {
   });
 }
 
-/** Finds commands and flags that the CLI of this checkout lacks, according to its own help. This needs no project. */
+/**
+ * Finds commands and flags that this checkout's version of the CLI lacks, according to its own help. Needs no project.
+ */
 export function unknownCommands(file: string, commands: readonly SupabaseCommand[]): Fault[] {
   return commands.flatMap(({ line, words, flags }) => {
     const name = `supabase ${words.join(" ")}`;

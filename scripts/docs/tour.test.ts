@@ -17,7 +17,7 @@ test("readTour refuses a missing section", () => {
   expect(() => readTour("a.md", text, "Five minutes")).toThrow("no section");
 });
 
-test("blocksBesideTour returns the runnable blocks outside the tour, and every runnable block of another document", () => {
+test("blocksBesideTour returns the runnable blocks outside the tour, and all runnable blocks of other documents", () => {
   const more = `${text}\n\`\`\`sh\nls\n\`\`\`\n\n\`\`\`sh needs=docker\ndocker ps\n\`\`\`\n`;
   const textsOf = (file: string) =>
     blocksBesideTour(file, more, { file: "a.md", heading: "The tour" }).map((block) => block.text);

@@ -18,7 +18,7 @@ const hooks = [
 /** The identity backend's own settings that the doctor judges. */
 type BackendSettings = {
   mailIntervalSeconds: number | null;
-  /** The URI of each enabled attempt hook, by the hook's key. */
+  /** The URI of each enabled hook for sign-in attempts, by the hook's key. */
   hookUris: Record<string, string | null>;
 };
 

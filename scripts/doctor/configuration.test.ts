@@ -9,7 +9,7 @@ const file = path.join(directory, "production.env");
 afterAll(() => rmSync(directory, { recursive: true }));
 afterEach(() => vi.unstubAllEnvs());
 
-test("takes only the access token from the shell when files are examined", () => {
+test("with settings files, the doctor takes only the access token from the shell's environment", () => {
   writeFileSync(file, "SUPABASE_URL=https://abc.supabase.co\n");
   vi.stubEnv("SUPABASE_ACCESS_TOKEN", "sbp_shell");
   vi.stubEnv("SUPABASE_SECRET_KEY", "sb_secret_shell");
@@ -19,7 +19,7 @@ test("takes only the access token from the shell when files are examined", () =>
   });
 });
 
-test("prefers a file's access token to the shell's", () => {
+test("the doctor prefers an access token in a settings file to one in the shell's environment", () => {
   writeFileSync(file, "SUPABASE_ACCESS_TOKEN=sbp_file\n");
   vi.stubEnv("SUPABASE_ACCESS_TOKEN", "sbp_shell");
   expect(readConfiguration([file]).settings).toEqual({ SUPABASE_ACCESS_TOKEN: "sbp_file" });

@@ -30,7 +30,7 @@ export function readConfiguration(files: readonly string[] | undefined): Configu
     const missing = files.find((file) => !existsSync(file));
     if (missing !== undefined)
       throw new Error(`There is no file ${missing}: name the one that the web server is started with.`);
-    // The operator's own token belongs in the shell, not in a server's file.
+    // Only the shell's access token is used, since the operator's own token does not belong in a server's file.
     const { SUPABASE_ACCESS_TOKEN } = process.env;
     const settings = Object.assign(
       { SUPABASE_ACCESS_TOKEN },

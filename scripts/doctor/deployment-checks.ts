@@ -74,7 +74,9 @@ export function judgeCron(row: unknown): Finding {
   return ok("pg_cron", `${active} active jobs`);
 }
 
-/** Shorter names resemble too many others: for them only one edit counts, and they are never suggested. */
+/**
+ * Shorter names resemble too many others: a typed one may differ by only one edit, and a known one is never suggested.
+ */
 const shortestName = 8;
 const mostEdits = (name: string) => (name.length < shortestName ? 1 : 2);
 

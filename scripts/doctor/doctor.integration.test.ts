@@ -48,7 +48,7 @@ const findingsOf = (said: string) => (JSON.parse(said) as { findings: Finding[] 
 const failuresOf = (findings: Finding[]) =>
   findings.filter(({ level, about }) => level === "fail" && about !== "models");
 
-test("finds a running local stack and its model providers healthy", async () => {
+test("the doctor finds a running local stack and its model providers healthy", async () => {
   const { said, complained } = await doctor(["--json"]);
   expect(complained).toBe("");
   const findings = findingsOf(said);
@@ -77,14 +77,14 @@ describe("model providers in a settings file", () => {
     return { findings: findingsOf(said), code };
   };
 
-  test("are queried, with their routes read from the project", async () => {
+  test("queries the model providers of a settings file, with their routes read from the project", async () => {
     const { findings } = await examine(demo);
     expect(findings.filter(({ about }) => about === "provider demo").map(({ level }) => level)).toEqual(["ok"]);
     const speech = "route 1 of demo-speech leads to demo_speech, which has no settings, so callers get 404";
     expect(findings).toContainEqual(expect.objectContaining({ level: "fail", says: expect.stringContaining(speech) }));
   });
 
-  test("are reported if their key is revoked, without showing the key", async () => {
+  test("reports a model provider whose key is revoked, without showing the key", async () => {
     const revoked = "sk-revoked-0123456789";
     const { said, code } = await doctor(["--env", configure({ ...demo, AI_PROVIDER_DEMO_API_KEY: revoked })]);
     expect(said).toMatch(/FAIL +provider demo +key: it refuses AI_PROVIDER_DEMO_API_KEY \(401\)/);
@@ -92,7 +92,7 @@ describe("model providers in a settings file", () => {
     expect(code).toBe(1);
   });
 
-  test("are reported and not queried if the functions would refuse them", async () => {
+  test("reports model providers that the functions would refuse, and does not query them", async () => {
     const { findings, code } = await examine({ ...demo, AI_PROVIDER_DEMO_API_KEY: "" });
     expect(findings).toContainEqual(
       expect.objectContaining({ level: "fail", says: expect.stringContaining("AI_PROVIDER_DEMO_API_KEY is missing") }),
@@ -101,7 +101,7 @@ describe("model providers in a settings file", () => {
     expect(code).toBe(1);
   });
 
-  test("are not queried if none are set, and the file to add is named", async () => {
+  test("queries no model providers if none are set, and names the settings file to add", async () => {
     const { findings } = await examine({});
     expect(findings).toContainEqual({
       level: "unseen",
@@ -111,13 +111,13 @@ describe("model providers in a settings file", () => {
     expect(findings.filter(({ about }) => about.startsWith("provider "))).toEqual([]);
   });
 
-  test("are queried even if the web server would not start", async () => {
+  test("queries model providers even if the web server would not start", async () => {
     const { findings } = await examine({ ...demo, BASE_URL: "" });
     expect(findings.filter(({ about }) => about === "provider demo").map(({ level }) => level)).toEqual(["ok"]);
   });
 });
 
-test("reports a database without pg_cron, and what cannot be seen without a token", async () => {
+test("reports a database without pg_cron, and the checks that need an access token", async () => {
   const { said } = await doctor(["--env", configure({}), "--json"]);
   const findings = findingsOf(said);
   expect(findings).toContainEqual({
@@ -130,7 +130,7 @@ test("reports a database without pg_cron, and what cannot be seen without a toke
   ).toEqual(["unseen", "unseen"]);
 });
 
-test("distinguishes swapped keys and does not show them", async () => {
+test("detects that the project's two keys are swapped, and does not show them", async () => {
   const swapped = { SUPABASE_PUBLISHABLE_KEY: supabase.secretKey, SUPABASE_SECRET_KEY: supabase.publishableKey };
   const { said, code } = await doctor(["--env", configure(swapped)]);
   expect(code).toBe(1);
@@ -138,7 +138,7 @@ test("distinguishes swapped keys and does not show them", async () => {
   expect(said).not.toContain(supabase.secretKey);
 });
 
-test("reports a provider that is disabled at the backend, and a bot challenge that the backend does not check", async () => {
+test("reports an OAuth provider that is disabled at the backend, and a bot challenge that the backend does not check", async () => {
   const { said, code } = await doctor([
     "--env",
     configure({ OAUTH_PROVIDERS: "github,azure", MICROSOFT_TENANT: crypto.randomUUID(), TURNSTILE_SITE_KEY: "1x00" }),
@@ -151,13 +151,13 @@ test("reports a provider that is disabled at the backend, and a bot challenge th
 test.each([
   ["the backend's tenant", demoTenant, [], `accounts of tenant ${demoTenant} alone`],
   ["another tenant", crypto.randomUUID(), ["Microsoft"], `the backend sends people to ${new URL(oidc).origin}/azure`],
-])("the doctor checks Microsoft accounts against %s", async (_, tenant, failures, says) => {
+])("the doctor judges MICROSOFT_TENANT set to %s", async (_, tenant, failures, says) => {
   const { said } = await doctor(["--env", configure({ ...microsoft, MICROSOFT_TENANT: tenant }), "--json"]);
   expect(said).toContain(says);
   expect(failuresOf(findingsOf(said)).map(({ about }) => about)).toEqual(failures);
 });
 
-test("merges several files into one configuration in which later files take precedence", async () => {
+test("merges several settings files into one configuration in which later files take precedence", async () => {
   const web = configure({ SUPABASE_URL: "http://127.0.0.1:9", SUPABASE_DB_URL: "" });
   const functions = path.join(directory, "functions.env");
   writeFileSync(functions, `SUPABASE_URL=${supabase.url}\nGATEWAY_DB_URL=${supabase.dbUrl}\n`);
@@ -181,7 +181,7 @@ async function inPlaceOfFunctions(status: number, body: object) {
 }
 
 test.each([
-  ["behind the platform's own check of tokens", 401, { code: 401, message: "Invalid JWT" }, "with verify_jwt off"],
+  ["behind the platform's own token check", 401, { code: 401, message: "Invalid JWT" }, "with verify_jwt off"],
   ["not deployed", 404, { code: "NOT_FOUND" }, "deploy the functions"],
 ])("reports functions that are %s", async (_, status, body, says) => {
   const functions = await inPlaceOfFunctions(status, body);
@@ -191,7 +191,7 @@ test.each([
   expect(code).toBe(1);
 });
 
-test("reports a project that does not answer, or a missing file, in one line", async () => {
+test("reports a project that does not respond, or a missing settings file, in one line", async () => {
   const away = await doctor(["--env", configure({ SUPABASE_URL: "http://127.0.0.1:9" })]);
   expect(away).toMatchObject({ code: 1, said: expect.stringContaining("does not answer") });
   const none = await doctor(["--env", path.join(directory, "none.env")]);

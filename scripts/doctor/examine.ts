@@ -54,7 +54,7 @@ const projectChecks = (env: Env, { settings, local }: Pick<Configuration, "setti
   () => checkDatabase(env, settings.SUPABASE_DB_URL || undefined),
   ...(local ? [] : [() => checkCron(settings.SUPABASE_DB_URL || undefined)]),
   () => checkAuthority(env),
-  // A local stack generates its own app session secret, which is not among these settings.
+  // A local stack generates its own app session secret, so the secret is not among these settings.
   ...(local ? [] : [() => checkOpenidClients(env)]),
   () => checkBackend(env),
   async () => {
@@ -83,7 +83,7 @@ function findProviders(settings: Configuration["settings"]): { providers: Provid
     const local = URL.canParse(url) && isLoopback(new URL(url).hostname);
     return { providers: readProviders(settings, { local }), faults: [] };
   } catch (error) {
-    // checkFunctions reports the error if the functions' other settings are present, too.
+    // checkFunctions reports the error itself if the functions' other settings are present.
     const faults = settings.GATEWAY_DB_URL ? [] : [fail("functions", messageOf(error))];
     return {
       providers: undefined,

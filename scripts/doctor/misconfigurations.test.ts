@@ -162,13 +162,13 @@ test.each<Row>([
     "fail",
     /^TRUSTED_PROXY_HOP is not a setting and has no effect: did you mean TRUSTED_PROXY_HOPS\?/,
   ],
-])("reports %s and says where to correct it", async (_, examine, level, says) => {
+])("the doctor reports %s and says where to correct it", async (_, examine, level, says) => {
   const findings = await examine();
   expect(findings).toContainEqual(expect.objectContaining({ level, says: expect.stringMatching(says) }));
   expect(findings.map((finding) => finding.says).join()).not.toContain(complete.SUPABASE_ACCESS_TOKEN);
 });
 
-test("finds nothing wrong with a correctly configured hosted project", async () => {
+test("the doctor finds nothing wrong with a correctly configured hosted project", async () => {
   expect((await backend({})).map(({ level }) => level)).toEqual(["ok", "ok"]);
   const url = await answering({
     "/auth/v1/settings": [200, {}],
@@ -186,7 +186,7 @@ test.each([
   [1, 2, "fail"],
   [2, 2, "ok"],
   [3, 2, "warn"],
-])("counts %d proxies against TRUSTED_PROXY_HOPS=%d: %s", async (forwarded, hops, level) => {
+])("judges %d proxies with TRUSTED_PROXY_HOPS=%d as %s", async (forwarded, hops, level) => {
   const url = await answering({ "/healthz": [200, { status: "ok", app: "web", forwarded }] });
   const findings = await checkProxyHops(envOf({ BASE_URL: url, TRUSTED_PROXY_HOPS: String(hops) }));
   expect(findings.map((finding) => finding.level)).toEqual([level]);
@@ -195,7 +195,7 @@ test.each([
 test.each([
   ["an older release", { status: "ok", app: "web" }],
   ["something else", { message: "not found" }],
-])("does not count proxies when %s answers", async (_, body) => {
+])("cannot count proxies when %s answers at the health endpoint", async (_, body) => {
   const url = await answering({ "/healthz": [200, body] });
   expect((await checkProxyHops(envOf({ BASE_URL: url }))).map(({ level }) => level)).toEqual(["unseen"]);
 });
@@ -227,7 +227,7 @@ test.each([
 test.each([
   ["without a token", { SUPABASE_ACCESS_TOKEN: "" }, "SUPABASE_ACCESS_TOKEN"],
   ["behind a custom domain", { SUPABASE_URL: "https://auth.example.com" }, "SUPABASE_PROJECT_ID"],
-])("says what it needs to read the backend's settings %s", async (_, change, needs) => {
+])("names the setting that it needs to read the backend's settings %s", async (_, change, needs) => {
   const findings = await checkBackend({ ...complete, ...change });
   expect(findings.map(({ level }) => level)).toEqual(["unseen", "unseen"]);
   for (const { says } of findings) expect(says).toContain(needs);
@@ -236,7 +236,7 @@ test.each([
 test.each([
   [401, { message: "Unauthorized" }],
   [200, { smtp_max_frequency: "soon" }],
-])("does not judge the backend when the response has status %d", async (status, body) => {
+])("does not judge the backend's settings if the Management API returns %d without them", async (status, body) => {
   const api = await answering({ "/v1/projects/abcdefghijklmnopqrst/config/auth": [status, body] });
   const findings = await checkBackend(complete, api);
   expect(findings.map(({ level }) => level)).toEqual(["unseen", "unseen"]);
@@ -267,6 +267,6 @@ test.each([
   ["HOST", []],
   ["HOME", []],
   ["DATABASE_URL", []],
-])("compares the setting %s with our names and suggests %j", (name, near) => {
+])("compares the unknown setting %s with the known names and suggests %j", (name, near) => {
   expect(checkSettingNames({ [name]: "x" }).map(({ says }) => /did you mean (\w+)/.exec(says)?.[1])).toEqual(near);
 });

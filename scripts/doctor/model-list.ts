@@ -35,9 +35,7 @@ export function readModelList(body: unknown): ModelList | undefined {
   );
 }
 
-/**
- * Returns the kind that a list looks like if it differs from the configured kind; undefined if nothing contradicts it.
- */
+/** Returns the kind that a list looks like if it differs from the configured kind, otherwise undefined. */
 export function otherKind({ shape, names, owners }: ModelList, { name, models }: ProviderKind): KindName | undefined {
   if (shape === "models") return names.some((model) => model.startsWith("models/")) ? "gemini" : "ollama";
   if ((shape === "array") !== (models.array ?? false)) return shape === "array" ? "together" : "openai-compatible";

@@ -50,7 +50,7 @@ test("finds notification emails off with one call of the Management API", async 
   expect(requests).toEqual([`GET /v1/projects/${project}/config/auth Bearer ${token}`]);
 });
 
-test("asks about the project in SUPABASE_URL even if SUPABASE_PROJECT_ID names another", async () => {
+test("checks notification emails of the project in SUPABASE_URL even if SUPABASE_PROJECT_ID names another", async () => {
   const { requests } = await check({ ...hosted, SUPABASE_PROJECT_ID: "another" }, [200, authConfig]);
   expect(requests).toEqual([`GET /v1/projects/${project}/config/auth Bearer ${token}`]);
 });
@@ -63,7 +63,7 @@ test.each([
   ["identity_unlinked"],
   ["mfa_factor_enrolled"],
   ["mfa_factor_unenrolled"],
-])("fails when the backend has %s on, and reports only that setting", async (name) => {
+])("fails if the backend has the notification email %s on, and reports only that setting", async (name) => {
   const { finding } = await check(hosted, [200, { ...authConfig, [`mailer_notifications_${name}_enabled`]: true }]);
   expect(finding.level).toBe("fail");
   expect(finding.says).toMatch(new RegExp(`^the backend mails ${name}: .*Dashboard, Authentication, Emails`));
@@ -78,19 +78,19 @@ test("uses SUPABASE_PROJECT_ID for a project behind a custom domain", async () =
 
 test.each([
   ["a token that is refused", 401, { message: "Unauthorized" }, "refuses SUPABASE_ACCESS_TOKEN (401)"],
-  ["a token without the right", 403, { message: "Forbidden resource" }, "refuses SUPABASE_ACCESS_TOKEN (403)"],
+  ["a token without permission", 403, { message: "Forbidden resource" }, "refuses SUPABASE_ACCESS_TOKEN (403)"],
   ["a project of somebody else", 404, { message: "Project not found" }, "does not show them (404)"],
   ["a rate limit", 429, { message: "ThrottlerException: Too Many Requests" }, "does not show them (429)"],
   ["an answer without the settings", 200, { site_url: "" }, "does not show them"],
   ["an answer that is not an object", 200, "", "does not show them"],
-])("cannot judge %s and says where to look", async (_, status, body, says) => {
+])("cannot judge notification emails with %s, and says where to look", async (_, status, body, says) => {
   const { finding } = await check(hosted, [status, body]);
   expect(finding.level).toBe("unseen");
   expect(finding.says).toContain(says);
   expect(finding.says).toContain("Look at Dashboard, Authentication, Emails, Security: all seven must be off.");
 });
 
-test("cannot judge the settings when the Management API does not answer", async () => {
+test("cannot judge notification emails when the Management API does not answer", async () => {
   const finding = checkNotifications(await readAuthConfig({ settings: hosted, local: false }, "http://127.0.0.1:9"));
   expect(finding).toMatchObject({ level: "unseen", says: expect.stringContaining("127.0.0.1:9 does not answer") });
 });
@@ -132,7 +132,7 @@ test.each([
     "unseen",
     "Self-hosted: name its settings too",
   ],
-])("does not call the Management API for %s", async (_, settings, level, says) => {
+])("judges notification emails without the Management API for %s", async (_, settings, level, says) => {
   const { finding, requests } = await check(settings, [200, authConfig]);
   expect(finding).toMatchObject({ level, says: expect.stringContaining(says) });
   expect(requests).toEqual([]);

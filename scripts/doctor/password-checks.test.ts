@@ -28,7 +28,7 @@ const own = {
 const environment = (changes: Record<string, string> = {}) =>
   checkPasswords({ from: "environment", values: { ...own, ...changes } });
 
-test("accepts a backend with the same requirements as our pages", () => {
+test("accepts a backend with the same password requirements as our pages", () => {
   for (const findings of [project(), environment()]) {
     expect(findings).toEqual([{ level: "ok", about: "passwords", says: "the backend demands what our pages demand" }]);
   }
@@ -57,7 +57,7 @@ test.each([
   ["mailer_otp_length", null, "fail", "fewer than 10 digits", "Email OTP Length"],
   ["mailer_otp_exp", 3_601, "warn", "work for 3601 seconds", "Email OTP Expiration"],
   ["mailer_otp_exp", null, "warn", "work for 86400 seconds", "Email OTP Expiration"],
-])("reports %s as %j, and says where to set it", (name, value, level, says, where) => {
+])("reports the password setting %s with the value %j, and says where to set it", (name, value, level, says, where) => {
   const findings = project({ [name]: value });
   expect(findings).toHaveLength(1);
   expect(findings[0]).toMatchObject({ level, about: "passwords", says: expect.stringContaining(says) });
@@ -75,11 +75,11 @@ test.each([
   ["GOTRUE_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS", "true", "fail", "before they confirm"],
   ["GOTRUE_MAILER_OTP_LENGTH", "", "fail", "GOTRUE_MAILER_OTP_LENGTH"],
   ["GOTRUE_MAILER_OTP_EXP", "", "warn", "GOTRUE_MAILER_OTP_EXP"],
-])("judges a self-hosted backend's %s %j", (name, value, level, says) => {
+])("judges a self-hosted backend with %s set to %j", (name, value, level, says) => {
   expect(environment({ [name]: value })).toEqual([{ level, about: "passwords", says: expect.stringContaining(says) }]);
 });
 
-test("reports each setting that differs", () => {
+test("reports each password setting that differs from our pages", () => {
   expect(project({ password_min_length: 6, password_hibp_enabled: false })).toHaveLength(2);
 });
 
@@ -87,12 +87,12 @@ test.each([
   ["nothing", { from: "nowhere", why: "not shown without SUPABASE_ACCESS_TOKEN" }, "Look at Dashboard, Authentication"],
   ["an answer without the settings", { from: "project", project: "p", values: { site_url: "" } }, "minimum length 8"],
   ["another backend's settings", { from: "environment", values: {} }, "name its settings too"],
-] as const)("cannot judge from %s, and says where to look", (_, config, says) => {
+] as const)("cannot judge password settings from %s, and says where to look", (_, config, says) => {
   expect(checkPasswords(config)).toEqual([
     { level: "unseen", about: "passwords", says: expect.stringContaining(says) },
   ]);
 });
 
-test("accepts a local stack without reading its settings", () => {
+test("accepts the password settings of a local stack without reading them", () => {
   expect(checkPasswords({ from: "local" })).toMatchObject([{ level: "ok" }]);
 });

@@ -4,9 +4,9 @@ import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
 const about = "passwords";
 const dashboard = "Dashboard, Authentication, Sign In / Providers, Email";
-/** As on our pages (remix-app/session/credentials.ts) and in supabase/config.toml. */
+/** The minimum length on our pages (remix-app/session/credentials.ts) and in supabase/config.toml. */
 const minLength = 8;
-/** As in supabase/config.toml. Only their length keeps direct callers from guessing emailed codes. */
+/** The values in supabase/config.toml. Only the number of digits keeps direct callers from guessing emailed codes. */
 const codeDigits = 10;
 const codeLifetimeSeconds = 3_600;
 const look =

@@ -31,14 +31,14 @@ test.each([
 });
 
 test.each([
-  ["a refusal for want of a challenge", { code: 400, error_code: "captcha_failed" }, true],
+  ["a refusal without a challenge", { code: 400, error_code: "captcha_failed" }, true],
   ["a refusal of the password", { code: 400, error_code: "invalid_credentials" }, false],
   ["a refusal of all passwords", { code: 422, error_code: "email_provider_disabled" }, false],
   ["a limit", { code: 429, error_code: "over_request_rate_limit" }, undefined],
   ["a fault", { code: 500, error_code: "unexpected_failure" }, undefined],
-  ["something in front", { message: "no Route matched" }, undefined],
+  ["a proxy's response", { message: "no Route matched" }, undefined],
   ["no answer", undefined, undefined],
-])("reads from %s whether the backend requires a bot challenge: %j, %s", (_, answer, expected) => {
+])("reads from %s whether the backend requires a bot challenge: %j → %s", (_, answer, expected) => {
   expect(asksForChallenge(answer)).toBe(expected);
 });
 
@@ -49,12 +49,12 @@ test.each([
     ["ok", "unseen"],
     "elliptic-curve key",
   ],
-  ["none of them", { keys: [] }, ["fail"], "has no asymmetric signing key"],
-  ["another kind", { keys: [{ kty: "RSA" }] }, ["fail"], "has no asymmetric signing key"],
-  ["no set at all", undefined, ["fail"], "cannot be read"],
-  ["what something in front says", { message: "no Route matched" }, ["fail"], "cannot be read"],
+  ["no keys", { keys: [] }, ["fail"], "has no asymmetric signing key"],
+  ["a key of another kind", { keys: [{ kty: "RSA" }] }, ["fail"], "has no asymmetric signing key"],
+  ["no key set", undefined, ["fail"], "cannot be read"],
+  ["a proxy's response instead of keys", { message: "no Route matched" }, ["fail"], "cannot be read"],
   ["keys of no kind", { keys: [{}] }, ["fail"], "cannot be read"],
-])("judges a key set with %s", (_, published, levels, words) => {
+])("judges a project's published key set: %s", (_, published, levels, words) => {
   const findings = judgeKeySet(published);
   expect(findings.map(({ level }) => level)).toEqual(levels);
   expect(findings[0]?.says).toContain(words);
@@ -63,8 +63,8 @@ test.each([
 test.each([
   ["cannot be read", undefined, "unseen"],
   ["has no fault", [], "ok"],
-  ["has one", ["passkeys are refused"], "fail"],
-])("judges a relying party that %s", (_, faults, level) => {
+  ["has a fault", ["passkeys are refused"], "fail"],
+])("judges a passkey relying party that %s", (_, faults, level) => {
   expect(judgePasskeys(faults).map((finding) => finding.level)).toEqual([level]);
 });
 
@@ -74,7 +74,7 @@ test.each([
   { registered: true, secretIsSet: true, levels: ["ok"] },
   { registered: true, secretIsSet: false, levels: ["fail"] },
 ])(
-  "requires APP_SESSION_SECRET only if OpenID clients are registered ($registered, set: $secretIsSet): $levels",
+  "requires APP_SESSION_SECRET if OpenID clients exist (registered: $registered, secret set: $secretIsSet): $levels",
   ({ levels, ...facts }) => {
     expect(judgeOpenidClients(facts).map(({ level }) => level)).toEqual(levels);
   },

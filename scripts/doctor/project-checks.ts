@@ -10,7 +10,7 @@ import { readContents } from "../local-stack/contents/read-contents.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
 const askLimitMs = 10_000;
-/** Token times are judged by our clock. The identity backend refreshes with 90 s to go. */
+/** Token times are compared with our clock, and a session is refreshed 90 s before its token expires. */
 const skew = { warnMs: 5_000, failMs: 30_000 };
 
 const backendSettings = z.looseObject({
@@ -18,7 +18,7 @@ const backendSettings = z.looseObject({
   disable_signup: z.boolean().optional(),
 });
 const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })) });
-/** The backend returns one of these for a sign-in that cannot succeed, if it evaluated the request itself. */
+/** If the backend itself evaluated a sign-in that cannot succeed, it returns one of these codes. */
 const verdict = z.object({ error_code: z.enum(["captcha_failed", "invalid_credentials", "email_provider_disabled"]) });
 const refused = z.object({ error: z.object({ code: z.string() }) });
 const admins = z.array(z.object({ email: z.string(), hasAuthenticator: z.boolean() }));
@@ -201,7 +201,7 @@ async function checkBotChallenge(env: Env): Promise<Finding> {
 
 /**
  * Reports whether the backend requires a bot challenge, which it checks before anything else in a sign-in.
- * @returns undefined if something else answered: a rate limit, a fault or a proxy
+ * @returns undefined if the response came from elsewhere, such as a rate limit, a fault or a proxy
  */
 export function asksForChallenge(answer: unknown): boolean | undefined {
   const judged = verdict.safeParse(answer);

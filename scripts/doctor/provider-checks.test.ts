@@ -28,7 +28,7 @@ async function listen(server: Server, scheme = "http"): Promise<string> {
   return `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** Starts a provider with these responses; everything else gets nginx's 404. */
+/** Starts a provider with these responses; all other requests get nginx's 404. */
 async function serve(answers: Record<string, Answer | ((request: Seen) => Answer)>) {
   const seen: Seen[] = [];
   const origin = await listen(createServer(answering(answers, seen)));
@@ -93,12 +93,12 @@ async function examine(settings: Record<string, string>, models: RoutedModel[], 
 
 const healthyRoutes = "ok models: 1 enabled, each route with a provider and a price";
 
-describe("reports a wrong configuration:", () => {
+describe("a provider with a wrong configuration", () => {
   const gpt = [modelOf("x", "gpt-5.6")];
   const named = (line: string) => [expect.stringMatching(new RegExp(`^${line}`)), healthyRoutes];
 
-  // Port 9 is one that `fetch` refuses.
-  test.each([0, 9])("an address where nothing listens, with port %d", async (port) => {
+  // `fetch` refuses port 9.
+  test.each([0, 9])("reports a base URL where nothing listens, with port %d", async (port) => {
     const closed = createServer();
     const origin = port ? `http://127.0.0.1:${port}` : await listen(closed);
     closed.close();
@@ -106,19 +106,19 @@ describe("reports a wrong configuration:", () => {
     expect(found).toEqual(named("fail provider x: address: nothing listens at .*AI_PROVIDER_X_BASE_URL"));
   });
 
-  test("a server that closes the connection", async () => {
+  test("reports a provider that closes the connection", async () => {
     const origin = await listen(createServer(({ socket }) => socket.destroy()));
     const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
     expect(found).toEqual(named("fail provider x: address: .* closes the connection without an answer"));
   });
 
   // RFC 6761 section 6.4: .invalid never resolves.
-  test("a host that does not exist", async () => {
+  test("reports a provider's host that does not exist", async () => {
     const found = await examine({ KIND: "openai", BASE_URL: "https://models.invalid/v1", API_KEY: key }, gpt);
     expect(found).toEqual(named("fail provider x: address: the host of https://models.invalid/v1 is not in the DNS"));
   });
 
-  test("a base URL without /v1, with the address of the API", async () => {
+  test("reports a base URL without /v1, and where the API is", async () => {
     const { origin } = await serve({ "GET /v1/models": list("vllm", "gpt-5.6") });
     const found = await examine({ KIND: "vllm", BASE_URL: origin, API_KEY: key }, gpt);
     expect(found).toEqual(
@@ -127,7 +127,7 @@ describe("reports a wrong configuration:", () => {
   });
 
   // FastAPI, on which vLLM is built, returns {"detail":"Not Found"}.
-  test("a base URL with another path", async () => {
+  test("reports a base URL with a wrong path", async () => {
     const { origin } = await serve({ "GET /v2/models": { status: 404, body: { detail: "Not Found" } } });
     const found = await examine({ KIND: "vllm", BASE_URL: `${origin}/v2` }, gpt);
     expect(found).toEqual(
@@ -137,7 +137,7 @@ describe("reports a wrong configuration:", () => {
     );
   });
 
-  test("a server without the API whose base URL ends as usual", async () => {
+  test("reports a server without the API even if its base URL ends in /v1", async () => {
     const { origin } = await serve({});
     const found = await examine({ KIND: "vllm", BASE_URL: `${origin}/v1` }, gpt);
     expect(found).toEqual(
@@ -145,14 +145,14 @@ describe("reports a wrong configuration:", () => {
     );
   });
 
-  test("a website in place of the API", async () => {
+  test("reports a website in place of the API, and where the API is", async () => {
     const { origin } = await serve({ "GET /models": page(200, "Models"), "GET /api/v1/models": list("", "gpt-5.6") });
     const found = await examine({ KIND: "openrouter", BASE_URL: origin, API_KEY: key }, gpt);
     expect(found).toEqual(named(`fail provider x: address: .* a web page \\(200\\). The API is at ${origin}/api/v1`));
   });
 
   test.each(["/chat/completions", "/responses", "/embeddings", "/models", "/completions"])(
-    "a base URL that ends in %s, without sending a request",
+    "reports a base URL that ends in %s, without sending a request",
     async (path) => {
       const { origin, seen } = await serve({});
       const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1${path}`, API_KEY: key }, gpt);
@@ -163,7 +163,7 @@ describe("reports a wrong configuration:", () => {
     },
   );
 
-  test("a redirect, which is not followed", async () => {
+  test("reports a redirect without following it", async () => {
     const { origin, seen } = await serve({
       "GET /v1/models": { status: 301, location: "https://elsewhere.invalid/never-printed" },
     });
@@ -177,7 +177,7 @@ describe("reports a wrong configuration:", () => {
     ["https://localhost:4443/v1/models", "to https://"],
     ["http://localhost:1/v1/models", "to another port"],
     ["/v2/models", "to another path"],
-  ])("a redirect on the same host: %s", async (location, where) => {
+  ])("reports a redirect on the same host: %s", async (location, where) => {
     const { origin } = await serve({ "GET /v1/models": { status: 308, location } });
     const base = origin.replace("127.0.0.1", "localhost");
     const found = await examine({ KIND: "openai", BASE_URL: `${base}/v1`, API_KEY: key }, gpt);
@@ -187,14 +187,14 @@ describe("reports a wrong configuration:", () => {
   test.each([
     [100, "ok provider x: it answers as openai and has 1 of 1 routed models"],
     [10_000, "fail provider x: address: .* does not answer in time"],
-  ])("a server that answers after %d ms when the limit is one second", async (afterMs, says) => {
+  ])("judges a provider that answers after %d ms when the limit is one second", async (afterMs, says) => {
     const body = JSON.stringify(list("openai", "gpt-5.6").body);
     const origin = await listen(createServer((_, response) => setTimeout(() => response.end(body), afterMs).unref()));
     const settings = { KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key };
     expect(await examine(settings, gpt, { providerMs: 1_000 })).toEqual(named(says));
   });
 
-  test("a certificate from no public authority", async () => {
+  test("reports a certificate from no public authority", async () => {
     const { key: tlsKey, certificate } = selfSigned(["localhost"]);
     const server = createTlsServer(
       { key: tlsKey, cert: certificate },
@@ -207,7 +207,7 @@ describe("reports a wrong configuration:", () => {
     );
   });
 
-  test("https where the server does not use TLS", async () => {
+  test("reports an https base URL of a server that does not use TLS", async () => {
     const { origin } = await serve({});
     const settings = { KIND: "openai", BASE_URL: `${origin.replace("http", "https")}/v1`, API_KEY: key };
     expect(await examine(settings, gpt)).toEqual(named("fail provider x: address: .* does not answer with TLS"));
@@ -244,7 +244,7 @@ describe("reports a wrong configuration:", () => {
       },
     ],
     ["perplexity", "", "/chat/completions", page(401, "Authorization Required")],
-  ])("a revoked key of %s", async (kind, base, path, answer) => {
+  ])("reports a revoked key of %s", async (kind, base, path, answer) => {
     const method = kind === "perplexity" ? "POST" : "GET";
     const { origin } = await serve({ [`${method} ${base}${path}`]: answer });
     const found = await examine({ KIND: kind, BASE_URL: `${origin}${base}`, API_KEY: key }, gpt);
@@ -252,7 +252,7 @@ describe("reports a wrong configuration:", () => {
   });
 
   // The list is public: https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key
-  test("a revoked openrouter key, although its model list is public", async () => {
+  test("reports a revoked openrouter key, although openrouter's model list is public", async () => {
     const { origin } = await serve({
       "GET /api/v1/models": { body: { data: [{ id: "gpt-5.6" }] } },
       "GET /api/v1/key": error(401, { code: 401 }),
@@ -261,26 +261,26 @@ describe("reports a wrong configuration:", () => {
     expect(found).toEqual(named("fail provider x: key: it refuses AI_PROVIDER_X_API_KEY \\(401\\)"));
   });
 
-  test("a key of another provider", async () => {
+  test("reports a key of another provider", async () => {
     const { origin } = await serve({ "GET /v1/models": error(401, { code: "invalid_api_key" }) });
     const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: `gsk_${key}` }, gpt);
     expect(found).toEqual(named("fail provider x: key: .* It looks like a key of groq"));
   });
 
-  test("a self-hosted server that requires a key although none is set", async () => {
+  test("reports a self-hosted server that requires a key although none is set", async () => {
     const { origin } = await serve({ "GET /v1/models": { status: 401, body: { error: "Unauthorized" } } });
     const found = await examine({ KIND: "vllm", BASE_URL: `${origin}/v1` }, gpt);
     expect(found).toEqual(named("fail provider x: key: it needs one \\(401\\). Set AI_PROVIDER_X_API_KEY"));
   });
 
   // A restricted OpenAI key without the scope api.model.read.
-  test("a key without permission", async () => {
+  test("reports a key without permission", async () => {
     const { origin } = await serve({ "GET /v1/models": error(403, { type: "invalid_request_error", code: null }) });
     const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
     expect(found).toEqual(named("fail provider x: key: it denies AI_PROVIDER_X_API_KEY permission \\(403\\)"));
   });
 
-  test("a model that the provider lacks, with its route", async () => {
+  test("reports a model that the provider lacks, with its route", async () => {
     const { origin } = await serve({ "GET /v1/models": list("openai", "gpt-5.6-mini") });
     const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
     expect(found).toEqual([
@@ -307,7 +307,7 @@ describe("reports a wrong configuration:", () => {
     ["together's, set as groq", "groq", { body: [{ id: "gpt-5.6", object: "model", type: "chat" }] }, "together"],
     ["ollama's own, set as openai", "openai", { body: { models: [{ name: "gpt-5.6", model: "gpt-5.6" }] } }, "ollama"],
     ["gemini's own, set as openai", "openai", { body: { models: [{ name: "models/gemini-3-flash" }] } }, "gemini"],
-  ])("a model list that is %s", async (_, kind, answer, looksLike) => {
+  ])("detects a wrong provider kind from its model list: %s", async (_, kind, answer, looksLike) => {
     const { origin } = await serve({ "GET /v1/models": answer, "POST /v1/chat/completions": error(401, {}) });
     const found = await examine({ KIND: kind, BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
     expect(found).toEqual(
@@ -317,7 +317,7 @@ describe("reports a wrong configuration:", () => {
     );
   });
 
-  test("azure without a version, and with two", async () => {
+  test("reports azure's classic API without a version, and azure's v1 API with one", async () => {
     const classic = await examine({ KIND: "azure", BASE_URL: "https://r.openai.azure.com", API_KEY: key }, gpt);
     expect(classic).toEqual(named("fail provider x: kind: azure needs a version.*AI_PROVIDER_X_API_VERSION"));
     const v1 = {
@@ -329,7 +329,7 @@ describe("reports a wrong configuration:", () => {
     expect(await examine(v1, gpt)).toEqual(named("fail provider x: kind: azure's v1 API takes no version"));
   });
 
-  test("azure with a deployment's path", async () => {
+  test("reports an azure base URL that contains a deployment's path", async () => {
     const base = "https://r.openai.azure.com/openai/deployments/gpt";
     const settings = { KIND: "azure", BASE_URL: `${base}/chat/completions`, API_KEY: key, API_VERSION: "2024-10-21" };
     expect(await examine(settings, gpt)).toEqual(
@@ -337,7 +337,7 @@ describe("reports a wrong configuration:", () => {
     );
   });
 
-  test("a provider that no route uses, as a warning", async () => {
+  test("warns of a provider that no route uses", async () => {
     const { origin } = await serve({ "GET /v1/models": list("openai", "gpt-5.6") });
     const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, []);
     expect(found).toContainEqual(expect.stringMatching(/^warn provider x: no route uses it/));
@@ -349,13 +349,13 @@ describe("reports a wrong configuration:", () => {
     ["out of credit (429)", error(429, { code: "insufficient_quota" }), "credit: "],
     ["rate limited (429)", error(429, { code: "rate_limit_exceeded" }), "limit: "],
     ["rate limited by Azure (429)", error(429, { message: "See https://aka.ms/oai/quotaincrease" }), "limit: "],
-  ])("an account that is %s, as a warning", async (_, answer, says) => {
+  ])("warns of a provider account that is %s", async (_, answer, says) => {
     const { origin } = await serve({ "GET /v1/models": { ...answer, body: JSON.stringify(answer.body) } });
     const found = await examine({ KIND: "deepseek", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
     expect(found).toEqual(named(`warn provider x: ${says}`));
   });
 
-  test.each([500, 502, 503])("a provider that fails with %d", async (status) => {
+  test.each([500, 502, 503])("reports a provider that returns %d", async (status) => {
     const { origin } = await serve({ "GET /v1/models": page(status, "down") });
     const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
     expect(found).toEqual(named(`fail provider x: service: it fails \\(${status}\\)`));
@@ -398,20 +398,20 @@ describe("a healthy provider", () => {
     ["vllm", "/v1", "/models", "Qwen/Qwen3-8B", list("vllm", "Qwen/Qwen3-8B")],
     ["openai-compatible", "/v1", "/models", "any", list("openai", "any")],
     ["bedrock", "/v1", "/models", "openai.gpt-oss-20b", list("system", "openai.gpt-oss-20b")],
-  ])("of kind %s at %s%s has %s", async (kind, base, path, model, answer) => {
+  ])("finds the model of a provider: kind %s at %s%s has %s", async (kind, base, path, model, answer) => {
     const { origin, seen } = await serve({ [`GET ${base}${path}`]: answer });
     const found = await examine({ KIND: kind, BASE_URL: `${origin}${base}`, API_KEY: key }, [modelOf("x", model)]);
     expect(found).toEqual(has(kind));
     expect(seen.map(({ method, headers }) => [method, headers.authorization])).toEqual([["GET", bearer]]);
   });
 
-  test.each(["llama3", "llama3:latest"])("of kind ollama has %s", async (model) => {
+  test.each(["llama3", "llama3:latest"])("finds the model of a provider of kind ollama as %s", async (model) => {
     const { origin } = await serve({ "GET /v1/models": list("library", "llama3:latest") });
     expect(await examine({ KIND: "ollama", BASE_URL: `${origin}/v1` }, [modelOf("x", model)])).toEqual(has("ollama"));
   });
 
   // https://platform.claude.com/docs/en/api/models/list
-  test("of kind anthropic is queried with Anthropic's own headers, and has a model in its list", async () => {
+  test("queries a provider of kind anthropic with Anthropic's own headers, and finds its model", async () => {
     const { origin, seen } = await serve({
       "GET /v1/models?limit=1000": { body: { data: [{ type: "model", id: "claude-opus-5" }], has_more: false } },
     });
@@ -424,7 +424,7 @@ describe("a healthy provider", () => {
     ]);
   });
 
-  test("of kind xai has a model that its list names as an alias", async () => {
+  test("finds a model of kind xai that the provider's list names as an alias", async () => {
     const models = [{ id: "grok-3", object: "model", owned_by: "xai", aliases: ["grok-3-latest"] }];
     const { origin } = await serve({
       "GET /v1/models": list("xai", "grok-3"),
@@ -436,7 +436,7 @@ describe("a healthy provider", () => {
     expect(found).toEqual(has("xai"));
   });
 
-  test("of kind openrouter is recognized to have routing variants and embedding models, and has its key checked", async () => {
+  test("finds openrouter's routing variants and embedding models, and checks the key", async () => {
     const { origin, seen } = await serve({
       "GET /api/v1/models": { body: { data: [{ id: "openai/gpt-5.2" }, { id: "qwen/qwen3:free" }] } },
       "GET /api/v1/embeddings/models": { body: { data: [{ id: "openai/text-embedding-3-small" }] } },
@@ -452,7 +452,7 @@ describe("a healthy provider", () => {
     ]);
   });
 
-  test("of kind openrouter is reported to fail if its second list fails, instead of reporting models as missing", async () => {
+  test("reports openrouter as failing if its second model list fails, without reporting models as missing", async () => {
     const { origin } = await serve({
       "GET /api/v1/models": { body: { data: [{ id: "m" }] } },
       "GET /api/v1/embeddings/models": error(503, {}),
@@ -467,7 +467,7 @@ describe("a healthy provider", () => {
     [0, "warn provider x: credit: the key's limit is used up"],
     [0.01, "ok provider x: it answers as openrouter"],
     [null, "ok provider x: it answers as openrouter"],
-  ])("of kind openrouter is judged by the credit left on its key: %s dollars", async (left, says) => {
+  ])("judges openrouter by the credit left on its key: %s dollars", async (left, says) => {
     const { origin } = await serve({
       "GET /api/v1/models": { body: { data: [{ id: "m" }] } },
       "GET /api/v1/key": { body: { data: { limit: 100, limit_remaining: left } } },
@@ -479,7 +479,7 @@ describe("a healthy provider", () => {
   });
 
   // get_public_endpoints of github.com/ggml-org/llama.cpp, tools/server/server-http.cpp
-  test("of kind llama-cpp has no key check, and a model that it does not list is only a warning", async () => {
+  test("does not check a llama-cpp key, and only warns of a model that llama-cpp does not list", async () => {
     const { origin } = await serve({ "GET /v1/models": list("llamacpp", "/models/qwen.gguf") });
     const found = await examine({ KIND: "llama-cpp", BASE_URL: `${origin}/v1`, API_KEY: key }, [modelOf("x", "qwen")]);
     expect(found).toEqual([
@@ -493,16 +493,16 @@ describe("a healthy provider", () => {
 test.each([
   [8 * 1024 * 1024, "ok provider x: it answers as openai"],
   [8 * 1024 * 1024 + 1, "fail provider x: address: "],
-])("reads a model list of %d bytes, up to 8 MiB", async (size, says) => {
+])("accepts a provider's model list of up to 8 MiB: %d bytes", async (size, says) => {
   const { origin } = await serve({ "GET /v1/models": { body: JSON.stringify(list("openai", "m").body).padEnd(size) } });
   const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, [modelOf("x", "m")]);
   expect(found[0]).toContain(says);
 });
 
-describe("a provider without a model list is checked with one call of one token per model:", () => {
+describe("a provider without a model list", () => {
   const answered = { body: { id: "c", object: "chat.completion", choices: [] } };
 
-  test("azure's v1 API, which reports a missing deployment", async () => {
+  test("checks azure's v1 API with one call per model, and reports a missing deployment", async () => {
     const { origin, seen } = await serve({
       "POST /openai/v1/chat/completions": ({ body }) =>
         JSON.parse(body).model === "there" ? answered : error(404, { code: "DeploymentNotFound" }),
@@ -518,7 +518,7 @@ describe("a provider without a model list is checked with one call of one token 
     expect(seen.map(({ body }) => JSON.parse(body).max_completion_tokens)).toEqual([1, 1]);
   });
 
-  test("azure's classic API", async () => {
+  test("checks azure's classic API with one call per model", async () => {
     const { origin, seen } = await serve({
       "POST /openai/deployments/there/chat/completions?api-version=2024-10-21": answered,
     });
@@ -528,7 +528,7 @@ describe("a provider without a model list is checked with one call of one token 
   });
 
   // "Could not finish the message because max_tokens or model output limit was reached."
-  test("a model that refuses a response of one token counts as existing", async () => {
+  test("counts a model that refuses a response of one token as existing", async () => {
     const { origin } = await serve({
       "POST /openai/v1/chat/completions": error(400, { type: "invalid_request_error" }),
     });
@@ -537,24 +537,27 @@ describe("a provider without a model list is checked with one call of one token 
   });
 
   // github.com/bhdicaire/visioStencils/issues/3
-  test("perplexity, which reports a model that it does not know", async () => {
+  test("reports a model that perplexity does not have", async () => {
     const { origin } = await serve({ "POST /chat/completions": error(400, { type: "invalid_model", code: 400 }) });
     const found = await examine({ KIND: "perplexity", BASE_URL: origin, API_KEY: key }, [modelOf("x", "sonar-old")]);
     expect(found).toContainEqual(expect.stringMatching(/^fail models: model: .* x has no model sonar-old/));
   });
 
   // https://docs.aws.amazon.com/bedrock/latest/userguide/models-get-info.html: bedrock-runtime has no list.
-  test.each(["bedrock", "openai-compatible"])("kind %s, if it has no list", async (kind) => {
-    const { origin, seen } = await serve({
-      "GET /openai/v1/models": { status: 404, body: { message: "UnknownOperation" } },
-      "POST /openai/v1/chat/completions": answered,
-    });
-    const settings = { KIND: kind, BASE_URL: `${origin}/openai/v1`, API_KEY: key };
-    expect((await examine(settings, [modelOf("x", "m")]))[0]).toMatch(/^ok provider x: .* 1 of 1 answer/);
-    expect(seen.filter(({ method }) => method === "POST")).toHaveLength(1);
-  });
+  test.each(["bedrock", "openai-compatible"])(
+    "checks a provider of kind %s with one call per model if it has no model list",
+    async (kind) => {
+      const { origin, seen } = await serve({
+        "GET /openai/v1/models": { status: 404, body: { message: "UnknownOperation" } },
+        "POST /openai/v1/chat/completions": answered,
+      });
+      const settings = { KIND: kind, BASE_URL: `${origin}/openai/v1`, API_KEY: key };
+      expect((await examine(settings, [modelOf("x", "m")]))[0]).toMatch(/^ok provider x: .* 1 of 1 answer/);
+      expect(seen.filter(({ method }) => method === "POST")).toHaveLength(1);
+    },
+  );
 
-  test("a fault that repeats for each model is reported once", async () => {
+  test("reports a provider's fault once even if it repeats for each model", async () => {
     const { origin } = await serve({});
     const models = [modelOf("x", "a"), modelOf("x", "b")];
     const found = await examine({ KIND: "azure", BASE_URL: `${origin}/openai/v1`, API_KEY: key }, models);
@@ -563,7 +566,7 @@ describe("a provider without a model list is checked with one call of one token 
     ]);
   });
 
-  test("no call is made if no route names a model", async () => {
+  test("sends no request to a provider without a model list if no route names a model", async () => {
     const { origin, seen } = await serve({});
     const found = await examine({ KIND: "azure", BASE_URL: `${origin}/openai/v1`, API_KEY: key }, []);
     expect(found[0]).toMatch(/^unseen provider x: not asked/);
@@ -571,7 +574,7 @@ describe("a provider without a model list is checked with one call of one token 
   });
 });
 
-test("queries all providers concurrently", async () => {
+test("queries all model providers concurrently", async () => {
   const slow: RequestListener = (_, response) => {
     setTimeout(() => response.end(JSON.stringify(list("openai", "m").body)), 700);
   };
@@ -587,7 +590,7 @@ test("queries all providers concurrently", async () => {
   expect(performance.now() - began).toBeLessThan(2_000);
 });
 
-test("does not query a name that resolves to a private address, as the functions refuse it too", async () => {
+test("does not query a provider whose name resolves to a private address, since the functions refuse it too", async () => {
   const { origin, seen } = await serve({ "GET /v1/models": list("openai", "m") });
   const [provider] = readProviders(
     { AI_PROVIDER_X_KIND: "openai", AI_PROVIDER_X_API_KEY: key, AI_PROVIDER_X_BASE_URL: `${origin}/v1` },

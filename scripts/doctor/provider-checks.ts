@@ -23,8 +23,8 @@ const limitMs = 10_000;
 export type Asked = { model: string; endpoint: Endpoint; routes: string[] };
 
 /**
- * Asks all providers for their models concurrently, each with its own time limit. A provider without a model list gets
- * a call of one token for each model.
+ * Queries all providers for their models concurrently, each with its own time limit. A provider without a model list
+ * gets a call of one token for each model.
  * @param askedOf the models that routes use at each provider; undefined if the routes could not be read
  */
 export async function checkProviders(
@@ -81,14 +81,15 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
   const keyFault = await judgeKey(named, question.signal);
   if (keyFault?.level === "fail") return [keyFault];
   const others = await Promise.all(further.map((path) => askFor(provider, path, question.signal)));
-  // An incomplete list would make models seem to be missing. Servers without a second list answer 404.
+  // A failed second list makes the whole list incomplete, so models would seem to be missing. Servers without a second
+  // list return 404.
   const fault = others.map((other) => judgeReply(named, other)).find((each) => each !== undefined);
   if (fault) return [fault];
   const names = [list, ...others.map(readReply)].flatMap((each) => each?.names ?? []);
   return [...(keyFault ? [keyFault] : []), ...judgeModels(named, names, question.asked)];
 }
 
-/** Sends the key in the same way as a text call, even if the settings leave out that endpoint. */
+/** Sends the key in the same way as a text call, even if the settings exclude text endpoints. */
 function askFor(provider: Provider, path: string, signal: AbortSignal): Promise<Reply> {
   const { chat, messages } = kinds[provider.kind.name].endpoints;
   const { keyHeader = "authorization" } = chat ?? messages ?? {};
@@ -104,7 +105,7 @@ async function findBase(provider: Provider, signal: AbortSignal): Promise<string
   const bases = await Promise.all(
     otherBases(provider).map(async (baseUrl) => {
       const reply = await askFor({ ...provider, baseUrl }, path, signal);
-      // A refused key also shows that the API is there.
+      // A refused key also shows that the API is at this address.
       return readReply(reply) || ("status" in reply && reply.status === 401) ? baseUrl : undefined;
     }),
   );
@@ -112,8 +113,8 @@ async function findBase(provider: Provider, signal: AbortSignal): Promise<string
 }
 
 /**
- * Requests a model list from the path that other kinds use, with the key in their header. @returns the provider kind
- * that the list shows
+ * Requests a model list from the path that other provider kinds use, with the key in their header.
+ * @returns the kind that the list indicates
  */
 async function findKind(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
   const { path, keyHeader } = { path: "/models", keyHeader: "authorization" } as const;

@@ -46,7 +46,7 @@ function keyOrigin({ apiKey = "", kind }: Provider): string {
   return origin === undefined || origin === kind.name ? "" : ` It looks like a key of ${origin}.`;
 }
 
-/** xAI and Gemini answer 400 to an invalid key. */
+/** xAI and Gemini return 400 for an invalid key. */
 const namesKey = /api[ _%]?(20)?key/i;
 /** Azure's 429 links to a page about quotas, so the word "quota" alone proves nothing. */
 const spent = /insufficient|credit|balance|billing/i;
@@ -119,7 +119,9 @@ export function judgeAddress({ id, provider: { baseUrl, kind, apiVersion } }: Na
   return undefined;
 }
 
-/** Returns where else on the same host the API may be: below the base URL, or at the kind's usual path. */
+/**
+ * Returns other base URLs on the same host where the API may be: below the configured one, or at the kind's usual path.
+ */
 export function otherBases({ baseUrl, kind, apiVersion }: Provider): string[] {
   const usual = usualPath({ kind, apiVersion });
   const bases = [`${baseUrl}/v1`, `${new URL(baseUrl).origin}${usual}`, baseUrl.replace(/\/openai$/, "")];

@@ -46,8 +46,8 @@ export async function findHost(
 }
 
 /**
- * Sends one request: a POST if there is a body, otherwise a GET. Follows no redirects. Uses Node's client, as calls do,
- * since `fetch` refuses some ports.
+ * Sends one request: a POST if there is a body, otherwise a GET. Follows no redirects. Uses Node's HTTP client, as
+ * gateway calls do, since `fetch` refuses some ports.
  */
 export async function ask(
   { url, headers, body }: { url: string; headers: Record<string, string>; body?: object },

@@ -91,17 +91,17 @@ test.each<[string, Partial<RoutedModel>, string[]]>([
   expect(found).toEqual(expected.map((says) => expect.stringContaining(says)));
 });
 
-test("checks prices when the providers' settings are unknown", () => {
+test("checks the routes' prices even if the providers' settings are unknown", () => {
   const unknown = model({ routes: [route(1, "elsewhere")], prices: [price("elsewhere")] });
   expect(checkRoutes([unknown], undefined)).toEqual([expect.objectContaining({ level: "ok" })]);
   expect(checkRoutes([{ ...unknown, prices: [] }], undefined)).toEqual([expect.objectContaining({ level: "warn" })]);
 });
 
-test("warns when no model is enabled", () => {
+test("the doctor warns if no model is enabled", () => {
   expect(checkRoutes([], providers)).toEqual([expect.objectContaining({ level: "warn" })]);
 });
 
-test("asks a provider once for a model that several routes name", () => {
+test("asks a provider only once about a model that several routes name", () => {
   const twice = [model({}), model({ id: "n", routes: [{ ...route(3, "a"), model_id: "n" }] })];
   expect([...groupByProvider(twice, providers)]).toEqual([
     ["a", [{ model: "upstream", endpoint: "chat", routes: ["route 1 of m", "route 3 of n"] }]],

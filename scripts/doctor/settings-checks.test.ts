@@ -18,16 +18,20 @@ const failures = (findings: { level: string; says: string }[]) =>
   findings.filter(({ level }) => level === "fail").map(({ says }) => says);
 
 describe("secrets", () => {
-  test("of a complete configuration pass", () => {
+  test("accepts the secrets of a complete configuration", () => {
     expect(checkSecrets(complete).map(({ level }) => level)).toEqual(["ok"]);
   });
 
   test.each([
-    ["the example's", { APP_SESSION_SECRET: `example-only-${"x1y2z3".repeat(6)}` }, "holds the example's value"],
+    ["the example's value", { APP_SESSION_SECRET: `example-only-${"x1y2z3".repeat(6)}` }, "holds the example's value"],
     ["few characters", { APP_SESSION_SECRET: "abcdefghi".repeat(4) }, "can be guessed"],
-    ["the same for two", { APP_SESSION_SECRET: complete.AUTH_RECOVERY_HASH_SECRET }, "are the same secret"],
-    ["the project's own", { APP_SESSION_SECRET: complete.SUPABASE_SECRET_KEY }, "are the same secret"],
-  ])("with a weak value fail without being shown: %s", (_, change, says) => {
+    [
+      "the same secret for two settings",
+      { APP_SESSION_SECRET: complete.AUTH_RECOVERY_HASH_SECRET },
+      "are the same secret",
+    ],
+    ["the project's own key", { APP_SESSION_SECRET: complete.SUPABASE_SECRET_KEY }, "are the same secret"],
+  ])("rejects a weak secret without showing it: %s", (_, change, says) => {
     const found = failures(checkSecrets({ ...complete, ...change }));
     expect(found).toEqual([expect.stringContaining(says)]);
     for (const value of Object.values(change)) expect(found.join()).not.toContain(value);
@@ -36,28 +40,28 @@ describe("secrets", () => {
   test.each([
     ["WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS", "example-only-not-a-secret-replace-me", "holds the example's value"],
     ["APP_SESSION_PREVIOUS_SECRETS", "abcdefghi".repeat(4), "can be guessed"],
-  ])("are checked one by one in %s, the list of previous secrets", (name, value, says) => {
+  ])("checks each previous secret in %s", (name, value, says) => {
     const found = failures(checkSecrets({ ...complete, [name]: `${secret("d")}, ${value}` }));
     expect(found).toEqual([expect.stringMatching(`an entry of ${name} ${says}`)]);
     expect(failures(checkSecrets({ ...complete, [name]: `${secret("d")}, ${secret("e")}` }))).toEqual([]);
   });
 
-  test("may include the project's key as a previous secret, since it sealed sessions while no other secret was set", () => {
+  test("accepts the project's key as a previous secret, since it sealed sessions while no other secret was set", () => {
     const given = { ...complete, WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: complete.SUPABASE_SECRET_KEY };
     expect(failures(checkSecrets(given))).toEqual([]);
   });
 
-  test("with ten distinct characters pass, and with nine fail", () => {
+  test("accepts a secret with ten distinct characters and rejects one with nine", () => {
     expect(failures(checkSecrets({ ...complete, APP_SESSION_SECRET: "abcdefghij".repeat(4) }))).toEqual([]);
     expect(failures(checkSecrets({ ...complete, APP_SESSION_SECRET: "abcdefghi".repeat(4) }))).toHaveLength(1);
   });
 
-  test("do not count as reused if the project's key is also set under its older names", () => {
+  test("does not count the project's key as reused if it is also set under its older names", () => {
     expect(failures(checkSecrets({ ...complete, SUPABASE_SERVICE_KEY: complete.SUPABASE_SECRET_KEY }))).toEqual([]);
   });
 });
 
-test("reports each setting that keeps the server from starting, one per line", () => {
+test("reports each setting that keeps the web server from starting, one per line", () => {
   const { env, findings } = checkBoot({ ...complete, BASE_URL: "", OAUTH_PROVIDERS: "azure" });
   expect(env).toBeUndefined();
   expect(failures(findings)).toEqual([expect.stringContaining("BASE_URL is missing")]);
@@ -65,7 +69,7 @@ test("reports each setting that keeps the server from starting, one per line", (
   expect(failures(untenanted.findings)).toEqual([expect.stringContaining("MICROSOFT_TENANT")]);
 });
 
-test("warns of a public server in development mode", () => {
+test("the doctor warns of a public server in development mode", () => {
   const found = checkAddresses(parseEnv({ ...complete, NODE_ENV: "development" }));
   expect(found.map(({ level }) => level)).toEqual(["ok", "warn", "ok"]);
 });
@@ -97,7 +101,7 @@ describe("addresses", () => {
     ["one origin of two", { PARENT_DOMAIN: "example.com", WEB_ALLOWED_ORIGINS: "https://app.example.org" }, []],
     ["a public suffix", { BASE_URL: "https://a.co.uk", PARENT_DOMAIN: "co.uk" }, ["strangers register"]],
     ["a host's suffix", { BASE_URL: "https://a.vercel.app", PARENT_DOMAIN: "vercel.app" }, ["strangers register"]],
-  ])("are judged: %s", (_, change, expected) => {
+  ])("judges the addresses of a configuration: %s", (_, change, expected) => {
     const found = failures(checkAddresses(parseEnv({ ...complete, ...change })));
     expect(found).toEqual(expected.map((says) => expect.stringContaining(says)));
   });
@@ -151,13 +155,13 @@ describe("the functions' settings", () => {
     ["with a provider's key alone", { AI_PROVIDER_OPENAI_KIND: "" }, "fail", "AI_PROVIDER_OPENAI_KIND"],
     ["with a misspelt setting", { AI_PROVIDER_OPENAI_BASEURL: "x" }, "fail", "AI_PROVIDER_OPENAI_BASEURL"],
     ["without the provider's key", { AI_PROVIDER_OPENAI_API_KEY: "" }, "fail", "AI_PROVIDER_OPENAI_API_KEY"],
-  ])("are judged: %s", (_, change, level, says) => {
+  ])("judges the functions' settings: %s", (_, change, level, says) => {
     expect(checkFunctions({ ...functions, ...change })).toEqual([
       expect.objectContaining({ level, says: expect.stringContaining(says) }),
     ]);
   });
 
-  test("cause a warning if a provider on their own network is reached without TLS", () => {
+  test("warns if the functions reach a provider on their own network without TLS", () => {
     const own = { AI_PROVIDER_OWN_BASE_URL: "http://10.0.0.7:8000/v1", AI_PROVIDER_OWN_ALLOW_PRIVATE: "on" };
     expect(checkFunctions({ ...functions, ...own })).toEqual([
       expect.objectContaining({ level: "ok", says: "role gateway; providers openai, own (openai-compatible)" }),
@@ -165,7 +169,7 @@ describe("the functions' settings", () => {
     ]);
   });
 
-  test("are not checked if they are absent", () => {
+  test("does not check the functions' settings if there are none", () => {
     expect(checkFunctions(complete)).toEqual([]);
   });
 });

@@ -9,7 +9,7 @@ type Settings = Record<string, string | undefined>;
 const ourSecrets = ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "AUTH_RECOVERY_HASH_SECRET", "APP_SESSION_SECRET"] as const;
 const previousSecrets = ["WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS", "APP_SESSION_PREVIOUS_SECRETS"] as const;
 const projectKeys = ["SUPABASE_SECRET_KEY", "SUPABASE_SERVICE_ROLE_KEY", "SUPABASE_SERVICE_KEY"] as const;
-/** A random secret of 32 characters has more distinct characters than this, except once in a million. */
+/** A random secret of 32 characters has fewer distinct characters only once in a million cases. */
 const fewestDistinctCharacters = 10;
 
 /** Checks whether the web server would start with these settings, and returns its parsed environment. */
@@ -28,7 +28,7 @@ export function checkSecrets(settings: Settings): Finding[] {
     const value = settings[name];
     return value ? [{ name, value }] : [];
   });
-  // A previous secret may also be the project's key: only secrets in use must differ.
+  // A previous secret may equal the project's key, since only secrets in use must differ.
   const before = previousSecrets.flatMap(
     (name) =>
       (settings[name] || undefined)

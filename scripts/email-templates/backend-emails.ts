@@ -27,7 +27,7 @@ interface Words {
   file: string;
   subject: string;
   news: string;
-  /** A link to our page that asks before it verifies, or a code to enter. */
+  /** How the email works: a link to our page that asks before it verifies, or a code to enter. */
   way: { label: string; type: string } | "code";
   more: string;
   footer: readonly [why: string, otherwise: string];

@@ -7,11 +7,11 @@ import { everyTarget } from "./targets.ts";
 /** Fixed, so that every run is the same; `npm run fuzz` uses a new seed each time. */
 const seed = Number(process.env.FUZZ_SEED ?? 20_260_801);
 const seconds = Number(process.env.FUZZ_SECONDS ?? 25);
-/** Time to create the participants, for the first round on a busy machine, and for the last responses. */
+/** Additional time to create the participants, for the first round on a busy machine, and for the last responses. */
 const beyondSeconds = longerSeconds + 60;
 
 test(
-  "survives generated requests to every route with every credential: no server error, hang, leak or unauthorized change",
+  "generated requests to every route with every credential cause no server error, hang, leak or unauthorized change",
   async () => {
     const report = await runCampaign({ seed, seconds });
     console.log(printReport(report));
@@ -25,7 +25,7 @@ test(
   (seconds + beyondSeconds) * 1_000,
 );
 
-test("detects a changed column of one row, but ignores columns that change by themselves", async () => {
+test("the fuzzer detects a changed column of one row, but ignores columns that change by themselves", async () => {
   const person = await createPerson();
   try {
     const since = await readMoment();

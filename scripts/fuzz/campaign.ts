@@ -68,10 +68,10 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     };
     const begun = performance.now();
     let answer = await send(origins[target.at], { ...made, headers });
-    // 503 means busy: a fault only if a retry does not help.
+    // 503 means that the server is busy, which is a fault only if a retry gets it too.
     if (answer?.status === 503) answer = await send(origins[target.at], { ...made, headers });
     const durationMs = performance.now() - begun;
-    // For a request for a page's data, 202 stands for a redirect.
+    // A request for a page's data gets 202 instead of a redirect.
     const status = target.surface === "page" && answer?.status === 202 ? 302 : answer?.status;
     coverage.note({ target, credential, status, durationMs });
     const sent = `${made.method} ${made.path} ${decoded(made.path)} ${JSON.stringify(headers)} ${made.body?.toString() ?? ""}`;
@@ -115,7 +115,7 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     const before = await digestTables(since);
     await askAll(shuffled(pairsOf(targets, strangers), seed), late);
     const changed = changesOf(before, await digestTables(since));
-    // First, before other requests disable what these credentials rely on.
+    // Sent first, before other requests disable what these credentials depend on.
     await askAll(untilServed(targets, { members, served: coverage.served }), late);
     await askAll(shuffled(pairsOf(targets, members), seed), late);
     await askAll(forEver(targets, { members, seed }), end);
@@ -156,7 +156,7 @@ function shuffled(pairs: readonly Pair[], seed: number): Pair[] {
 /** Paths that end sessions. A credential sent there may not be usable afterwards. */
 const ending = /logout|sign-out|delete-account|sessions|auth\/accounts|^\/accounts|password|email|\/mfa|step-up/;
 
-/** Reports whether a target is meant for a credential. Such requests get furthest. */
+/** Reports whether a target is meant for a credential. Requests with such a credential reach the most code. */
 function isFor(target: Target, { name }: Credential): boolean {
   return fitting(target).includes(name);
 }

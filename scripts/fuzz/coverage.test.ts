@@ -9,7 +9,7 @@ const login = { name: "POST /login" };
 const durationMs = 1;
 const isFor = () => true;
 
-test("names each pair that was not requested, and each valid credential without a success, as a gap", () => {
+test("reports each route and credential pair that was not requested, and each valid credential without a success", () => {
   const coverage = createCoverage([home, login], { credentials: [none, cookie], isFor });
   expect(coverage.pairs()).toEqual({ asked: 0, all: 4 });
   expect(coverage.gaps()).toHaveLength(5);
@@ -23,7 +23,7 @@ test("names each pair that was not requested, and each valid credential without 
   expect(coverage.gaps()).toEqual([]);
 });
 
-test("does not count a response other than 2xx as a success", () => {
+test("the fuzzer does not count a response other than 2xx as a success", () => {
   const coverage = createCoverage([home], { credentials: [key], isFor });
   for (const status of [199, 300]) coverage.note({ target: home, credential: key, status, durationMs });
   expect(coverage.served(key)).toBe(false);
@@ -33,7 +33,7 @@ test("does not count a response other than 2xx as a success", () => {
   expect(coverage.gaps()).toEqual([]);
 });
 
-test("does not count a 2xx that invalid credentials get too, or that is meant for another credential, as a success", () => {
+test("does not count a 2xx response as a success if invalid credentials get one too, or if it is for another credential", () => {
   const isForKey = (target: typeof home, { name }: typeof key) => target !== login || name === "key";
   const coverage = createCoverage([home, login], { credentials: [none, cookie, key], isFor: isForKey });
   coverage.note({ target: home, credential: none, status: 200, durationMs });
@@ -46,13 +46,13 @@ test("does not count a 2xx that invalid credentials get too, or that is meant fo
   expect([coverage.served(key), coverage.served(none)]).toEqual([true, false]);
 });
 
-test("counts a request without a response as sent but not as a success", () => {
+test("the fuzzer counts a request without a response as sent but not as a success", () => {
   const coverage = createCoverage([home], { credentials: [cookie], isFor });
   coverage.note({ target: home, credential: cookie, status: undefined, durationMs });
   expect(coverage.gaps()).toEqual(["cookie, a good credential, was answered by no 2xx where it is called for"]);
 });
 
-test("keeps the slowest response of each target", () => {
+test("the fuzzer keeps the slowest response of each target", () => {
   const coverage = createCoverage([home, login], { credentials: [none, cookie], isFor });
   for (const [target, credential, took] of [
     [home, none, 5],

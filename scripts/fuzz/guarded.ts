@@ -30,7 +30,7 @@ const guarded: Record<string, Guarded> = {
   "public.workspace_members": {
     from: `public.workspace_members t join auth.users u on u.id = t.user_id where u.${oldAccount}`,
   },
-  // The sweeper may settle runs that were open at the start, so only the id of those runs is compared.
+  // The sweeper may settle runs that were open at the start, so only the ids of those runs are compared.
   "ai.runs": {
     from: "ai.runs t",
     row: `case when t.settled_at < $1::timestamptz then to_jsonb(t)::text else t.id::text end`,

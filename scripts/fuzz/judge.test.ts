@@ -31,7 +31,7 @@ const atGateway: Outcome = {
   answer: answered(400, { error }, "application/json"),
 };
 
-test("passes well-formed refusals, successful responses and pages", () => {
+test("the fuzzer's check passes well-formed refusals, successful responses and pages", () => {
   expect(judge(refused)).toEqual([]);
   expect(judge(atGateway)).toEqual([]);
   const { request_id, ...members } = error;
@@ -44,7 +44,7 @@ test("passes well-formed refusals, successful responses and pages", () => {
   expect(judge({ ...refused, method: "HEAD", answer: answered(404, "") })).toEqual([]);
 });
 
-test("does not report text from the request itself as a leak", () => {
+test("the fuzzer's check does not report text from the request itself as a leak", () => {
   const echoed = answered(404, { ...problem, detail: 'No relation "x", ttr_ai_anothers_key' });
   expect(judge({ ...refused, sent: 'relation " ttr_ai_anothers_key', answer: echoed })).toEqual([]);
 });
@@ -52,22 +52,22 @@ test("does not report text from the request itself as a leak", () => {
 test.each<[string, Outcome]>([
   ["a hang", { ...refused, answer: undefined }],
   ["a 500", { ...refused, answer: answered(500, { ...problem, status: 500, code: "INTERNAL" }) }],
-  ["a 503 of a server that is well", { ...atGateway, answer: answered(503, { error }, "application/json") }],
-  ["no request id", { ...refused, answer: { ...answered(404, problem), requestId: null } }],
+  ["a 503 from a healthy server", { ...atGateway, answer: answered(503, { error }, "application/json") }],
+  ["a response without a request id", { ...refused, answer: { ...answered(404, problem), requestId: null } }],
   ["another's secret", { ...refused, answer: answered(200, { key: "ttr_ai_anothers_key" }) }],
   [
     "the server's own secret on a page",
     { ...refused, surface: "page", answer: answered(200, "<p>sb_secret_0123456789") },
   ],
   ["a stack trace", { ...refused, answer: answered(404, { ...problem, detail: "at load (file.js:1:2)" }) }],
-  ["a path", { ...refused, answer: answered(404, { ...problem, detail: "/home/ada/gatehouse/remix-app" }) }],
+  ["a file path", { ...refused, answer: answered(404, { ...problem, detail: "/home/ada/gatehouse/remix-app" }) }],
   ["SQL", { ...refused, answer: answered(404, { ...problem, detail: 'relation "users" does not exist' }) }],
-  ["a table", { ...refused, answer: answered(404, { ...problem, detail: "private.app_secrets" }) }],
-  ["a refusal that is no problem", { ...refused, answer: answered(404, { error: "no" }) }],
-  ["a problem of another status", { ...refused, answer: answered(404, { ...problem, status: 400 }) }],
-  ["a problem of another request", { ...refused, answer: answered(404, { ...problem, requestId: "req_2" }) }],
-  ["HTML in place of a problem", { ...refused, answer: answered(404, "<h1>Not found</h1>", "text/html") }],
+  ["a table's name", { ...refused, answer: answered(404, { ...problem, detail: "private.app_secrets" }) }],
+  ["a refusal that is not a problem document", { ...refused, answer: answered(404, { error: "no" }) }],
+  ["a problem document with another status", { ...refused, answer: answered(404, { ...problem, status: 400 }) }],
+  ["a problem document of another request", { ...refused, answer: answered(404, { ...problem, requestId: "req_2" }) }],
+  ["HTML instead of a problem document", { ...refused, answer: answered(404, "<h1>Not found</h1>", "text/html") }],
   ["an error that is not OpenAI's", { ...atGateway, answer: answered(400, { error: { message: "No." } }) }],
-])("%s fails the check", (_, outcome) => {
+])("the fuzzer's check rejects %s", (_, outcome) => {
   expect(judge(outcome)).not.toEqual([]);
 });

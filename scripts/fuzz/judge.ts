@@ -1,7 +1,7 @@
 /** The parts of a response that are judged. */
 export interface Outcome {
   surface: "page" | "api" | "gateway";
-  /** The request as one text: what the caller sent is not a leak. */
+  /** The request as text. A response may repeat it, so its contents do not count as a leak. */
   sent: string;
   method: string;
   /** Absent if the deadline passed without a response. */
@@ -23,7 +23,7 @@ const insides: readonly [string, RegExp][] = [
 /** 502 and 504 mean that a model's provider failed, which generated requests may cause. */
 const ofProvider = new Set([502, 504]);
 
-/** Creates a judge that knows the secrets: a response must not contain one unless the request did. */
+/** Creates a judge with the secrets that a response must not contain unless the request did. */
 export function createJudge(secrets: readonly string[]): (outcome: Outcome) => string[] {
   const telling = secrets.filter((secret) => secret.length >= 8);
   return ({ surface, sent, method, answer }) => {

@@ -107,7 +107,7 @@ function pathsOf({ path, surface }: Target, known: Record<string, string>): fc.A
     return fc.oneof(
       { weight: right ? 6 : 1, arbitrary: fc.constant(right ?? crypto.randomUUID()) },
       { weight: 1, arbitrary: fc.uuid() },
-      // Dot segments lead out of the functions to the server in front of them.
+      // The server in front of the functions resolves dot segments, so such a request would not reach the functions.
       { weight: 1, arbitrary: surface === "gateway" ? badSegments.filter((text) => text !== "%2e%2e") : badSegments },
     );
   });

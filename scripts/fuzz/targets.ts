@@ -9,7 +9,7 @@ export interface Target {
   surface: "page" | "api" | "gateway";
   at: "platform" | "satellite" | "gateway";
   method: string;
-  /** With its parameters in braces. */
+  /** The path with its parameters in braces. */
   path: string;
   operation?: DescribedOperation;
   resolve: (ref: string) => Schema;

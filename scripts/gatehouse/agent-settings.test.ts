@@ -28,11 +28,11 @@ describe("the configuration file", () => {
     ["opencode", {}, join(homedir(), ".config/opencode/opencode.json")],
     ["opencode", { XDG_CONFIG_HOME: "/c" }, "/c/opencode/opencode.json"],
     ["opencode", { OPENCODE_CONFIG: "/c/mine.json", XDG_CONFIG_HOME: "/x" }, "/c/mine.json"],
-  ] as const)("of %s with %j is %s", (tool, environment, file) => {
+  ] as const)("the configuration file of %s with %j is %s", (tool, environment, file) => {
     expect(settingsOf(tool, { environment }).file).toBe(file);
   });
 
-  test("of opencode is opencode.jsonc if only that exists", () => {
+  test("the configuration file of opencode is opencode.jsonc if only that file exists", () => {
     const environment = { XDG_CONFIG_HOME: "/c" };
     const only = (name: string) => settingsOf("opencode", { environment, exists: (file) => file.endsWith(name) }).file;
     expect(only(".jsonc")).toBe("/c/opencode/opencode.jsonc");
@@ -41,7 +41,7 @@ describe("the configuration file", () => {
 });
 
 describe("the agents' settings", () => {
-  test("hold no key, and quote the helper for a shell", () => {
+  test("an agent's settings contain no key, and quote the helper command for a shell", () => {
     for (const tool of tools) expect(JSON.stringify(settingsOf(tool))).not.toContain("ttr_ai_");
     expect(settingsOf("claude")).toMatchObject({
       edits: [
@@ -52,7 +52,7 @@ describe("the agents' settings", () => {
     });
   });
 
-  test("name a model only if one was chosen", () => {
+  test("an agent's settings name a model only if one was chosen", () => {
     expect(JSON.stringify(settingsOf("claude", { model: "m" }))).toContain('"ANTHROPIC_MODEL"],"value":"m"');
     expect(settingsOf("codex", { model: "m" })).toMatchObject({ edits: { values: { model: '"m"' } } });
     expect(settingsOf("codex")).toMatchObject({ edits: { values: { model_provider: '"gatehouse"' } } });

@@ -16,7 +16,7 @@ export interface AgentFacts {
   models: readonly string[];
 }
 
-/** An agent's configuration file, and what to set there. */
+/** An agent's configuration file, and the values to set in it. */
 export type AgentSettings = { file: string } & (
   | { format: "json"; edits: readonly JsonEdit[] }
   | { format: "toml"; edits: TomlEdits }
@@ -27,7 +27,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** How often agents ask for a key again. After a renewal, the old key stays valid for 15 more minutes. */
 const refreshMs = 300_000;
 
-/** Returns what to set for an agent. @param options.exists whether a file is there */
+/** Returns what to set for an agent. @param options.exists whether a file exists */
 export function agentSettings(
   tool: Tool,
   facts: AgentFacts,
@@ -51,7 +51,7 @@ function claudeSettings({ gatewayUrl, helper, model }: AgentFacts, environment: 
   const variables = {
     ANTHROPIC_BASE_URL: gatewayUrl,
     CLAUDE_CODE_API_KEY_HELPER_TTL_MS: String(refreshMs),
-    // Claude Code also uses a small model, and the catalogue may lack its default one.
+    // Claude Code also uses a small model, and its default one may be missing from the catalogue.
     ...(model !== undefined && { ANTHROPIC_MODEL: model, ANTHROPIC_DEFAULT_HAIKU_MODEL: model }),
   };
   return {
@@ -124,7 +124,7 @@ function shellQuoted(word: string): string {
   return `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** A basic string of TOML, which has the escapes of JSON. */
+/** Formats a basic string of TOML, which has the same escapes as JSON. */
 function tomlText(text: string): string {
   return JSON.stringify(text);
 }

@@ -7,7 +7,7 @@ import type { Tool } from "./arguments.ts";
 import { Store } from "./store.ts";
 
 const hour = 3_600_000;
-/** No server listens there. */
+/** No server listens at this address. */
 const url = "http://127.0.0.1:9";
 let store: Store;
 
@@ -24,18 +24,18 @@ async function connectWith(keyExpiresAt: number): Promise<void> {
   await store.writeConnection("claude", { url, ...workspace, gatewayUrl: url, keyExpiresAt, configuration: null });
 }
 
-test("without a network, the existing key is printed if it is still valid", async () => {
+test("without a network, gatehouse prints the existing key if it is still valid", async () => {
   await connectWith(Date.now() + hour);
   expect(await readToken(store, "claude")).toBe("ttr_ai_x");
   expect(await readToken(store, undefined)).toBe("ttr_ai_x");
 });
 
-test("without a network, an expired key is not printed", async () => {
+test("without a network, gatehouse does not print an expired key", async () => {
   await connectWith(Date.now() - 1);
   await expect(readToken(store, "claude")).rejects.toThrow("Couldn’t reach 127.0.0.1:9.");
 });
 
-test("a key is not printed after a sign-out, nor for an agent that is not connected", async () => {
+test("gatehouse prints no key after a sign-out, nor for an agent that is not connected", async () => {
   await connectWith(Date.now() + hour);
   await expect(readToken(store, "codex")).rejects.toThrow("Codex isn’t connected. Run: gatehouse connect codex");
   await store.deleteLogin();
@@ -47,7 +47,7 @@ test.each<[Tool, string[]]>([
   ["claude", ["claude-opus"]],
   ["codex", ["gpt"]],
   ["opencode", ["gpt", "mistral"]],
-])("%s gets only models of the endpoint that it calls: %j", (tool, usable) => {
+])("the agent %s gets only models of the endpoint that it calls: %j", (tool, usable) => {
   const data = [
     { id: "gpt", platform: { endpoints: ["/v1/chat/completions", "/v1/responses"] } },
     { id: "mistral", platform: { endpoints: ["/v1/chat/completions"] } },

@@ -38,7 +38,7 @@ const renewBeforeMs: Readonly<Record<Tool, number>> = {
 
 /**
  * Connects an agent to a workspace and writes its configuration.
- * @throws Failure, also if a key manager has to approve it first
+ * @throws Failure, also if a key manager must approve the connection first
  */
 export function connect(
   store: Store,

@@ -9,7 +9,7 @@ test.each([
   [["connect", "codex", "--model", "m"], { verb: "connect", tool: "codex", workspace: undefined, model: "m" }],
   [["token"], { verb: "token", tool: undefined }],
   [["disconnect", "opencode"], { verb: "disconnect", tool: "opencode" }],
-])("reads %j", (argv, command) => {
+])("the gatehouse command reads the arguments %j", (argv, command) => {
   expect(readCommand(argv)).toEqual(command);
 });
 
@@ -22,6 +22,6 @@ test.each([
   [["logout", "--url", "x"], "--url and --client-id are for login."],
   [["token", "--model", "x"], "--workspace and --model are for connect."],
   [["login", "--password", "x"], "Unknown option '--password'"],
-])("refuses %j: %s", (argv, message) => {
+])("the gatehouse command refuses the arguments %j: %s", (argv, message) => {
   expect(() => readCommand(argv)).toThrow(message);
 });

@@ -58,7 +58,7 @@ async function revokeKeys(): Promise<void> {
 }
 
 describe("the gatehouse command", () => {
-  test("explains why a command fails before a sign-in", async () => {
+  test("the gatehouse command explains why a connection or sign-in fails", async () => {
     const [connect, nowhere, unknown] = await Promise.all([
       terminal.run(["connect", "claude"]),
       terminal.run(["login", "--url", "http://127.0.0.1:9"]),
@@ -73,7 +73,7 @@ describe("the gatehouse command", () => {
     expect(unknown.stderr).toContain("doesn’t let the client “unregistered” sign in");
   });
 
-  test("signs in by a code and keeps the tokens private", async () => {
+  test("gatehouse login signs in with a device code and keeps the tokens private", async () => {
     const { code, stdout } = await signInByCommand(terminal, { clientId: client.name, approve });
     expect(code).toBe(0);
     expect(stdout).toContain(`Signed in to ${base} as ${person.email}.`);
@@ -83,7 +83,7 @@ describe("the gatehouse command", () => {
     expect(stdout).not.toContain(refreshToken);
   });
 
-  test("connects three agents, each in its own configuration file, and keeps the file's other contents", async () => {
+  test("gatehouse connects three agents, each in its own configuration file, and keeps the files' other contents", async () => {
     await mkdir(join(terminal.home, ".claude"));
     await writeFile(join(terminal.home, ".claude", "settings.json"), '{\n  "model": "opus"\n}\n');
     await mkdir(join(terminal.home, ".codex"));
@@ -110,7 +110,7 @@ describe("the gatehouse command", () => {
     expect(offered).not.toContain("demo-messages");
   });
 
-  test("changes nothing when an agent is connected again", async () => {
+  test("gatehouse changes nothing when an agent is connected again", async () => {
     const before = await readHome(".codex", "config.toml");
     expect(await terminal.run(["connect", "codex"])).toMatchObject({
       code: 0,
@@ -124,12 +124,12 @@ describe("the gatehouse command", () => {
     expect(count).toBe(3);
   });
 
-  test("refuses a model that the workspace does not have", async () => {
+  test("gatehouse refuses a model that the workspace does not have", async () => {
     const { code, stderr } = await terminal.run(["connect", "claude", "--model", "gpt-0"]);
     expect([code, stderr]).toEqual([1, expect.stringContaining("has no model “gpt-0” that Claude Code can use. ")]);
   });
 
-  test("prints a key that the gateway accepts, from a file that only its owner can read", async () => {
+  test("gatehouse prints a key that the gateway accepts, from a file that only its owner can read", async () => {
     const key = await printedKey("claude");
     expect(key).toMatch(/^ttr_ai_/);
     expect(await describeKey(key)).toBe(200);
@@ -139,7 +139,7 @@ describe("the gatehouse command", () => {
     expect(apiKeyHelper).not.toContain(key);
   });
 
-  test("renews a key and a sign-in that expire soon", async () => {
+  test("gatehouse renews a key and a sign-in that expire soon", async () => {
     const key = await printedKey("claude");
     for (const [name, field] of [
       ["connections.json", "keyExpiresAt"],
@@ -155,7 +155,7 @@ describe("the gatehouse command", () => {
     expect([await describeKey(first), await describeKey(key)]).toEqual([200, 200]);
   });
 
-  test("shows the workspace, this month's cost, the budget left, and the time until the key expires", async () => {
+  test("gatehouse status shows the workspace, this month's cost, the budget left, and the time until the key expires", async () => {
     await query(
       "insert into ai.budgets (scope, subject_id, workspace_id, limit_usd) values ('workspace', $1, $1, 20)",
       [workspaceId],
@@ -167,7 +167,7 @@ describe("the gatehouse command", () => {
     );
   });
 
-  test("fails with a clear message once the connection is revoked, and the gateway refuses the key", async () => {
+  test("gatehouse fails with a clear message once the connection is revoked, and the gateway refuses the key", async () => {
     const key = await printedKey("claude");
     await revokeKeys();
     expect(await describeKey(key)).toBe(401);
@@ -181,7 +181,7 @@ describe("the gatehouse command", () => {
     expect(await describeKey(await printedKey("claude"))).toBe(200);
   });
 
-  test("disconnects an agent, and restores its file", async () => {
+  test("gatehouse disconnects an agent and restores the agent's configuration file", async () => {
     const key = await printedKey("claude");
     expect(await terminal.run(["disconnect", "claude"])).toMatchObject({
       code: 0,
@@ -193,7 +193,7 @@ describe("the gatehouse command", () => {
     expect(await describeKey(key)).toBe(401);
   });
 
-  test("requests access if the member may not create keys, and connects once it is approved", async () => {
+  test("requests access if the member may not create keys, and connects the agent after approval", async () => {
     const owner = await createPerson();
     const [shared] = await query<{ id: string }>(
       "insert into public.workspaces (name, created_by) values ('Shared', $1) returning id",
@@ -215,7 +215,7 @@ describe("the gatehouse command", () => {
     await deletePerson(owner);
   });
 
-  test("signs out, which revokes the keys from that sign-in", async () => {
+  test("signing out revokes the keys from that sign-in", async () => {
     const key = await printedKey("codex");
     expect((await terminal.run(["logout"])).stdout).toContain("Keys from this sign-in no longer work.");
     expect(await describeKey(key)).toBe(401);

@@ -10,10 +10,10 @@ import { applyTomlEdits, hasInlineTable, tomlUndo, undoTomlEdits } from "./toml-
 type Configuration = NonNullable<Connection["configuration"]>;
 
 /**
- * Writes an agent's configuration, and leaves everything else in it as it is. Doing it twice changes nothing.
- * @param options.earlier the file and undo information that a previous call returned
- * @returns those of this call, and whether the file changed
- * @throws Failure if the file cannot be understood; it is unchanged then
+ * Writes an agent's configuration and keeps everything else in the file. A second call changes nothing.
+ * @param options.earlier the file and undo information that an earlier call returned
+ * @returns the file and undo information of this call, and whether the file changed
+ * @throws Failure if the file cannot be parsed; it is unchanged then
  */
 export async function configure(
   tool: Tool,

@@ -1,7 +1,7 @@
 /** The causes of failed calls that commands distinguish. */
 export type FailureKind = "usage" | "signed-out" | "unreachable" | "refused" | "gone" | "configuration";
 
-/** A failure that the person at the terminal can do something about. The message is for them. */
+/** A failure with a message for the person at the terminal, who can do something about it. */
 export class Failure extends Error {
   readonly kind: FailureKind;
 

@@ -10,7 +10,7 @@ const edits = [
 const commentsOf = (text: string) => text.match(/(?<!:)\/\/[^\n]*|\/\*.*?\*\//g);
 
 describe("edits of a JSON text", () => {
-  test("keep comments, order, indentation and trailing commas", () => {
+  test("JSON edits keep comments, order, indentation and trailing commas", () => {
     const source = '{\n    // mine\n    "model": "opus", /* kept */\n    "env": {\n        "A": "1",\n    },\n}\n';
     const { text } = applyJsonEdits(source, { edits });
     expect(text).toBe(
@@ -26,7 +26,7 @@ describe("edits of a JSON text", () => {
     ['{\n  "apiKeyHelper": "old",\n  "env": { "ANTHROPIC_BASE_URL": "https://old.example" },\n  "z": "\\u0041,}"\n}\n'],
     ['{\r\n\t"permissions": { "allow": [] }\r\n}\r\n'],
     ['{\n  "z": 1, // last\n}\n'],
-  ])("can be undone, and change nothing when they are repeated: %j", (source) => {
+  ])("JSON edits can be undone, and change nothing when repeated: %j", (source) => {
     const first = applyJsonEdits(source, { edits });
     const value = parseJson(first.text).value as { env: object };
     expect(value).toMatchObject({ apiKeyHelper: "node helper", env: { ANTHROPIC_BASE_URL: "https://ai.example.com" } });
@@ -42,7 +42,7 @@ describe("edits of a JSON text", () => {
     ['{\n  "env": {\n    // nothing yet\n  } // env\n}\n'],
     ['{\n  "env": { // why\n    "X": "1" // x\n  },\n  // last\n  "b": 2\n}\n'],
     ["{}\n"],
-  ])("keep every comment, and their undoing restores the text: %j", (source) => {
+  ])("JSON edits keep every comment, and undoing the edits restores the text: %j", (source) => {
     const { text, undo } = applyJsonEdits(source, { edits });
     expect(commentsOf(text)).toEqual(commentsOf(source));
     expect(undoJsonEdits(text, undo)).toBe(source);
@@ -52,14 +52,14 @@ describe("edits of a JSON text", () => {
     ['"apiKeyHelper": "node helper"', '"apiKeyHelper": "node helper", // added\n  // about z\n  "z": 1'],
     ['"apiKeyHelper": "node helper"', '// above\n  "apiKeyHelper": "node helper", "z": 1'],
     ['"apiKeyHelper": "node helper"', '"apiKeyHelper": "node helper" /* inside */, /* next */ "z": 1'],
-  ])("leave comments that were added since when they are undone: %j to %j", (own, changed) => {
+  ])("undoing JSON edits keeps comments that were added later: %j to %j", (own, changed) => {
     const { text, undo } = applyJsonEdits('{\n  "a": 1\n}\n', { edits: edits.slice(0, 1) });
     const undone = undoJsonEdits(text.replace(own, changed), undo);
     expect(commentsOf(undone)).toEqual(commentsOf(changed));
     expect(parseJson(undone).value).toEqual({ a: 1, z: 1 });
   });
 
-  test("that a later version makes replace the edits of an earlier version", () => {
+  test("JSON edits of a later version replace the edits of an earlier version", () => {
     const source = '{\n  "apiKeyHelper": "mine"\n}\n';
     const first = applyJsonEdits(source, { edits });
     const next = applyJsonEdits(first.text, { edits: [{ path: ["apiKeyHelper"], value: "new" }], earlier: first.undo });
@@ -67,13 +67,13 @@ describe("edits of a JSON text", () => {
     expect(undoJsonEdits(next.text, next.undo)).toBe(source);
   });
 
-  test("are not undone if somebody has changed the value since", () => {
+  test("JSON edits are not undone if somebody has changed the value since", () => {
     const { text, undo } = applyJsonEdits("{}", { edits });
     const changed = text.replace("node helper", "another helper");
     expect(JSON.parse(undoJsonEdits(changed, undo))).toEqual({ apiKeyHelper: "another helper" });
   });
 
-  test.each(["[]", "{", '{"env": 1}', '{"a": 1} x', "{'a': 1}"])("are refused for %j", (source) => {
+  test.each(["[]", "{", '{"env": 1}', '{"a": 1} x', "{'a': 1}"])("refuses to apply JSON edits to %j", (source) => {
     expect(() => applyJsonEdits(source, { edits })).toThrow(SyntaxError);
   });
 });

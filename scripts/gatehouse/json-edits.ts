@@ -9,7 +9,7 @@ export interface JsonEdit {
 }
 
 /**
- * How to undo an edit: what was written, how many objects along its path already existed, and what it replaced, if
+ * How to undo an edit: what it wrote, how many objects along its path already existed, and what it replaced, if
  * anything.
  */
 const undoStep = z.object({
@@ -22,7 +22,7 @@ export const jsonUndo = z.array(undoStep);
 export type JsonUndo = z.infer<typeof jsonUndo>;
 
 /**
- * Sets values in a JSON text and leaves everything else as it is written, comments included.
+ * Sets values in a JSON text and keeps everything else as it is written, including comments.
  * @param options.earlier how to undo edits that an earlier call made to this text; the result then undoes both calls
  * @throws SyntaxError if the text is not JSON, or a path leads through something other than an object
  */
@@ -108,7 +108,7 @@ function insertMember(
   return `${before}${line}${member}${hasComma ? "," : ""}${text.slice(place)}`;
 }
 
-/** Returns the length of what a sticky pattern matches at a place. */
+/** Returns the length of the match of a sticky pattern at a position. */
 function matchAt(pattern: RegExp, { text, at }: { text: string; at: number }): number {
   pattern.lastIndex = at;
   return pattern.exec(text)?.[0].length ?? 0;
@@ -128,7 +128,7 @@ function removeMember(source: string, { path, existing }: { path: readonly strin
   const comma = commaAfter(source, member.node.end);
   const rest = source.slice(member.node.end, comma ?? undefined) + (comma === undefined ? "" : source.slice(comma + 1));
   const before = source.slice(0, member.start).trimEnd();
-  // The text that follows must not become part of a line comment.
+  // Keeps a line break, so that the text that follows does not become part of a line comment.
   const needsBreak = /\/\/[^\n]*$/.test(before) && !/^[ \t]*\r?\n/.test(rest);
   const kept = needsBreak ? source.slice(0, member.start) + rest.trimStart() : before + rest;
   if (members.length === 1) return isBlankObject(kept, parent.start) ? emptied(source, parent) : kept;
@@ -136,7 +136,7 @@ function removeMember(source: string, { path, existing }: { path: readonly strin
   return dangling === undefined ? kept : kept.slice(0, dangling) + kept.slice(dangling + 1);
 }
 
-/** Returns the place of the comma after a member, past blanks and comments; undefined without one. */
+/** Returns the position of the comma after a member, skipping blanks and comments; undefined if there is none. */
 function commaAfter(text: string, end: number): number | undefined {
   const at = endOfBlank(text, end);
   return text[at] === "," ? at : undefined;
@@ -155,7 +155,7 @@ function written(value: unknown, { text, depth }: { text: string; depth: number 
   return JSON.stringify(value, null, indent).replaceAll("\n", `\n${indent.repeat(depth)}`);
 }
 
-/** The indentation of the first indented line; two spaces by default. */
+/** Returns the indentation of the first indented line, or two spaces by default. */
 function indentOf(text: string): string {
   return /\n([ \t]+)"/.exec(text)?.[1] ?? "  ";
 }

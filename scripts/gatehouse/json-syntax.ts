@@ -18,7 +18,7 @@ const blank = /(?:\s|\/\/[^\n]*|\/\*[\s\S]*?\*\/)*/y;
 const text = /"(?:[^"\\\n]|\\.)*"/y;
 const literal = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
-/** Returns the end of the blanks and comments that begin at a place. */
+/** Returns the end of the blanks and comments that begin at a position. */
 export function endOfBlank(source: string, at: number): number {
   blank.lastIndex = at;
   blank.exec(source);

@@ -10,7 +10,7 @@ import { withLock } from "./private-files.ts";
 import { type Login, Store } from "./store.ts";
 
 const hour = 3_600_000;
-/** A platform that approves each sign-in at once, and whose API answers 429. */
+/** Responses of a platform that approves each sign-in immediately, and whose API returns 429. */
 const answers: Record<string, object> = {
   "/oauth/device_authorization": {
     device_code: "d",
@@ -56,7 +56,7 @@ const loginWith = (refreshToken: string): Login => ({
   refreshToken,
 });
 
-test("a sign-in waits for a refresh that runs, and revokes the token that it left", async () => {
+test("a sign-in waits for a running refresh, and revokes the token that the refresh stored", async () => {
   await store.writeLogin(loginWith("old-refresh"));
   let signingIn: Promise<Login> | undefined;
   await withLock(store.folder, async () => {
@@ -70,7 +70,7 @@ test("a sign-in waits for a refresh that runs, and revokes the token that it lef
   expect(revoked).toEqual(["refreshed"]);
 });
 
-test("a platform that limits its callers does not keep a valid key from an agent", async () => {
+test("an agent still gets its valid key when the platform returns 429", async () => {
   await store.writeLogin(loginWith("old-refresh"));
   await store.writeKey("claude", "ttr_ai_x");
   await store.writeConnection("claude", {

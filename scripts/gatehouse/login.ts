@@ -46,10 +46,10 @@ export async function signIn(
   const login = await pollForTokens({ url, clientId, begun: answer });
   const person = await callApi(`${url}/oauth/userinfo`, { token: login.accessToken, schema: userinfo });
   const signedIn = { ...login, account: person.email ?? person.name ?? person.sub };
-  // An agent that refreshes the earlier login at the same time would delete this one.
+  // The lock prevents an agent from deleting this login while it refreshes the earlier one.
   await withLock(store.folder, async () => {
     const earlier = await store.readLogin();
-    // Otherwise the earlier login would stay valid for 30 days.
+    // Without this, the earlier login would stay valid for 30 days.
     if (earlier) await revoke(earlier).catch(() => {});
     await store.writeLogin(signedIn);
   });
@@ -93,8 +93,8 @@ async function poll(url: string, { clientId, deviceCode }: { clientId: string; d
 }
 
 /**
- * Returns a login whose access token works, refreshed if it is about to expire. Call it under the store's lock.
- * @throws Failure signed-out without a login, or once it has ended
+ * Returns a login with a valid access token, refreshed if it is about to expire. Must be called under the store's lock.
+ * @throws Failure signed-out without a login, or once the login has ended
  */
 export async function requireLogin(store: Store): Promise<Login> {
   const login = await store.readLogin();

@@ -7,7 +7,7 @@ const problem = z.object({ detail: z.string() });
 const oauthError = z.object({ error: z.string() });
 
 /**
- * Reads the platform's address as people type it.
+ * Parses the platform's address as people type it.
  * @throws Failure unless it is an origin with https, or http on this machine
  */
 export function readPlatformUrl(text: string): string {
@@ -21,7 +21,11 @@ export function readPlatformUrl(text: string): string {
   return url.origin;
 }
 
-/** Posts a form to an OAuth endpoint. @returns the answer, or its error code. @throws Failure if it cannot be reached */
+/**
+ * Posts a form to an OAuth endpoint.
+ * @returns the response, or its error code
+ * @throws Failure if the endpoint cannot be reached
+ */
 export async function postForm<Schema extends z.ZodType>(
   url: string,
   { form, schema }: { form: Record<string, string>; schema: Schema },
@@ -57,7 +61,7 @@ export async function callApi<Schema extends z.ZodType>(
 
 async function send(url: string, init: RequestInit): Promise<Response> {
   try {
-    // A redirect would carry the token elsewhere.
+    // Redirects are refused, since a redirect would carry the token elsewhere.
     return await fetch(url, { ...init, redirect: "error", signal: AbortSignal.timeout(requestTimeoutMs) });
   } catch {
     throw new Failure("unreachable", `Couldn’t reach ${new URL(url).host}. Check your network, then try again.`);

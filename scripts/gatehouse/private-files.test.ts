@@ -12,7 +12,7 @@ afterEach(() => rm(folder, { recursive: true }));
 
 const modeOf = async (file: string) => (await stat(file)).mode & 0o777;
 
-test("a new file is readable by its owner alone, and an existing one keeps its mode", async () => {
+test("a new private file is readable by its owner alone, and an existing file keeps its mode", async () => {
   const [secret, shared] = [join(folder, "new", "secret"), join(folder, "shared")];
   await writeText(secret, "a");
   expect([await readText(secret), await modeOf(secret)]).toEqual(["a", 0o600]);
@@ -21,7 +21,7 @@ test("a new file is readable by its owner alone, and an existing one keeps its m
   expect([await readText(shared), await modeOf(shared)]).toEqual(["new", 0o644]);
 });
 
-test("writing to a symbolic link keeps the link and changes its target", async () => {
+test("writing to a symbolic link keeps the link and changes the file that it points to", async () => {
   const [target, link] = [join(folder, "target"), join(folder, "link")];
   await writeFile(target, "old");
   await symlink(target, link);
@@ -47,7 +47,7 @@ test("concurrent callers of withLock run one after the other, even after one fai
   expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "fulfilled", "rejected"]);
 });
 
-test("the lock of a command that was killed is taken over after a minute", async () => {
+test("the lock of a killed command is taken over after a minute", async () => {
   const lock = join(folder, "lock");
   await mkdir(lock);
   const old = Date.now() / 1000 - 61;

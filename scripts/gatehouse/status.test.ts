@@ -11,7 +11,7 @@ test.each([
     ["$21.00 spent this month", "$0.00 of $20.00 left (workspace budget)"],
   ],
   [{ spent: { costUsd: null }, budgets: [{ ...budget, remainingUsd: null }] }, ["budget amounts are hidden"]],
-])("money of %j reads as %j", (answer, words) => {
+])("shows the costs and budgets %j as %j", (answer, words) => {
   expect(moneyWords(answer)).toEqual(words);
 });
 
@@ -20,6 +20,6 @@ test.each([
   [60_000, "1 min"],
   [3_600_000, "1 h 0 min"],
   [28_799_999, "7 h 59 min"],
-])("%d ms read as %s", (ms, text) => {
+])("shows a duration of %d ms as %s", (ms, text) => {
   expect(durationText(ms)).toBe(text);
 });

@@ -12,7 +12,7 @@ const described = z.object({
 });
 type Described = z.infer<typeof described>;
 
-/** Describes the sign-in and each connected agent, a line each. */
+/** Describes the sign-in and each connected agent, one line for each. */
 export async function describeStatus(store: Store, now = Date.now()): Promise<string[]> {
   const login = await store.readLogin();
   const connections = Object.entries(await store.readConnections()) as [Tool, Connection][];
@@ -41,7 +41,9 @@ async function factsOf(
   }
 }
 
-/** Says what was spent in this UTC month and what budgets leave. Amounts are null if the workspace hides them. */
+/**
+ * Describes the costs of this UTC month and what is left of the budgets. Amounts are null if the workspace hides them.
+ */
 export function moneyWords({ spent, budgets }: Described): string[] {
   const left = budgets.flatMap(({ scope, limitUsd, remainingUsd }) =>
     limitUsd === null || remainingUsd === null
@@ -58,7 +60,7 @@ function usd(amount: number): string {
   return `$${amount.toFixed(amount !== 0 && amount < 0.01 ? 4 : 2)}`;
 }
 
-/** Writes a time span in hours and minutes, rounded down. */
+/** Formats a duration in hours and minutes, rounded down. */
 export function durationText(ms: number): string {
   const minutes = Math.floor(ms / 60_000);
   const hours = Math.floor(minutes / 60);

@@ -28,7 +28,7 @@ const connection = z.object({
   /** The agent's configuration file, and how to undo the changes there; null until it was written. */
   configuration: z.object({ file: z.string(), undo: z.unknown() }).nullable(),
 });
-/** An agent that the command has configured. Its key is in a file of its own. */
+/** An agent that the command has configured. Its key is in a separate file. */
 export type Connection = z.infer<typeof connection>;
 
 const connections = z.partialRecord(z.enum(tools), connection);
@@ -80,7 +80,7 @@ export class Store {
     await rm(this.keyFile(tool), { force: true });
   }
 
-  /** A file that does not parse is treated as absent: the command would write it again. */
+  /** Treats a file that does not parse as absent, since the command would write it again. */
   async #read<Schema extends z.ZodType>(name: string, schema: Schema): Promise<z.output<Schema> | null> {
     const text = await readText(join(this.folder, name));
     if (text === null) return null;

@@ -28,7 +28,7 @@ command = "docs"
 `;
 
 describe("edits of a TOML text", () => {
-  test("add values at the beginning and tables at the end, and keep every other line", () => {
+  test("TOML edits add values at the beginning and tables at the end, and keep every other line", () => {
     const { text } = applyTomlEdits(typical, { edits });
     expect(text).toBe(`model_provider = "gatehouse"
 ${typical}
@@ -49,13 +49,13 @@ args = ["a", "b"]
     ['[model_providers."gatehouse"]\nname = "Mine"\nquery_params = {\n  a = "]"\n}\n'],
     ["a = '''\n[tui]\n'''\nb = [ # ]\n 1,\n]\n"],
     ["\n\n# only comments"],
-  ])("can be undone, and change nothing when they are repeated: %j", (source) => {
+  ])("TOML edits can be undone, and change nothing when repeated: %j", (source) => {
     const first = applyTomlEdits(source, { edits });
     expect(applyTomlEdits(first.text, { edits, earlier: first.undo })).toEqual(first);
     expect(undoTomlEdits(first.text, first.undo).trimEnd()).toBe(source.trimEnd());
   });
 
-  test("are not undone if somebody has changed the lines since", () => {
+  test("TOML edits are not undone if somebody has changed the lines since", () => {
     const { text, undo } = applyTomlEdits(typical, { edits });
     const changed = text.replace('model_provider = "gatehouse"', 'model_provider = "other"');
     expect(undoTomlEdits(changed, undo)).toBe(`model_provider = "other"\n${typical}`);
@@ -65,7 +65,7 @@ args = ["a", "b"]
     ['[projects."/home/ann/[slug]"]\ntrust_level = "trusted"\n'],
     ["[projects.'/srv/a]']\ntrust_level = \"trusted\"\n"],
     ['[[hooks."a[0]"]] # [x]\nrun = 1\n'],
-  ])("leave tables alone that were added below them: %j", (added) => {
+  ])("TOML edits keep tables that were added below them: %j", (added) => {
     const { text, undo } = applyTomlEdits("", { edits });
     const grown = `${text}\n${added}`;
     expect(applyTomlEdits(grown, { edits, earlier: undo }).text).toContain(added);
@@ -78,7 +78,7 @@ args = ["a", "b"]
     ['model_providers.gatehouse.name = "x"\n', true],
     ['[model_providers]\nmine = { name = "x" }\n', false],
     ['[model_providers.gatehouse]\nname = "x"\n', false],
-  ])("see whether %j defines the provider within another table: %j", (source, expected) => {
+  ])("detects whether %j defines the gatehouse provider within another table: %j", (source, expected) => {
     expect(hasInlineTable(source, "model_providers.gatehouse")).toBe(expected);
   });
 
@@ -87,7 +87,7 @@ args = ["a", "b"]
     ['model_providers.mine.name = "x"\n', true],
     ['[model_providers.mine]\nname = "x"\n', false],
     ["[tui]\nmodel_providers = 1\n", false],
-  ])("detect whether %j defines providers without a table: %j", (source, expected) => {
+  ])("detects whether %j defines providers without a table: %j", (source, expected) => {
     expect(hasInlineTable(source, "model_providers")).toBe(expected);
   });
 });

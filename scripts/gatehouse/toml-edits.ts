@@ -13,7 +13,7 @@ export type TomlUndo = z.infer<typeof tomlUndo>;
 
 const noUndo: TomlUndo = { values: {}, tables: {} };
 
-/** The lines of a top-level value or a table: `start` is the first one, `end` the one after the last. */
+/** The lines of a top-level value or a table: `start` is the first line, `end` the line after the last. */
 interface Span {
   name: string;
   start: number;
@@ -61,7 +61,9 @@ export function undoTomlEdits(source: string, { values, tables }: TomlUndo): str
   return text;
 }
 
-/** Whether the file defines a table by a dotted key or an inline table, which no header of its own can extend. */
+/**
+ * Returns whether the file defines a table by a dotted key or an inline table, which a separate header cannot extend.
+ */
 export function hasInlineTable(source: string, name: string): boolean {
   const { values, tables } = spansOf(source);
   const around = tables.filter((table) => name.startsWith(`${table.name}.`));
@@ -88,7 +90,7 @@ function replace(
   const span = spansOf(text)[kind].find((one) => one.name === name);
   if (span) {
     const before = lines.splice(span.start, span.end - span.start, ...(written ? [written] : [])).join("");
-    // The blank line that was added above a table goes with it.
+    // Removes the blank line that was added above the table, too.
     if (!written && kind === "tables" && lines[span.start - 1]?.trim() === "") lines.splice(span.start - 1, 1);
     return { text: lines.join(""), before };
   }
@@ -98,12 +100,12 @@ function replace(
   return { text: `${ended}${ended === "" ? "" : "\n"}${written}`, before: null };
 }
 
-/** Lines with their line breaks. */
+/** Splits a text into lines with their line breaks. */
 function linesOf(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }
 
-/** A key, bare or quoted, and keys with dots between (https://toml.io/en/v1.0.0#keys). */
+/** Matches a bare or quoted key, and keys joined by dots (https://toml.io/en/v1.0.0#keys). */
 const simpleKey = /[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'/;
 const dottedKey = `(?:${simpleKey.source})(?:\\s*\\.\\s*(?:${simpleKey.source}))*`;
 const headerLine = new RegExp(`^\\s*\\[\\[?\\s*(${dottedKey})\\s*\\]\\]?\\s*(?:#.*)?$`);
@@ -143,7 +145,7 @@ function plainName(name: string): string {
   return parts.map((part) => /^["']([A-Za-z0-9_-]+)["']$/.exec(part)?.[1] ?? part).join(".");
 }
 
-/** Returns what is still open after a line: the quotation marks of a string of several lines, or the open brackets. */
+/** Returns what is still open after a line: the quotation marks of a multi-line string, or brackets. */
 function stateAfter(line: string, open: string): string {
   let state = open;
   for (let at = 0; at < line.length; ) {

@@ -12,8 +12,8 @@ const page = z.object({
 export type Workspace = z.infer<typeof page>["workspaces"][number];
 
 /**
- * Chooses the workspace that a member names by id or name; without one, the workspace of the existing connection or the
- * only one there is.
+ * Chooses the workspace that a member names by id or name. Without a name, chooses the workspace of the existing
+ * connection, or the member's only workspace.
  * @throws Failure if no workspace matches, or several do
  */
 export async function chooseWorkspace(

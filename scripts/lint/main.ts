@@ -4,7 +4,7 @@ import { findPhrases, readPhrases } from "./phrases.ts";
 
 /**
  * Rejects the phrases of `phrases.txt` in every source file and document of the repository, except migrations, which
- * are frozen. Prints `file:line: phrase`; exit code 1 if there is any.
+ * are frozen. Prints `file:line: phrase`, and exits with 1 if it finds any.
  */
 const phrases = readPhrases(readFileSync("scripts/lint/phrases.txt", "utf8"));
 const sources = ["*.ts", "*.tsx", "*.js", "*.mjs", "*.sql", "*.md", "*.html"];

@@ -3,11 +3,11 @@ import { describe, expect, test } from "vitest";
 import { findPhrases, readPhrases } from "./phrases.ts";
 
 const phrases = readPhrases(readFileSync("scripts/lint/phrases.txt", "utf8"));
-// In pieces, so that this file passes the check itself.
+// Split, so that this file passes the check itself.
 const absent = ["no", "body"].join("");
 
 describe("the list of phrases", () => {
-  test("finds a phrase in a comment, a title, a string and a document", () => {
+  test("finds a listed phrase in a comment, a title, a string and a document", () => {
     for (const text of [
       `// For ${absent}.`,
       `test("${absent} may", () => {});`,
@@ -18,20 +18,20 @@ describe("the list of phrases", () => {
   });
 
   test.each(["/**\n * The call is\n   * over.\n */", "  // The call is\n  // over.", "-- The call is\n-- over."])(
-    "finds a phrase across two lines: %j",
+    "finds a listed phrase across two lines: %j",
     (text) => expect(findPhrases(text, phrases)).toMatchObject([{ phrase: ["is", "over"].join(" ") }]),
   );
 
-  test("names the line", () => {
+  test("reports the line of a listed phrase", () => {
     expect(findPhrases(`one\ntwo\n${absent}\n`, phrases)).toEqual([{ line: 3, phrase: absent }]);
   });
 
-  test("accepts plain English", () => {
+  test("the list of phrases accepts plain English", () => {
     const plain = "There is no list. It stands for a model. A stand-in is over 300 lines, and comes to an end.";
     expect(findPhrases(plain, phrases)).toEqual([]);
   });
 });
 
-test("a list with an invalid pattern is rejected", () => {
+test("rejects a list of phrases with an invalid pattern", () => {
   expect(() => readPhrases("# comment\n(")).toThrow(SyntaxError);
 });

@@ -13,9 +13,9 @@ export function readPhrases(list: string): RegExp {
 /** Matches a line break with the comment marker that follows it. */
 const lineStart = /\n[ \t]*(?:\*(?!\/)|\/\/+|--)?/g;
 
-/** Finds phrases in a source file or document, also those that a line break divides. */
+/** Finds phrases in a source file or document, including phrases that span two lines. */
 export function findPhrases(text: string, phrases: RegExp): FoundPhrase[] {
-  // Blanks of the same length keep the positions.
+  // Replaced by blanks of the same length, which keeps the positions.
   const joined = text.replace(lineStart, (start) => "\n".padEnd(start.length));
   return [...joined.matchAll(phrases)].map(({ 0: phrase, index }) => ({
     line: text.slice(0, index).split("\n").length,

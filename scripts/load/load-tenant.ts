@@ -5,7 +5,7 @@ import { createAiKey } from "#shared/ai-key.ts";
 /** A workspace to put load on, with an app and a key bound to it. */
 export type LoadTenant = { workspaceId: string; ownerId: string; appId: string; keyId: string; key: string };
 
-/** Creates a workspace on plan `team`, owned by the demo user, with its own credits, external app and key. */
+/** Creates a workspace on the plan `team`, owned by the demo user, with its own credits, external app and key. */
 export async function createLoadTenant(client: pg.Client): Promise<LoadTenant> {
   const ownerId = await idOf(client, "select id from auth.users where email = 'demo@gatehouse.test'", []);
   const workspaceId = await idOf(

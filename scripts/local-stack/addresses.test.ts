@@ -12,7 +12,7 @@ test("platform and satellite have different hostnames, since browsers share cook
   expect(originsOf({ BASE_URL: "http://127.0.0.1:3000" })).toEqual(["http://127.0.0.1:3000", "http://localhost:3100"]);
 });
 
-test("the satellite is the platform's sibling under a parent domain", () => {
+test("the satellite's hostname is a sibling of the platform's under a parent domain", () => {
   const settings = { BASE_URL: "http://web.gatehouse.localhost:9", PARENT_DOMAIN: "gatehouse.localhost" };
   expect(originsOf(settings)).toEqual(["http://web.gatehouse.localhost:3000", "http://notes.gatehouse.localhost:3100"]);
 });

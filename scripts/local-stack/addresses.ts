@@ -37,8 +37,8 @@ export function webOrigin(settings: Environment["settings"], port: number): stri
 }
 
 /**
- * Returns the satellite's origin: a sibling of the platform under the parent domain, or else this machine's other name,
- * since browsers keep cookies by host and not by port.
+ * Returns the satellite's origin: a sibling of the platform under the parent domain if there is one, otherwise the
+ * other name of this machine, since browsers share cookies between ports of a host.
  */
 function satelliteOrigin(settings: Environment["settings"], { base, port }: { base: string; port: number }): string {
   const { hostname, protocol } = new URL(base);

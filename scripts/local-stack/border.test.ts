@@ -31,7 +31,7 @@ const openToScripts = [
   "services/turnstile/app.ts",
   "statements.ts",
 ];
-/** Modules that tests outside the folder may import, too. */
+/** Modules that tests outside the folder may import in addition. */
 const openToTests = [
   "addresses.ts",
   "contract/support/authenticator.ts",
@@ -61,15 +61,15 @@ const imports = globSync("{e2e,remix-app,scripts,supabase}/**/*.{ts,tsx}").flatM
 const crossing = imports.filter(({ from, to }) => isInside(to) && !isInside(from));
 const show = (found: typeof imports) => found.map(({ from, to }) => `${from} imports ${to}`);
 
-describe("the border of the local stack", () => {
-  test("lets services and the runner use only each other, errors, ports, the database and #shared", () => {
+describe("imports across the border of the local stack", () => {
+  test("services and the runner import only each other, errors, ports, the database and #shared", () => {
     const wrong = imports.filter(
       ({ from, to }) => services.test(from) && !isTest(from) && !services.test(to) && !foundation.test(to),
     );
     expect(show(wrong)).toEqual([]);
   });
 
-  test("is crossed only by scripts and tests, which import only the modules that are open to them", () => {
+  test("only scripts and tests import from the local stack, and only modules that are open to them", () => {
     const wrong = crossing.filter(({ from, to }) => {
       const open = isTest(from) ? [...openToScripts, ...openToTests] : from.startsWith("scripts/") ? openToScripts : [];
       return !open.includes(to.slice(folder.length));
@@ -77,7 +77,7 @@ describe("the border of the local stack", () => {
     expect(show(wrong)).toEqual([]);
   });
 
-  test("has no unused entry", () => {
+  test("the lists of open modules have no unused entry", () => {
     const used = new Set(crossing.filter(({ from }) => !isTest(from)).map(({ to }) => to.slice(folder.length)));
     const usedByTests = new Set(crossing.map(({ to }) => to.slice(folder.length)));
     expect(openToScripts.filter((name) => !used.has(name))).toEqual([]);

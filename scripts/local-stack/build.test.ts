@@ -21,7 +21,7 @@ test("a build is outdated after a source file changes, but not after a test chan
   rmSync(root, { recursive: true });
 });
 
-test("serves email templates by name, and nothing else", async () => {
+test("the template server serves email templates by name, and nothing else", async () => {
   const { url, close } = await serveTemplates([{ file: "confirmation", subject: "S", html: "<p>Confirm</p>" }]);
   const confirmation = await fetch(`${url}/confirmation.html`);
   expect(confirmation.status).toBe(200);

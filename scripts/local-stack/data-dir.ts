@@ -4,7 +4,7 @@ import { codeOf, messageOf, StackError } from "./errors.ts";
 
 /**
  * Creates the data directory and checks that we can write there. If root owns it, the account that runs Postgres must
- * be able to pass through. Secrets inside have their own file modes.
+ * be able to enter it. Secrets inside have their own file modes.
  * @throws StackError that says why we cannot write, and what to do
  */
 export function prepareDataDir(dataDir: string): void {

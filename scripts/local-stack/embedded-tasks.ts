@@ -49,7 +49,7 @@ export function describeTasks(
     {
       kind: "task",
       name: "migrations",
-      // The identity backend creates its own schema, which ours refers to.
+      // The identity backend creates its own schema, which our migrations refer to.
       dependsOn: ["bootstrap", "identity"],
       run: async () => {
         const {

@@ -13,17 +13,17 @@ const project = {
   SUPABASE_SECRET_KEY: "sb_secret_a",
 };
 
-test("accepts an empty environment and counts an empty value as unset", () => {
+test("parseEnvironment accepts an empty environment and counts an empty value as unset", () => {
   expect(parseEnvironment({}).settings).toEqual({});
   expect(parseEnvironment({ SUPABASE_URL: "", IDENTITY_BIN: "", PORT: "" }).settings).toEqual({});
 });
 
-test("accepts a complete project and removes the trailing slash", () => {
+test("accepts the settings of a complete project and removes the URL's trailing slash", () => {
   expect(parseEnvironment(project).settings.SUPABASE_URL).toBe("https://abc.supabase.co");
 });
 
 test.each(["SUPABASE_PUBLISHABLE_KEY", "SUPABASE_SECRET_KEY"])(
-  "reports a project without %s in one message",
+  "reports a Supabase project without %s in one message",
   (name) => {
     expect(() => parseEnvironment({ ...project, [name]: "" }, ".env")).toThrow(
       new RegExp(`^The settings in \\.env do not work:\n {2}${name} is not set, but SUPABASE_URL is: add .*[^\n]$`),
@@ -31,7 +31,7 @@ test.each(["SUPABASE_PUBLISHABLE_KEY", "SUPABASE_SECRET_KEY"])(
   },
 );
 
-test("asks for the project's URL if there are only keys", () => {
+test("asks for the project's URL if only its keys are set", () => {
   expect(() => parseEnvironment({ SUPABASE_SECRET_KEY: "sb_secret_a" })).toThrow(
     /SUPABASE_URL is not set, but SUPABASE_SECRET_KEY is/,
   );
@@ -47,7 +47,7 @@ test.each([
   ["IDENTITY_BIN", "/nowhere/auth"],
   ["POSTGRES_BIN", "/nowhere/bin"],
   ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "x".repeat(31)],
-])("reports an invalid %s and says what is wrong with %s", (name, value) => {
+])("reports an invalid %s and explains why %s is invalid", (name, value) => {
   const words = new RegExp(`\n {2}${name} (must be|needs|names) `);
   expect(() => parseEnvironment({ ...project, [name]: value })).toThrow(words);
 });
@@ -57,17 +57,17 @@ test.each([
   [{ AI_PROVIDER_OPENAI_BASEURL: "https://api.example.com/v1" }, "AI_PROVIDER_OPENAI_BASEURL is not a setting"],
   [{ AI_PROVIDER_X_BASE_URL: "api.example.com", AI_PROVIDER_X_API_KEY: "k" }, "AI_PROVIDER_X_BASE_URL is not a URL"],
   [{ ...project, AI_PROVIDER_X_BASE_URL: "http://127.0.0.1:1", AI_PROVIDER_X_API_KEY: "k" }, "must begin with https"],
-])("reports a provider that the functions would refuse: %j", (settings, message) => {
+])("reports a model provider that the functions would refuse: %j", (settings, message) => {
   expect(() => parseEnvironment(settings)).toThrow(message);
 });
 
-test("accepts a provider with an address, and a local one with the embedded stack", () => {
+test("accepts a remote model provider, and with the embedded stack also a local one", () => {
   const local = { AI_PROVIDER_X_BASE_URL: "http://127.0.0.1:1", AI_PROVIDER_X_API_KEY: "k" };
   expect(() => parseEnvironment(local)).not.toThrow();
   expect(() => parseEnvironment({ ...project, ...local, AI_PROVIDER_X_BASE_URL: "https://a.example" })).not.toThrow();
 });
 
-test("accepts an account secret of 32 characters", () => {
+test("accepts a WEB_MULTI_ACCOUNT_SESSION_SECRET of 32 characters", () => {
   expect(() => parseEnvironment({ WEB_MULTI_ACCOUNT_SESSION_SECRET: "x".repeat(32) })).not.toThrow();
 });
 
@@ -84,7 +84,7 @@ test("accepts .env.example unchanged, and refuses its secrets in production", ()
   }
 });
 
-test("reads .env, prefers the environment, and ignores both with --embedded", () => {
+test("reads .env, prefers environment variables, and ignores the project in both with --embedded", () => {
   const directory = mkdtempSync(path.join(tmpdir(), "gatehouse-env-"));
   const lines = Object.entries(project).map(([name, value]) => `${name}=${value}`);
   writeFileSync(

@@ -14,7 +14,7 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Returns anything thrown as an error: itself if it is one. */
+/** Converts anything thrown to an Error, and returns an Error unchanged. */
 export function errorOf(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(messageOf(thrown));
 }

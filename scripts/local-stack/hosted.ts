@@ -54,7 +54,7 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<P
       port: held.web,
       dev: options.dev,
       dependsOn: [],
-      // A start on this machine does not count as production, so the documented fallback applies.
+      // A start on this machine does not count as production, so a missing secret gets the documented fallback.
       env: { AUTH_RECOVERY_HASH_SECRET: recoveryHashSecret(secretKey), ...all, BASE_URL: base },
     });
     return {

@@ -35,7 +35,7 @@ test.each([
   ["otp_length", "GOTRUE_MAILER_OTP_LENGTH"],
   ["otp_expiry", "GOTRUE_MAILER_OTP_EXP"],
   ["minimum_password_length", "GOTRUE_PASSWORD_MIN_LENGTH"],
-])("the embedded stack's %s matches supabase/config.toml", (name, variable) => {
+])("the embedded stack's %s matches the setting in supabase/config.toml", (name, variable) => {
   expect(setting(name)).toBeDefined();
   expect(environment[variable]).toBe(setting(name));
 });
@@ -61,7 +61,7 @@ test("the embedded stack's emails and passkey prompts show the configured brand"
 });
 
 test.each([false, true])(
-  "the backend's notification emails stay off in any environment (Supabase Auth: %s)",
+  "the backend's notification emails stay off in any environment (Supabase Auth's own server: %s)",
   (isBinary) => {
     const given = Object.fromEntries(notificationMails.map((name) => [notificationSetting(name), "true"]));
     const started = identityEnvironment({ ...options, given, isBinary });

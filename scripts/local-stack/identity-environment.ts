@@ -124,8 +124,8 @@ export function identityEnvironment(
     ...providerSettings(options),
     GOTRUE_MAILER_AUTOCONFIRM: "false",
     GOTRUE_MAILER_OTP_EXP: "3600",
-    // Ten digits: direct callers of the backend could guess a shorter code, and the links in our emails are derived
-    // from it.
+    // Ten digits, because direct callers of the backend could guess a shorter code, and our email links are derived
+    // from the code.
     GOTRUE_MAILER_OTP_LENGTH: "10",
     GOTRUE_MAILER_URLPATHS_CONFIRMATION: "/auth/v1/verify",
     GOTRUE_MAILER_URLPATHS_RECOVERY: "/auth/v1/verify",
@@ -138,7 +138,7 @@ export function identityEnvironment(
     GOTRUE_SMTP_SENDER_NAME: brand.name,
     GOTRUE_SMTP_MAX_FREQUENCY: "3m",
     GOTRUE_RATE_LIMIT_EMAIL_SENT: "100000",
-    // All visitors of a local stack share one address. A burst of 30 remains.
+    // All visitors of a local stack share one address, so these limits are high. Bursts stay limited to 30.
     GOTRUE_RATE_LIMIT_OTP: "3000",
     GOTRUE_RATE_LIMIT_VERIFY: "3000",
     GOTRUE_RATE_LIMIT_TOKEN_REFRESH: "3000",
@@ -162,7 +162,7 @@ export function identityEnvironment(
     GOTRUE_WEBAUTHN_RP_DISPLAY_NAME: brand.name,
     GOTRUE_WEBAUTHN_RP_ORIGINS: addresses.base,
     ...given,
-    // Always off, even if a developer's environment enables them.
+    // These emails stay off even if a developer's environment enables them.
     ...Object.fromEntries(notificationMails.map((name) => [notificationSetting(name), "false"])),
   };
 }

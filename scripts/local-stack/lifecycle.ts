@@ -23,7 +23,7 @@ export function onStopRequest({ stop, force }: { stop: (why: string) => void; fo
   process.on("SIGTERM", () => request("SIGTERM"));
   process.on("SIGHUP", () => request("The terminal is gone"));
 
-  // npm may exit without notice: the shell between us forwards no signal and outlives npm.
+  // npm may exit without a signal to us: the shell between npm and us forwards no signal and outlives npm.
   if (process.env.npm_lifecycle_event === undefined) return;
   const parent = process.ppid;
   const npm = startedShellOf(parent);

@@ -32,7 +32,7 @@ function describeError(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-// Ignored, since the stack must not stop when the reader of our output exits.
+// Write errors are ignored, since the stack must not stop when the reader of our output exits.
 process.stdout.on("error", () => undefined);
 process.stderr.on("error", () => undefined);
 process.on("uncaughtException", (error) => void end(1, describeError(error)));

@@ -44,7 +44,7 @@ test("applies migrations once, in order, and records them as the Supabase CLI do
   ]);
 });
 
-test("reports a failing statement with its file, line and text, and rolls back the whole file", async () => {
+test("reports a failing migration statement with its file, line and text, and rolls back the whole file", async () => {
   await write("20260101000000_good.sql", "create table public.notes (note text);");
   await write(
     "20260102000000_bad.sql",
@@ -61,7 +61,7 @@ test("reports a failing statement with its file, line and text, and rolls back t
   ]);
 });
 
-test("reports an error without a position at the line on which its statement begins", async () => {
+test("reports a migration error without a position at the first line of its statement", async () => {
   await write(
     "20260101000000_bad.sql",
     "create table public.notes (note text not null);\n/* one\ntwo */\ninsert into public.notes\nvalues (null);",
@@ -69,7 +69,7 @@ test("reports an error without a position at the line on which its statement beg
   await expect(apply()).rejects.toThrow(/bad\.sql, line 4: null value in column "note"[\s\S]*\nDetail: /);
 });
 
-test("reports a syntax error before applying anything", async () => {
+test("reports a migration's syntax error before applying anything", async () => {
   await write("20260101000000_good.sql", "create table public.notes (note text);");
   await write("20260102000000_bad.sql", "select 1;\n\ncreate tabel x ();");
   await expect(apply()).rejects.toThrow(/bad\.sql, line 3: syntax error at or near "tabel"\n {2}create tabel x/);
@@ -78,7 +78,7 @@ test("reports a syntax error before applying anything", async () => {
   ]);
 });
 
-test("points to npm run reset if a file was changed, removed or added too late", async () => {
+test("points to npm run reset if a migration file was changed, removed or added too late", async () => {
   await write("20260102000000_second.sql", "create table public.notes (note text);");
   await apply();
   await write("20260101000000_first.sql", "select 1");
@@ -105,14 +105,14 @@ describe("a database of another release", () => {
     await query("insert into public.notes values ('kept')");
   });
 
-  test("that is older gets the new migrations and keeps its rows", async () => {
+  test("a database of an older release gets the new migrations and keeps its rows", async () => {
     await write(second, "alter table public.notes add column read boolean not null default false");
     expect(await upgrade()).toEqual([second]);
     expect(await query("select * from public.notes")).toEqual([{ note: "kept", read: false }]);
     expect(await versions()).toEqual(["20260101000000", "20260201000000"]);
   });
 
-  test("that is older stays unchanged when a migration fails, and is upgraded by the next start", async () => {
+  test("a database stays unchanged when a migration fails, and the next start upgrades it", async () => {
     await write(second, "alter table public.notes add column read boolean; update public.notes set missing = 1;");
     await expect(upgrade()).rejects.toThrow(
       /second\.sql, line 1: column "missing" [\s\S]*Nothing of this file has been applied/,
@@ -122,7 +122,7 @@ describe("a database of another release", () => {
     expect(await upgrade()).toEqual([second]);
   });
 
-  test("that is newer is refused and not changed", async () => {
+  test("a database of a newer release is refused and not changed", async () => {
     await write(second, "alter table public.notes add column read boolean");
     await upgrade();
     await rm(path.join(directory, second));
@@ -135,8 +135,8 @@ describe("a database of another release", () => {
 
   test.each([
     ["with a migration that 0.1.0 does not have", "20251231000000"],
-    ["with another text of one of 0.1.0's", "20260101000000"],
-  ])("from before 0.1.0, %s, is refused with advice", async (_, version) => {
+    ["with another text of one of 0.1.0's migrations", "20260101000000"],
+  ])("a database from before 0.1.0, %s, is refused with advice", async (_, version) => {
     await query(
       `insert into supabase_migrations.schema_migrations values ('${version}', '{select 1}', 'old')
        on conflict (version) do update set statements = excluded.statements`,
@@ -148,13 +148,13 @@ describe("a database of another release", () => {
     expect(await query("select * from public.notes")).toEqual([{ note: "kept" }]);
   });
 
-  test("is upgraded once by several concurrent starts", async () => {
+  test("several concurrent starts upgrade a database only once", async () => {
     await write(second, "select pg_sleep(0.2); alter table public.notes add column read boolean");
     const applied = await Promise.all([upgrade(), upgrade(), upgrade()]);
     expect(applied.flat()).toEqual([second]);
   });
 
-  test("that has a table in use is upgraded with brief waits and retries, so that callers get through", async () => {
+  test("an upgrade waits briefly for a table in use and retries, so that other queries are not blocked", async () => {
     await write(second, "alter table public.notes add column read boolean");
     const longCall = withDatabase(dbUrl, async (client) => {
       await client.query("begin");
@@ -172,7 +172,7 @@ describe("a database of another release", () => {
     await longCall;
   });
 
-  test("stays unchanged when its upgrade is interrupted, and is upgraded by the next start", async () => {
+  test("a database stays unchanged when its upgrade is interrupted, and the next start upgrades it", async () => {
     await write(second, "alter table public.notes add column read boolean; select pg_sleep(60);");
     const cut = upgrade();
     const refused = expect(cut).rejects.toThrow(/second\.sql/);
@@ -190,7 +190,7 @@ describe("a database of another release", () => {
   });
 });
 
-test("refuses a file that is not a migration, by name", async () => {
+test("refuses a file whose name is not a valid migration name", async () => {
   await write("notes.sql", "select 1");
   await expect(apply()).rejects.toThrow(/notes\.sql is not a valid migration name/);
 });

@@ -16,7 +16,9 @@ const fileName = /^(\d{14})_(.*)\.sql$/;
 const reset = "During development start afresh with the files as they are: npm run reset";
 const untouched = "Nothing was changed.";
 
-/** Calls queue behind a statement that waits for a table, so a migration waits only briefly and retries. */
+/**
+ * Other queries queue behind a statement that waits for a table lock, so a migration waits only briefly and retries.
+ */
 const lockTimeoutMs = 500;
 const lockAttempts = 20;
 const lockPauseMs = 500;
@@ -121,7 +123,7 @@ function findPending(
 /**
  * Applies the unrecorded migrations of `directory`, each in one transaction with its record in
  * `supabase_migrations.schema_migrations`, as the Supabase CLI does. Concurrent callers wait for each other.
- * @param options.firstRelease the file names of 0.1.0; a database with a different history up to there is refused
+ * @param options.firstRelease the file names of 0.1.0; a database whose history differs from them is refused
  * @returns the files applied
  * @throws StackError with file, line, statement and Postgres's message at the first failure; with advice if the
  * database is older than the first release or newer than the files, or if an applied file was changed, removed, or

@@ -4,16 +4,16 @@ import { readOptions } from "./options.ts";
 import { defaultPorts } from "./ports.ts";
 import { statusSettings } from "./supabase-status.ts";
 
-test("uses the default ports and .local without options", () => {
+test("without options, the stack uses the default ports and the directory .local", () => {
   expect(readOptions([])).toMatchObject({ ports: defaultPorts, dataDir: ".local", json: false, dev: false });
 });
 
-test("seeds models that fail on purpose only on request", () => {
+test("seeds models that fail on purpose only with --test-models", () => {
   expect(readOptions([]).testModels).toBe(false);
   expect(readOptions(["--test-models"]).testModels).toBe(true);
 });
 
-test("shifts ports together or chooses free ones", () => {
+test("--port-offset shifts all ports together, and --ports auto chooses free ones", () => {
   expect(readOptions(["--port-offset", "100"]).ports.web).toBe(3100);
   expect(Object.values(readOptions(["--ports", "auto"]).ports).every((port) => port === 0)).toBe(true);
 });
@@ -28,11 +28,11 @@ test.each([
   [["--supabase"], "--dev"],
   [["--scale", "--dev"], "--scale"],
   [["extra"], "extra"],
-])("refuses %j with a message", (args, named) => {
+])("npm start refuses the options %j with a message", (args, named) => {
   expect(() => readOptions(args)).toThrow(named);
 });
 
-test("a URL on this machine follows the port, and any other is kept", () => {
+test("a BASE_URL on this machine follows the port, and any other is kept", () => {
   const ports = { ...defaultPorts, web: 3456 };
   expect(addressesOf(ports, {}).base).toBe("http://localhost:3456");
   expect(addressesOf(ports, { BASE_URL: "http://web.gatehouse.localhost:3000/" }).base).toBe(

@@ -34,7 +34,7 @@ export type Options = {
 };
 
 /**
- * Parses the command line. Also recognizes `npm start --json`: npm takes the option for itself, passes it to us in the
+ * Parses the command line. Also recognizes `npm start --json`: npm consumes the option, passes it to us in the
  * environment, and then prints its banner on standard error.
  * @throws StackError that says what is wrong with the command line
  */

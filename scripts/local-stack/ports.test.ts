@@ -73,7 +73,7 @@ async function freePair(): Promise<number> {
 const anyPorts = Object.fromEntries(Object.keys(defaultPorts).map((name) => [name, 0])) as Ports;
 const used = (held: HeldPorts) => Object.values(numbersOf(held));
 
-test("an automatically chosen port is one that fetch allows, unlike the port below the range", async () => {
+test("automatically chosen ports start where fetch allows them", async () => {
   const causeAt = (port: number) =>
     fetch(`http://127.0.0.1:${port}`).then(
       () => "none",
@@ -98,35 +98,35 @@ test("reports a taken port and chooses the next free one that no other service r
   expect(taken).toMatchObject([{ name: "web", port, chosen: held.web.port }]);
 });
 
-test("counts a port that is taken only on ::1 as taken, since browsers may try it for localhost", async () => {
+test("counts a port that is in use only on ::1 as taken, since browsers may try ::1 for localhost", async () => {
   const port = await freePair();
   await occupy(port, "::1");
   const { taken } = await hold({ ...anyPorts, web: port });
   expect(taken).toMatchObject([{ name: "web", port }]);
 });
 
-test("counts the local port of a connection as taken", async () => {
+test("counts a port as taken if it is the local port of a connection", async () => {
   const port = await openConnection();
   const { held, taken } = await hold({ ...anyPorts, mail: port });
   expect(taken).toMatchObject([{ name: "mail", port, chosen: held.mail.port }]);
   if (process.platform === "linux") expect(taken[0]?.owner).toContain(`(${process.pid})`);
 });
 
-test("chooses different ports for two concurrent starts", async () => {
+test("two concurrent starts choose different ports", async () => {
   const port = await freePair();
   const wished = { ...anyPorts, web: port, gateway: port + 1 };
   const [one, other] = await Promise.all([hold(wished), hold(wished)]);
   expect(new Set([...used(one.held), ...used(other.held)]).size).toBe(2 * Object.keys(defaultPorts).length);
 });
 
-describe("the highest port", () => {
-  test("is chosen if it is the next free one", async () => {
+describe("the highest port number", () => {
+  test("port 65535 is chosen if it is the next free one", async () => {
     const one = await vi.waitFor(() => holdFreePort({ from: 65_534, except: new Set([65_534]) }));
     holds.push(one);
     expect(one.port).toBe(65_535);
   });
 
-  test("is the last one: a start that needs a further port is refused and releases its ports", async () => {
+  test("a start that needs a port above 65535 is refused and releases its ports", async () => {
     const gateway = await freePair();
     const refused = holdPorts({ ...anyPorts, gateway, provider: 65_535, oidc: 65_535 });
     await expect(refused).rejects.toThrow(StackError);
@@ -137,7 +137,7 @@ describe("the highest port", () => {
 });
 
 describe("a reserved port", () => {
-  test("cannot be bound by another process, and connections to it are reset", async () => {
+  test("a reserved port cannot be bound by another process, and connections to it are reset", async () => {
     const { port } = await holdAny();
     expect(await canListen(port, "127.0.0.1")).toBe(false);
     expect(await canListen(port, "::1")).toBe(false);
@@ -146,7 +146,7 @@ describe("a reserved port", () => {
     await expect(once(socket, "close")).rejects.toThrow("ECONNRESET");
   });
 
-  test("is free for its service after the handover, but taken for another start", async () => {
+  test("after its handover, a reserved port is free for its service but taken for another start", async () => {
     const one = await holdAny();
     await one.handOver();
     const { taken } = await hold({ ...anyPorts, web: one.port });
@@ -156,7 +156,7 @@ describe("a reserved port", () => {
     expect(await one.isTaken()).toBe(true);
   });
 
-  test("is free after its release and can be handed over again when its service restarts", async () => {
+  test("a released port is free, and can be handed over again when its service restarts", async () => {
     const one = await holdAny();
     await one.handOver();
     await one.release();
@@ -166,14 +166,14 @@ describe("a reserved port", () => {
     expect(await canListen(one.port, "127.0.0.1")).toBe(true);
   });
 
-  test("is free after releaseAll", async () => {
+  test("releaseAll frees all reserved ports", async () => {
     const { held } = await hold(anyPorts);
     await releaseAll(held);
     expect(await Promise.all(used(held).map((port) => canListen(port, "127.0.0.1")))).not.toContain(false);
   });
 });
 
-test("the message names the port, its owner if known, and the port used instead", () => {
+test("the message about a taken port names the port, its owner if known, and the port used instead", () => {
   const taken = { name: "web", port: 3000, chosen: 3001 } as const;
   expect(describeTaken({ ...taken, owner: "nginx (12)" })).toBe("port 3000 for web is taken by nginx (12); using 3001");
   expect(describeTaken({ ...taken, owner: undefined })).toBe("port 3000 for web is taken; using 3001");

@@ -31,9 +31,11 @@ export type HeldPort = {
    * Linux never picks a port that is bound on any address for an outgoing connection.
    */
   handOver: () => Promise<void>;
-  /** Whether another process has the port after the handover. Ask only when the service has exited. */
+  /**
+   * Returns whether another process took the port after the handover. May be called only after the service has exited.
+   */
   isTaken: () => Promise<boolean>;
-  /** Frees the port on both addresses. Call it once the service listens: browsers may try ::1 for localhost. */
+  /** Frees the port on both addresses. Call it once the service listens, since browsers may try ::1 for localhost. */
   release: () => Promise<void>;
 };
 
@@ -41,11 +43,13 @@ export type HeldPorts = Record<PortName, HeldPort>;
 
 const highestPort = 65_535;
 /**
- * "Any port" is one below those that systems give to outgoing connections, which could take it before we do, and above
- * those that `fetch` and browsers refuse (the highest is 10080: fetch.spec.whatwg.org, "bad port").
+ * The range for a port of any number: below the ports that systems give to outgoing connections, which could take one
+ * before we do, and above those that `fetch` and browsers refuse (up to 10080: fetch.spec.whatwg.org, "bad port").
  */
 export const anyPort = { from: 10_081, to: 32_000 };
-/** Keeps a port reserved while its service starts. Missing on a machine without IPv6, which then relies on retries. */
+/**
+ * A listener on this address keeps a port reserved while its service starts. A machine without IPv6 relies on retries.
+ */
 const guardHost = "::1";
 
 type Close = () => Promise<void>;
@@ -98,8 +102,9 @@ async function holdPort(port: number): Promise<HeldPort | undefined> {
 }
 
 /**
- * Reserves a port for each name: the requested one or the next free one, or any free one if 0 is requested.
- * @returns the ports, and those of the requested ones that were taken
+ * Reserves a port for each name: the requested port, the next free one if it is taken, or any free one if 0 is
+ * requested.
+ * @returns the reserved ports, and the requested ports that were taken
  */
 export async function holdPorts(wished: Ports): Promise<{ held: HeldPorts; taken: TakenPort[] }> {
   const held: Partial<HeldPorts> = {};

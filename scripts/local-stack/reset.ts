@@ -5,9 +5,9 @@ import { messageOf, StackError } from "./errors.ts";
 import { liveRun, takeDataDir } from "./runner/run-record.ts";
 import { reachableDataDir } from "./services/postgres/placement.ts";
 
-// `npm run reset`: deletes everything the stack keeps. The next start begins with an empty database.
+// `npm run reset`: deletes everything that the stack stores. The next start begins with an empty database.
 
-/** What the stack creates in its data directory. Nothing else there is touched. */
+/** The files that the stack creates in its data directory. Other files are kept. */
 const ours =
   /^(logs|mail|compile-cache|postgres(-identity-bin)?(\.new|\.password)?|(run|stack|secrets)\.json(\.new)?|test-.+)$/;
 

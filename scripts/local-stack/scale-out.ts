@@ -6,7 +6,7 @@ import { limits, type Service } from "./runner/service.ts";
 import { configurePgBouncer, findPgBouncer } from "./services/pgbouncer/pgbouncer.ts";
 import type { ServiceContext } from "./services.ts";
 
-/** How many processes replace a single one. */
+/** How many processes replace each single one. */
 const copies = { web: 2, functions: 3 } as const;
 
 /** The additional ports of a stack with several servers and a pooler. */
@@ -51,7 +51,7 @@ export function scaleOut(
       dependsOn: ["bootstrap"],
       health: { check: () => withDatabase(poolerUrl, async (client) => void (await client.query("select 1"))) },
       ...limits,
-      // PgBouncer's SIGTERM is a fast shutdown only since 1.23; SIGINT ends it once no transaction is running.
+      // SIGINT ends PgBouncer once no transaction is running. What SIGTERM does depends on its version.
       stopSignal: "SIGINT",
     },
     {

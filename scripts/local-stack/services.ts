@@ -30,7 +30,7 @@ export type ServiceContext = {
   templatesUrl: string;
   /** The port through which the services reach Postgres, if not its own. */
   databaseVia: number | undefined;
-  /** The additional ports if several servers run behind a pooler. */
+  /** The additional ports if several servers run behind a pooler; undefined otherwise. */
   scaled: ScaledPorts | undefined;
   dev: boolean;
 };
@@ -158,7 +158,8 @@ export async function describeServices(context: ServiceContext): Promise<Service
       dependsOn: [],
       health: { url: `${addresses.oidc}/healthz` },
       ...limits,
-      // Its library warns about features that a provider for demo accounts does not need.
+      // The OpenID library warns about features that a provider for demo accounts does not need, so warnings are not
+      // shown.
       loud: /\b(error|cannot|incomplete)\b/i,
     },
     ...(botChallenge
@@ -230,12 +231,12 @@ export async function describeServices(context: ServiceContext): Promise<Service
       kind: "service",
       name: demoApp.name,
       ...script("satellites/notes/server.ts"),
-      // Gets none of the platform's settings, only its address and the satellite's own secret.
+      // The satellite gets none of the platform's settings, only the platform's address and its own secret.
       env: {
         ...plain,
         NODE_ENV: "production",
         APP_NAME: demoApp.name,
-        // If a test ends a session in the database, the next request notices.
+        // Without a cache, the next request notices if a test ends a session in the database.
         INTROSPECTION_CACHE_SECONDS: "0",
         APP_SECRET: demoAppSecret(secrets, demoApp.name),
         ...brandSettings(environment),

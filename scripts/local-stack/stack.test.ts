@@ -176,7 +176,7 @@ test("steps that are running when a port is lost finish before the next attempt 
   expect(events).toEqual(["plan", "task ended", "plan", "task ended"]);
 });
 
-test("a running service that crashes and loses its port gets another port, which stack.json names", async () => {
+test("a running service that crashes and loses its port gets another port, which is written to stack.json", async () => {
   const plans: HeldPorts[] = [];
   const { start } = await newStack(async (held) => {
     plans.push(held);
@@ -207,7 +207,7 @@ test("a running service that crashes and loses its port gets another port, which
   expect(errors).toEqual([]);
 });
 
-test("a service that dies for another reason keeps its port and says what to try", async () => {
+test("a service that dies for another reason keeps its port and suggests what to try", async () => {
   let plans = 0;
   const { start } = await newStack(async (held) => {
     plans += 1;

@@ -43,7 +43,7 @@ export type Plan = {
 /** Plans a stack for the ports it gets. A start that loses a port asks for a new plan. */
 export type Planner = {
   plan: (held: HeldPorts) => Promise<Plan>;
-  /** Frees the resources that its plans share. */
+  /** Frees the resources that all plans share. */
   onStop: () => void;
 };
 

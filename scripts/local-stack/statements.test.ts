@@ -12,12 +12,12 @@ test("does not end a statement at semicolons in strings, bodies or comments", as
   ]);
 });
 
-test("treats a SQL-standard body as one statement", async () => {
+test("treats a function's SQL-standard body as one statement", async () => {
   const body = "create function f() returns int language sql begin atomic select 1; select 2; end";
   expect(await texts(`${body};select 3`)).toEqual([body, "select 3"]);
 });
 
-test("finds no statement in comments alone", async () => {
+test("finds no statement in text that contains only comments", async () => {
   expect(await texts("-- nothing\n/* here */\n")).toEqual([]);
 });
 
@@ -25,7 +25,7 @@ test("drops empty statements with their comments", async () => {
   expect(await texts("; select 1;; -- none\n; /* two */ select 2; ;")).toEqual(["select 1", "/* two */ select 2"]);
 });
 
-test("counts offsets in characters, even after multi-byte ones", async () => {
+test("counts a statement's offset in characters, even after multi-byte ones", async () => {
   const sql = "select 'Zoë 🦉';\n\n\nselect 2;";
   const [, second] = await splitStatements(sql);
   expect(second?.text).toBe("select 2");
@@ -38,7 +38,7 @@ test("reports the line of a syntax error", async () => {
   await expect(split).rejects.toMatchObject({ line: 3, message: 'syntax error at or near "tabel"' });
 });
 
-test("starts an excerpt after the comments and keeps it short", () => {
+test("starts a statement's excerpt after the comments and keeps it short", () => {
   const text = `-- why\n/* and\nhow */\n${Array.from({ length: 9 }, (_, line) => `line ${line}`).join("\n")}`;
   expect(text.slice(leadingComments(text))).toMatch(/^line 0/);
   expect(excerpt(text, 2)).toBe("line 0\nline 1\n…");

@@ -4,7 +4,7 @@ import { requireOwnOrigin } from "./base-api.ts";
 const project = { base: "https://gatehouse.example" };
 
 test.each(["https://gatehouse.example", "https://gatehouse.example/"])(
-  "accepts its own platform's QR code with the base URL %s",
+  "accepts a QR code of its own platform with the base URL %s",
   (base) => {
     expect(() => requireOwnOrigin({ base }, { origin: "https://gatehouse.example" })).not.toThrow();
   },

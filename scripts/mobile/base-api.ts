@@ -62,7 +62,7 @@ export function requireOwnOrigin({ base }: Pick<Caller, "base">, { origin }: { o
   }
 }
 
-/** Reads who requests approval by a QR code, to be shown before the person approves. */
+/** Reads which device requests approval by a QR code, to be shown before the person approves. */
 export function readLink(
   caller: Caller,
   { id, secret }: { id: string; secret: string },

@@ -30,7 +30,7 @@ test.each([
     { verb: "mfa-answer", approve: true, id, pairCode: "012345", device },
   ],
   [["mfa", "reject", id], { verb: "mfa-answer", approve: false, id, pairCode: "", device }],
-])("parses %j", (argv, command) => {
+])("parses the command %j", (argv, command) => {
   expect(readMobileCommand(argv)).toEqual({ ...command, sessionFile });
 });
 
@@ -64,6 +64,6 @@ test.each([
   [["dance"], "no such command"],
   [[], "Say what to do"],
   [["whoami", "--unknown"], "Unknown option"],
-])("refuses %j with an explanation", (argv, words) => {
+])("refuses the command %j with an explanation", (argv, words) => {
   expect(() => readMobileCommand(argv)).toThrow(words);
 });

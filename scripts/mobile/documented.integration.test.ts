@@ -30,14 +30,14 @@ function openApp(): SupabaseClient {
 const assuranceOf = async ({ auth }: SupabaseClient) =>
   (await auth.mfa.getAuthenticatorAssuranceLevel()).data?.currentLevel;
 
-describe("an authenticator enrolled by an app", () => {
+describe("Authenticators enrolled by an app", () => {
   let person: Person;
   beforeEach(async () => {
     person = await createPerson();
     return () => deletePerson(person);
   });
 
-  test("is listed as unconfirmed and raises the app's session to aal2, and a second authenticator is refused", async () => {
+  test("an app's authenticator is listed as unconfirmed and raises its session to aal2; a second one is refused", async () => {
     const app = openApp();
     await app.auth.signInWithPassword(person);
     const enrol = () => app.auth.mfa.enroll({ factorType: "totp", friendlyName: crypto.randomUUID() });
@@ -66,7 +66,7 @@ describe("an authenticator enrolled by an app", () => {
   });
 });
 
-describe("a provider sign-in", () => {
+describe("Provider sign-ins in an app", () => {
   const begin = async (app: SupabaseClient, redirectTo: string) => {
     const { data } = await app.auth.signInWithOAuth({
       provider: journey.provider as "github",
@@ -75,7 +75,7 @@ describe("a provider sign-in", () => {
     return data.url ?? "";
   };
 
-  test("returns to the app's own URL with a code that only this app can exchange", async () => {
+  test("a provider sign-in returns to the app's own URL with a code that only this app can exchange", async () => {
     const app = openApp();
     const back = await visitProvider(await begin(app, `${appOrigin}/signed-in`), {
       ourOrigin: appOrigin,
@@ -88,7 +88,7 @@ describe("a provider sign-in", () => {
     expect(await assuranceOf(app)).toBe("aal1");
   });
 
-  test("ends on the website if the redirect list lacks the app's URL", async () => {
+  test("a provider sign-in ends on the website if the redirect list lacks the app's URL", async () => {
     const back = await visitProvider(await begin(openApp(), "com.example.app://signed-in"), {
       ourOrigin: base,
       email: journey.newEmail(),
@@ -97,7 +97,7 @@ describe("a provider sign-in", () => {
   });
 });
 
-describe("a sign-up", () => {
+describe("Sign-ups in an app", () => {
   const password = "correct horse battery";
   let email: string;
   beforeEach(() => {
@@ -112,14 +112,14 @@ describe("a sign-up", () => {
     return { app, link: new URL(await confirmationLink(email)) };
   }
 
-  test("confirmed in a browser asks there for a new password, and the app's password stops working", async () => {
+  test("a sign-up confirmed in a browser asks there for a new password, and the app's password stops working", async () => {
     const { app, link } = await signUp();
     const answer = await openBrowser(base).post("/auth/confirm", Object.fromEntries(link.searchParams));
     expect(answer.location).toMatch(/^\/reset-password\?first=/);
     expect((await app.auth.signInWithPassword({ email, password })).error?.code).toBe("invalid_credentials");
   });
 
-  test("confirmed by the app with the link's token signs in there and keeps the password", async () => {
+  test("a sign-up confirmed by the app with the link's token signs in there and keeps the password", async () => {
     const { app, link } = await signUp();
     const token_hash = link.searchParams.get("token_hash") ?? "";
     expect((await app.auth.verifyOtp({ token_hash, type: "signup" })).error).toBeNull();
@@ -127,8 +127,8 @@ describe("a sign-up", () => {
   });
 });
 
-describe("an emailed code", () => {
-  test("for an email without an account is refused with a message that an app must not show", async () => {
+describe("Emailed codes", () => {
+  test("refuses an emailed code for an unknown email with a message that an app must not show", async () => {
     const { error } = await openApp().auth.signInWithOtp({
       email: `${crypto.randomUUID()}@integration.gatehouse.test`,
       options: { shouldCreateUser: false },
@@ -137,7 +137,7 @@ describe("an emailed code", () => {
   });
 });
 
-describe("a sign-out", () => {
+describe("Sign-outs in an app", () => {
   let person: Person;
   beforeEach(async () => {
     person = await createPerson();
@@ -156,18 +156,21 @@ describe("a sign-out", () => {
     { scope: "local", mine: [401, 0], other: [200, 1] },
     { scope: "others", mine: [200, 1], other: [401, 0] },
     { scope: "global", mine: [401, 0], other: [401, 0] },
-  ] as const)("with scope $scope ends the sessions in that scope immediately", async ({ scope, mine, other }) => {
-    const [app, elsewhere] = [openApp(), openApp()];
-    const tokens = [];
-    for (const { auth } of [app, elsewhere])
-      tokens.push((await auth.signInWithPassword(person)).data.session?.access_token);
-    for (const token of tokens) expect(await reach(token ?? "")).toEqual([200, 1]);
-    expect((await app.auth.signOut({ scope })).error).toBeNull();
-    expect([await reach(tokens[0] ?? ""), await reach(tokens[1] ?? "")]).toEqual([mine, other]);
-    expect((await app.auth.getSession()).data.session === null).toBe(scope !== "others");
-  });
+  ] as const)(
+    "a sign-out with scope $scope ends the sessions in that scope immediately",
+    async ({ scope, mine, other }) => {
+      const [app, elsewhere] = [openApp(), openApp()];
+      const tokens = [];
+      for (const { auth } of [app, elsewhere])
+        tokens.push((await auth.signInWithPassword(person)).data.session?.access_token);
+      for (const token of tokens) expect(await reach(token ?? "")).toEqual([200, 1]);
+      expect((await app.auth.signOut({ scope })).error).toBeNull();
+      expect([await reach(tokens[0] ?? ""), await reach(tokens[1] ?? "")]).toEqual([mine, other]);
+      expect((await app.auth.getSession()).data.session === null).toBe(scope !== "others");
+    },
+  );
 
-  test("from everywhere through the platform works with the app's token", async () => {
+  test("the platform's sign-out from all devices works with the app's token", async () => {
     const app = openApp();
     const { data } = await app.auth.signInWithPassword(person);
     const response = await fetch(new URL("/api/v1/auth/accounts/logout-everywhere", base), {

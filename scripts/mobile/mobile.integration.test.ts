@@ -22,12 +22,12 @@ afterEach(() => phone.close());
 const enter = ({ email, password }: { email: string; password: string }, ...more: string[]) =>
   phone.run(["sign-in", email, ...more], { MOBILE_PASSWORD: password });
 
-describe("a command-line phone signed in with a password", () => {
+describe("Command-line phone signed in with a password", () => {
   beforeEach(async () => {
     expect(await enter(demo ?? { email: "", password: "" })).toMatchObject({ code: 0 });
   });
 
-  test("keeps its session in a file that only its owner can read, and signs out", async () => {
+  test("a command-line phone keeps its session in a file that only its owner can read, and signs out", async () => {
     expect((statSync(phone.sessionFile).mode & 0o777).toString(8)).toBe("600");
     expect((await phone.run(["whoami"])).out).toContain(demo?.email);
     expect(await phone.run(["sign-out"])).toMatchObject({ code: 0, out: "Signed out." });
@@ -38,7 +38,7 @@ describe("a command-line phone signed in with a password", () => {
     });
   });
 
-  test("lists models, chats and speaks in its user's workspace", async () => {
+  test("a command-line phone lists models, chats and speaks in its user's workspace", async () => {
     const [models, chat, speech] = await Promise.all([
       phone.run(["models", "--workspace", workspaceId]),
       phone.run(["chat", "Good", "morning", "--workspace", workspaceId]),
@@ -66,7 +66,7 @@ describe("a command-line phone signed in with a password", () => {
   });
 });
 
-describe("a command-line phone of an account with an authenticator", () => {
+describe("Command-line phone of an account with an authenticator", () => {
   let person: Person;
   let secret: string;
   beforeEach(async () => {
@@ -76,7 +76,7 @@ describe("a command-line phone of an account with an authenticator", () => {
   });
   afterEach(() => deletePerson(person));
 
-  test("is refused by the platform and the gateway until the second step is done", async () => {
+  test("the platform and the gateway refuse a command-line phone until the second step is done", async () => {
     expect(await enter(person)).toMatchObject({ code: 0, err: expect.stringContaining("--code") });
     const refused = await Promise.all(
       [["mfa", "list"], ["models"], ["models", "--workspace", workspaceId]].map((argv) => phone.run(argv)),
@@ -87,13 +87,13 @@ describe("a command-line phone of an account with an authenticator", () => {
     expect((await phone.run(["mfa", "list"])).out).toBe("Nothing waits for you.");
   });
 
-  test("reports a wrong code", async () => {
+  test("a command-line phone reports a wrong authenticator code", async () => {
     const { code, err } = await enter(person, "--code", "000000");
     expect([code, err]).toEqual([1, expect.stringContaining("The code was refused")]);
   });
 });
 
-test("a QR code of another origin is refused before anything is sent, even if the phone is not signed in", async () => {
+test("refuses a QR code of another origin before sending anything, even if the phone is not signed in", async () => {
   const asked: string[] = [];
   const server = createServer((request, response) => {
     asked.push(request.url ?? "");
@@ -120,12 +120,12 @@ test("a QR code of another origin is refused before anything is sent, even if th
 
 test.each([
   ["a wrong password", ["sign-in", "unknown@example.test"], "sign-in was refused"],
-  ["no command", ["dance"], "no such command"],
+  ["an unknown command", ["dance"], "no such command"],
 ])("explains %s and exits with 1", async (_, argv, words) => {
   const { code, err } = await phone.run(argv, { MOBILE_PASSWORD: "wrong" });
   expect([code, err]).toEqual([1, expect.stringContaining(words)]);
 });
 
-test("shows its help on request", async () => {
+test("the command-line phone shows its help on request", async () => {
   expect(await phone.run(["--help"])).toMatchObject({ code: 0, out: expect.stringContaining("npm run mobile --") });
 });

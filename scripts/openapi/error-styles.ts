@@ -4,7 +4,7 @@ import { errorSchema, messagesErrorSchema } from "../../supabase/functions/_gate
 import { type ErrorCode, GatewayError, isErrorCode } from "../../supabase/functions/_gateway/http/errors.ts";
 import type { ErrorStyle } from "./document.ts";
 
-/** RFC 9457 problems of the web server. */
+/** The web server's errors as RFC 9457 problems. */
 export const problemStyle: ErrorStyle = {
   component: { name: "Problem", schema: problemSchema },
   contentType: "application/problem+json",

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { explain, fieldWords } from "./field-words.ts";
 
-test("describes fields without a description at any depth, and keeps existing ones", () => {
+test("adds descriptions to undescribed fields at any depth, and keeps existing descriptions", () => {
   const amount = { type: "number" };
   const schema = {
     type: "object",
@@ -21,7 +21,7 @@ test("describes fields without a description at any depth, and keeps existing on
   });
 });
 
-test("every description is used in one of the documents", () => {
+test("every field description is used in one of the OpenAPI documents", () => {
   const said = ["platform", "gateway"].map((area) => readFileSync(`docs/openapi/${area}.json`, "utf8")).join();
   const silent = Object.entries(fieldWords).filter(([, words]) => !said.includes(JSON.stringify(words).slice(1, -1)));
   expect(silent.map(([name]) => name)).toEqual([]);

@@ -26,7 +26,7 @@ const missing = {
   contentType: "application/problem+json",
 };
 
-test("a response that matches its description passes", () => {
+test("accepts a response that matches its OpenAPI description", () => {
   expect(judge(listed)).toEqual([]);
   expect(judge({ ...missing, text: JSON.stringify({ ...problem, code: "NOT_FOUND" }) })).toEqual([]);
 });
@@ -54,6 +54,6 @@ test.each<[string, LiveAnswer]>([
   ["no request id", { ...listed, requestId: null }],
   ["an undocumented path", { ...listed, path: "/api/v1/none" }],
   ["a code of another status", { ...missing, text: JSON.stringify({ ...problem, code: "INTERNAL" }) }],
-])("a response with %s does not pass", (_, answer) => {
+])("rejects a response with %s", (_, answer) => {
   expect(judge(answer)).not.toEqual([]);
 });

@@ -13,7 +13,7 @@ const judges = { platform: createAnswerJudge(read("platform")), gateway: createA
 /** Sends one request with some credential. */
 type Send = (method: string, path: string, body?: unknown) => Promise<LiveAnswer>;
 
-/** The responses so far by operation, and those that did not match the documents. */
+/** Responses that did not match the documents, and the statuses received so far by operation. */
 export const faults: string[] = [];
 export const answered = new Map<string, Set<number>>();
 

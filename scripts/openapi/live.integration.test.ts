@@ -57,8 +57,8 @@ async function refusals(call: ReturnType<typeof bearerOf>, path: string) {
   await call("POST", path, "x".repeat(70_000));
 }
 
-describe("live responses match the documents", () => {
-  test("for a browser's session and accounts", async () => {
+describe("Live responses match the OpenAPI documents", () => {
+  test("live responses match the documents for a browser's session and accounts", async () => {
     const [browser, other] = await Promise.all([enter(person), createPerson()]);
     await browser.post("/add-account", { email: other.email, password: other.password });
     const call = browserOf(browser);
@@ -81,7 +81,7 @@ describe("live responses match the documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("for a user's own identities, sessions and activity", async () => {
+  test("live responses match the documents for a user's own identities, sessions and activity", async () => {
     const call = bearerOf(bearer.accessToken);
     const linked = randomUUID();
     await query(
@@ -115,7 +115,7 @@ describe("live responses match the documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("for a QR code handoff and an approval on a phone", async () => {
+  test("live responses match the documents for a QR code handoff and an approval on a phone", async () => {
     const handed = await createPerson();
     const [browser, phone] = await Promise.all([enter(handed), openPhone(project, handed)]);
     const [atBrowser, atPhone] = [browserOf(browser), bearerOf(phone.accessToken)];
@@ -150,7 +150,7 @@ describe("live responses match the documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("for a device's request that a phone answers", async () => {
+  test("live responses match the documents for a device's request that a phone answers", async () => {
     const [owner, client] = await Promise.all([createPerson(), createDeviceClient()]);
     const call = bearerOf((await openPhone(project, owner)).accessToken);
     const requests = "/api/v1/auth/device-authorizations";
@@ -169,7 +169,7 @@ describe("live responses match the documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("for apps, their sessions and tokens", async () => {
+  test("live responses match the documents for apps, their sessions and tokens", async () => {
     const [call, server] = [bearerOf(bearer.accessToken), serverOf(app)];
     const { token } = await call<{ token: string }>("POST", "/api/v1/auth/cross-app-tokens", { targetApp: app.name });
     await call("POST", "/api/v1/auth/cross-app-tokens", { targetApp: "no-such-app" });
@@ -203,7 +203,7 @@ describe("live responses match the documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("for workspaces and the AI studio, to members and to satellites", async () => {
+  test("live responses match the documents for workspaces and the AI studio, to members and to satellites", async () => {
     const call = bearerOf(bearer.accessToken);
     const { centralSession } = await handOver(bearer, app);
     const satellite = bearerOf(centralSession.token);
@@ -282,7 +282,7 @@ describe("live responses match the documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("for coding agents and their keys", async () => {
+  test("live responses match the documents for coding agents and their keys", async () => {
     const scopes = ["workspaces:read", "studio:keys"];
     const client = await createDeviceClient({ scopes });
     const call = bearerOf(await signInOnDevice(client, { person, scopes }));
@@ -302,7 +302,7 @@ describe("live responses match the documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("for the gateway, with the examples of its document", async () => {
+  test("live responses match the gateway's document, including its examples", async () => {
     const headers = { "x-platform-workspace-id": tenant.workspaceId };
     const call = gatewayOf(tenant.key, headers);
     for (const { operation } of gatewayArea.operations) {
@@ -335,7 +335,7 @@ describe("live responses match the documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("for every operation, each of which succeeded at least once", () => {
+  test("every documented operation was called and succeeded at least once", () => {
     expect(succeeded("platform")).toEqual(allOf(platformArea, "platform"));
     expect(succeeded("gateway")).toEqual(allOf(gatewayArea, "gateway"));
   });

@@ -41,18 +41,18 @@ function servedCalls(): string[] {
     .sort();
 }
 
-describe("the OpenAPI documents", () => {
+describe("OpenAPI documents", () => {
   test.each(openApiFiles())("$file matches the output of `npm run openapi`", ({ file, text }) => {
     expect(readFileSync(file, "utf8") === text, `${file} is stale: run \`npm run openapi\` and commit it`).toBe(true);
   });
 
-  test("describe exactly the calls of the web server's API", async () => {
+  test("the OpenAPI documents describe exactly the calls of the web server's API", async () => {
     // Each satellite serves this call at its own origin.
     const ofSatellites = "POST /api/auth/verify-app-token";
     expect(callsOf(platformArea)).toEqual([ofSatellites, ...(await routedCalls())].sort());
   });
 
-  test("describe exactly the calls of the gateway", () => {
+  test("the OpenAPI documents describe exactly the calls of the gateway", () => {
     expect(callsOf(gatewayArea)).toEqual(servedCalls());
     expect(servedCalls().length).toBeGreaterThan(10);
   });
@@ -61,7 +61,7 @@ describe("the OpenAPI documents", () => {
     ["platform", platformArea],
     ["gateway", gatewayArea],
   ])(
-    "of the %s name each operation once, with summaries, known credentials and bodies that the code accepts",
+    "the documents of the %s name each operation once, with summaries, known credentials and accepted bodies",
     (_, area) => {
       const ids = area.operations.map(({ operation }) => operation.id);
       expect(new Set(ids).size).toBe(ids.length);

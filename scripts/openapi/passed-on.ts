@@ -7,7 +7,7 @@ import { gatewayOperations } from "../../supabase/functions/_gateway/operations.
 import { speechSchema } from "../../supabase/functions/_gateway/speech/request.ts";
 import type { Operation } from "../../supabase/functions/_shared/operation.ts";
 
-/** Calls that the web server forwards to the gateway, with the gateway's bodies and responses. */
+/** Returns the gateway's operation with this id. The web server forwards the calls below to the gateway. */
 function ofGateway(id: string): Operation {
   const found = gatewayOperations.find((operation) => operation.id === id);
   if (!found) throw new Error(`The gateway has no operation ${id}.`);

@@ -22,7 +22,7 @@ export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): JsonSch
   const { $schema: _, ...made } = z.toJSONSchema(schema, {
     io,
     target: "draft-2020-12",
-    // Money is accepted as a number's own digits (JsonNumber).
+    // Money is a JsonNumber, which keeps the digits of a JSON number.
     unrepresentable: ({ zodSchema }) =>
       definitionOf(zodSchema).type === "custom" ? { type: "number", minimum: 0 } : "throw",
     override: ({ zodSchema, jsonSchema }) => {

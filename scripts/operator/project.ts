@@ -11,7 +11,7 @@ export function operatorProject(): { url: string; secretKey: string; development
   const { SUPABASE_URL, SUPABASE_SECRET_KEY, GATEHOUSE_STACK = ".local/stack.json" } = process.env;
   if (SUPABASE_URL && SUPABASE_SECRET_KEY)
     return { url: SUPABASE_URL, secretKey: SUPABASE_SECRET_KEY, development: false };
-  // With only one of them, the local stack would be used instead of the named project.
+  // If only one is set, don't fall back to the local stack, since the operator means another project.
   if (SUPABASE_URL || SUPABASE_SECRET_KEY) {
     console.error(`Set ${SUPABASE_URL ? "SUPABASE_SECRET_KEY" : "SUPABASE_URL"} too, or neither for the local stack.`);
     process.exit(1);

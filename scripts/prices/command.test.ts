@@ -3,7 +3,7 @@ import { proposePrices } from "../../remix-app/admin/prices/proposal.ts";
 import { readPricesCommand, usage } from "./command.ts";
 import { proposalText } from "./table.ts";
 
-test("reads one or two files, and the names of providers", () => {
+test("reads one or two price files, and the names of providers", () => {
   expect(readPricesCommand(["propose", "--from", "a.json"])).toEqual({
     from: ["a.json"],
     names: new Map(),
@@ -27,12 +27,12 @@ test.each<[string[], string]>([
   [["propose", "--from", "a", "--from", "b", "--from", "c"], "one or two price files"],
   [["propose", "--from", "a", "--provider", "openai"], "<id>=<name>"],
   [["propose", "--from", "a", "--apply"], "--apply"],
-])("refuses %j and shows the usage", (argv, message) => {
+])("refuses %j and shows the usage text", (argv, message) => {
   expect(() => readPricesCommand(argv)).toThrow(message);
   expect(() => readPricesCommand(argv)).toThrow(usage);
 });
 
-test("prints a line for each difference, with both sources side by side", () => {
+test("prints a line for each price difference, with both sources side by side", () => {
   const amounts = {
     inputUsd: "1.000000",
     cachedInputUsd: null,

@@ -27,7 +27,7 @@ const read = (account: string) =>
   });
 
 // The shape of platform.claude.com's "Get Cost Report": text in cents, workspace_id null for the default workspace.
-test("reads a workspace's days in dollars, including the default workspace's", async () => {
+test("reads a workspace's daily costs in dollars, including the default workspace's", async () => {
   body = JSON.stringify({
     data: [
       {
@@ -64,7 +64,7 @@ test("reads a workspace's days in dollars, including the default workspace's", a
   expect(headers).toMatchObject({ "x-api-key": "sk-ant-admin-test", "anthropic-version": "2023-06-01" });
 });
 
-test("refuses another currency, days in another time zone, and an invalid page", async () => {
+test("refuses costs in another currency, days in another time zone, and an invalid page", async () => {
   const page = (day: object) => JSON.stringify({ data: [{ results: [], ...day }], has_more: false, next_page: null });
   const results = [{ currency: "EUR", amount: "1", workspace_id: "wrkspc_1" }];
   body = page({ starting_at: "2026-01-01T00:00:00Z", results });

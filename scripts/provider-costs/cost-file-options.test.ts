@@ -4,7 +4,7 @@ import { readCostFileOptions } from "./cost-file-options.ts";
 const [workspace, app] = ["0f4b6d1c-0000-4000-8000-000000000001", "0f4b6d1c-0000-4000-8000-000000000002"];
 const book = ["--workspace", workspace, "--app", app];
 
-test("reads files, a book and what to import", () => {
+test("reads the cost files, the book and what to import", () => {
   expect(readCostFileOptions(["a.csv", "b.csv.gz", ...book])).toEqual({
     files: ["a.csv", "b.csv.gz"],
     book: { workspace, app },
@@ -60,6 +60,6 @@ test.each([
   ],
   [["a.csv", "--platform", "--rate", "EUR=0"], "--rate takes a currency and its USD, such as EUR=1.08, not EUR=0."],
   [["a.csv", "--platform", "--currency", "EUR"], "Unknown option '--currency'"],
-])("refuses %j", (argv, message) => {
+])("refuses the options %j", (argv, message) => {
   expect(() => readCostFileOptions(argv)).toThrow(message);
 });

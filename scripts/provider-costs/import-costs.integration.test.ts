@@ -37,7 +37,7 @@ const storedCosts = (provider: string) =>
     [tenant.workspaceId, provider],
   );
 
-test("shows what a file changes, stores it on request, and corrects it with a later file", async () => {
+test("shows what a cost file changes, stores it on request, and corrects it with a later file", async () => {
   const report = writeReport(
     "report-00001.csv",
     "111122223333,Usage,2026-10-01T00:00:00Z,USD,1.5,AmazonBedrock",
@@ -82,7 +82,7 @@ test("shows what a file changes, stores it on request, and corrects it with a la
   expect(await storedCosts("bedrock")).toEqual([{ ...first[0], usd: 2.5, revision: 2 }, first[1]]);
 });
 
-test("imports into the platform's books", async () => {
+test("imports costs into the platform's books", async () => {
   const account = `platform-${tenant.workspaceId}`;
   const report = writeReport("platform.csv", `${account},Usage,2026-10-01T00:00:00Z,USD,1.5,AmazonBedrock`);
   expect(await importCosts(report, "--platform", "--yes")).toContain("Imported: 1 new");
@@ -94,7 +94,7 @@ test("imports into the platform's books", async () => {
   expect(await storedCosts("aws")).toEqual([]);
 });
 
-test("reports costs from other files for the same days, and sets them to 0 if asked", async () => {
+test("reports costs from other files for the same days, and sets them to 0 on request", async () => {
   const report = (account: string) =>
     writeReport(`${account}.csv`, `${account},Usage,2026-09-01T00:00:00Z,USD,4,AmazonBedrock`);
   const named = ["--provider", "aws=cleared"];
@@ -114,7 +114,7 @@ test.each([
   [["EUR,1"], [], "The bill has amounts in EUR. Add the USD for 1 EUR, such as --rate EUR=1.08."],
   [["USD,x"], [], 'Row 2: column line_item_unblended_cost is "x", which isn’t an amount.'],
   [["USD,1"], ["--service", "Bedrock"], "The bill has no service named Bedrock."],
-])("refuses %j %j and stores nothing", async ([amount], argv, message) => {
+])("refuses %j %j and stores no costs", async ([amount], argv, message) => {
   const report = writeReport("refused.csv", `1,Usage,2026-10-01T00:00:00Z,${amount},AmazonS3`);
   await expect(importCosts(report, "--yes", ...argv)).rejects.toThrow(message);
   expect(await storedCosts("aws")).toEqual([]);
@@ -129,7 +129,7 @@ test("refuses an app that is not linked to the workspace, and a missing file", a
   await expect(importCosts(join(folder, "none.csv"))).rejects.toThrow("none.csv is not a file.");
 });
 
-test("says that the project refused the secret key", async () => {
+test("reports that the project refused the secret key", async () => {
   const report = writeReport("key.csv", "1,Usage,2026-10-01T00:00:00Z,USD,1,AmazonS3");
   const env = { ...process.env, SUPABASE_URL: readStack().supabase.url, SUPABASE_SECRET_KEY: "sb_secret_wrong" };
   await expect(run(process.execPath, ["scripts/import-costs.ts", report, "--platform"], { env })).rejects.toThrow(

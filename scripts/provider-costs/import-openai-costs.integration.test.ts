@@ -24,7 +24,7 @@ const openAi = {
   /** Statuses of the next responses, before successful ones. */
   failures: [] as number[],
   asked: [] as URLSearchParams[],
-  /** Stops returning days from this one on, before the end of the range. */
+  /** The first day that is no longer returned, before the end of the range. */
   endsBefore: undefined as string | undefined,
 };
 const server = createServer((request, response) => {
@@ -99,7 +99,7 @@ const imported = () =>
 const forget = () =>
   tenant.db.query("delete from ai.external_provider_costs where workspace_id = $1", [tenant.workspaceId]);
 
-test("imports a project's costs exactly, as one amount a day, page by page, although OpenAI is busy in between", async () => {
+test("imports a project's costs exactly, as one amount a day, although OpenAI is temporarily busy between pages", async () => {
   openAi.days = new Map([
     ["2026-01-30", `${result("0.1")},${result("0.2")},${result("9", { project: "proj_other" })}`],
     ["2026-01-31", result("0.13080438340307526")],
@@ -144,7 +144,7 @@ test("imports a project's costs exactly, as one amount a day, page by page, alth
   await forget();
 });
 
-test("continues where it was interrupted, and reads the last days again for OpenAI's corrections", async () => {
+test("continues an interrupted import, and reads the last days again for OpenAI's corrections", async () => {
   openAi.days = new Map(
     Array.from({ length: 20 }, (_, n) => [dayOf(secondOf("2026-03-01") + n * daySeconds), result(String(n))]),
   );
@@ -200,7 +200,7 @@ test("sets a day to zero if it had a cost and OpenAI now reports none", async ()
   await forget();
 });
 
-test("names a day that the gateway refuses, imports all other days, and retries it", async () => {
+test("names a day that the gateway refuses, imports all other days, and retries the refused day", async () => {
   openAi.failures = [];
   openAi.days = new Map(
     ["1", "-2", "3", "4", "5"].map((amount, n) => [dayOf(secondOf("2026-05-01") + n * daySeconds), result(amount)]),
@@ -252,7 +252,7 @@ test("asks again for days that OpenAI did not return, and for an earlier day who
   await forget();
 });
 
-test("explains each failure in a sentence", async () => {
+test("explains each import failure in a sentence", async () => {
   openAi.failures = [];
   openAi.days = new Map([["2026-04-01", result("1", { currency: "eur" })]]);
   const range = ["--from", "2026-04-01", "--to", "2026-04-02", "--state", newState()];

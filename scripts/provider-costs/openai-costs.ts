@@ -27,7 +27,7 @@ const page = z.object({
 /** Days in a page; 1 to 180 are allowed. */
 const daysOfPage = 90;
 
-/** Reads OpenAI's costs by project. @param options.baseUrl may be a compatible server's */
+/** Reads OpenAI's costs by project. @param options.baseUrl may be the URL of a compatible server */
 export function openAiCosts({ baseUrl, adminKey }: { baseUrl: string; adminKey: string }): CostReport {
   return {
     name: "OpenAI",

@@ -36,11 +36,11 @@ async function read(pages: Scripted[]) {
 
 // OpenAI has has_more and next_page, which is null on the last page (API reference, Costs). Anthropic has the same two
 // fields (Get Cost Report).
-describe("a page", () => {
+describe("Pages of daily costs", () => {
   const first = { days: { 1: "1", 2: "2" }, hasMore: true, next: "page_2" };
   const second = { days: { 3: "3", 4: "4" } };
 
-  test("advances the import past its last day", async () => {
+  test("a page advances the import past its last day", async () => {
     expect(await read([first, second])).toEqual({
       through: ["03", "05"],
       days: ["1", "2", "3", "4"],
@@ -54,7 +54,7 @@ describe("a page", () => {
     ["null", null],
     ["empty", ""],
   ] as const)(
-    "that promises more days with a cursor that is %s keeps what was read and reports an error",
+    "a page that promises more days with a %s cursor keeps what was read and reports an error",
     async ([, next]) => {
       expect(await read([{ ...first, next }])).toMatchObject({
         through: ["03"],
@@ -64,24 +64,24 @@ describe("a page", () => {
     },
   );
 
-  test("that repeats a cursor, immediately or in a cycle, ends the import", async () => {
+  test("a page that repeats a cursor, immediately or in a cycle, ends the import", async () => {
     const error = "OpenAI answered the same page twice. Try again later.";
     expect(await read([first, first])).toMatchObject({ asked: 2, error });
     const cycle = [first, { ...second, hasMore: true, next: "page_3" }, { hasMore: true, next: "page_2" }];
     expect(await read(cycle)).toMatchObject({ asked: 3, error });
   });
 
-  test("that names a next page without promising more days is followed while days are missing", async () => {
+  test("follows a page's next cursor while days are missing, even if the page promises no more days", async () => {
     expect(await read([{ ...first, hasMore: false }, second])).toMatchObject({ asked: 2, through: ["03", "05"] });
     expect(await read([{ days: { 1: "1", 2: "2", 3: "3", 4: "4" }, next: "page_2" }])).toMatchObject({ asked: 1 });
   });
 
-  test("with fewer days than requested advances the import no further than its days", async () => {
+  test("a page with fewer days than requested advances the import no further than its last day", async () => {
     expect(await read([{ days: { 1: "1" } }])).toEqual({ through: ["02"], days: ["1"], disputed: [], asked: 1 });
     expect(await read([{}])).toEqual({ through: ["01"], days: [], disputed: [], asked: 1 });
   });
 
-  test("without days, between two others, neither advances nor ends the import", async () => {
+  test("an empty page between two others neither advances nor ends the import", async () => {
     expect(await read([first, { hasMore: true, next: "page_3" }, second])).toMatchObject({
       through: ["03", "03", "05"],
       asked: 3,
@@ -89,13 +89,13 @@ describe("a page", () => {
   });
 });
 
-describe("the days of a page", () => {
-  test("advance the import past a gap only after the gap is filled", async () => {
+describe("Days of a page", () => {
+  test("days advance the import past a gap only after the gap is filled", async () => {
     const pages = [{ days: { 1: "1", 3: "3", 4: "4" }, hasMore: true, next: "a" }, { days: { 2: undefined } }];
     expect(await read(pages)).toMatchObject({ through: ["02", "05"], days: ["1", "3", "4", "2"] });
   });
 
-  test("count once if returned twice, and are disputed if the amounts differ", async () => {
+  test("a day returned twice counts once, and is disputed if the amounts differ", async () => {
     const days: [string, string][] = [
       ["1", "1"],
       ["1", "1"],
@@ -106,27 +106,27 @@ describe("the days of a page", () => {
     expect(await read(pages)).toMatchObject({ days: ["1", "2", "3"], disputed: ["2026-01-02"] });
   });
 
-  test("are ignored outside the range", async () => {
+  test("ignores days outside the requested range", async () => {
     expect(await read([{ days: { 1: "1", 2: "2", 3: "3", 4: "4", 5: "5", 9: "9" } }])).toMatchObject({
       through: ["05"],
       days: ["1", "2", "3", "4"],
     });
   });
 
-  test("stay unread until they have ended by the provider's clock, even if our clock is ahead", async () => {
+  test("days stay unread until they have ended by the provider's clock, even if our clock is ahead", async () => {
     const days = { 1: "1", 2: "2", 3: undefined, 4: undefined };
     expect(await read([{ days, now: new Date("2026-01-03T23:59:59Z") }])).toMatchObject({ through: ["03"] });
     expect(await read([{ days, now: new Date("2026-01-04T00:00:00Z") }])).toMatchObject({ through: ["04"] });
   });
 
-  test("begin at midnight in UTC", () => {
+  test("days begin at midnight in UTC", () => {
     expect(dayOfMidnight(Date.parse("2026-01-02T00:00:00Z"))).toBe("2026-01-02");
     expect(() => dayOfMidnight(Date.parse("2026-01-02T08:00:00Z"))).toThrow(RangeError);
   });
 });
 
-describe("a sum", () => {
-  test("is exact, and rounded once to the precision of an amount", () => {
+describe("Sums", () => {
+  test("a day's sum is exact, and rounded once to the precision of an amount", () => {
     expect(sumUsd(["0.1", "0.2"], { name: "OpenAI" })).toBe("0.3");
     expect(sumUsd(["0.13080438340307526"], { name: "OpenAI" })).toBe("0.130804383403");
     // Anthropic: "123.45" in USD is $1.2345 (Get Cost Report, amount: lowest units as a decimal string).

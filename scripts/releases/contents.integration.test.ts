@@ -56,7 +56,8 @@ afterAll(async () => {
 });
 
 /**
- * Copies the migrated database and runs `sql` in the copy. Only its owner, Supabase Auth, can change the schema auth.
+ * Copies the migrated database and runs `sql` in the copy. The schema auth belongs to Supabase Auth, so the default
+ * role cannot change it.
  */
 async function changed(sql: string, role = "postgres"): Promise<string> {
   copies += 1;
@@ -106,13 +107,13 @@ async function askDataApi(dbUrl: string, checkout = root): Promise<string[]> {
 }
 
 describe("supabase/releases/objects.json matches the migrations (npm run release -- --objects)", () => {
-  test("for every migration since a database can describe itself", async () => {
+  test("objects.json matches every migration since a database can describe itself", async () => {
     const recorded = Object.keys(await readObjectChanges(root));
     const versions = files.map((file) => file.slice(0, 14));
     expect(recorded).toEqual(versions.slice(versions.indexOf(recorded[0] ?? "")));
   });
 
-  test("after each release and after the newest migration", async () => {
+  test("objects.json matches the database after each release and after the newest migration", async () => {
     const changes = await readObjectChanges(root);
     const { releases } = await readManifest(root);
     const all = await listMigrations(migrations);
@@ -294,7 +295,7 @@ const harmless: [what: string, sql: string][] = [
   ["partitions of later months", "select ai.create_run_partitions(30)"],
   ["an index", "create index on ai.runs_default (model_id)"],
   [
-    "what hosted Supabase and other schemas hold",
+    "objects of hosted Supabase and of other schemas",
     `create schema storage; create table storage.objects (id integer); grant all on storage.objects to anon;
      create function public.rls_auto_enable() returns event_trigger language plpgsql as $$ begin end $$;
      create extension unaccent with schema public; grant all on all tables in schema ai to postgres`,
@@ -310,8 +311,8 @@ const harmless: [what: string, sql: string][] = [
   ],
 ];
 
-describe("by the database's URL", () => {
-  test.for(changes)("reports %s", async ([, sql, says]) => {
+describe("Comparison by the database's URL", () => {
+  test.for(changes)("reports %s by the database's URL", async ([, sql, says]) => {
     expect(await ask(await changed(sql))).toEqual(says);
   });
 
@@ -324,7 +325,7 @@ describe("by the database's URL", () => {
 const triggerStatement = /^create or replace trigger (\w+)\s[^;]*?\son (auth\.\w+)\s[^;]*;/gm;
 const statements = [...(await readFile(path.join(root, authSchemaFile), "utf8")).matchAll(triggerStatement)];
 
-describe("the triggers on Supabase Auth's tables", () => {
+describe("Triggers on Supabase Auth's tables", () => {
   const list = async (sql: string) => {
     const contents = await readContents({ url: "", secretKey: "", dbUrl: await changed(sql, superuser) });
     return describeAuthTriggers(contents, await readObjectChanges(root));
@@ -350,17 +351,17 @@ describe("the triggers on Supabase Auth's tables", () => {
         "warn no table for trigger record_passkey_renamed on auth.webauthn_credentials",
       ],
     ],
-  ] satisfies [string, string, string[]][])("are reported if %s", async ([, sql, says]) => {
+  ] satisfies [string, string, string[]][])("reports triggers %s", async ([, sql, says]) => {
     expect(await ask(await changed(sql, superuser))).toEqual(says);
   });
 
-  test("match supabase/schemas/auth-schema.sql", async () => {
+  test("Supabase Auth's expected triggers match supabase/schemas/auth-schema.sql", async () => {
     const changes = await readObjectChanges(root);
     const names = Object.keys(expectedObjects(changes, new Set(Object.keys(changes)))).filter(parseAuthTrigger);
     expect(statements.map(([, name, table]) => `trigger ${name} on ${table}`).sort()).toEqual(names.sort());
   });
 
-  test("are listed by table if they are ours, and by the function that they run otherwise", async () => {
+  test("lists our triggers by table, and foreign triggers by the function that they run", async () => {
     const found = await list(`
       alter table auth.sessions disable trigger record_sign_outs;
       create schema crm;
@@ -380,7 +381,7 @@ describe("the triggers on Supabase Auth's tables", () => {
     ]);
   });
 
-  test("are reported if a missing migration would create them", async () => {
+  test("reports a trigger that a missing migration would create", async () => {
     const { migrations, auth } = await readContents({ url: "", secretKey: "", dbUrl: migrated });
     const changes = await readObjectChanges(root);
     const last = Object.keys(changes).find(
@@ -399,11 +400,11 @@ describe("the triggers on Supabase Auth's tables", () => {
     });
   });
 
-  test("are not listed by an older database, which cannot describe them", async () => {
+  test("an older database, which cannot describe its triggers, lists none", async () => {
     expect(await list("drop function private.describe_auth_triggers() cascade")).toMatchObject([{ level: "unseen" }]);
   });
 
-  test("are re-enabled by the statement that creates them", async () => {
+  test("the statement that creates a trigger re-enables it", async () => {
     const [statement] = statements.find(([, name]) => name === "record_sign_outs") ?? [];
     const sql = `alter table auth.sessions disable trigger record_sign_outs; ${statement}`;
     expect(await ask(await changed(sql, superuser))).toEqual([]);
@@ -492,14 +493,14 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
   ],
 ];
 
-describe("by the URL and through the Data API", () => {
-  test.for(states)("reports %s", async ([, make, says]) => {
+describe("Comparison by the URL and through the Data API", () => {
+  test.for(states)("reports %s by the URL and through the Data API", async ([, make, says]) => {
     const dbUrl = await make();
     expect(await ask(dbUrl)).toEqual(says);
     expect(await askDataApi(dbUrl)).toEqual(says);
   });
 
-  test("reports an older release, and what was changed in it by hand", async () => {
+  test("reports an older release, and manual changes to it", async () => {
     const [dbUrl, checkout] = [await changed("drop policy select_own on public.profiles"), await laterCheckout()];
     const says = [
       "fail older release: the database is of 0.1.0",
@@ -510,7 +511,7 @@ describe("by the URL and through the Data API", () => {
     expect(await askDataApi(dbUrl, checkout)).toEqual(says);
   });
 
-  test("says which grant the Data API lacks", async () => {
+  test("names the grant that the Data API lacks", async () => {
     const dbUrl = await changed("revoke execute on function private.describe_database() from service_role");
     await expect(askDataApi(dbUrl)).rejects.toThrow("grant execute on function private.describe_database()");
     expect(await ask(dbUrl)).toEqual([
@@ -529,8 +530,8 @@ describe("by the URL and through the Data API", () => {
   });
 });
 
-describe("the doctor and the hosted start", () => {
-  test("report differences, and differences stop the hosted start", async () => {
+describe("Doctor and hosted start", () => {
+  test("the doctor and the hosted start report differences, and the hosted start stops on them", async () => {
     const { supabase } = readStack();
     const dbUrl = await changed(threeChanges);
     const settings = {

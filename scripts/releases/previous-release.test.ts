@@ -19,7 +19,7 @@ test.each([
   ["a newer minor version before 1.0", { pg: "0.3.1" }, { pg: "0.4.1" }, ["pg@0.3.1"]],
   ["another beta", { pg: "1.0.0-beta.1" }, { pg: "1.0.0-beta.2" }, ["pg@1.0.0-beta.1"]],
   ["another Supabase CLI", { supabase: "3.1.0" }, { supabase: "2.117.0" }, []],
-  ["a package that is gone", { zod: "4.6.7", hono: "4.13.19" }, { zod: "4.6.7" }, ["hono@4.13.19"]],
-])("lists what a release lacks to run with %s: %j", (_, needed, installed, missing) => {
+  ["a removed package", { zod: "4.6.7", hono: "4.13.19" }, { zod: "4.6.7" }, ["hono@4.13.19"]],
+])("lists the packages that a release lacks to run with %s: %j", (_, needed, installed, missing) => {
   expect(findMissingPackages(lock(needed), lock(installed))).toEqual(missing);
 });

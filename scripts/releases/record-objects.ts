@@ -8,7 +8,7 @@ import type { ObjectChanges, Objects } from "../local-stack/contents/releases.ts
 import { withDatabase } from "../local-stack/database.ts";
 import { applyMigrations, listMigrations } from "../local-stack/migrations.ts";
 
-/** A project can be configured to grant nothing on what is created in public. */
+/** SQL for a project that is configured to grant nothing on objects created in public. */
 export const grantNothingByDefault = ["tables", "functions", "sequences"]
   .map(
     (kind) => `alter default privileges in schema public revoke all on ${kind} from anon, authenticated, service_role`,

@@ -9,7 +9,7 @@ const source = (version: string, releases = [release("0.9.0", "abc")]) => ({
   releases,
 });
 
-test.each(["0.9.1", "0.10.0", "1.0.0"])("accepts %s after 0.9.0", (version) => {
+test.each(["0.9.1", "0.10.0", "1.0.0"])("accepts release %s after 0.9.0", (version) => {
   expect(findReleaseFaults(version, source(version))).toEqual([]);
 });
 
@@ -20,11 +20,11 @@ test("accepts the same release again until its commit is recorded", () => {
   expect(findReleaseFaults("0.10.0", source("0.10.0", releases))).toEqual(["0.10.0 is released already."]);
 });
 
-test.each(["0.8.9", "0.1.0"])("refuses %s after 0.9.0", (version) => {
+test.each(["0.8.9", "0.1.0"])("refuses release %s after 0.9.0", (version) => {
   expect(findReleaseFaults(version, source(version))).toEqual([`${version} is not newer than 0.9.0.`]);
 });
 
-test.each(["1.0", "v1.0.0", "next"])("refuses %s, which is not a version", (version) => {
+test.each(["1.0", "v1.0.0", "next"])("refuses the release %s, which is not a version", (version) => {
   expect(findReleaseFaults(version, source(version))).toEqual([`${version} is not a version such as 1.2.3.`]);
 });
 
@@ -34,7 +34,7 @@ test("refuses a release while the previous one has no commit", () => {
   ]);
 });
 
-test("names each file with another version, and a missing changelog entry", () => {
+test("names each file that has another version, and a missing changelog entry", () => {
   const stale = { ...source("1.0.0"), packaged: "0.9.0", locked: "0.9.1", changelog: "## [Unreleased]\n" };
   expect(findReleaseFaults("1.0.0", stale)).toEqual([
     "package.json has version 0.9.0. Run npm version 1.0.0 --no-git-tag-version.",

@@ -32,7 +32,7 @@ afterAll(async () => {
   await previous.remove();
 });
 
-test("upgrades a database in use without a failed call or an unbalanced book", async () => {
+test("upgrades a database in use without failed calls or unbalanced books", async () => {
   // Imported late, since these modules read GATEHOUSE_STACK when they are loaded.
   const { createWorld } = await import("../soak/world.ts");
   const { crowd, startTraffic } = await import("../soak/traffic/traffic.ts");

@@ -53,7 +53,7 @@ test.each([
   ["a lock limit that comes late", `alter table ai.runs add column region text; ${short}`, /lock_timeout/],
   ["a lock limit above a second", "set lock_timeout = '1001ms'; alter table ai.runs add column a text", /lock_timeout/],
   ["no lock limit", "set lock_timeout = 0; alter table ai.runs add column a text", /lock_timeout/],
-])("refuses %s", async (_, sql, fault) => {
+])("refuses a migration with %s", async (_, sql, fault) => {
   expect((await findDowntime(sql)).join("\n")).toMatch(fault);
 });
 
@@ -66,7 +66,7 @@ test.each([
     "a constraint that is checked later",
     `${short}alter table ai.runs add constraint positive check (route > 0) not valid`,
   ],
-  ["the check of that constraint", `${short}alter table ai.runs validate constraint positive`],
+  ["a later check of a constraint", `${short}alter table ai.runs validate constraint positive`],
   ["an index that the operator has built", `${short}create index if not exists a on ai.runs (request_id)`],
   [
     "a new table with its index",
@@ -77,8 +77,11 @@ test.each([
     "a function with another signature",
     "drop function ai.a(int); create function ai.a(b int, c int default 0) returns int language sql as 'select 1'",
   ],
-  ["what no release uses any more", `${short}-- Unused since 0.2.0\nalter table ai.runs drop column steps`],
+  [
+    "the removal of what no release uses any more",
+    `${short}-- Unused since 0.2.0\nalter table ai.runs drop column steps`,
+  ],
   ["a backfill", "update ai.runs set region = 'eu' where region is null"],
-])("accepts %s", async (_, sql) => {
+])("accepts a migration with %s", async (_, sql) => {
   expect(await findDowntime(sql)).toEqual([]);
 });

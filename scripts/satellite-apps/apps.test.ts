@@ -38,6 +38,6 @@ test.each(["docs/satellites.md", "docs/openid.md"])("%s has fewer than 250 lines
   expect(readFileSync(guide, "utf8").split("\n").length).toBeLessThan(250);
 });
 
-test("the package depends on jose only", () => {
+test("the satellite package depends on jose only", () => {
   expect(Object.keys(readJson("packages/satellite/package.json").dependencies)).toEqual(["jose"]);
 });

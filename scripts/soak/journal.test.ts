@@ -4,7 +4,7 @@ import { createJournal, NoAnswer, watch } from "./journal.ts";
 const described = { actor: "browser 1", what: "GET /", target: "web" } as const;
 const seen = (status: number) => ({ status });
 
-test("records each answer's status, and counts 5xx unless they were requested on purpose", async () => {
+test("records each answer's status, and counts 5xx answers unless they were requested on purpose", async () => {
   const journal = createJournal();
   await watch(journal, described, { call: async () => 200, seen });
   await watch(journal, described, { call: async () => 503, seen });
@@ -26,7 +26,7 @@ test("records the network's innermost error code if no answer arrives", async ()
   expect(journal.counts.get("unanswered")).toBe(1);
 });
 
-test("does not count a call whose caller left as unanswered", async () => {
+test("does not count a call as unanswered if its caller disconnected", async () => {
   const journal = createJournal();
   const call = () => Promise.reject(new DOMException("left", "AbortError"));
   await expect(watch(journal, described, { call, seen, left: () => true })).rejects.toThrow(NoAnswer);

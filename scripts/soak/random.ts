@@ -65,7 +65,7 @@ export function createRandom(seed: number): Random {
   };
 }
 
-/** FNV-1a. */
+/** Returns the FNV-1a hash of a text. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (const letter of text) hash = Math.imul(hash ^ (letter.codePointAt(0) ?? 0), 0x01000193) >>> 0;

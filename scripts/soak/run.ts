@@ -11,7 +11,7 @@ import type { SoakStack } from "./stack.ts";
 import { followTruth } from "./truth.ts";
 
 const progressMs = 10_000;
-/** How much longer than planned traffic may last if a busy machine has delayed faults. */
+/** How much longer traffic may last than planned, if a busy machine has delayed faults. */
 const overrunMs = 20_000;
 /** How long actors may take to finish: the longest time that an importer keeps retrying. */
 const farewellLimitMs = 30_000;

@@ -17,7 +17,7 @@ export interface SoakStack {
   read(): Stack;
   /** The proxy between the services and Postgres. */
   proxy: DelayingProxy;
-  /** Returns whether its runner is still running. */
+  /** Returns whether the stack's runner is still running. */
   isUp(): boolean;
   stop(): Promise<void>;
   kill(): void;
@@ -58,7 +58,7 @@ export async function startSoakStack({
         ...process.env,
         GATEHOUSE_STACK: "",
         GOTRUE_JWT_EXP: String(accessTokenSeconds),
-        // The stack ends when this process does, however it ends.
+        // With this setting, the stack ends when this process ends for any reason.
         npm_lifecycle_event: "soak",
       },
     },

@@ -19,8 +19,8 @@ async function signedIn(): Promise<{ id: string; email: string; client: Supabase
   return { id: created.data.user.id, email, client };
 }
 
-describe("a user's token used directly at the Data API", () => {
-  test("reads only the user's own profile and workspace", async () => {
+describe("User tokens sent directly to the Data API", () => {
+  test("a user's token reads only the user's own profile and workspace", async () => {
     const [first, second] = [await signedIn(), await signedIn()];
     const profiles = await first.client.from("profiles").select("id");
     expect(profiles.data).toEqual([{ id: first.id }]);
@@ -30,13 +30,13 @@ describe("a user's token used directly at the Data API", () => {
     expect(others.data).toEqual([]);
   });
 
-  test("reads members with their names and roles in one call", async () => {
+  test("a user's token reads members with their names and roles in one call", async () => {
     const { id, client } = await signedIn();
     const { data } = await client.from("workspace_members").select("user_id, profiles(id), workspace_roles(name)");
     expect(data).toEqual([{ user_id: id, profiles: { id }, workspace_roles: { name: "owner" } }]);
   });
 
-  test("changes only the names that the user may change", async () => {
+  test("a user's token changes only the names that the user may change", async () => {
     const [first, second] = [await signedIn(), await signedIn()];
     const renamed = await first.client.from("workspaces").update({ name: "Mine" }).neq("name", "").select("name");
     expect(renamed.data).toEqual([{ name: "Mine" }]);
@@ -46,7 +46,7 @@ describe("a user's token used directly at the Data API", () => {
     expect(refused.error?.code).toBe("42501");
   });
 
-  test("returns its session's state", async () => {
+  test("a user's token returns its session's state", async () => {
     const { id, email, client } = await signedIn();
     const state = await client.rpc("session_state");
     expect(state.data).toMatchObject({
@@ -56,7 +56,7 @@ describe("a user's token used directly at the Data API", () => {
     });
   });
 
-  test("reads nothing after its session has ended, although the token has not expired", async () => {
+  test("a user's token reads nothing after its session has ended, although the token has not expired", async () => {
     const { client } = await signedIn();
     const token = (await client.auth.getSession()).data.session?.access_token ?? "";
     await admin.auth.admin.signOut(token, "global");
@@ -68,7 +68,7 @@ describe("a user's token used directly at the Data API", () => {
     expect((await late.rpc("session_state")).data).toEqual({ alive: false });
   });
 
-  test.for(["private", "ai"])("is refused in schema %s", async (schema) => {
+  test.for(["private", "ai"])("refuses a user's token in schema %s", async (schema) => {
     const { client } = await signedIn();
     const table = schema === "private" ? "infrastructure_admins" : "keys";
     const { error } = await client.schema(schema).from(table).select();
@@ -77,21 +77,24 @@ describe("a user's token used directly at the Data API", () => {
   });
 });
 
-describe("the publishable key without a user", () => {
+describe("Publishable key without a user", () => {
   const anon = createClient(supabase.url, supabase.publishableKey, options);
 
   test.for(["profiles", "workspaces", "workspace_members", "workspace_roles", "security_events"])(
-    "reads no %s",
+    "the publishable key alone cannot read %s",
     async (table) => {
       expect((await anon.from(table).select()).error?.code).toBe("42501");
     },
   );
 
-  test.for(["session_state", "required_mfa_enforcement_version"])("calls no %s", async (name) => {
-    expect((await anon.rpc(name)).error?.code).toBe("42501");
-  });
+  test.for(["session_state", "required_mfa_enforcement_version"])(
+    "the publishable key alone cannot call %s",
+    async (name) => {
+      expect((await anon.rpc(name)).error?.code).toBe("42501");
+    },
+  );
 });
 
-test("the secret key can read that required MFA is enforced", async () => {
+test("the secret key can read whether required MFA is enforced", async () => {
   expect((await admin.rpc("required_mfa_enforcement_version")).data).toBe(1);
 });

@@ -51,7 +51,9 @@ export async function openCommandLine(): Promise<CommandLine> {
   };
 }
 
-/** Signs in by the command. @param options.approve answers for the person; gets the address that the command prints */
+/**
+ * Signs in with the command. @param options.approve answers for the person; gets the address that the command prints
+ */
 export function signInByCommand(
   terminal: CommandLine,
   { clientId, approve }: { clientId: string; approve: (address: string) => Promise<void> },

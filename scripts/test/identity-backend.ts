@@ -32,7 +32,7 @@ export interface TokenOptions {
  */
 export interface IdentityBackend {
   url: string;
-  /** The account that signs in here. */
+  /** The account that signs in at this backend. */
   person: Person;
   /** Switches to a new account, for a test that changes it. */
   newPerson(): Promise<Person>;

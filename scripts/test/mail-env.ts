@@ -49,5 +49,5 @@ export const mailEnv = parseEnv({
   MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
 });
 
-/** The same environment with a mail server that is down: port 9 is the discard port. */
+/** Like `mailEnv`, but with a mail server that is down: port 9 is the discard port. */
 export const mailEnvDown = { ...mailEnv, SMTP_URL: "smtp://127.0.0.1:9" };

@@ -5,11 +5,11 @@ import { type Outcome, runCheck, runPlaywright, runSoak, runVitest } from "./run
 import { startStack } from "./start-stack.ts";
 
 /**
- * `npm test`: every tier, cheapest first, on one stack. Types are checked with the other checks and unit tests; the
- * last two tiers wait more than they work and run in parallel. Faults of the local stack itself are `npm run test:stack`.
- * All tiers run even when one fails. Closes with the failures, the tiers and `N passed, N failed`; exit code 1 unless
- * something ran and nothing failed. Budgets hold for two idle cores: a tier over its budget is named, and fails nothing,
- * since machines are shared.
+ * `npm test`: runs every tier, cheapest first, on one stack. The type check runs concurrently with the other checks and
+ * the unit tests; the last two tiers mostly wait, so they run in parallel. `npm run test:stack` tests faults of the
+ * local stack itself. All tiers run even if one fails. The output ends with the failures, the tiers and `N passed, N
+ * failed`. The exit code is 1 unless something ran and nothing failed. Budgets are for two idle cores: a tier over its
+ * budget is reported but does not fail, since machines are shared.
  */
 const reportDir = path.resolve("test-results/reports");
 await rm(reportDir, { recursive: true, force: true });

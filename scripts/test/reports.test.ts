@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { playwrightResult, soakResult, vitestResult } from "./reports.ts";
 
-test("Vitest: names failures with their messages, without colours, and counts skipped tests and broken files", () => {
+test("the Vitest report names failures with their messages, without colours, and counts skipped tests and broken files", () => {
   const result = vitestResult({
     testResults: [
       {
@@ -39,13 +39,13 @@ test("Vitest: names failures with their messages, without colours, and counts sk
   });
 });
 
-test("keeps the beginning of a long message", () => {
+test("the report keeps the beginning of a long message", () => {
   const message = Array.from({ length: 40 }, (_, line) => `line ${line}`).join("\n");
   const { failures } = soakResult({ verdicts: [{ check: "no lost charge", ok: false, failures: [message] }] });
   expect(failures[0]?.split("\n").at(-1)).toBe("  line 11");
 });
 
-test("Playwright: reads nested suites, and fails flaky and skipped tests as well as a run that reports errors", () => {
+test("the Playwright report reads nested suites, and fails for flaky tests, skipped tests and errors of the whole run", () => {
   const spec = (title: string, status: string, errors: { message: string }[] = []) => ({
     title,
     file: "a.spec.ts",
@@ -72,7 +72,7 @@ test("Playwright: reads nested suites, and fails flaky and skipped tests as well
   });
 });
 
-test("the soak: counts each check as a test, and does not accept a report without checks", () => {
+test("the soak report counts each check as a test, and is refused without checks", () => {
   const verdicts = [
     { check: "ledger is runs", ok: true, failures: [] },
     { check: "no stuck run", ok: false, failures: ["run 1", "run 2"] },

@@ -6,7 +6,7 @@ import { benchPlan } from "./tenants.ts";
 const settleTimeoutMs = 60_000;
 const pollMs = 50;
 
-/** What the database recorded of the bench's runs, and how many workspaces have books that disagree in any digit. */
+/** What the database recorded of the bench's runs, and how many workspaces have records that disagree in any digit. */
 export type Books = {
   runs: number;
   /** Runs that are still running, failed, or have token counts that differ from the provider's. */
@@ -16,7 +16,7 @@ export type Books = {
 };
 
 /**
- * Waits until no credits are reserved: each of the bench's runs reserves some.
+ * Waits until no credits are reserved: each call reserves some until it is settled.
  * @throws Error if some are still reserved after a minute
  */
 export async function untilSettled(client: pg.Client): Promise<void> {

@@ -43,7 +43,7 @@ function rowOf(id: string, given: GatewayMeasurements = measured) {
   return { goal: goalText(row), figure: figureText(row), verdict: verdictOf(row) };
 }
 
-test("compares targets within the same round", () => {
+test("compares benchmark targets within the same round", () => {
   expect(rowOf("rate-16")).toEqual({ goal: "≥ 1.20 ×", figure: "1.20 ×", verdict: "met" });
   expect(rowOf("p99-16")).toEqual({ goal: "≤ 1 ×", figure: "1.00 ×", verdict: "met" });
   expect(rowOf("cpu-16")).toEqual({ goal: "≥ 1.20 ×", figure: "1.20 ×", verdict: "met" });
@@ -51,34 +51,34 @@ test("compares targets within the same round", () => {
   expect(rowOf("p99-64").verdict).toBe("missed");
 });
 
-test("excludes a round in which a load does not count, from that load's figures only", () => {
+test("leaves an invalid load out of its own figures without affecting the other loads of the round", () => {
   expect(rowOf("rate-64")).toEqual({ goal: "≥ 1.40 ×", figure: "1.40 ×", verdict: "met" });
   expect(rowOf("cpu-64").figure).toBe("1.00 ×");
 });
 
-test("compares added time after subtracting the upstream's own time", () => {
+test("compares added latency after subtracting the upstream's own time", () => {
   expect(rowOf("added-p50")).toEqual({ goal: "≤ 3 ×", figure: "3.00 (2.00–3.50) ×", verdict: "met" });
   expect(rowOf("first-token")).toEqual({ goal: "≤ 0.33 ×", figure: "0.33 ×", verdict: "met" });
 });
 
-test("does not count a round whose upstream was slower than the gateway", () => {
+test("excludes a benchmark round whose upstream was slower than the gateway", () => {
   const slow = { ...measured, latency: { ...measured.latency, bare: [latency(9), latency(3), latency(1)] } };
   expect(rowOf("added-p50", slow).figure).toBe("2.00 (2.00–3.50) ×");
 });
 
-test("leaves the goals of a peer that did not run unmeasured", () => {
+test("leaves goals unmeasured that compare with a peer that did not run", () => {
   const alone = { ...measured, throughput: { 16: { gatehouse: [load(9, 9, [1, 1])] } }, streams: {} };
   for (const id of ["rate-16", "p99-16", "cpu-16", "litellm-16", "first-token", "identical"])
     expect(rowOf(id, alone).verdict).toBe("not measured");
 });
 
-test("misses the goal if a stream differs or a workspace is unbalanced", () => {
+test("misses the goal if a stream's contents differ or a workspace's ledger does not balance", () => {
   expect(rowOf("identical")).toMatchObject({ figure: "1", verdict: "missed" });
   expect(rowOf("unbalanced")).toMatchObject({ figure: "1", verdict: "missed" });
   expect(rowOf("wrong-counts")).toMatchObject({ figure: "0", verdict: "met" });
 });
 
-test("the table of targets has a column for each target that ran", () => {
+test("the table of benchmark targets has a column for each target that ran", () => {
   const [head, , rate] = targetTable(measured, { perSecond: 200 }).split("\n");
   expect(
     head

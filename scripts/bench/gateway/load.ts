@@ -8,7 +8,7 @@ const folder = path.resolve(import.meta.dirname, "../processes");
 
 const closedLoop = z.object({
   perSecond: z.number(),
-  /** JSON has no infinity: null stands for a failed request. */
+  /** JSON cannot represent infinity, so null means a failed request. */
   quantilesMs: z.array(
     z
       .number()

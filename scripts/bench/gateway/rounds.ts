@@ -40,7 +40,7 @@ export function countSteps(plan: Plan, { targets, litellm }: { targets: number; 
   return targets - 1 + plan.rounds * (2 * steady + plan.closedLoop.connections.length * targets);
 }
 
-/** Puts every kind of load on each gateway, so that its code is compiled before anything counts. */
+/** Puts every kind of load on each gateway, so that its code is compiled before the measurement. */
 export async function warmUpTargets({ plan, targets, client, signal, begin }: RoundContext): Promise<void> {
   const { connections } = plan.closedLoop;
   for (const target of targets) {
@@ -85,7 +85,7 @@ export async function runRound(context: RoundContext, into: GatewayMeasurements,
 
 /**
  * Finishes the database work left by the previous load, then runs a short load on this target: after a checkpoint,
- * Postgres logs each page in full the first time it changes.
+ * Postgres logs each page in full the first time it changes, which would slow the measured calls.
  */
 async function prepareForLatency({ plan, client, superuser, signal }: RoundContext, { call }: Target): Promise<void> {
   await clearBacklog(superuser);

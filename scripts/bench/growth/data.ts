@@ -2,7 +2,7 @@ import type pg from "pg";
 import { insertRuns } from "../../load/insert-runs.ts";
 import { createLoadTenant, type LoadTenant } from "../../load/load-tenant.ts";
 
-/** How many rows there are of each kind. Each list is measured against the kind it grows with. */
+/** The number of rows of each kind. Each list is measured against the kind that it grows with. */
 export type Size = { runs: number; accounts: number };
 
 /** The workspace and owner that are measured, with a key and an app that have no runs. */
@@ -74,7 +74,7 @@ async function count(client: pg.Client, sql: string, values: unknown[] = []): Pr
 const countAccounts = `select count(*)::integer as count from auth.users where email like '%@${domain}'`;
 const countRuns = "select count(*)::integer as count from ai.runs where workspace_id = $1";
 
-/** Past runs belong in monthly partitions, as they would have been created at the time. */
+/** Creates the monthly partitions that past runs belong in, as they would have been created at the time. */
 async function createPastPartitions(client: pg.Client): Promise<void> {
   await client.query(`
     set timezone = 'UTC';

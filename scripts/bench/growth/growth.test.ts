@@ -10,13 +10,13 @@ test.each([
   expect(judgeGrowth({ bound, tookMs: [10, ms] })).toEqual({ ratio: ms / 10, verdict });
 });
 
-test("does not judge operations that are linear by design or differences of two milliseconds", () => {
+test("does not judge operations that are linear by design, and ignores differences of up to two milliseconds", () => {
   expect(judgeGrowth({ bound: { linear: "reads a window" }, tookMs: [1, 100] }).verdict).toBe("");
   expect(judgeGrowth({ bound: "constant", tookMs: [0.5, 2.5] }).verdict).toBe("met");
   expect(judgeGrowth({ bound: "constant", tookMs: [0.5, 2.6] }).verdict).toBe("missed");
 });
 
-test("prints sizes, ratio, bound and kilobytes", () => {
+test("prints the sizes, ratio, bound and kilobytes of a growth measurement", () => {
   const row = { what: "page: runs", bound: "constant" as const, tookMs: [10, 12], bytes: [900, 1_001] };
   const [, , line] = growthTable({ factors: [1, 10], rows: [row] }).split("\n");
   expect(line?.split("|").map((cell) => cell.trim())).toEqual([

@@ -60,7 +60,7 @@ export async function measureGrowth(given: Given): Promise<GrowthMeasurements> {
 }
 
 const most = { constant: 1.5, logarithmic: 3 } as const;
-/** Below this, a ratio says more about the machine than about the operation. */
+/** Below this difference, a ratio depends more on the machine than on the operation. */
 const noiseMs = 2;
 
 /** Returns how many times longer an operation took at the largest size, and whether its bound allows that. */

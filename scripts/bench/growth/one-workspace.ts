@@ -30,8 +30,7 @@ export async function measureOneWorkspace(options: {
   const { stack, client, plan, progress, signal } = options;
   const { count, readings } = plan.calls;
   const tenant = await createLoadTenant(client);
-  // Each call counts against limits that are never reached and is paid from the balance. A call by an app would not be
-  // paid from it.
+  // Each call counts against limits that are never reached and is paid from the balance. An app's calls would not be.
   await client.query(
     "update ai.plans set requests_per_minute = 100000000, tokens_per_minute = 1000000000000 where id = 'team'",
   );

@@ -2,7 +2,7 @@ import { parentPort, workerData } from "node:worker_threads";
 
 /**
  * Ticks at a fixed interval, in a thread that does nothing else. Waiting on the system clock is accurate to a tenth of
- * a millisecond; an event loop's timer can be one and a half late.
+ * a millisecond, while an event loop's timer can be 1.5 ms late.
  */
 const { everyMs, beats, startsAt } = workerData as { everyMs: number; beats: number; startsAt: bigint };
 const never = new Int32Array(new SharedArrayBuffer(4));

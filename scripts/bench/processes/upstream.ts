@@ -43,8 +43,9 @@ function answer(socket: Socket, { method, path, body }: WireRequest): void {
 }
 
 /**
- * Writes a stream at its pace and records it under the text of the last message. Each chunk's due time is computed from
- * the stream's start: Node keeps equal intervals in one list, so chunks of all streams would soon be due together.
+ * Writes a stream at its pace and records it under the text of the last message. Computes each chunk's due time from
+ * the stream's start: Node keeps timers with equal intervals in one list, so chunks of all streams would soon be due at
+ * once.
  */
 function writeStream(socket: Socket, { messages, stream_options }: z.infer<typeof streamRequest>): void {
   const record = { sha256: "", chunks: 0, end: "open" as "open" | "whole" | "cancelled" };

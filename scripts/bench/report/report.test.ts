@@ -13,7 +13,7 @@ const row = (fields: Partial<Row>): Row => ({
 });
 
 describe("a verdict", () => {
-  test("compares the median with the goal, inclusive", () => {
+  test("a goal is met if the median equals it or is better", () => {
     expect(verdictOf(row({ goal: { atMost: 2 } }))).toBe("met");
     expect(verdictOf(row({ goal: { atMost: 1.99 } }))).toBe("missed");
     expect(verdictOf(row({ goal: { atLeast: 2 } }))).toBe("met");
@@ -33,7 +33,7 @@ describe("a verdict", () => {
   });
 });
 
-test("shows the spread of figures, the sign of goals, and the unit of both", () => {
+test("the report shows the spread of figures, the sign of goals, and the unit of both", () => {
   expect(figureText(row({}))).toBe("2.0 (1.0–3.0) ms");
   expect(figureText(row({ samples: [4] }))).toBe("4.0 ms");
   expect(figureText(row({ samples: [] }))).toBe("—");
@@ -53,7 +53,7 @@ test("prints the goals as a Markdown table, without verdicts for a quick run", (
   expect(goalTable(rows, { judged: false })).not.toMatch(/met|missed/);
 });
 
-test("replaces only what is between a document's markers", () => {
+test("replaces only the text between a document's markers", () => {
   const document = "a\n<!-- bench -->\n\nold\n\n<!-- /bench -->\nb\n";
   expect(replaceMarked(document, "new")).toBe("a\n<!-- bench -->\n\nnew\n\n<!-- /bench -->\nb\n");
   expect(() => replaceMarked("a\n", "new")).toThrow("<!-- bench -->");

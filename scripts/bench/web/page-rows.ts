@@ -59,7 +59,7 @@ export function pageRows({ pages, session, switches, refreshes, signInScriptByte
       id: "refreshes",
       what: `${refreshes.requests} requests with one expired token: refreshes`,
       goal: { atMost: 1 },
-      // If some requests were not answered, the count of refreshes means nothing.
+      // If some requests were not answered, the count of refreshes is meaningless.
       samples: refreshes.answered === refreshes.requests && refreshes.calls > 0 ? [refreshes.calls] : [],
       note: `${refreshes.answered} of them answered as signed in`,
     },

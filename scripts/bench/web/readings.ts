@@ -58,7 +58,7 @@ export async function timeReads(
   } finally {
     agent.destroy();
   }
-  // A median, because the server's own upkeep occasionally falls into a reading.
+  // A median, because the server's own background work occasionally falls into a reading.
   return { ...seen, dataCalls: median(dataCalls) };
 }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { z } from "zod";
 import { check, model, sumQuestion } from "./check.mjs";
 
-/** "-6" for the packages installed under names that end in -6, "" for the current ones. */
+/** "-6" selects the packages installed under names that end in -6, and "" the current ones. */
 const suffix = process.argv[2] ?? "";
 const { createOpenAI } = await import(`@ai-sdk/openai${suffix}`);
 const { createOpenAICompatible } = await import(`@ai-sdk/openai-compatible${suffix}`);

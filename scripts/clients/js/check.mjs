@@ -1,5 +1,5 @@
 export const model = process.env.CLIENT_MODEL;
-/** The demo model calls a tool when the prompt says so, and then replies with what the tool returned. */
+/** The demo model calls a tool when the prompt asks for it, and then replies with what the tool returned. */
 export const sumQuestion = 'What is 17 + 25? Please call add with {"a":17,"b":25}';
 
 /**

@@ -12,7 +12,7 @@ const [home, folder] = [path.join(root, "home"), path.join(root, "work")];
 for (const each of [home, folder]) mkdirSync(each);
 const file = path.join(folder, "greeting.txt");
 
-// Nothing but the gateway can be reached.
+// Only the gateway is reachable from this environment.
 const nowhere = "http://127.0.0.1:9";
 const env = {
   PATH,

@@ -20,8 +20,8 @@ writeFileSync(
 writeFileSync(path.join(project, "secret.txt"), "The secret word is heron.\n");
 
 /**
- * Runs the command-line client in its own project. The prompt is passed on standard input, since the client would quote
- * an argument.
+ * Runs the command-line client in its own project. The prompt is passed on standard input, since the client would add
+ * quotes to an argument.
  */
 function opencode(prompt, ...args) {
   const { status, stdout, stderr } = spawnSync(

@@ -21,8 +21,8 @@ export function parseAuthTrigger(object: string): { name: string; table: string 
 type Line = { level: "ok" | "warn" | "unseen"; says: string };
 
 /**
- * Lists the triggers on tables of the schema `auth`: ours by table, ours that missing migrations would create, and
- * others'. compareContents reports those of ours that a recorded migration created but that no longer exist.
+ * Lists the triggers on tables of the schema `auth`: ours by table, those that missing migrations would create, and
+ * other people's. compareContents reports our triggers that a recorded migration created but that no longer exist.
  */
 export function describeAuthTriggers(
   { auth, migrations }: { auth?: AuthTriggers | undefined; migrations: readonly string[] },

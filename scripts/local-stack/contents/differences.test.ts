@@ -14,18 +14,21 @@ const found = (postgres: number, objects: Record<string, string>) =>
   ]);
 const changed = { "function private.f()": "changed", "view public.v": "changed" };
 
-test.each([150_000, 159_999, 169_999])("refuses Postgres with server_version_num %d", (postgres) => {
+test.each([150_000, 159_999, 169_999])("refuses Postgres with server_version_num %d as too old", (postgres) => {
   expect(found(postgres, changed)).toEqual([["fail", `Postgres ${Math.floor(postgres / 10_000)} is below 17`]]);
 });
 
-test.each([170_000, 179_999])("compares definitions with server_version_num %d", (postgres) => {
-  expect(found(postgres, changed)).toEqual([
-    ["fail", "changed by hand: function private.f()"],
-    ["fail", "changed by hand: view public.v"],
-  ]);
-});
+test.each([170_000, 179_999])(
+  "compares the definitions of database objects on Postgres with server_version_num %d",
+  (postgres) => {
+    expect(found(postgres, changed)).toEqual([
+      ["fail", "changed by hand: function private.f()"],
+      ["fail", "changed by hand: view public.v"],
+    ]);
+  },
+);
 
-test("compares only names if Postgres has a newer major version, which can print definitions differently", () => {
+test("compares only the names of objects on a newer major version of Postgres, which can print definitions differently", () => {
   expect(found(180_000, { "view public.v": "changed", "table public.t": "cc" })).toEqual([
     ["warn", "Postgres 18 is above 17"],
     ["fail", "dropped: function private.f()"],
@@ -40,7 +43,7 @@ const twoMigrations = {
   changes: { ...checkout.changes, "20260802000000": { "table ai.t": "cc", "grants to anon on table ai.t": "select" } },
 };
 
-test("reports a migration missing from the history, without reporting its objects as extra", () => {
+test("reports a migration missing from the database's history, without reporting its objects as extra", () => {
   const objects = {
     ...checkout.changes["20260801000000"],
     ...twoMigrations.changes["20260802000000"],

@@ -41,7 +41,7 @@ export async function readCheckout(root: string): Promise<Checkout> {
   return { migrations, changes, manifest };
 }
 
-/** Reports each difference by its object. */
+/** Reports the differences, one for each object. */
 export function compareContents(contents: Contents, checkout: Checkout): Difference[] {
   const major = Math.floor(contents.postgres / 10_000);
   if (major < required) {
@@ -86,7 +86,7 @@ export function compareContents(contents: Contents, checkout: Checkout): Differe
   return [...differences, ...compareObjects(contents.objects, { expected, awaited, isExact, auth: contents.auth })];
 }
 
-/** Describes the release of a database that lacks migrations of this checkout. */
+/** Describes the release of a database that lacks some of this checkout's migrations. */
 function describeAge(applied: ReadonlySet<string>, { manifest }: Checkout): string {
   const has = ({ migrations }: Manifest["releases"][number]) =>
     Object.keys(migrations).every((file) => applied.has(file.slice(0, 14)));

@@ -56,7 +56,7 @@ async function readByUrl(connectionString: string): Promise<Contents> {
   }
 }
 
-/** PostgREST's error codes, and Postgres's for a missing privilege. */
+/** PostgREST's error codes, and Postgres's error code for a missing privilege. */
 const unknownFunction = "PGRST202";
 const unknownSchema = "PGRST106";
 const notPermitted = "42501";

@@ -50,7 +50,7 @@ export function expectedObjects(changes: ObjectChanges, applied: ReadonlySet<str
       else expected[name] = value;
     }
   }
-  // A later migration changes the tables of an earlier one only if that one was applied.
+  // Parts of objects from migrations that were not applied do not exist, even if an applied migration changes them.
   const isOfOthers = partsOf([...others].filter((name) => !(name in expected)));
   return Object.fromEntries(Object.entries(expected).filter(([name]) => !isOfOthers(name)));
 }

@@ -11,7 +11,7 @@ const update = (id: string, body: Record<string, unknown>) => admin(`PUT /admin/
 const read = async (id: string) => expectOk(await admin(`GET /admin/users/${id}`));
 
 describe("POST /admin/users", () => {
-  test("returns 200 with a user who is unconfirmed by default, and sends no email", async () => {
+  test("POST /admin/users returns 200 with a user who is unconfirmed by default, and sends no email", async () => {
     const email = newEmail();
     const user = expectOk(await create({ email, password }), 200);
     expect(user).toMatchObject({
@@ -24,18 +24,18 @@ describe("POST /admin/users", () => {
     expect(await mailsTo(email)).toEqual([]);
   });
 
-  test("confirms the email with email_confirm", async () => {
+  test("POST /admin/users confirms the email if email_confirm is true", async () => {
     const user = expectOk(await create({ email: newEmail(), password, email_confirm: true }));
     expect(user).toMatchObject({ email_confirmed_at: expect.any(String), user_metadata: { email_verified: true } });
   });
 
-  test("leaves confirmed_at out of the response, unlike later responses", async () => {
+  test("POST /admin/users leaves confirmed_at out of the response, unlike later responses", async () => {
     const user = expectOk(await create({ email: newEmail(), password, email_confirm: true }));
     expect(user).not.toHaveProperty("confirmed_at");
     expect(await read(user.id)).toMatchObject({ confirmed_at: expect.any(String) });
   });
 
-  test("applies the given role, metadata, ban and id, and keeps provider in app_metadata", async () => {
+  test("POST /admin/users applies the given role, metadata, ban and id, and keeps provider in app_metadata", async () => {
     const id = randomUUID();
     const user = expectOk(
       await create({
@@ -57,25 +57,25 @@ describe("POST /admin/users", () => {
     expect(Math.abs(left - 5_400_000)).toBeLessThan(60_000);
   });
 
-  test("accepts a weak password", async () => {
+  test("POST /admin/users accepts a weak password", async () => {
     const email = newEmail();
     expectOk(await create({ email, password: "1", email_confirm: true }));
     await signIn({ email }, "1");
   });
 
-  test("stores a given bcrypt hash unchanged", async () => {
+  test("POST /admin/users stores a given bcrypt hash unchanged", async () => {
     const email = newEmail();
     expectOk(await create({ email, password_hash: hashSync("hashed horse", 5), email_confirm: true }));
     await signIn({ email }, "hashed horse");
   });
 
-  test("sets a random password if none is given", async () => {
+  test("POST /admin/users sets a random password if none is given", async () => {
     const { id } = expectOk(await create({ email: newEmail(), email_confirm: true }));
     const [row] = await sql("select encrypted_password ~ '^\\$2' as hashed from auth.users where id = $1", [id]);
     expect(row).toEqual({ hashed: true });
   });
 
-  test("refuses a known email with 422 email_exists", async () => {
+  test("POST /admin/users refuses a known email with 422 email_exists", async () => {
     const { email } = await newAccount();
     expectRefusal(await create({ email, password }), 422, "email_exists");
     expectRefusal(await create({ email: email.toUpperCase(), password }), 422, "email_exists");
@@ -89,13 +89,13 @@ describe("POST /admin/users", () => {
     [{ email: "ban@example.test", ban_duration: "1 hour" }],
     [{ email: "id@example.test", id: "1" }],
     [{ email: "id@example.test", id: "00000000-0000-0000-0000-000000000000" }],
-  ])("refuses %j with 400 validation_failed", async (body) => {
+  ])("POST /admin/users refuses %j with 400 validation_failed", async (body) => {
     expectRefusal(await create(body), 400, "validation_failed");
   });
 });
 
-describe("POST /admin/users with a password beyond 72 bytes", () => {
-  test("is refused and creates no account", async () => {
+describe("POST /admin/users with a password longer than 72 bytes", () => {
+  test("POST /admin/users refuses a password longer than 72 bytes and creates no account", async () => {
     const email = newEmail();
     expect((await create({ email, password: "x".repeat(73) })).status).toBeGreaterThanOrEqual(400);
     expect(await sql("select from auth.users where email = $1", [email])).toHaveLength(0);
@@ -104,19 +104,19 @@ describe("POST /admin/users with a password beyond 72 bytes", () => {
 });
 
 describe("GET /admin/users/:id", () => {
-  test("returns the whole user", async () => {
+  test("GET /admin/users/:id returns the whole user", async () => {
     const { id, email } = await newAccount();
     expect(await read(id)).toMatchObject({ id, email, identities: [{ provider: "email" }] });
   });
 
-  test("returns 404 user_not_found for an unknown id and 404 validation_failed for an invalid UUID", async () => {
+  test("GET /admin/users/:id returns 404 user_not_found for an unknown id and 404 validation_failed for an invalid UUID", async () => {
     expectRefusal(await admin(`GET /admin/users/${randomUUID()}`), 404, "user_not_found");
     expectRefusal(await admin("GET /admin/users/me"), 404, "validation_failed");
   });
 });
 
 describe("GET /admin/users", () => {
-  test("returns pages, newest first, with a total count and links", async () => {
+  test("GET /admin/users returns pages, newest first, with a total count and links", async () => {
     const newest = await newAccount();
     const answer = await admin("GET /admin/users?page=1&per_page=1");
     const body = expectOk(answer);
@@ -130,25 +130,25 @@ describe("GET /admin/users", () => {
     expect(link).toMatch(/rel="last"/);
   });
 
-  test("leaves identities and factors out of the rows", async () => {
+  test("GET /admin/users leaves out identities and factors", async () => {
     await newAccount();
     const [row] = expectOk(await admin("GET /admin/users?per_page=1")).users;
     expect(row.identities).toBeNull();
     expect(row).not.toHaveProperty("factors");
   });
 
-  test("treats empty page and per_page as the defaults", async () => {
+  test("GET /admin/users treats empty page and per_page as the defaults", async () => {
     expectOk(await admin("GET /admin/users?page=&per_page="));
   });
 
-  test("filters by part of the email", async () => {
+  test("GET /admin/users filters by part of the email", async () => {
     const { id, email } = await newAccount();
     const { users } = expectOk(await admin(`GET /admin/users?filter=${encodeURIComponent(email.slice(2, 30))}`));
     expect(users.map((user: { id: string }) => user.id)).toEqual([id]);
     expect(expectOk(await admin("GET /admin/users?filter=no-such-user")).users).toEqual([]);
   });
 
-  test("sorts by created_at in either direction", async () => {
+  test("GET /admin/users sorts by created_at in either direction", async () => {
     const [first, second] = [await newAccount(), await newAccount()];
     const filterFor = (direction: string) =>
       `GET /admin/users?per_page=1000&sort=${encodeURIComponent(`created_at ${direction}`)}`;
@@ -161,14 +161,14 @@ describe("GET /admin/users", () => {
   });
 
   test.each(["page=9999999999", "page=0", "per_page=9223372036854775807", "per_page=18446744073709551615"])(
-    "accepts %s",
+    "GET /admin/users accepts %s",
     async (query) => {
       expect(expectOk(await admin(`GET /admin/users?${query}`)).users).toEqual(expect.any(Array));
     },
   );
 
   test.each(["page=x", "page=18446744073709551616", "per_page=-1", "sort=email", "sort=created_at+sideways"])(
-    "refuses %s with 400 validation_failed",
+    "GET /admin/users refuses %s with 400 validation_failed",
     async (query) => {
       expectRefusal(await admin(`GET /admin/users?${query}`), 400, "validation_failed");
     },
@@ -176,7 +176,7 @@ describe("GET /admin/users", () => {
 });
 
 describe("PUT /admin/users/:id", () => {
-  test("changes the email of user and identity immediately, without sending an email", async () => {
+  test("PUT /admin/users/:id changes the email of user and identity immediately, without sending an email", async () => {
     const { id, email: old } = await newAccount();
     const email = newEmail();
     expectOk(await update(id, { email }));
@@ -184,7 +184,7 @@ describe("PUT /admin/users/:id", () => {
     expect([await mailsTo(email), await mailsTo(old)]).toEqual([[], []]);
   });
 
-  test("responds with the new email but the old identity", async () => {
+  test("PUT /admin/users/:id responds with the new email but the old identity", async () => {
     const { id, email: old } = await newAccount();
     const email = newEmail();
     const answered = expectOk(await update(id, { email, email_confirm: true }));
@@ -192,13 +192,13 @@ describe("PUT /admin/users/:id", () => {
     expect(await read(id)).toMatchObject({ identities: [{ email, identity_data: { email_verified: true } }] });
   });
 
-  test("returns 500, not 422, for another account's email", async () => {
+  test("PUT /admin/users/:id returns 500, not 422, for another account's email", async () => {
     const [one, two] = [await newAccount(), await newAccount()];
     expectRefusal(await update(one.id, { email: two.email }), 500, "unexpected_failure");
     expect((await read(one.id)).email).toBe(one.email);
   });
 
-  test("ends all sessions when the password changes", async () => {
+  test("ends all of a user's sessions when an administrator changes the password", async () => {
     const { account, refreshToken, accessToken } = await newSession();
     expectOk(await update(account.id, { password: "another horse 2" }));
     expectRefusal(await call("GET /user", { bearer: accessToken }), 403, "session_not_found");
@@ -206,19 +206,19 @@ describe("PUT /admin/users/:id", () => {
     await signIn(account, "another horse 2");
   });
 
-  test("refuses a weak password with 422 weak_password", async () => {
+  test("PUT /admin/users/:id refuses a weak password with 422 weak_password", async () => {
     const { id } = await newAccount();
     expectRefusal(await update(id, { password: "12345" }), 422, "weak_password");
   });
 
-  test("merges metadata and deletes keys set to null", async () => {
+  test("PUT /admin/users/:id merges metadata and deletes keys set to null", async () => {
     const { id } = await newAccount({ app_metadata: { a: 1, b: 2 }, user_metadata: { c: 3, d: 4 } });
     const user = expectOk(await update(id, { app_metadata: { b: null, x: [] }, user_metadata: { d: null, y: {} } }));
     expect(user.app_metadata).toEqual({ provider: "email", providers: ["email"], a: 1, x: [] });
     expect(user.user_metadata).toEqual({ email_verified: true, c: 3, y: {} });
   });
 
-  test("bans and unbans", async () => {
+  test("PUT /admin/users/:id bans a user and lifts the ban", async () => {
     const { id, email } = await newAccount();
     expect(expectOk(await update(id, { ban_duration: "876000h" }))).toHaveProperty("banned_until");
     const answer = await call("POST /token?grant_type=password", { body: { email, password } });
@@ -227,31 +227,31 @@ describe("PUT /admin/users/:id", () => {
     await signIn({ email });
   });
 
-  test("refuses an invalid ban_duration with 400 validation_failed", async () => {
+  test("PUT /admin/users/:id refuses an invalid ban_duration with 400 validation_failed", async () => {
     const { id } = await newAccount();
     expectRefusal(await update(id, { ban_duration: "a week" }), 400, "validation_failed");
   });
 
-  test("confirms with email_confirm true and never unconfirms with false", async () => {
+  test("PUT /admin/users/:id confirms an email with email_confirm true, and never unconfirms one with false", async () => {
     const { id } = await newAccount({ email_confirm: false });
     expect(expectOk(await update(id, { email_confirm: true }))).toHaveProperty("email_confirmed_at");
     expect(expectOk(await update(id, { email_confirm: false }))).toHaveProperty("email_confirmed_at");
   });
 
-  test("changes the role in access tokens", async () => {
+  test("PUT /admin/users/:id changes the role in access tokens", async () => {
     const { id, email } = await newAccount();
     expectOk(await update(id, { role: "staff" }));
     expect((await signIn({ email })).claims.role).toBe("staff");
   });
 
-  test("changes nothing with an empty body", async () => {
+  test("PUT /admin/users/:id changes nothing if the body is empty", async () => {
     const { id, email } = await newAccount({ app_metadata: { a: 1 } });
     expect(expectOk(await update(id, {}))).toMatchObject({ email, app_metadata: { a: 1 } });
   });
 });
 
 describe("DELETE /admin/users/:id", () => {
-  test("deletes the account, its identities and sessions, and frees the email", async () => {
+  test("DELETE /admin/users/:id deletes the account, its identities and sessions, and frees the email", async () => {
     const { account, accessToken } = await newSession();
     expect(expectOk(await admin(`DELETE /admin/users/${account.id}`))).toEqual({});
     expectRefusal(await admin(`GET /admin/users/${account.id}`), 404, "user_not_found");
@@ -260,13 +260,13 @@ describe("DELETE /admin/users/:id", () => {
     await newAccount({ email: account.email });
   });
 
-  test("returns 404 user_not_found the second time", async () => {
+  test("deleting a user twice returns 404 user_not_found the second time", async () => {
     const { id } = await newAccount();
     expectOk(await admin(`DELETE /admin/users/${id}`, { body: { should_soft_delete: false } }));
     expectRefusal(await admin(`DELETE /admin/users/${id}`), 404, "user_not_found");
   });
 
-  test("soft-deletes: keeps the row without personal data, ends sessions and frees the email", async () => {
+  test("soft-deleting a user keeps the row without personal data, ends sessions and frees the email", async () => {
     const { account, accessToken } = await newSession({ user_metadata: { name: "N" }, app_metadata: { a: 1 } });
     const path = `DELETE /admin/users/${account.id}`;
     expect(expectOk(await admin(path, { body: { should_soft_delete: true } }))).toEqual({});
@@ -281,7 +281,7 @@ describe("DELETE /admin/users/:id", () => {
     expect((await read(account.id)).deleted_at).toBe(user.deleted_at);
   });
 
-  test("invalidates emailed tokens", async () => {
+  test("soft-deleting a user invalidates emailed tokens", async () => {
     const { id, email } = await newAccount();
     expectOk(await call("POST /recover", { body: { email } }));
     const { tokenHash } = await nextMail(email);

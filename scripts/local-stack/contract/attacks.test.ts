@@ -24,7 +24,7 @@ const exchange = (auth_code: string, code_verifier: string) =>
   call("POST /token?grant_type=pkce", { body: { auth_code, code_verifier } });
 
 describe("a passkey challenge issued to someone else", () => {
-  test("does not register on another user's session, and stays valid on its own", async () => {
+  test("a passkey challenge cannot register in another user's session, and stays valid in its own", async () => {
     const [owner, stranger] = [await newSession(), await newSession()];
     const { challenge_id, options } = await creationOptions(owner.accessToken);
     const credential = new Authenticator().create(options);
@@ -34,7 +34,7 @@ describe("a passkey challenge issued to someone else", () => {
     expectOk(await finishRegistration(owner.accessToken, { challenge_id, credential }));
   });
 
-  test("does not register a credential created for another user's challenge", async () => {
+  test("refuses to register a credential that was created for another user's challenge", async () => {
     const [owner, stranger] = [await newSession(), await newSession()];
     const theirs = await creationOptions(owner.accessToken);
     const { challenge_id } = await creationOptions(stranger.accessToken);
@@ -43,7 +43,7 @@ describe("a passkey challenge issued to someone else", () => {
     expectRefusal(answer, 400, "webauthn_verification_failed");
   });
 
-  test("does not register a passkey if it was issued for a sign-in, and still signs in", async () => {
+  test("a sign-in challenge cannot register a passkey, and stays valid for the sign-in", async () => {
     const { accessToken, authenticator } = await newPasskey();
     const { challenge_id, options } = await requestOptions();
     const { user } = (await creationOptions(accessToken)).options;
@@ -53,7 +53,7 @@ describe("a passkey challenge issued to someone else", () => {
     expectOk(await finishSignIn({ challenge_id, credential: authenticator.get(options) }));
   });
 
-  test("does not sign in if it was issued for a registration, and still registers", async () => {
+  test("a registration challenge cannot sign in, and stays valid for the registration", async () => {
     const { accessToken, authenticator } = await newPasskey();
     const { challenge_id, options } = await creationOptions(accessToken);
     const signed = await finishSignIn({ challenge_id, credential: authenticator.get(options) });
@@ -62,7 +62,7 @@ describe("a passkey challenge issued to someone else", () => {
     expectOk(await finishRegistration(accessToken, { challenge_id, credential }));
   });
 
-  test("does not accept an assertion signed over another challenge", async () => {
+  test("refuses a passkey assertion that was signed over another challenge", async () => {
     const { authenticator, account } = await newPasskey();
     const [one, two] = [await requestOptions(), await requestOptions()];
     const credential = authenticator.get(one.options);
@@ -75,7 +75,7 @@ describe("a passkey challenge issued to someone else", () => {
     expectOk(await finishSignIn({ challenge_id: one.challenge_id, credential }));
   });
 
-  test("does not open another account that the assertion's user handle names", async () => {
+  test("refuses a passkey assertion whose user handle names another account", async () => {
     const [owner, victim] = [await newPasskey(), await newPasskey()];
     const userHandle = Buffer.from(victim.account.id).toString("base64url");
     const { challenge_id, options } = await requestOptions();
@@ -86,7 +86,7 @@ describe("a passkey challenge issued to someone else", () => {
 });
 
 describe("a repeated OAuth callback", () => {
-  test("creates no second session in the implicit flow, with the same code or another person's", async () => {
+  test("a repeated OAuth callback creates no second session in the implicit flow, even with another person's code", async () => {
     const { state } = await begin({ redirect_to: app });
     const person = newPerson();
     const code = await admit(person);
@@ -100,7 +100,7 @@ describe("a repeated OAuth callback", () => {
     expect(await sessionsOf(user.id)).toHaveLength(1);
   });
 
-  test("issues no second code in the PKCE flow, and the first code opens only the first account", async () => {
+  test("a repeated OAuth callback issues no second code in the PKCE flow, and the first code opens only the first account", async () => {
     const verifier = newVerifier();
     const { state } = await begin({ redirect_to: app, ...challengeOf(verifier) });
     const person = newPerson();
@@ -114,7 +114,7 @@ describe("a repeated OAuth callback", () => {
     expect(await sessionsOf(session.user.id)).toEqual([session.id]);
   });
 
-  test("does not exchange the state or the provider's code as an auth code", async () => {
+  test("does not exchange an OAuth state or the provider's code as an auth code", async () => {
     const verifier = newVerifier();
     const { state } = await begin({ redirect_to: app, ...challengeOf(verifier) });
     const code = await admit(newPerson());
@@ -123,7 +123,7 @@ describe("a repeated OAuth callback", () => {
     expectOk(await exchange((await finish(state, { code })).query.code ?? "", verifier));
   });
 
-  test("handles 10 concurrent callbacks with one state, which is used up afterwards", async () => {
+  test("handles 10 concurrent OAuth callbacks with one state, which is used up afterwards", async () => {
     const { state } = await begin({ redirect_to: app });
     const person = newPerson();
     const codes = await Promise.all(Array.from({ length: 10 }, () => admit(person)));
@@ -139,12 +139,12 @@ describe("a repeated OAuth callback", () => {
   });
 });
 
-describe("mixed-up providers", () => {
+describe("mixed-up OAuth providers", () => {
   const providers = ["keycloak", "gitlab", "github"];
   const pairs = providers.flatMap((begun) => providers.filter((name) => name !== begun).map((name) => [begun, name]));
 
   test.each(pairs)(
-    "a flow begun with %s fails with server_error on a code of %s, and works with its own code",
+    "an OAuth flow begun with %s refuses a code of %s with server_error, and accepts its own provider's code",
     async (begun, other) => {
       const person = newPerson();
       const { state } = await begin({ provider: begun, redirect_to: app });
@@ -157,7 +157,7 @@ describe("mixed-up providers", () => {
     },
   );
 
-  test("the same subject at two providers is two accounts", async () => {
+  test("the same subject at two OAuth providers is two accounts", async () => {
     const sub = newSubject();
     const one = await userOf((await signInAs(newPerson({ sub }), { provider: "keycloak" })).fragment);
     const two = await userOf((await signInAs(newPerson({ sub }), { provider: "gitlab" })).fragment);
@@ -175,7 +175,7 @@ describe("a flow's auth code", () => {
     return { id, verifier, code: new URL(location).searchParams.get("code") ?? "" };
   }
 
-  test("is refused with 400 bad_code_verifier for another flow's verifier, and stays valid for its own", async () => {
+  test("refuses a flow's auth code with another flow's verifier, and still accepts the correct verifier", async () => {
     const [one, two] = [await recovering(), await recovering()];
     expectRefusal(await exchange(one.code, two.verifier), 400, "bad_code_verifier");
     expectRefusal(await exchange(two.code, one.verifier), 400, "bad_code_verifier");
@@ -185,7 +185,7 @@ describe("a flow's auth code", () => {
     }
   });
 
-  test("creates one session for 50 concurrent callers if only one of them has the verifier", async () => {
+  test("an auth code creates one session for 50 concurrent callers if only one of them has the verifier", async () => {
     const { id, code, verifier } = await recovering();
     const callers = Array.from({ length: 50 }, (_none, index) => (index === 25 ? verifier : newVerifier()));
     const answers = await Promise.all(callers.map((own) => exchange(code, own)));
@@ -199,7 +199,7 @@ describe("a flow's auth code", () => {
 });
 
 describe("tokens sent along with a sign-in", () => {
-  test("are ignored: the user gets a new session, and the other user's session stays unchanged", async () => {
+  test("a sign-in ignores another user's tokens in the request and creates a new session", async () => {
     const [stranger, victim] = [await newSession(), await newAccount()];
     const handed = {
       access_token: stranger.accessToken,
@@ -221,7 +221,7 @@ describe("tokens sent along with a sign-in", () => {
     expect(sessionOf(expectOk(await refresh(stranger.refreshToken))).user.id).toBe(stranger.account.id);
   });
 
-  test("are ignored at a callback", async () => {
+  test("an OAuth callback ignores another user's tokens in the request", async () => {
     const stranger = await newSession();
     const { state } = await begin({ redirect_to: app, access_token: stranger.accessToken });
     const person = newPerson();
@@ -236,7 +236,7 @@ describe("tokens sent along with a sign-in", () => {
     expect(await sessionsOf(stranger.account.id)).toEqual([stranger.id]);
   });
 
-  test("are ignored by a refresh: the refresh token renews its own session even with another user's access token", async () => {
+  test("a refresh token renews its own session even if the request has another user's access token", async () => {
     const [one, two] = [await newSession(), await newSession()];
     const body = { refresh_token: one.refreshToken };
     const answer = await call("POST /token?grant_type=refresh_token", { body, bearer: two.accessToken });
@@ -245,14 +245,14 @@ describe("tokens sent along with a sign-in", () => {
     expect(sessionOf(expectOk(await refresh(two.refreshToken))).id).toBe(two.id);
   });
 
-  test("are not interchangeable: an access token cannot refresh, and a refresh token cannot authenticate", async () => {
+  test("an access token cannot refresh a session, and a refresh token cannot authenticate", async () => {
     const { accessToken, refreshToken } = await newSession();
     expectRefusal(await refresh(accessToken), 400, "validation_failed");
     expectRefusal(await call("GET /user", { bearer: refreshToken }), 403, "bad_jwt");
     expectOk(await refresh(refreshToken));
   });
 
-  test("do not end another user's session at logout", async () => {
+  test("a logout does not end another user's session named in the request", async () => {
     const [one, two] = [await newSession(), await newSession()];
     const answer = await call("POST /logout?scope=global", { bearer: one.accessToken, body: { session_id: two.id } });
     expectOk(answer, 204);
@@ -262,7 +262,7 @@ describe("tokens sent along with a sign-in", () => {
 });
 
 describe("second factors across users and sessions", () => {
-  test("another user's factor cannot be challenged, verified or deleted, and its challenge does not verify one's own factor", async () => {
+  test("refuses to challenge, verify or delete another user's factor, and to use its challenge for one's own factor", async () => {
     const [owner, stranger] = [await newRaisedSession(), await newRaisedSession()];
     const { factorId, secret } = owner.factor;
     const challengeId = await challenge(owner.accessToken, factorId);
@@ -277,7 +277,7 @@ describe("second factors across users and sessions", () => {
     expectOk(await verifyCode(owner.accessToken, { factorId, challengeId, code }));
   });
 
-  test("a challenge of a user's own factor is valid in any of the user's sessions", async () => {
+  test("a challenge of a user's own factor is valid in any session of that user", async () => {
     const { account, accessToken, factor } = await newRaisedSession();
     const challengeId = await challenge(accessToken, factor.factorId);
     const other = await signIn(account);
@@ -289,7 +289,7 @@ describe("second factors across users and sessions", () => {
     expect(sessionOf(expectOk(raised))).toMatchObject({ id: other.id, claims: { aal: "aal2" } });
   });
 
-  test("another user's code does not raise a session, and the factor's secret is never shown", async () => {
+  test("another user's code does not raise a session, and a response never contains the factor's secret", async () => {
     const [owner, stranger] = [await newSession(), await newSession()];
     const [theirs, own] = [await enroll(owner.accessToken), await enroll(stranger.accessToken)];
     const challengeId = await challenge(stranger.accessToken, own.factorId);

@@ -12,7 +12,7 @@ const settings = {
 const withToken = (captcha_token: string) => ({ gotrue_meta_security: { captcha_token } });
 
 describe("without a bot challenge", () => {
-  test("ignores a challenge token in the body", async () => {
+  test("ignores a bot challenge token in the body if the challenge is off", async () => {
     const { email } = await newAccount();
     const body = { email, password, ...withToken("any-token") };
     expectOk(await call("POST /token?grant_type=password", { body }));
@@ -31,12 +31,12 @@ describeVariant("with a bot challenge", settings, (url) => {
     ["POST /otp", { email: "a@example.test", create_user: false }],
     ["POST /magiclink", { email: "a@example.test" }],
     ["POST /passkeys/authentication/options", {}],
-  ])("%s requires a token: 400 captcha_failed", async (route, body) => {
+  ])("%s requires a bot challenge token: 400 captcha_failed", async (route, body) => {
     expectRefusal(await send(route, body), 400, "captcha_failed");
     expectRefusal(await send(route, { ...body, ...withToken("  ") }), 400, "captcha_failed");
   });
 
-  test("refresh, code exchange, verify, user, factors, passkey verify and authorize require no token", async () => {
+  test("refresh, code exchange, verify, user, factors, passkey verify and authorize need no bot challenge token", async () => {
     const { accessToken, refreshToken } = await newSession();
     expectOk(await send("POST /token?grant_type=refresh_token", { refresh_token: refreshToken }));
     const code = { auth_code: "x", code_verifier: "y" };
@@ -49,11 +49,11 @@ describeVariant("with a bot challenge", settings, (url) => {
     expectOk(await call("GET /reauthenticate", { bearer: accessToken, url: url() }));
   });
 
-  test("an administrator needs no token", async () => {
+  test("an administrator needs no bot challenge token", async () => {
     expectOk(await admin("POST /signup", { body: { email: newEmail(), password }, url: url() }));
   });
 
-  test("a user's access token does not replace the challenge token", async () => {
+  test("a user's access token does not replace the bot challenge token", async () => {
     const { accessToken } = await newSession();
     const answer = await send("POST /signup", { email: newEmail(), password }, accessToken);
     expectRefusal(answer, 400, "captcha_failed");
@@ -61,17 +61,17 @@ describeVariant("with a bot challenge", settings, (url) => {
 
   const signUp = (token: string) => send("POST /signup", { email: newEmail(), password, ...withToken(token) });
 
-  test("accepts a token that the verifier accepts, and sends the verifier secret, token and IP address", async () => {
+  test("accepts a bot challenge token that the verifier accepts, and sends it the secret, token and IP address", async () => {
     expectOk(await signUp("good"));
   });
 
-  test("refuses a rejected token with 400 captcha_failed and the verifier's error codes", async () => {
+  test("refuses a bot challenge token that the verifier rejects with 400 captcha_failed and its error codes", async () => {
     const answer = await signUp("bad");
     expectRefusal(answer, 400, "captcha_failed");
     expect(answer.body.message).toContain("(invalid-input-response, bad-luck)");
   });
 
-  test("returns 500 unexpected_failure when the verifier is down", async () => {
+  test("returns 500 unexpected_failure when the bot challenge's verifier is down", async () => {
     expectRefusal(await signUp("down"), 500, "unexpected_failure");
   });
 });
@@ -80,7 +80,7 @@ describeVariant(
   "with hCaptcha, and a wrong secret",
   { ...settings, GOTRUE_SECURITY_CAPTCHA_PROVIDER: "hcaptcha", GOTRUE_SECURITY_CAPTCHA_SECRET: "wrong" },
   (url) => {
-    test("refuses a token with 400 captcha_failed and the verifier's error codes", async () => {
+    test("with hCaptcha and a wrong secret, refuses a token with 400 captcha_failed and the verifier's error codes", async () => {
       const body = { email: newEmail(), password, ...withToken("good") };
       const answer = await call("POST /signup", { body, url: url() });
       expectRefusal(answer, 400, "captcha_failed");

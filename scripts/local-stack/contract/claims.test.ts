@@ -6,14 +6,14 @@ import { admin, expectOk } from "./support/http.ts";
 import { target } from "./support/target.ts";
 
 describe("an access token", () => {
-  test("verifies against the public keys", async () => {
+  test("an access token verifies against the public keys", async () => {
     const { account, accessToken } = await newSession();
     const keys = createRemoteJWKSet(new URL(`${target.url}/.well-known/jwks.json`));
     const { payload } = await jwtVerify(accessToken, keys, { audience: "authenticated", algorithms: ["ES256"] });
     expect(payload.sub).toBe(account.id);
   });
 
-  test("has exactly these claims", async () => {
+  test("an access token has the standard claims of Supabase Auth and no others", async () => {
     const { account, claims } = await newSession();
     expect(Object.keys(claims).sort()).toEqual(
       [
@@ -46,30 +46,30 @@ describe("an access token", () => {
     });
   });
 
-  test("has a string and not a list as its audience", async () => {
+  test("an access token's audience is a string and not a list", async () => {
     expect((await newSession()).claims.aud).toBe("authenticated");
   });
 
-  test("expires after the expires_in of its response", async () => {
+  test("an access token expires after the expires_in of its response", async () => {
     const { claims } = await newSession();
     expect(claims.exp - claims.iat).toBe(3_600);
   });
 
-  test("lists the methods used, with times in whole seconds", async () => {
+  test("an access token lists the sign-in methods used, with times in whole seconds", async () => {
     const { claims } = await newSession();
     expect(claims.amr).toEqual([{ method: "password", timestamp: expect.any(Number) }]);
     expect(Number.isInteger(claims.amr[0].timestamp)).toBe(true);
     expect(Math.abs(claims.amr[0].timestamp - claims.iat)).toBeLessThanOrEqual(2);
   });
 
-  test("contains app_metadata as stored in the database", async () => {
+  test("an access token contains app_metadata as stored in the database", async () => {
     const { claims } = await newSession({ app_metadata: { plan: "team", limits: { a: 1 } } });
     expect(claims.app_metadata).toMatchObject({ plan: "team", limits: { a: 1 }, provider: "email" });
   });
 });
 
 describe("a refreshed access token", () => {
-  test("keeps the session, its level, and the methods used with their times", async () => {
+  test("a refreshed access token keeps the session, its level, and the sign-in methods with their times", async () => {
     const { id, refreshToken } = await newSession();
     await sql("update auth.mfa_amr_claims set updated_at = updated_at - interval '1 hour' where session_id = $1", [id]);
     const first = sessionOf(expectOk(await refresh(refreshToken)));
@@ -80,7 +80,7 @@ describe("a refreshed access token", () => {
     expect(first.claims.iat - first.claims.amr[0].timestamp).toBeGreaterThan(3_500);
   });
 
-  test("reflects current metadata", async () => {
+  test("a refreshed access token contains the current metadata", async () => {
     const { account, refreshToken } = await newSession();
     const body = { app_metadata: { plan: "team" }, user_metadata: { name: "N" }, role: "staff" };
     expectOk(await admin(`PUT /admin/users/${account.id}`, { body }));
@@ -89,7 +89,7 @@ describe("a refreshed access token", () => {
     expect(user.app_metadata.plan).toBe("team");
   });
 
-  test("updates the session's refresh time but not its creation time", async () => {
+  test("a refresh updates the session's refresh time but not its creation time", async () => {
     const account = await newAccount();
     const { id, refreshToken } = await signIn(account);
     const before = await sql("select created_at, refreshed_at from auth.sessions where id = $1", [id]);

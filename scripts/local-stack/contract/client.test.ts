@@ -26,7 +26,7 @@ function client(key = "publishable", options: { flowType?: "implicit" | "pkce" }
 }
 
 describe("the supabase-js client", () => {
-  test("signs up, verifies, reads claims, updates and signs out", async () => {
+  test("the supabase-js client signs up, verifies, reads claims, updates and signs out", async () => {
     const { auth } = client();
     const email = newEmail();
     const signedUp = await auth.signUp({ email, password, options: { data: { name: "N" } } });
@@ -45,18 +45,18 @@ describe("the supabase-js client", () => {
     expect((await auth.getSession()).data.session).toBeNull();
   });
 
-  test("reads an error's code and status", async () => {
+  test("the supabase-js client reads an error's code and status", async () => {
     const { email } = await newAccount();
     const { error } = await client().auth.signInWithPassword({ email, password: "wrong horse 1" });
     expect(error).toMatchObject({ code: "invalid_credentials", status: 400, name: "AuthApiError" });
   });
 
-  test("reads a weak password's reasons", async () => {
+  test("the supabase-js client reads a weak password's reasons", async () => {
     const { error } = await client().auth.signUp({ email: newEmail(), password: "12345" });
     expect(error).toMatchObject({ code: "weak_password", status: 422, reasons: ["length"] });
   });
 
-  test("reports a session that was ended elsewhere as missing, and clears local state", async () => {
+  test("the supabase-js client reports a session that was ended elsewhere as missing, and clears local state", async () => {
     const [one, two] = [client().auth, client().auth];
     const { email } = await newAccount();
     await one.signInWithPassword({ email, password });
@@ -66,7 +66,7 @@ describe("the supabase-js client", () => {
     expect((await one.getSession()).data.session).toBeNull();
   });
 
-  test("completes the PKCE flow: recovery link, code, exchange", async () => {
+  test("the supabase-js client completes the PKCE flow: recovery link, code, exchange", async () => {
     const { auth } = client("publishable", { flowType: "pkce" });
     const { id, email } = await newAccount();
     expect((await auth.resetPasswordForEmail(email)).error).toBeNull();
@@ -78,7 +78,7 @@ describe("the supabase-js client", () => {
     expect(data.user?.id).toBe(id);
   });
 
-  test("administers users", async () => {
+  test("the supabase-js client administers users", async () => {
     const { auth } = client(target.serviceKey);
     const email = newEmail();
     const created = await auth.admin.createUser({ email, password, email_confirm: true });
@@ -93,7 +93,7 @@ describe("the supabase-js client", () => {
     expect((await auth.admin.getUserById(id)).error).toMatchObject({ code: "user_not_found", status: 404 });
   });
 
-  test("signs out another user's token as an administrator", async () => {
+  test("the supabase-js client signs out another user's token as an administrator", async () => {
     const { auth } = client(target.serviceKey);
     const { email } = await newAccount();
     const { data } = await client().auth.signInWithPassword({ email, password });

@@ -22,8 +22,8 @@ const expectNoFailure = (answers: Answer[]) => {
 const countSessions = async (userId: string) =>
   (await sql("select from auth.sessions where user_id = $1", [userId])).length;
 
-describe("50 concurrent", () => {
-  test("refreshes with one token leave one live token, whose parent is the old one", async () => {
+describe("concurrent requests", () => {
+  test("50 concurrent refreshes with one token leave one live token, whose parent is the old one", async () => {
     const { id, refreshToken } = await newSession();
     const answers = await atOnce(() => refresh(refreshToken));
     expectNoFailure(answers);
@@ -37,7 +37,7 @@ describe("50 concurrent", () => {
     expect([...given]).toEqual([live[0]?.token]);
   });
 
-  test("redemptions of one email token use it up without affecting other users' sessions", async () => {
+  test("50 concurrent redemptions of one email token use it up without affecting other users' sessions", async () => {
     const bystander = await newSession();
     const { id, email } = await newAccount();
     const { hashed_token } = expectOk(await admin("POST /admin/generate_link", { body: { type: "magiclink", email } }));
@@ -52,7 +52,7 @@ describe("50 concurrent", () => {
     expectOk(await call("GET /user", { bearer: bystander.accessToken }));
   });
 
-  test("exchanges of one flow's code use it up", async () => {
+  test("50 concurrent exchanges of one flow's code use it up", async () => {
     const { id, email } = await newAccount();
     const code_verifier = randomBytes(42).toString("base64url");
     const code_challenge = createHash("sha256").update(code_verifier).digest("base64url");
@@ -68,7 +68,7 @@ describe("50 concurrent", () => {
     expect((await call("POST /token?grant_type=pkce", { body })).status).toBe(404);
   });
 
-  test("verifications of one challenge leave one session at aal2", async () => {
+  test("50 concurrent verifications of one challenge leave one session at aal2", async () => {
     const { account, id, accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -81,7 +81,7 @@ describe("50 concurrent", () => {
     ]);
   });
 
-  test("recoveries of one account send at least one email", async () => {
+  test("50 concurrent recoveries of one account send at least one email", async () => {
     const { email } = await newAccount();
     const answers = await atOnce(() => call("POST /recover", { body: { email } }));
     expectNoFailure(answers);
@@ -92,7 +92,7 @@ describe("50 concurrent", () => {
     expect(await mailsTo(email)).toHaveLength(sent);
   });
 
-  test("changes of email to the same new address give it to only one of two users", async () => {
+  test("concurrent changes of two users' emails to the same new address succeed for only one of them", async () => {
     const email = newEmail();
     const tokens: string[] = [];
     for (const { email: old } of [await newAccount(), await newAccount()]) {
@@ -108,7 +108,7 @@ describe("50 concurrent", () => {
     expect(await sql("select from auth.users where email = $1", [email])).toHaveLength(1);
   });
 
-  test("sign-outs of one session each get 204, or 403 once it has ended", async () => {
+  test("50 concurrent sign-outs of one session each get 204, or 403 once the session has ended", async () => {
     const { account, accessToken } = await newSession();
     const answers = await atOnce(() => call("POST /logout", { bearer: accessToken }));
     const { 204: done = 0, 403: gone = 0 } = countByStatus(answers);
@@ -117,7 +117,7 @@ describe("50 concurrent", () => {
     expect(await countSessions(account.id)).toBe(0);
   });
 
-  test("sign-ups with one email create one account", async () => {
+  test("concurrent sign-ups with one email create one account", async () => {
     const email = newEmail();
     await Promise.all(Array.from({ length: 10 }, () => call("POST /signup", { body: { email, password } })));
     expect(await sql("select from auth.users where email = $1", [email])).toHaveLength(1);

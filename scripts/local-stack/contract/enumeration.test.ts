@@ -7,7 +7,7 @@ import { newRaisedSession } from "./support/totp.ts";
 
 const { signInAs, userOf } = oauthFlow();
 
-describe("what a response reveals about an email", () => {
+describe("what a response reveals about an email address", () => {
   const kinds: Record<string, () => Promise<string>> = {
     unknown: async () => newEmail(),
     known: async () => (await newAccount()).email,
@@ -25,7 +25,7 @@ describe("what a response reveals about an email", () => {
     ["resend", "email_change", { answer: "200" }],
     ["verify", "recovery", { answer: "403 otp_expired", except: { banned: "403 user_banned" } }],
   ])(
-    "POST /%s %s returns the same response for every kind of email, known or unknown: %j",
+    "POST /%s %s returns the same response for known and unknown emails: %j",
     async (route, type, { answer: usual, except = {} }) => {
       const same = new Set<string>();
       for (const [kind, newAddress] of Object.entries(kinds)) {
@@ -55,7 +55,7 @@ describe("what a response reveals about an email", () => {
     }
   });
 
-  test("POST /signup with a known email reveals its ban, emails and factors, but neither metadata nor a pending new email", async () => {
+  test("POST /signup with a known email reveals a ban, emails and factors, but neither metadata nor a pending new email", async () => {
     const { account, accessToken, factor } = await newRaisedSession();
     expectOk(await call("PUT /user", { bearer: accessToken, body: { email: newEmail(), data: { hidden: 1 } } }));
     expectOk(await call("POST /recover", { body: { email: account.email } }));

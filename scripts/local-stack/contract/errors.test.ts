@@ -7,7 +7,7 @@ const wrongSignIn = (options: CallOptions = {}) =>
 
 describe("error bodies by API version", () => {
   test.each(["2024-01-01", "2024-05-31", "2199-01-01"])(
-    "version %s returns code and message, and echoes the version",
+    "an error with API version %s has code and message, and echoes the version",
     async (version) => {
       const answer = await wrongSignIn({ version });
       expect(answer.body).toEqual({ code: "invalid_credentials", message: expect.any(String) });
@@ -16,7 +16,7 @@ describe("error bodies by API version", () => {
   );
 
   test.each([null, "2023-12-31", "yesterday", "20240101", "2024-02-30"])(
-    "version %s returns the older shape, and echoes no version",
+    "an error with API version %s has the older shape, and echoes no version",
     async (version) => {
       const answer = await wrongSignIn({ version });
       expect(answer.body).toEqual({ code: 400, error_code: "invalid_credentials", msg: expect.any(String) });
@@ -24,17 +24,17 @@ describe("error bodies by API version", () => {
     },
   );
 
-  test("a success does not echo the version", async () => {
+  test("a successful response does not echo the API version", async () => {
     const answer = await call("GET /health");
     expect(answer.headers.has("x-supabase-api-version")).toBe(false);
   });
 
-  test("both shapes have the code in x-sb-error-code", async () => {
+  test("both error shapes have the code in x-sb-error-code", async () => {
     expect((await wrongSignIn()).headers.get("x-sb-error-code")).toBe("invalid_credentials");
     expect((await wrongSignIn({ version: null })).headers.get("x-sb-error-code")).toBe("invalid_credentials");
   });
 
-  test("both shapes have a weak password's reasons, but only the older has its code in the header", async () => {
+  test("both error shapes have a weak password's reasons, but only the older one has the code in x-sb-error-code", async () => {
     const body = { email: newEmail(), password: "short" };
     const newer = await call("POST /signup", { body });
     expect(newer.body).toMatchObject({ code: "weak_password", weak_password: { reasons: ["length"] } });
@@ -49,30 +49,30 @@ describe("request bodies", () => {
   const json = { "Content-Type": "application/json" };
 
   test.each(["", "{", "[]", '"text"', '{"email":5}', '{"data":[]}', '{"email":{}}'])(
-    "%s gets bad_json",
+    "the request body %s gets 400 bad_json",
     async (rawBody) => {
       expectRefusal(await call("POST /signup", { rawBody, headers: json }), 400, "bad_json");
     },
   );
 
-  test("null counts as an empty object", async () => {
+  test("the request body null counts as an empty object", async () => {
     const answer = (route: string) => call(route, { rawBody: "null", headers: json });
     expectRefusal(await answer("POST /signup"), 422, "anonymous_provider_disabled");
     expectRefusal(await answer("POST /token?grant_type=refresh_token"), 400, "validation_failed");
     expectRefusal(await answer("POST /verify"), 400, "validation_failed");
   });
 
-  test("a form gets bad_json", async () => {
+  test("a form as the request body gets 400 bad_json", async () => {
     const rawBody = new URLSearchParams({ email: newEmail(), password: "correct horse 1" });
     expectRefusal(await call("POST /signup", { rawBody }), 400, "bad_json");
   });
 
-  test("unknown fields are ignored", async () => {
+  test("unknown fields of a request body are ignored", async () => {
     const answer = await wrongSignIn({ body: { email: newEmail(), password: "wrong", more: [1, { deep: null }] } });
     expectRefusal(answer, 400, "invalid_credentials");
   });
 
-  test("field names are case-insensitive, and the last duplicate wins", async () => {
+  test("field names of a request body are case-insensitive, and the last duplicate wins", async () => {
     const { email } = await newAccount();
     const send = (rawBody: string) => call("POST /token?grant_type=password", { rawBody, headers: json });
     expectOk(await send(JSON.stringify({ EMAIL: email, Password: password })));
@@ -80,11 +80,11 @@ describe("request bodies", () => {
     expectOk(await send(JSON.stringify({ email, PASSWORD: "wrong", password })));
   });
 
-  test("a null field counts as absent", async () => {
+  test("a null field of a request body counts as absent", async () => {
     expectRefusal(await call("POST /recover", { body: { email: null } }), 400, "validation_failed");
   });
 
-  test("are read up to one MiB, and refused with 413 request_entity_too_large beyond that", async () => {
+  test("reads request bodies of up to 1 MiB, and refuses longer ones with 413 request_entity_too_large", async () => {
     const body = (bytes: number) => {
       const bare = JSON.stringify({ email: newEmail(), password: "wrong", pad: "" });
       return bare.replace('"pad":""', `"pad":"${"x".repeat(bytes - bare.length)}"`);
@@ -96,14 +96,14 @@ describe("request bodies", () => {
 });
 
 describe("CORS", () => {
-  test("exposes the headers needed to interpret a response", async () => {
+  test("CORS exposes the headers needed to interpret a response", async () => {
     const answer = await wrongSignIn({ headers: { Origin: "http://localhost:3000" } });
     const exposed = (answer.headers.get("access-control-expose-headers") ?? "").toLowerCase().split(/,\s*/);
     expect(exposed).toEqual(expect.arrayContaining(["x-total-count", "link", "x-supabase-api-version"]));
     expect(answer.headers.get("access-control-allow-origin")).toBe("*");
   });
 
-  test("allows the client's headers, including a configured apikey, in a preflight", async () => {
+  test("a CORS preflight allows the client's headers, including a configured apikey", async () => {
     const answer = await call("OPTIONS /token", {
       headers: {
         Origin: "http://localhost:3000",

@@ -8,7 +8,7 @@ const generate = (body: Record<string, unknown>) => admin("POST /admin/generate_
 const redeem = (type: string, token_hash: string) => call("POST /verify", { body: { type, token_hash } });
 
 describe("POST /admin/generate_link", () => {
-  test("returns the user's and the link's fields in one object, and sends no email", async () => {
+  test("POST /admin/generate_link returns the user's and the link's fields in one object, and sends no email", async () => {
     const { id, email } = await newAccount();
     const link = expectOk(await generate({ type: "recovery", email, redirect_to: "https://app.example.test/reset" }));
     expect(link).toMatchObject({
@@ -27,26 +27,26 @@ describe("POST /admin/generate_link", () => {
     expect(await mailsTo(email)).toEqual([]);
   });
 
-  test.each(["recovery", "magiclink"])("%s can be redeemed once", async (type) => {
+  test.each(["recovery", "magiclink"])("a generated link of type %s can be redeemed once", async (type) => {
     const { id, email } = await newAccount();
     const { hashed_token } = expectOk(await generate({ type, email }));
     expect(sessionOf(expectOk(await redeem(type, hashed_token))).user.id).toBe(id);
     expectRefusal(await redeem(type, hashed_token), 403, "otp_expired");
   });
 
-  test("the code can be redeemed with the email", async () => {
+  test("the code of a generated link can be redeemed together with the email", async () => {
     const { email } = await newAccount();
     const { email_otp } = expectOk(await generate({ type: "magiclink", email }));
     expectOk(await call("POST /verify", { body: { type: "magiclink", email, token: email_otp } }));
   });
 
-  test("allows two links without a pause", async () => {
+  test("POST /admin/generate_link needs no pause between two links", async () => {
     const { email } = await newAccount();
     expectOk(await generate({ type: "recovery", email }));
     expectOk(await generate({ type: "recovery", email }));
   });
 
-  test("magiclink signs up an unknown email", async () => {
+  test("generating a magiclink for an unknown email signs the user up", async () => {
     const email = newEmail();
     const link = expectOk(await generate({ type: "magiclink", email, data: { name: "N" } }));
     expect(link).toMatchObject({ email, verification_type: "signup" });
@@ -56,13 +56,13 @@ describe("POST /admin/generate_link", () => {
   });
 
   test.each(["recovery", "email_change_current", "email_change_new"])(
-    "%s refuses an unknown email with 404 user_not_found",
+    "generating a %s link for an unknown email returns 404 user_not_found",
     async (type) => {
       expectRefusal(await generate({ type, email: newEmail(), new_email: newEmail() }), 404, "user_not_found");
     },
   );
 
-  test("signup creates an account with the password, and refuses a confirmed one with 422 email_exists", async () => {
+  test("generating a signup link creates an account with the password, and returns 422 for a confirmed account", async () => {
     const email = newEmail();
     const link = expectOk(await generate({ type: "signup", email, password, data: { name: "N" } }));
     expect(link).toMatchObject({ verification_type: "signup", user_metadata: { name: "N" } });
@@ -71,7 +71,7 @@ describe("POST /admin/generate_link", () => {
     expectRefusal(await generate({ type: "signup", email, password }), 422, "email_exists");
   });
 
-  test("signup merges the data of an unconfirmed account", async () => {
+  test("generating a signup link merges the data of an unconfirmed account", async () => {
     const email = newEmail();
     expectOk(await generate({ type: "signup", email, password, data: { a: 1, b: 2 } }));
     const link = expectOk(await generate({ type: "signup", email, password, data: { b: null, c: 3 } }));
@@ -79,12 +79,12 @@ describe("POST /admin/generate_link", () => {
     expect(link.user_metadata).not.toHaveProperty("b");
   });
 
-  test("signup requires a strong password for a new account", async () => {
+  test("generating a signup link for a new account requires a strong password", async () => {
     expectRefusal(await generate({ type: "signup", email: newEmail() }), 400, "validation_failed");
     expectRefusal(await generate({ type: "signup", email: newEmail(), password: "12345" }), 422, "weak_password");
   });
 
-  test("invite creates an account without a password, and accepting it confirms the account", async () => {
+  test("generating an invite creates an account without a password, and accepting it confirms the account", async () => {
     const email = newEmail();
     const link = expectOk(await generate({ type: "invite", email, data: { name: "N" } }));
     expect(link).toMatchObject({ verification_type: "invite", invited_at: expect.any(String) });
@@ -93,7 +93,7 @@ describe("POST /admin/generate_link", () => {
     expectRefusal(await generate({ type: "invite", email }), 422, "email_exists");
   });
 
-  test("email_change takes effect after both links", async () => {
+  test("generated email_change links take effect once both are opened", async () => {
     const { id, email } = await newAccount();
     const new_email = newEmail();
     const linkOf = async (type: string) =>
@@ -104,14 +104,14 @@ describe("POST /admin/generate_link", () => {
     expect(sessionOf(expectOk(await redeem("email_change", toNew))).user).toMatchObject({ id, email: new_email });
   });
 
-  test("email_change refuses a known email with 422 email_exists", async () => {
+  test("generating an email_change link to a known email returns 422 email_exists", async () => {
     const [one, two] = [await newAccount(), await newAccount()];
     const body = { type: "email_change_new", email: one.email, new_email: two.email };
     expectRefusal(await generate(body), 422, "email_exists");
   });
 
   test.each(["email_change_current", "email_change_new"])(
-    "%s refuses one's own email with 422 email_exists",
+    "generating an %s link to the account's own email returns 422 email_exists",
     async (type) => {
       const { email } = await newAccount();
       expectRefusal(await generate({ type, email, new_email: email }), 422, "email_exists");
@@ -119,26 +119,26 @@ describe("POST /admin/generate_link", () => {
   );
 
   test.each([[{ type: "nonsense" }], [{}], [{ type: "recovery", email: "none" }]])(
-    "refuses %j with 400 validation_failed",
+    "POST /admin/generate_link refuses %j with 400 validation_failed",
     async (body) => {
       const { email } = await newAccount();
       expectRefusal(await generate({ email, ...body }), 400, "validation_failed");
     },
   );
 
-  test("ignores a redirect_to that is not allowed", async () => {
+  test("POST /admin/generate_link ignores a redirect_to that is not allowed", async () => {
     const { email } = await newAccount();
     const link = expectOk(await generate({ type: "recovery", email, redirect_to: "https://evil.test" }));
     expect(link.redirect_to).toBe("http://localhost:3000");
   });
 
-  test("creates a link for a banned user, but refuses its redemption", async () => {
+  test("POST /admin/generate_link creates a link for a banned user, who then cannot redeem it", async () => {
     const { email } = await newAccount({ ban_duration: "1h" });
     const { hashed_token } = expectOk(await generate({ type: "magiclink", email }));
     expectRefusal(await redeem("magiclink", hashed_token), 403, "user_banned");
   });
 
-  test("invalidates the pending recovery email and delays the next one", async () => {
+  test("a generated link invalidates the pending recovery email and delays the next one", async () => {
     const { id, email } = await newAccount();
     expectOk(await call("POST /recover", { body: { email } }));
     const { tokenHash } = await nextMail(email);
@@ -152,7 +152,7 @@ describe("POST /admin/generate_link", () => {
 describe("POST /invite", () => {
   const invite = (body: Record<string, unknown>) => admin("POST /invite", { body });
 
-  test("creates an account and emails its invitation, and accepting it confirms the account and signs in", async () => {
+  test("POST /invite creates an account and emails an invitation, which confirms the account and signs in", async () => {
     const email = newEmail();
     const user = expectOk(await invite({ email, data: { team: "a" } }));
     expect(user).toMatchObject({ email, invited_at: expect.any(String), user_metadata: { team: "a" } });
@@ -161,19 +161,19 @@ describe("POST /invite", () => {
     expect(session.user).toMatchObject({ id: user.id, email_confirmed_at: expect.any(String) });
   });
 
-  test("sends another email without a pause if repeated before it is accepted", async () => {
+  test("POST /invite sends another email without a pause if the invitation has not been accepted", async () => {
     const email = newEmail();
     const first = expectOk(await invite({ email }));
     expect(expectOk(await invite({ email })).id).toBe(first.id);
     await nextMail(email, 1);
   });
 
-  test("refuses a confirmed account with 422 email_exists", async () => {
+  test("POST /invite refuses a confirmed account with 422 email_exists", async () => {
     const { email } = await newAccount();
     expectRefusal(await invite({ email }), 422, "email_exists");
   });
 
-  test("refuses a caller who is not an administrator with 401", async () => {
+  test("POST /invite refuses a caller who is not an administrator with 401", async () => {
     expectRefusal(await call("POST /invite", { body: { email: newEmail() } }), 401, "no_authorization");
   });
 });

@@ -48,7 +48,7 @@ const eventsOf = async (userId: string) =>
   ).map(({ event }) => event);
 
 describe("without hooks", () => {
-  test("calls no hook", async () => {
+  test("a sign-in calls no hook unless one is configured", async () => {
     const account = await newAccount();
     await signIn(account);
     expect(await eventsOf(account.id)).toEqual([]);
@@ -59,7 +59,7 @@ describeVariant("hooks on attempts", settings, (url) => {
   const grant = (email: string, secret: string) =>
     call("POST /token?grant_type=password", { body: { email, password: secret }, url: url() });
 
-  test("a password attempt's event has the user and the outcome, but never the password", async () => {
+  test("a password hook's event has the user and the outcome, but never the password", async () => {
     const { id, email } = await newAccount();
     expectOk(await grant(email, password));
     expectRefusal(await grant(email, "wrong horse 1"), 400, "invalid_credentials");
@@ -77,13 +77,13 @@ describeVariant("hooks on attempts", settings, (url) => {
     expect(JSON.stringify(events)).not.toContain("horse");
   });
 
-  test("an unknown email or a banned account triggers no hook", async () => {
+  test("a password attempt for an unknown email or a banned account triggers no hook", async () => {
     const { id, email } = await newAccount({ ban_duration: "1h" });
     expectRefusal(await grant(email, password), 400, "user_banned");
     expect(await eventsOf(id)).toEqual([]);
   });
 
-  test("a rejection is 400 invalid_credentials with the hook's message, even for a correct password", async () => {
+  test("a password hook's rejection is 400 invalid_credentials with the hook's message, even for a correct password", async () => {
     const answer = { decision: "reject", message: "Too often." };
     const { email } = await newAccount({ app_metadata: { answer } });
     for (const secret of [password, "wrong horse 1"]) {
@@ -93,7 +93,7 @@ describeVariant("hooks on attempts", settings, (url) => {
     }
   });
 
-  test("a rejection ends the user's sessions only if the hook requests it", async () => {
+  test("a password hook's rejection ends the user's sessions only if the hook requests it", async () => {
     const sign = async (answer: object) => {
       const session = await newSession({ app_metadata: { answer } });
       expectRefusal(await grant(session.account.email, password), 400, "invalid_credentials");
@@ -115,7 +115,7 @@ describeVariant("hooks on attempts", settings, (url) => {
     return { ...session, factorId, outcome };
   };
 
-  test("a second-factor attempt's event has the user, the factor and the outcome, but never the code", async () => {
+  test("a second-factor hook's event has the user, the factor and the outcome, but never the code", async () => {
     const { account, factorId, outcome } = await attempt(undefined, false);
     expectRefusal(outcome, 422, "mfa_verification_failed");
     expect(await eventsOf(account.id)).toMatchObject([
@@ -126,7 +126,7 @@ describeVariant("hooks on attempts", settings, (url) => {
     expect(await eventsOf(right.account.id)).toMatchObject([{ valid: true }]);
   });
 
-  test("a rejection is 403 mfa_verification_rejected and ends all of the user's sessions", async () => {
+  test("a second-factor hook's rejection is 403 mfa_verification_rejected and ends all of the user's sessions", async () => {
     const { outcome, accessToken } = await attempt({ decision: "reject", message: "Too often." }, true);
     expectRefusal(outcome, 403, "mfa_verification_rejected");
     expect(outcome.body.message).toBe("Too often.");
@@ -138,7 +138,7 @@ describeVariant(
   "a hook that fails",
   { ...settings, GOTRUE_HOOK_PASSWORD_VERIFICATION_ATTEMPT_URI: `pg-functions://postgres/${schema}/missing` },
   (url) => {
-    test("fails the attempt with 500 and creates no session", async () => {
+    test("a failing hook fails the attempt with 500 and creates no session", async () => {
       const { id, email } = await newAccount();
       const answer = await call("POST /token?grant_type=password", { body: { email, password }, url: url() });
       expect(answer.status).toBe(500);

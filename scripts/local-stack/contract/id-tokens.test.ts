@@ -23,13 +23,13 @@ const faults: [string, () => Partial<Person>][] = [
 ];
 
 function casesOf(provider: string): void {
-  test("a valid token signs in, as does one with a nonce for several clients including this one", async () => {
+  test("accepts a valid ID token, also with a nonce and several audiences that include this client", async () => {
     expect((await signInAs(newPerson(), { provider })).fragment).toHaveProperty("access_token");
     const person = newPerson({ claims: { aud: ["another", "client"], azp: "client", nonce: "passed-on" } });
     expect((await signInAs(person, { provider, nonce: "passed-on" })).fragment).toHaveProperty("access_token");
   });
 
-  test.each(faults)("a token that %s is refused with server_error and no session", async (_, fault) => {
+  test.each(faults)("an ID token that %s is refused with server_error and creates no session", async (_, fault) => {
     const { query, fragment } = await signInAs(newPerson(fault()), { provider });
     expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });
     expect(query.error_description).toBe("Error getting user profile from external provider");
@@ -40,17 +40,17 @@ function casesOf(provider: string): void {
 describe("ID tokens from azure", () => {
   casesOf("azure");
 
-  test("a missing token is refused with server_error", async () => {
+  test("a missing ID token is refused with server_error", async () => {
     const { query } = await signInAs(newPerson({ withoutIdToken: true }), { provider: "azure" });
     expect(query.error_code).toBe("unexpected_failure");
   });
 });
 
 describeWithInternet("ID tokens of providers of fixed addresses:", () => {
-  describe.each(["google", "linkedin_oidc"])("%s", (provider) => {
+  describe.each(["google", "linkedin_oidc"])("ID tokens from %s", (provider) => {
     casesOf(provider);
 
-    test("a token from another provider's issuer is refused with server_error", async () => {
+    test("an ID token from another provider's issuer is refused with server_error", async () => {
       const iss = "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0";
       const { query } = await signInAs(newPerson({ claims: { iss } }), { provider });
       expect(query.error_code).toBe("unexpected_failure");

@@ -18,7 +18,7 @@ describe("sign-in with providers", () => {
       return finish(new URL(url).searchParams.get("state") ?? "", { code: await admit(person) });
     };
 
-    test("returns 200 with the URL, and the callback adds the identity to the user in a new session", async () => {
+    test("linking an identity returns 200 with the URL, and the callback adds the identity in a new session", async () => {
       const { account, id, accessToken } = await newSession();
       const person = newPerson();
       const { fragment } = await link(accessToken, person);
@@ -30,13 +30,13 @@ describe("sign-in with providers", () => {
       expectOk(await get("/user", { bearer: accessToken }));
     });
 
-    test("redirects with 302 without skip_http_redirect", async () => {
+    test("linking an identity redirects with 302 without skip_http_redirect", async () => {
       const { accessToken } = await newSession();
       const answer = await get("/user/identities/authorize?provider=keycloak", { bearer: accessToken });
       expect(answer.status).toBe(302);
     });
 
-    test("refuses an identity that is already linked, even to the same user, with identity_already_exists", async () => {
+    test("refuses to link an identity that is already linked, even to the same user, with identity_already_exists", async () => {
       const person = newPerson();
       await signInAs(person);
       const { accessToken } = await newSession();
@@ -47,14 +47,14 @@ describe("sign-in with providers", () => {
       expect((await link(accessToken, mine)).query.error_code).toBe("identity_already_exists");
     });
 
-    test("requires a bearer token: 401", async () => {
+    test("linking an identity requires a bearer token: 401", async () => {
       expectRefusal(await get("/user/identities/authorize?provider=keycloak"), 401, "no_authorization");
     });
 
     test.each<[string, (session: Awaited<ReturnType<typeof newSession>>) => Promise<Answer>]>([
       ["signed out", ({ accessToken }) => call("POST /logout", { bearer: accessToken })],
       ["banned", ({ account }) => admin(`PUT /admin/users/${account.id}`, { body: { ban_duration: "1h" } })],
-    ])("completes if begun before its user was %s, but gives a banned user no access", async (how, end) => {
+    ])("completes linking that began before the user was %s, but gives a banned user no access", async (how, end) => {
       const session = await newSession();
       const path = `/user/identities/authorize?provider=keycloak&skip_http_redirect=true`;
       const { url } = expectOk(await get(path, { bearer: session.accessToken }));
@@ -75,7 +75,7 @@ describe("sign-in with providers", () => {
         ),
       );
 
-    test("unlinking removes the identity from the list and from providers, and keeps sessions", async () => {
+    test("unlinking removes the identity from the user's identities and providers, and keeps sessions", async () => {
       const { accessToken } = await newSession();
       await link(accessToken, newPerson());
       const { keycloak = "" } = await identityIds(accessToken);
@@ -91,14 +91,14 @@ describe("sign-in with providers", () => {
       expectRefusal(await unlink(accessToken, email), 422, "single_identity_not_deletable");
     });
 
-    test("refuses an unknown identity with 422 identity_not_found and an invalid UUID with 404 validation_failed", async () => {
+    test("refuses to unlink an unknown identity with 422 identity_not_found, and an invalid UUID with 404", async () => {
       const { accessToken } = await newSession();
       await link(accessToken, newPerson());
       expectRefusal(await unlink(accessToken, randomUUID()), 422, "identity_not_found");
       expectRefusal(await unlink(accessToken, "1"), 404, "validation_failed");
     });
 
-    test("unlinking the identity with the account's email gives the account another identity's email", async () => {
+    test("unlinking the identity that has the account's email gives the account another identity's email", async () => {
       const { accessToken } = await newSession();
       const person = newPerson();
       await link(accessToken, person);
@@ -110,7 +110,7 @@ describe("sign-in with providers", () => {
 });
 
 describeVariant("linking by hand off", featuresOff, (url) => {
-  test("is refused with 404 manual_linking_disabled", async () => {
+  test("linking and unlinking are refused with 404 manual_linking_disabled if manual linking is off", async () => {
     const { accessToken } = await newSession();
     const options = { bearer: accessToken, url: url() };
     const linked = await call("GET /user/identities/authorize?provider=keycloak", options);

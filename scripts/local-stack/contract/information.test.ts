@@ -4,20 +4,20 @@ import { newSession } from "./support/accounts.ts";
 import { admin, call, expectOk } from "./support/http.ts";
 
 describe("GET /health", () => {
-  test("names the service", async () => {
+  test("GET /health names the service", async () => {
     const body = expectOk(await call("GET /health"));
     expect(body).toMatchObject({ name: "GoTrue", version: expect.any(String), description: expect.any(String) });
   });
 });
 
 describe("GET /settings", () => {
-  test("shows which sign-in methods are enabled, with each provider by name", async () => {
+  test("GET /settings shows which sign-in methods are enabled, with each provider by name", async () => {
     const body = expectOk(await call("GET /settings"));
     expect(body.external).toMatchObject({ email: true, discord: false, spotify: false, keycloak: true });
     expect(Object.values(body.external).every((value) => typeof value === "boolean")).toBe(true);
   });
 
-  test("shows the sign-up settings and whether passkeys are enabled", async () => {
+  test("GET /settings shows the sign-up settings and whether passkeys are enabled", async () => {
     const body = expectOk(await call("GET /settings"));
     expect(body).toMatchObject({
       disable_signup: false,
@@ -32,7 +32,7 @@ describe("GET /settings", () => {
 });
 
 describe("GET /.well-known/jwks.json", () => {
-  test("contains only public keys for verification, cacheable for ten minutes", async () => {
+  test("/.well-known/jwks.json contains only public keys for verification, cacheable for ten minutes", async () => {
     const answer = await call("GET /.well-known/jwks.json");
     const { keys } = expectOk(answer);
     expect(keys).toHaveLength(1);
@@ -41,19 +41,19 @@ describe("GET /.well-known/jwks.json", () => {
     expect(answer.headers.get("cache-control")).toBe("public, max-age=600");
   });
 
-  test("never contains a shared secret", async () => {
+  test("/.well-known/jwks.json never contains a shared secret", async () => {
     const answer = await call("GET /.well-known/jwks.json");
     expect(answer.text).not.toContain('"oct"');
     expect(answer.text).not.toContain('"k":');
   });
 
-  test("is readable by scripts of any origin", async () => {
+  test("/.well-known/jwks.json is readable by scripts of any origin", async () => {
     const answer = await call("GET /.well-known/jwks.json", { headers: { Origin: "http://localhost:3000" } });
     expect(answer.headers.get("access-control-allow-origin")).toMatch(/^(\*|http:\/\/localhost:3000)$/);
     expect(answer.headers.get("access-control-expose-headers")?.toLowerCase()).toContain("x-supabase-api-version");
   });
 
-  test("contains the key that a user's token names", async () => {
+  test("/.well-known/jwks.json contains the key that a user's token names", async () => {
     const { keys } = expectOk(await call("GET /.well-known/jwks.json"));
     const { accessToken } = await newSession();
     expect(decodeProtectedHeader(accessToken)).toMatchObject({ alg: "ES256", kid: keys[0].kid });
@@ -61,13 +61,13 @@ describe("GET /.well-known/jwks.json", () => {
 });
 
 describe("unknown paths", () => {
-  test("get a plain-text 404", async () => {
+  test("an unknown path gets a plain-text 404", async () => {
     const answer = await call("GET /no-such-route");
     expect(answer.status).toBe(404);
     expect(answer.headers.get("content-type")).toMatch(/^text\/plain/);
   });
 
-  test("get a 404 below /admin, too", async () => {
+  test("an unknown path below /admin gets a 404", async () => {
     expect((await admin("GET /admin/no-such-route")).status).toBe(404);
   });
 });
@@ -81,7 +81,7 @@ describe("other methods of a known path", () => {
     "HEAD /health",
     "HEAD /.well-known/jwks.json",
     "POST /.well-known/jwks.json",
-  ])("%s gets 405", async (route) => {
+  ])("a known path with an unsupported method gets 405: %s", async (route) => {
     const answer = await call(route);
     expect(answer.status).toBe(405);
     expect(answer.headers.get("allow")).toMatch(/GET|POST/);

@@ -10,7 +10,7 @@ import { describeVariant } from "./support/variant.ts";
 const newAddress = () => `198.51.${randomInt(256)}.${randomInt(256)}`;
 
 describe("without a header with the client's address", () => {
-  test("no request is rate-limited", async () => {
+  test("a request without the configured address header is not rate-limited", async () => {
     const headers = { "X-Forwarded-For": newAddress() };
     const send = () => call("POST /verify", { body: { type: "signup", token_hash: "x" }, headers });
     const answers = await Promise.all(Array.from({ length: 40 }, send));
@@ -46,17 +46,17 @@ describeVariant("limits by address", addressLimits, (url) => {
     ["POST /signup", { body: { email: "none", password } }],
     ["POST /token?grant_type=pkce", { body: { auth_code: "x", code_verifier: "y" } }],
     ["POST /passkeys/authentication/options", { body: {} }],
-  ])("%s allows 30 concurrent requests, then returns 429", async (route, options) => {
+  ])("%s allows 30 concurrent requests from one address, then returns 429", async (route, options) => {
     expectThirty(await burst(route, options));
   });
 
-  test("PUT /user allows 30 requests", async () => {
+  test("PUT /user allows 30 requests from one address", async () => {
     const { accessToken } = await newSession();
     expectThirty(await burst("PUT /user", { bearer: accessToken, body: { email: "none" } }));
   });
 
-  // Sent one after the other: concurrent challenges of one factor can deadlock in Supabase Auth itself.
-  test("a factor can be challenged 30 times", async () => {
+  // Challenges are sent one after the other, since concurrent challenges of one factor can deadlock in Supabase Auth.
+  test("a factor can be challenged 30 times from one address", async () => {
     const { accessToken: bearer } = await newSession();
     const { factorId } = await enroll(bearer);
     const headers = { "X-Forwarded-For": newAddress() };
@@ -69,7 +69,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     expectThirty(statuses.length - 1);
   });
 
-  test("a factor can be verified 30 times", async () => {
+  test("a factor can be verified 30 times from one address", async () => {
     const { accessToken } = await newSession();
     const { factorId } = await enroll(accessToken);
     const challenge_id = await challenge(accessToken, factorId);
@@ -77,7 +77,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     expectThirty(await burst(`POST /factors/${factorId}/verify`, { bearer: accessToken, body }));
   });
 
-  test("each kind of request and each address has its own bucket", async () => {
+  test("each kind of request and each address has its own rate-limit bucket", async () => {
     const address = newAddress();
     const options = { body: { type: "signup", token_hash: "x" } };
     await burst("POST /verify", options, address);
@@ -88,7 +88,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     expectOk(await call("POST /recover", { url: url(), body, headers: { "X-Forwarded-For": address } }));
   });
 
-  test("the first of several addresses in the header is the one that counts", async () => {
+  test("rate limits use the first of several addresses in the header", async () => {
     const address = newAddress();
     const options = { body: { type: "signup", token_hash: "x" } };
     await burst("POST /verify", options, `${address}, 10.0.0.1`);
@@ -100,7 +100,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     expectRefusal(answer, 429, "over_request_rate_limit");
   });
 
-  test("requests without the header are not limited", async () => {
+  test("requests without the address header are not rate-limited", async () => {
     const send = () => call("POST /verify", { url: url(), body: { type: "signup", token_hash: "x" } });
     for (const answer of await Promise.all(Array.from({ length: 40 }, send))) {
       expectRefusal(answer, 403, "otp_expired");
@@ -112,7 +112,7 @@ describeVariant("addresses from Sb-Forwarded-For", addressLimits, (url) => {
   const verify = (headers: Record<string, string>) =>
     call("POST /verify", { url: url(), body: { type: "signup", token_hash: "x" }, headers });
 
-  test("are rate-limited, too, and take precedence over X-Forwarded-For", async () => {
+  test("addresses from Sb-Forwarded-For are rate-limited and take precedence over X-Forwarded-For", async () => {
     const address = newAddress();
     const headers = () => ({ "Sb-Forwarded-For": address, "X-Forwarded-For": newAddress() });
     const answers = await Promise.all(Array.from({ length: 45 }, () => verify(headers())));
@@ -120,12 +120,12 @@ describeVariant("addresses from Sb-Forwarded-For", addressLimits, (url) => {
     expectRefusal(await verify({ "Sb-Forwarded-For": newAddress() }), 403, "otp_expired");
   });
 
-  test("are ignored if invalid", async () => {
+  test("an invalid address in Sb-Forwarded-For is ignored", async () => {
     const answers = await Promise.all(Array.from({ length: 40 }, () => verify({ "Sb-Forwarded-For": "someone" })));
     for (const answer of answers) expectRefusal(answer, 403, "otp_expired");
   });
 
-  test("are recorded in the session", async () => {
+  test("the address from Sb-Forwarded-For is recorded in the session", async () => {
     const { id, refreshToken } = await newSession();
     const headers = { "Sb-Forwarded-For": "203.0.113.77", "X-Forwarded-For": newAddress() };
     const body = { refresh_token: refreshToken };

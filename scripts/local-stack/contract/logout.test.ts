@@ -13,31 +13,31 @@ async function twoSessions() {
 const isAlive = async (accessToken: string) => (await call("GET /user", { bearer: accessToken })).status === 200;
 
 describe("POST /logout", () => {
-  test.each(["", "?scope=", "?scope=global"])("%s ends all of the user's sessions", async (query) => {
+  test.each(["", "?scope=", "?scope=global"])("POST /logout%s ends all of the user's sessions", async (query) => {
     const { mine, other } = await twoSessions();
     expect((await logout(mine.accessToken, query)).status).toBe(204);
     expect([await isAlive(mine.accessToken), await isAlive(other.accessToken)]).toEqual([false, false]);
   });
 
-  test("?scope=local ends only this session", async () => {
+  test("POST /logout?scope=local ends only the current session", async () => {
     const { mine, other } = await twoSessions();
     expectOk(await logout(mine.accessToken, "?scope=local"), 204);
     expect([await isAlive(mine.accessToken), await isAlive(other.accessToken)]).toEqual([false, true]);
   });
 
-  test("?scope=others ends all other sessions", async () => {
+  test("POST /logout?scope=others ends all other sessions", async () => {
     const { mine, other } = await twoSessions();
     expectOk(await logout(mine.accessToken, "?scope=others"), 204);
     expect([await isAlive(mine.accessToken), await isAlive(other.accessToken)]).toEqual([true, false]);
   });
 
-  test("refuses another scope with 400 validation_failed and ends nothing", async () => {
+  test("POST /logout refuses an unknown scope with 400 validation_failed and ends nothing", async () => {
     const { mine } = await twoSessions();
     expectRefusal(await logout(mine.accessToken, "?scope=everything"), 400, "validation_failed");
     expect(await isAlive(mine.accessToken)).toBe(true);
   });
 
-  test("deletes sessions and their refresh tokens from the database", async () => {
+  test("POST /logout deletes sessions and their refresh tokens from the database", async () => {
     const { account, mine, other } = await twoSessions();
     await logout(mine.accessToken);
     expect(await sql("select from auth.sessions where user_id = $1", [account.id])).toHaveLength(0);
@@ -45,27 +45,27 @@ describe("POST /logout", () => {
     expectRefusal(await refresh(other.refreshToken), 400, "refresh_token_not_found");
   });
 
-  test("keeps other users' sessions", async () => {
+  test("POST /logout keeps other users' sessions", async () => {
     const stranger = await newSession();
     const { mine } = await twoSessions();
     await logout(mine.accessToken);
     expect(await isAlive(stranger.accessToken)).toBe(true);
   });
 
-  test("refuses the same token again with 403 session_not_found", async () => {
+  test("POST /logout refuses a second request with the same token with 403 session_not_found", async () => {
     const { accessToken } = await newSession();
     await logout(accessToken);
     expectRefusal(await logout(accessToken), 403, "session_not_found");
   });
 
-  test("ends all sessions for a token that names none", async () => {
+  test("POST /logout ends all of a user's sessions if the token names none", async () => {
     const { account, accessToken } = await newSession();
     const claims = { sub: account.id, aud: "authenticated", role: "authenticated", exp: inAnHour() };
     expectOk(await logout(await forgeToken(claims), "?scope=local"), 204);
     expect(await isAlive(accessToken)).toBe(false);
   });
 
-  test("requires a bearer token: 401", async () => {
+  test("POST /logout requires a bearer token: 401", async () => {
     expectRefusal(await call("POST /logout"), 401, "no_authorization");
   });
 });

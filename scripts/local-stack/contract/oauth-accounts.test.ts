@@ -9,8 +9,8 @@ import { describeVariant } from "./support/variant.ts";
 describe("sign-in with providers", () => {
   const { signInAs, userOf } = oauthFlow();
 
-  describe("choice of account", () => {
-    test("links a provider's verified email to the account that has it", async () => {
+  describe("choice of account at a provider sign-in", () => {
+    test("a provider sign-in links the provider's verified email to the account that has it", async () => {
       const { id, email } = await newAccount();
       const user = await userOf((await signInAs(newPerson({ email: email.toUpperCase() }))).fragment);
       expect(user.id).toBe(id);
@@ -18,7 +18,7 @@ describe("sign-in with providers", () => {
       expectOk(await call("POST /token?grant_type=password", { body: { email, password } }));
     });
 
-    test("does not accept an unverified email: sends an email and returns provider_email_needs_verification", async () => {
+    test("a provider sign-in with an unverified email sends an email and returns provider_email_needs_verification", async () => {
       const person = newPerson({ verified: false });
       const { query, fragment } = await signInAs(person);
       expect(query).toMatchObject({ error: "access_denied", error_code: "provider_email_needs_verification" });
@@ -29,7 +29,7 @@ describe("sign-in with providers", () => {
       expect((await signInAs(person)).fragment).toHaveProperty("access_token");
     });
 
-    test("neither changes nor emails an account that has the unverified email", async () => {
+    test("a provider sign-in with an unverified email neither changes nor emails the account that has it", async () => {
       const { id, email } = await newAccount();
       const { query } = await signInAs(newPerson({ email, verified: false }));
       expect(query.error_code).toBe("provider_email_needs_verification");
@@ -38,7 +38,7 @@ describe("sign-in with providers", () => {
       expect(await mailsTo(email)).toEqual([]);
     });
 
-    test("removes password and other identities when it links to an unconfirmed account", async () => {
+    test("a provider sign-in removes the password and other identities when it links to an unconfirmed account", async () => {
       const email = newEmail();
       const { id } = expectOk(await call("POST /signup", { body: { email, password } }));
       const user = await userOf((await signInAs(newPerson({ email }))).fragment);
@@ -49,7 +49,7 @@ describe("sign-in with providers", () => {
     });
   });
 
-  describe("several emails and providers", () => {
+  describe("provider sign-ins with several emails", () => {
     test("an identity whose verified emails belong to two accounts gets server_error and changes neither account", async () => {
       const [one, other] = [await newAccount(), await newAccount()];
       const { query } = await signInAs(newPerson({ email: one.email, others: [other.email] }), { provider: "github" });
@@ -59,14 +59,14 @@ describe("sign-in with providers", () => {
       }
     });
 
-    test("a further verified email finds its account, even if the primary one is unverified", async () => {
+    test("a provider's second verified email finds its account, even if the primary one is unverified", async () => {
       const { id, email } = await newAccount();
       const person = newPerson({ verified: false, others: [email] });
       const user = await userOf((await signInAs(person, { provider: "github" })).fragment);
       expect(user).toMatchObject({ id, email });
     });
 
-    test("the same subject at two providers is two accounts", async () => {
+    test("the same subject at two providers belongs to two accounts", async () => {
       const sub = newSubject();
       const one = await userOf((await signInAs(newPerson({ sub }))).fragment);
       const two = await userOf((await signInAs(newPerson({ sub }), { provider: "github" })).fragment);
@@ -76,7 +76,7 @@ describe("sign-in with providers", () => {
 });
 
 describeVariant("sign-ups off", featuresOff, (url) => {
-  test("refuses a new person with access_denied and signup_disabled, but not a known one", async () => {
+  test("with sign-ups off, refuses a new person with access_denied and signup_disabled, but not a known one", async () => {
     const { email } = await newAccount();
     for (const [person, expected] of [
       [newPerson(), "signup_disabled"],

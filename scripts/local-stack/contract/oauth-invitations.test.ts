@@ -13,14 +13,14 @@ async function invite(): Promise<{ id: string; email: string; invite_token: stri
 }
 
 describe("/authorize with an invitation", () => {
-  test("refuses an unknown invitation with 404 user_not_found, after checking the provider and before the PKCE parameters", async () => {
+  test("/authorize refuses an unknown invitation with 404, after checking the provider but before the PKCE parameters", async () => {
     expectRefusal(await get("/authorize?provider=keycloak&invite_token=none"), 404, "user_not_found");
     expectRefusal(await get("/authorize?provider=none&invite_token=none"), 400, "validation_failed");
     const half = "/authorize?provider=keycloak&code_challenge=x&invite_token=none";
     expectRefusal(await get(half), 404, "user_not_found");
   });
 
-  test("accepts it with an identity of the invited email, verified or not", async () => {
+  test("an identity with the invited email, verified or not, accepts an invitation", async () => {
     for (const verified of [true, false]) {
       const { id, email, invite_token } = await invite();
       const { fragment } = await signInAs(newPerson({ email, verified }), { invite_token });
@@ -35,7 +35,7 @@ describe("/authorize with an invitation", () => {
     }
   });
 
-  test("refuses another email with validation_failed and leaves the invitation pending", async () => {
+  test("an identity with another email gets validation_failed and leaves the invitation pending", async () => {
     const { id, email, invite_token } = await invite();
     const { query, fragment } = await signInAs(newPerson(), { invite_token });
     expect(query).toMatchObject({ error: "invalid_request", error_code: "validation_failed" });
@@ -44,7 +44,7 @@ describe("/authorize with an invitation", () => {
     expect((await signInAs(newPerson({ email }), { invite_token })).fragment).toHaveProperty("access_token");
   });
 
-  test("returns invite_not_found if it was accepted by email in the meantime", async () => {
+  test("a provider sign-in returns invite_not_found if the invitation was accepted by email in the meantime", async () => {
     const { email, invite_token } = await invite();
     const { state } = await begin({ invite_token, redirect_to: app });
     expectOk(await call("POST /verify", { body: { type: "invite", token_hash: invite_token } }));
@@ -52,7 +52,7 @@ describe("/authorize with an invitation", () => {
     expect(query.error_code).toBe("invite_not_found");
   });
 
-  test("returns server_error if the identity belongs to another account", async () => {
+  test("a provider sign-in with an invitation returns server_error if the identity belongs to another account", async () => {
     const { email, invite_token } = await invite();
     const person = newPerson();
     await signInAs(person);
@@ -60,7 +60,7 @@ describe("/authorize with an invitation", () => {
     expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });
   });
 
-  test("removes a password that someone else has set on the invited account", async () => {
+  test("accepting an invitation removes a password that someone else has set on the invited account", async () => {
     const { email, invite_token } = await invite();
     await call("POST /signup", { body: { email, password } });
     const token = (await nextMail(email, 1).catch(() => undefined))?.tokenHash ?? invite_token;

@@ -150,13 +150,13 @@ function casesOf({ provider, authorize, scope, person: fields, kept }: Case): vo
     expect(user.user_metadata).toEqual(user.identities[0].identity_data);
   });
 
-  test("an unverified email does not sign in", async () => {
+  test("a provider's unverified email does not sign in", async () => {
     const { query, fragment } = await signInAs(newPerson({ ...fields, others: [], verified: false }), { provider });
     expect(query).toMatchObject({ error: "access_denied", error_code: "provider_email_needs_verification" });
     expect(fragment).not.toHaveProperty("access_token");
   });
 
-  test("a made-up code is refused with server_error", async () => {
+  test("a provider's made-up code is refused with server_error", async () => {
     const { state } = await begin({ provider });
     const { location } = await call(`GET /callback?${new URLSearchParams({ state, code: "made-up" })}`);
     const query = new URL(location).searchParams;
@@ -168,15 +168,15 @@ function casesOf({ provider, authorize, scope, person: fields, kept }: Case): vo
 describe.each(atPath)("signing in with $provider", casesOf);
 
 describeWithInternet("signing in with providers of fixed addresses:", () => {
-  describe.each(onTheInternet)("$provider", casesOf);
+  describe.each(onTheInternet)("signing in with $provider, at its fixed address", casesOf);
 
-  describe("apple", () => {
+  describe("signing in with apple", () => {
     const provider = "apple";
     const post = (state: string, fields: Record<string, string>) =>
       call("POST /callback", { rawBody: new URLSearchParams({ state, ...fields }) });
     const fragmentOf = (location: string) => Object.fromEntries(new URLSearchParams(new URL(location).hash.slice(1)));
 
-    test("/authorize requests a form_post response and forwards no other parameters", async () => {
+    test("/authorize with apple requests a form_post response and forwards no other parameters", async () => {
       const { target } = await begin({ provider, scopes: "one,two", prompt: "login" });
       expect(target.origin + target.pathname).toBe("https://appleid.apple.com/auth/authorize");
       expect(Object.fromEntries(target.searchParams)).toEqual({
@@ -189,7 +189,7 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
       });
     });
 
-    test("the identity stores what the provider returns, including the name posted only once", async () => {
+    test("the identity stores what apple returns, including the name that apple posts only once", async () => {
       const person = newPerson({ claims: { auth_time: 1_700_000_000 } });
       const { state } = await begin({ provider });
       const user = JSON.stringify({ name: { firstName: "Ada", lastName: "Lovelace" }, email: "other@example.test" });
@@ -215,19 +215,19 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
       expect(metadata.full_name).toBe("Ada Lovelace");
     });
 
-    test("a name with an invalid shape gets server_error and no session", async () => {
+    test("a name from apple with an invalid shape gets server_error and no session", async () => {
       const { state } = await begin({ provider });
       const answer = await post(state, { code: await admit(newPerson(), provider), user: "no JSON" });
       expect(new URL(answer.location).searchParams.get("error")).toBe("server_error");
       expect(fragmentOf(answer.location)).not.toHaveProperty("access_token");
     });
 
-    test("every email counts as verified, regardless of email_verified", async () => {
+    test("every email from apple counts as verified, regardless of email_verified", async () => {
       const person = newPerson({ verified: false });
       expect((await userOf((await signInAs(person, { provider })).fragment)).email).toBe(person.email);
     });
 
-    test("accepts the provider's other issuer", async () => {
+    test("a sign-in with apple accepts apple's other issuer", async () => {
       const person = newPerson({ claims: { iss: "https://account.apple.com" } });
       const user = await userOf((await signInAs(person, { provider })).fragment);
       expect(user.identities[0].identity_data.iss).toBe("https://account.apple.com");
@@ -238,7 +238,7 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
     const provider = "azure";
     const iss = "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0";
 
-    test("the identity stores what the provider returns, without the protocol's own claims", async () => {
+    test("the identity stores what azure returns, without the protocol's own claims", async () => {
       const person = newPerson({ claims: { iss, tid: "9188040d", ver: "2.0", uti: "u", xms_edov: "1" } });
       const user = await userOf((await signInAs(person, { provider })).fragment);
       expect(user.identities[0].identity_data).toEqual({
@@ -254,12 +254,12 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
       });
     });
 
-    test.each([undefined, true, "1", "true"])("an email with xms_edov %j is verified", async (xms_edov) => {
+    test.each([undefined, true, "1", "true"])("an azure email with xms_edov %j is verified", async (xms_edov) => {
       const person = newPerson({ verified: false, claims: { iss, ...(xms_edov ? { xms_edov } : {}) } });
       expect((await signInAs(person, { provider })).fragment).toHaveProperty("access_token");
     });
 
-    test.each([false, "0", "false", "", 1])("an email with xms_edov %j is not verified", async (xms_edov) => {
+    test.each([false, "0", "false", "", 1])("an azure email with xms_edov %j is not verified", async (xms_edov) => {
       const { query } = await signInAs(newPerson({ claims: { iss, xms_edov } }), { provider });
       expect(query.error_code).toBe("provider_email_needs_verification");
     });

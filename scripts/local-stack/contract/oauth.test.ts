@@ -8,7 +8,7 @@ import { target as server } from "./support/target.ts";
 
 describe("disabled providers", () => {
   test.each(["discord", "x", "custom:mine", "nonsense", "constructor", ""])(
-    "refuses %j with 400 validation_failed",
+    "/authorize refuses the disabled provider %j with 400 validation_failed",
     async (name) => {
       expectRefusal(await call(`GET /authorize?provider=${name}`), 400, "validation_failed");
     },
@@ -19,7 +19,7 @@ describe("sign-in with providers", () => {
   const { get, begin, finish, signInAs, userOf } = oauthFlow();
 
   describe("GET /authorize", () => {
-    test("redirects to the provider with 302 and the flow's UUID as the state", async () => {
+    test("/authorize redirects to the provider with 302 and the flow's UUID as the state", async () => {
       const { answer, target, state } = await begin();
       expect(answer.status).toBe(302);
       expect(`${target.origin}${target.pathname}`).toBe(`${server.providerUrl}/keycloak/protocol/openid-connect/auth`);
@@ -35,7 +35,7 @@ describe("sign-in with providers", () => {
       ]);
     });
 
-    test("adds scopes and forwards other parameters, except those that the server sets itself", async () => {
+    test("/authorize adds scopes and forwards other parameters, except those that the server sets itself", async () => {
       const { target } = await begin({
         scopes: "groups,roles",
         prompt: "login",
@@ -52,12 +52,12 @@ describe("sign-in with providers", () => {
       expect(target.search).not.toContain("evil");
     });
 
-    test("ignores the case of the provider, and refuses an unknown one with 400 validation_failed", async () => {
+    test("/authorize ignores the case of the provider's name, and refuses an unknown one with 400 validation_failed", async () => {
       expect((await begin({ provider: "KeyCloak" })).answer.status).toBe(302);
       expectRefusal(await get("/authorize?provider=another"), 400, "validation_failed");
     });
 
-    test("refuses incomplete PKCE or an unknown method with 400 validation_failed", async () => {
+    test("/authorize refuses incomplete PKCE parameters or an unknown method with 400 validation_failed", async () => {
       const half = `/authorize?provider=keycloak&code_challenge=${"x".repeat(43)}`;
       expectRefusal(await get(half), 400, "validation_failed");
       expectRefusal(await get(`${half}&code_challenge_method=md5`), 400, "validation_failed");
@@ -65,7 +65,7 @@ describe("sign-in with providers", () => {
   });
 
   describe("GET /callback in the implicit flow", () => {
-    test("redirects with 302, with our and the provider's tokens in the fragment, to a session with method oauth", async () => {
+    test("the OAuth callback redirects with the new session's and the provider's tokens in the fragment", async () => {
       const person = newPerson({ name: "Ada" });
       const { answer, target, fragment } = await signInAs(person);
       expect(answer.status).toBe(302);
@@ -88,7 +88,7 @@ describe("sign-in with providers", () => {
       });
     });
 
-    test("finds the same account again, even if the provider's email has changed", async () => {
+    test("a second sign-in finds the same account, even if the provider's email has changed", async () => {
       const person = newPerson();
       const first = await userOf((await signInAs(person)).fragment);
       const second = await userOf((await signInAs({ ...person, email: newEmail() })).fragment);
@@ -96,7 +96,7 @@ describe("sign-in with providers", () => {
       expect(second.email).toBe(first.email);
     });
 
-    test("accepts a flow once", async () => {
+    test("the OAuth callback accepts a flow once", async () => {
       const { state } = await begin();
       const code = await admit(newPerson());
       await finish(state, { code });
@@ -105,7 +105,7 @@ describe("sign-in with providers", () => {
       expect(query.error_code).toBe("bad_oauth_state");
     });
 
-    test("also works with POST", async () => {
+    test("the OAuth callback also accepts POST", async () => {
       const { state } = await begin();
       const rawBody = new URLSearchParams({ state, code: await admit(newPerson()) });
       const answer = await call("POST /callback", { rawBody, url: server.url });
@@ -114,24 +114,24 @@ describe("sign-in with providers", () => {
     });
   });
 
-  describe("GET /callback, refused", () => {
+  describe("GET /callback with an invalid or refused flow", () => {
     test.each([
       ["", "bad_oauth_callback"],
       ["none", "bad_oauth_state"],
       [randomUUID(), "bad_oauth_state"],
-    ])("redirects state %j to the site with %s in the query", async (state, code) => {
+    ])("the OAuth callback redirects state %j to the site with %s in the query", async (state, code) => {
       const { target, query } = await finish(state, { code: "x" });
       expect(target.origin).toBe(site);
       expect(query).toMatchObject({ error: "invalid_request", error_code: code });
     });
 
-    test("refuses a flow after 300 seconds with bad_oauth_state", async () => {
+    test("the OAuth callback refuses a flow after 300 seconds with bad_oauth_state", async () => {
       const { state } = await begin();
       await sql("update auth.flow_state set created_at = created_at - interval '301 s' where id = $1", [state]);
       expect((await finish(state, { code: await admit(newPerson()) })).query.error_code).toBe("bad_oauth_state");
     });
 
-    test("forwards the provider's own error in query and fragment", async () => {
+    test("the OAuth callback forwards the provider's own error in query and fragment", async () => {
       const { state } = await begin({ redirect_to: app });
       const { target, query, fragment } = await finish(state, { error: "access_denied", error_description: "No." });
       expect(`${target.origin}${target.pathname}`).toBe(app);
@@ -139,24 +139,24 @@ describe("sign-in with providers", () => {
       expect(fragment).toEqual({ error: "access_denied", error_description: "No.", sb: "" });
     });
 
-    test("returns bad_oauth_callback without a code", async () => {
+    test("the OAuth callback returns bad_oauth_callback if it has no code", async () => {
       const { state } = await begin({ redirect_to: app });
       const { query } = await finish(state, {});
       expect(query).toMatchObject({ error: "invalid_request", error_code: "bad_oauth_callback" });
     });
 
-    test("returns server_error for a code that the provider does not know", async () => {
+    test("the OAuth callback returns server_error for a code that the provider does not know", async () => {
       const { state } = await begin({ redirect_to: app });
       const { query } = await finish(state, { code: "unknown" });
       expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });
     });
 
-    test("returns server_error for a person without an email", async () => {
+    test("the OAuth callback returns server_error for a person without an email", async () => {
       const { query } = await signInAs({ sub: newSubject() });
       expect(query).toMatchObject({ error: "server_error", error_code: "unexpected_failure" });
     });
 
-    test("returns access_denied with user_banned for a banned user", async () => {
+    test("the OAuth callback returns access_denied with user_banned for a banned user", async () => {
       const person = newPerson();
       const { id } = await userOf((await signInAs(person)).fragment);
       expectOk(await admin(`PUT /admin/users/${id}`, { body: { ban_duration: "1h" } }));
@@ -176,7 +176,7 @@ describe("sign-in with providers", () => {
     const exchange = (auth_code: string) =>
       call("POST /token?grant_type=pkce", { body: { auth_code, code_verifier: verifier }, url: server.url });
 
-    test("returns a code in the query, whose exchange includes the provider's tokens", async () => {
+    test("the OAuth callback returns a PKCE code, whose exchange includes the provider's tokens", async () => {
       const person = newPerson();
       const { state } = await begin(asked);
       const { query, target } = await finish(state, { code: await admit(person) });
@@ -187,7 +187,7 @@ describe("sign-in with providers", () => {
       expect(sessionOf(body).claims.amr).toMatchObject([{ method: "oauth" }]);
     });
 
-    test("refuses a used state with flow_state_already_used", async () => {
+    test("the OAuth callback refuses a used state with flow_state_already_used", async () => {
       const { state } = await begin(asked);
       await finish(state, { code: await admit(newPerson()) });
       const { query, target } = await finish(state, { code: await admit(newPerson()) });
@@ -195,7 +195,7 @@ describe("sign-in with providers", () => {
       expect(query.error_code).toBe("flow_state_already_used");
     });
 
-    test("refuses the flow of an emailed link with flow_state_already_used", async () => {
+    test("the OAuth callback refuses the flow of an emailed link with flow_state_already_used", async () => {
       const { id, email } = await newAccount();
       const { code_challenge, code_challenge_method } = asked;
       expectOk(await call("POST /recover", { body: { email, code_challenge, code_challenge_method } }));

@@ -8,7 +8,7 @@ import { creationOptions, finishRegistration, newPasskey, register, requestOptio
 import { enroll, newRaisedSession } from "./support/totp.ts";
 
 describe("POST /passkeys/registration/options", () => {
-  test("returns a challenge and creation options without a wrapper", async () => {
+  test("POST /passkeys/registration/options returns a challenge and creation options without a wrapper", async () => {
     const { account, accessToken } = await newSession();
     const body = await creationOptions(accessToken);
     expect(Object.keys(body).sort()).toEqual(["challenge_id", "expires_at", "options"]);
@@ -26,7 +26,7 @@ describe("POST /passkeys/registration/options", () => {
     expect(Math.abs(body.expires_at - Date.now() / 1_000 - 300)).toBeLessThan(10);
   });
 
-  test("offers ten algorithms, ES256 first", async () => {
+  test("passkey registration offers ten algorithms, ES256 first", async () => {
     const { accessToken } = await newSession();
     const { pubKeyCredParams } = (await creationOptions(accessToken)).options;
     expect(pubKeyCredParams).toHaveLength(10);
@@ -35,22 +35,22 @@ describe("POST /passkeys/registration/options", () => {
     expect(algorithms).toEqual(expect.arrayContaining([-7, -257, -8]));
   });
 
-  test("uses the user's name, if any, as the display name", async () => {
+  test("passkey registration uses the user's name, if any, as the display name", async () => {
     const { accessToken } = await newSession({ user_metadata: { name: "Ada" } });
     expect((await creationOptions(accessToken)).options.user.displayName).toBe("Ada");
   });
 
-  test("excludes existing passkeys", async () => {
+  test("passkey registration excludes existing passkeys", async () => {
     const { accessToken, authenticator } = await newPasskey();
     const { excludeCredentials } = (await creationOptions(accessToken)).options;
     expect(excludeCredentials).toMatchObject([{ type: "public-key", id: authenticator.credentialId }]);
   });
 
-  test("requires a bearer token: 401", async () => {
+  test("passkey registration requires a bearer token: 401", async () => {
     expectRefusal(await call("POST /passkeys/registration/options", { body: {} }), 401, "no_authorization");
   });
 
-  test("requires aal2 of a user with a verified factor: 403 insufficient_aal at aal1", async () => {
+  test("passkey registration requires aal2 if the user has a verified factor: 403 insufficient_aal at aal1", async () => {
     const { account, accessToken } = await newRaisedSession();
     const { accessToken: low } = await signIn(account);
     const refused = await call("POST /passkeys/registration/options", { bearer: low, body: {} });
@@ -58,7 +58,7 @@ describe("POST /passkeys/registration/options", () => {
     await register(accessToken);
   });
 
-  test("ignores an unverified factor", async () => {
+  test("passkey registration does not require aal2 for an unverified factor", async () => {
     const { accessToken } = await newSession();
     await enroll(accessToken);
     await register(accessToken);
@@ -66,7 +66,7 @@ describe("POST /passkeys/registration/options", () => {
 });
 
 describe("POST /passkeys/registration/verify", () => {
-  test("returns id, name and time, with the name Passkey for an unknown model", async () => {
+  test("a passkey registration returns id, name and time, with the name Passkey for an unknown model", async () => {
     const { passkey } = await newPasskey();
     expect(passkey).toEqual({
       id: expect.any(String),
@@ -75,13 +75,13 @@ describe("POST /passkeys/registration/verify", () => {
     });
   });
 
-  test("names the passkey after a known model", async () => {
+  test("passkey registration names the passkey after a known model", async () => {
     const { accessToken } = await newSession();
     const model = new Authenticator("bada5566-a7aa-401f-bd96-45619a55120d");
     expect((await register(accessToken, model)).passkey.friendly_name).toBe("1Password");
   });
 
-  test("accepts a challenge for one attempt, even a failed one: 400 webauthn_challenge_not_found", async () => {
+  test("a passkey challenge is valid for one attempt, even a failed one: 400 webauthn_challenge_not_found", async () => {
     const { accessToken } = await newSession();
     const { challenge_id, options } = await creationOptions(accessToken);
     const credential = new Authenticator().create(options);
@@ -92,7 +92,7 @@ describe("POST /passkeys/registration/verify", () => {
     expectRefusal(again, 400, "webauthn_challenge_not_found");
   });
 
-  test("refuses another user's, a sign-in's or an unknown challenge with 400 webauthn_challenge_not_found", async () => {
+  test("registration refuses another user's, a sign-in's or an unknown challenge with webauthn_challenge_not_found", async () => {
     const [mine, other] = [await newSession(), await newSession()];
     const foreign = await creationOptions(other.accessToken);
     const credential = new Authenticator().create(foreign.options);
@@ -103,7 +103,7 @@ describe("POST /passkeys/registration/verify", () => {
     }
   });
 
-  test("refuses an expired challenge with 400 webauthn_challenge_expired", async () => {
+  test("passkey registration refuses an expired challenge with 400 webauthn_challenge_expired", async () => {
     const { accessToken } = await newSession();
     const { challenge_id, options } = await creationOptions(accessToken);
     await sql("update auth.webauthn_challenges set expires_at = now() - interval '1 second' where id = $1", [
@@ -123,7 +123,7 @@ describe("POST /passkeys/registration/verify", () => {
     ["another challenge", { challenge: Buffer.alloc(32).toString("base64url") }],
     ["no user presence", { userPresent: false }],
     ["another ceremony", { type: "webauthn.get" }],
-  ])("refuses %s with 400 webauthn_verification_failed", async (_name, quirks) => {
+  ])("a passkey registration with %s is refused with 400 webauthn_verification_failed", async (_name, quirks) => {
     const { accessToken } = await newSession();
     const { challenge_id, options } = await creationOptions(accessToken);
     const credential = new Authenticator().create(options, quirks);
@@ -131,8 +131,8 @@ describe("POST /passkeys/registration/verify", () => {
     expectRefusal(answer, 400, "webauthn_verification_failed");
   });
 
-  // Supabase Auth intends this to be 422 webauthn_credential_exists.
-  test("refuses an already registered passkey with 500 unexpected_failure, and does not change its owner", async () => {
+  // Supabase Auth's own code intends 422 webauthn_credential_exists.
+  test("registering an already registered passkey returns 500 unexpected_failure and does not change its owner", async () => {
     const { account, authenticator } = await newPasskey();
     const other = await newSession();
     const { challenge_id, options } = await creationOptions(other.accessToken);
@@ -145,7 +145,7 @@ describe("POST /passkeys/registration/verify", () => {
     expect(owners).toEqual([{ user_id: account.id }]);
   });
 
-  test("refuses an eleventh passkey with 422 too_many_passkeys", async () => {
+  test("refuses a user's eleventh passkey with 422 too_many_passkeys", async () => {
     const { account, accessToken } = await newPasskey();
     await sql(
       `insert into auth.webauthn_credentials (user_id, credential_id, public_key)
@@ -157,7 +157,7 @@ describe("POST /passkeys/registration/verify", () => {
   });
 
   test.each([[{}], [{ challenge_id: "x", credential: {} }], [{ challenge_id: randomUUID() }]])(
-    "refuses %j with 400 validation_failed",
+    "passkey registration refuses %j with 400 validation_failed",
     async (body) => {
       const { accessToken } = await newSession();
       expectRefusal(await finishRegistration(accessToken, body), 400, "validation_failed");

@@ -10,7 +10,7 @@ import { enroll, raise } from "./support/totp.ts";
 import { describeVariant } from "./support/variant.ts";
 
 describe("POST /passkeys/authentication", () => {
-  test("returns options that name no passkey", async () => {
+  test("POST /passkeys/authentication/options returns options that name no passkey", async () => {
     const body = await requestOptions();
     expect(body.options).toMatchObject({
       challenge: expect.any(String),
@@ -21,14 +21,14 @@ describe("POST /passkeys/authentication", () => {
     expect(body.options.allowCredentials ?? []).toEqual([]);
   });
 
-  test("signs in with aal1 and amr passkey", async () => {
+  test("a passkey sign-in has aal1 and the amr method passkey", async () => {
     const { account, authenticator } = await newPasskey();
     const session = sessionOf(expectOk(await signInWith(authenticator)));
     expect(session.user.id).toBe(account.id);
     expect(session.claims).toMatchObject({ aal: "aal1", amr: [{ method: "passkey" }] });
   });
 
-  test("records the time of use", async () => {
+  test("a passkey sign-in records the time of use", async () => {
     const { accessToken, authenticator } = await newPasskey();
     const [before] = expectOk(await call("GET /passkeys", { bearer: accessToken }));
     expect(before).not.toHaveProperty("last_used_at");
@@ -37,13 +37,13 @@ describe("POST /passkeys/authentication", () => {
     expect(after.last_used_at).toEqual(expect.any(String));
   });
 
-  test("tolerates a counter that goes backwards", async () => {
+  test("a passkey sign-in tolerates a counter that goes backwards", async () => {
     const { authenticator } = await newPasskey();
     expectOk(await signInWith(authenticator, { counter: 9 }));
     expectOk(await signInWith(authenticator, { counter: 3 }));
   });
 
-  test("accepts a challenge once, and no registration challenge", async () => {
+  test("a passkey sign-in accepts its challenge once, and refuses a registration challenge", async () => {
     const { accessToken, authenticator } = await newPasskey();
     const { challenge_id, options } = await requestOptions();
     const credential = authenticator.get(options);
@@ -65,12 +65,12 @@ describe("POST /passkeys/authentication", () => {
     ["an unknown user handle", { userHandle: Buffer.from(randomUUID()).toString("base64url") }],
     ["a malformed user handle", { userHandle: "AAAA" }],
     ["a passkey that was not eligible for backup but now is", { backupEligible: true }],
-  ])("refuses %s with 400 webauthn_verification_failed", async (_name, quirks) => {
+  ])("a passkey sign-in with %s is refused with 400 webauthn_verification_failed", async (_name, quirks) => {
     const { authenticator } = await newPasskey();
     expectRefusal(await signInWith(authenticator, quirks), 400, "webauthn_verification_failed");
   });
 
-  test("refuses a signature by another key with 400 webauthn_verification_failed", async () => {
+  test("a passkey sign-in refuses a signature by another key with 400 webauthn_verification_failed", async () => {
     const { authenticator, account } = await newPasskey();
     const { challenge_id, options } = await requestOptions();
     const forger = new Authenticator();
@@ -79,19 +79,19 @@ describe("POST /passkeys/authentication", () => {
     expectRefusal(await finishSignIn({ challenge_id, credential }), 400, "webauthn_verification_failed");
   });
 
-  test("refuses a banned user with 403 user_banned", async () => {
+  test("a passkey sign-in refuses a banned user with 403 user_banned", async () => {
     const { account, authenticator } = await newPasskey();
     expectOk(await admin(`PUT /admin/users/${account.id}`, { body: { ban_duration: "1h" } }));
     expectRefusal(await signInWith(authenticator), 403, "user_banned");
   });
 
-  test("refuses an unconfirmed user with 403 email_not_confirmed", async () => {
+  test("a passkey sign-in refuses an unconfirmed user with 403 email_not_confirmed", async () => {
     const { account, authenticator } = await newPasskey();
     await sql("update auth.users set email_confirmed_at = null where id = $1", [account.id]);
     expectRefusal(await signInWith(authenticator), 403, "email_not_confirmed");
   });
 
-  test("creates one session for 10 concurrent sign-ins with one assertion", async () => {
+  test("creates one session for 10 concurrent sign-ins with one passkey assertion", async () => {
     const { account, authenticator } = await newPasskey();
     const { challenge_id, options } = await requestOptions();
     const credential = authenticator.get(options);
@@ -101,8 +101,8 @@ describe("POST /passkeys/authentication", () => {
   });
 });
 
-describe("one's own passkeys", () => {
-  test("are returned as a bare list, oldest first", async () => {
+describe("passkeys of the current user", () => {
+  test("GET /passkeys returns a bare list, oldest first", async () => {
     const { accessToken, passkey } = await newPasskey();
     const { passkey: second } = await register(accessToken);
     const list = expectOk(await call("GET /passkeys", { bearer: accessToken }));
@@ -110,7 +110,7 @@ describe("one's own passkeys", () => {
     expect(Object.keys(list[0]).sort()).toEqual(["created_at", "friendly_name", "id"]);
   });
 
-  test("can be renamed with 1 to 120 bytes", async () => {
+  test("a passkey can be renamed to 1 to 120 bytes", async () => {
     const { accessToken, passkey } = await newPasskey();
     const rename = (friendly_name: string) =>
       call(`PATCH /passkeys/${passkey.id}`, { bearer: accessToken, body: { friendly_name } });
@@ -121,7 +121,7 @@ describe("one's own passkeys", () => {
     expectRefusal(await rename(""), 400, "validation_failed");
   });
 
-  test("can be deleted and then no longer sign in", async () => {
+  test("a passkey can be deleted and then no longer signs in", async () => {
     const { accessToken, passkey, authenticator } = await newPasskey();
     expectOk(await call(`DELETE /passkeys/${passkey.id}`, { bearer: accessToken }), 204);
     expectRefusal(await signInWith(authenticator), 400, "webauthn_verification_failed");
@@ -129,7 +129,7 @@ describe("one's own passkeys", () => {
     expectRefusal(again, 404, "validation_failed");
   });
 
-  test("do not include unknown or another user's passkeys: 404 validation_failed", async () => {
+  test("changing an unknown or another user's passkey returns 404 validation_failed", async () => {
     const { passkey } = await newPasskey();
     const { accessToken } = await newSession();
     for (const id of [passkey.id, randomUUID(), "1"]) {
@@ -140,7 +140,7 @@ describe("one's own passkeys", () => {
     }
   });
 
-  test("can be renamed but not deleted at aal1 by a user with a verified factor: 403 insufficient_aal", async () => {
+  test("at aal1, a user with a verified factor can rename but not delete a passkey: 403 insufficient_aal", async () => {
     const { account, accessToken, passkey } = await newPasskey();
     await raise(accessToken, await enroll(accessToken));
     const { accessToken: low } = await signIn(account);
@@ -149,13 +149,13 @@ describe("one's own passkeys", () => {
     expectOk(await call(`PATCH ${path}`, { bearer: low, body: { friendly_name: "Laptop" } }));
   });
 
-  test("require a bearer token: 401", async () => {
+  test("GET /passkeys requires a bearer token: 401", async () => {
     expectRefusal(await call("GET /passkeys"), 401, "no_authorization");
   });
 });
 
 describe("passkeys in the admin API", () => {
-  test("can be listed and deleted", async () => {
+  test("an administrator can list and delete a user's passkeys", async () => {
     const { account, passkey } = await newPasskey();
     const path = `/admin/users/${account.id}/passkeys`;
     expect(expectOk(await admin(`GET ${path}`))).toMatchObject([{ id: passkey.id }]);
@@ -164,7 +164,7 @@ describe("passkeys in the admin API", () => {
     expectRefusal(await admin(`DELETE ${path}/${passkey.id}`), 404, "validation_failed");
   });
 
-  test("are refused to a user's token with 403 not_admin", async () => {
+  test("the passkeys of the admin API are refused to a user's token with 403 not_admin", async () => {
     const { account, accessToken } = await newSession();
     const answer = await call(`GET /admin/users/${account.id}/passkeys`, { bearer: accessToken });
     expectRefusal(answer, 403, "not_admin");
@@ -172,7 +172,7 @@ describe("passkeys in the admin API", () => {
 });
 
 describeVariant("passkeys off", featuresOff, (url) => {
-  test("passkey routes return 404 passkey_disabled, and /settings shows passkeys as disabled", async () => {
+  test("with passkeys off, their routes return 404 passkey_disabled, and /settings shows them as disabled", async () => {
     const { accessToken } = await newSession();
     const options = { url: url(), body: {} };
     expectRefusal(await call("POST /passkeys/authentication/options", options), 404, "passkey_disabled");

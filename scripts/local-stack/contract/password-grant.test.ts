@@ -6,7 +6,7 @@ import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
 const grant = (body: Record<string, unknown>) => call("POST /token?grant_type=password", { body });
 
 describe("POST /token?grant_type=password", () => {
-  test("returns tokens and the user, with the ids of session and user in headers", async () => {
+  test("a password sign-in returns tokens and the user, with the ids of session and user in headers", async () => {
     const account = await newAccount();
     const answer = await grant({ email: account.email, password });
     const body = expectOk(answer);
@@ -23,23 +23,23 @@ describe("POST /token?grant_type=password", () => {
     expect(answer.headers.get("sb-auth-session-id")).toBe(sessionOf(body).id);
   });
 
-  test("returns no weak_password for a strong password", async () => {
+  test("a sign-in with a strong password returns no weak_password", async () => {
     const { email } = await newAccount();
     expect(expectOk(await grant({ email, password })).weak_password ?? null).toBeNull();
   });
 
-  test("ignores the email's case", async () => {
+  test("a password sign-in ignores the email's case", async () => {
     const { email } = await newAccount();
     expectOk(await grant({ email: email.toUpperCase(), password }));
   });
 
-  test("creates a new session for each sign-in", async () => {
+  test("each password sign-in creates a new session", async () => {
     const { email } = await newAccount();
     const [one, two] = [expectOk(await grant({ email, password })), expectOk(await grant({ email, password }))];
     expect(sessionOf(one).id).not.toBe(sessionOf(two).id);
   });
 
-  test("records the client and its IP address in the session", async () => {
+  test("a password sign-in records the client and its IP address in the session", async () => {
     const { email } = await newAccount();
     const answer = await call("POST /token?grant_type=password", {
       body: { email, password },
@@ -51,8 +51,8 @@ describe("POST /token?grant_type=password", () => {
   });
 });
 
-describe("POST /token?grant_type=password, refused", () => {
-  test("gives an unknown email and a wrong password the same 400 invalid_credentials", async () => {
+describe("POST /token?grant_type=password with wrong credentials", () => {
+  test("a password sign-in returns the same 400 invalid_credentials for an unknown email and a wrong password", async () => {
     const { email } = await newAccount();
     const [unknown, wrong] = [
       await grant({ email: newEmail(), password }),
@@ -63,52 +63,52 @@ describe("POST /token?grant_type=password, refused", () => {
     expect(wrong.body).toEqual(unknown.body);
   });
 
-  test("refuses an account without a password with 400 invalid_credentials", async () => {
+  test("a password sign-in to an account without a password returns 400 invalid_credentials", async () => {
     const { id, email } = await newAccount();
     await sql("update auth.users set encrypted_password = null where id = $1", [id]);
     expectRefusal(await grant({ email, password }), 400, "invalid_credentials");
     expectRefusal(await grant({ email, password: "" }), 400, "invalid_credentials");
   });
 
-  test("refuses a missing email with 400 validation_failed", async () => {
+  test("a password sign-in refuses a missing email with 400 validation_failed", async () => {
     expectRefusal(await grant({ password }), 400, "validation_failed");
   });
 
-  test("refuses an email with a phone number with 400 validation_failed", async () => {
+  test("a password sign-in refuses an email together with a phone number with 400 validation_failed", async () => {
     const body = { email: newEmail(), phone: "+15555550100", password };
     expectRefusal(await grant(body), 400, "validation_failed");
   });
 
-  test("refuses an unconfirmed account with 400 email_not_confirmed if the password is correct", async () => {
+  test("a password sign-in to an unconfirmed account returns 400 email_not_confirmed if the password is correct", async () => {
     const { email } = await newAccount({ email_confirm: false });
     expectRefusal(await grant({ email, password }), 400, "email_not_confirmed");
   });
 
-  test("refuses an unconfirmed account with 400 invalid_credentials if the password is wrong", async () => {
+  test("a password sign-in to an unconfirmed account returns 400 invalid_credentials if the password is wrong", async () => {
     const { email } = await newAccount({ email_confirm: false });
     expectRefusal(await grant({ email, password: "wrong horse 1" }), 400, "invalid_credentials");
   });
 
-  test("refuses a banned user with 400 user_banned, even with a wrong password", async () => {
+  test("a password sign-in refuses a banned user with 400 user_banned, even with a wrong password", async () => {
     const { email } = await newAccount({ ban_duration: "1h" });
     expectRefusal(await grant({ email, password }), 400, "user_banned");
     expectRefusal(await grant({ email, password: "wrong horse 1" }), 400, "user_banned");
   });
 
-  test("ignores an expired ban", async () => {
+  test("a password sign-in ignores an expired ban", async () => {
     const { id, email } = await newAccount({ ban_duration: "1h" });
     await sql("update auth.users set banned_until = now() - interval '1 second' where id = $1", [id]);
     expectOk(await grant({ email, password }));
   });
 
-  test("refuses a deleted account with 400 invalid_credentials", async () => {
+  test("a password sign-in to a deleted account returns 400 invalid_credentials", async () => {
     const { id, email } = await newAccount();
     expectOk(await admin(`DELETE /admin/users/${id}`));
     expectRefusal(await grant({ email, password }), 400, "invalid_credentials");
   });
 
   test.each(["", "?grant_type=", "?grant_type=client_credentials", "?grant_type=constructor"])(
-    "refuses the grant %s with 400 invalid_credentials",
+    "POST /token refuses the grant type %s with 400 invalid_credentials",
     async (query) => {
       expectRefusal(await call(`POST /token${query}`, { body: {} }), 400, "invalid_credentials");
     },

@@ -40,31 +40,31 @@ async function recovering(): Promise<Asked & { id: string; email: string }> {
 }
 
 describe("POST /token?grant_type=pkce", () => {
-  test("exchanges a code for a session, once", async () => {
+  test("POST /token?grant_type=pkce exchanges a code for a session, once", async () => {
     const { id, code, verifier } = await recovering();
     expect(sessionOf(expectOk(await exchange(code, verifier))).user.id).toBe(id);
     expectRefusal(await exchange(code, verifier), 404, "flow_state_not_found");
   });
 
-  test("refuses a wrong verifier with 400 bad_code_verifier and keeps the code valid", async () => {
+  test("a code exchange refuses a wrong verifier with 400 bad_code_verifier and keeps the code valid", async () => {
     const { code, verifier } = await recovering();
     expectRefusal(await exchange(code, newVerifier()), 400, "bad_code_verifier");
     expectRefusal(await exchange(code, s256(verifier)), 400, "bad_code_verifier");
     expectOk(await exchange(code, verifier));
   });
 
-  test("refuses an unknown code with 404 flow_state_not_found", async () => {
+  test("a code exchange refuses an unknown code with 404 flow_state_not_found", async () => {
     expectRefusal(await exchange(randomUUID(), newVerifier()), 404, "flow_state_not_found");
   });
 
   test.each([
     ["", "verifier"],
     ["code", ""],
-  ])("refuses code %j with verifier %j with 400 validation_failed", async (code, verifier) => {
+  ])("a code exchange refuses code %j with verifier %j with 400 validation_failed", async (code, verifier) => {
     expectRefusal(await exchange(code, verifier), 400, "validation_failed");
   });
 
-  test("compares the verifier literally with method plain", async () => {
+  test("a code exchange with the method plain compares the verifier literally", async () => {
     const { email } = await newAccount();
     const verifier = newVerifier();
     const body = { email, code_challenge: verifier, code_challenge_method: "plain" };
@@ -74,7 +74,7 @@ describe("POST /token?grant_type=pkce", () => {
     expectOk(await exchange(code, verifier));
   });
 
-  test("refuses a code 300 seconds after the request with 422 flow_state_expired", async () => {
+  test("a code exchange fails 300 seconds after the request with 422 flow_state_expired", async () => {
     const { code, verifier, flowId } = await recovering();
     const age = (seconds: number) =>
       sql("update auth.flow_state set created_at = created_at - make_interval(secs => $2) where id = $1", [
@@ -87,7 +87,7 @@ describe("POST /token?grant_type=pkce", () => {
     expectRefusal(await exchange(code, verifier), 422, "flow_state_expired");
   });
 
-  test("creates at least one session for 15 concurrent exchanges, without server errors", async () => {
+  test("15 concurrent code exchanges create at least one session, without server errors", async () => {
     const { code, verifier } = await recovering();
     const answers = await Promise.all(Array.from({ length: 15 }, () => exchange(code, verifier)));
     expect(answers.some((answer) => answer.status === 200)).toBe(true);
@@ -100,21 +100,21 @@ describe("a code exchange", () => {
   const methodOf = async ({ code, verifier }: { code: string; verifier: string }) =>
     sessionOf(expectOk(await exchange(code, verifier))).claims.amr[0].method;
 
-  test("of a recovery link creates a session with the amr method recovery", async () => {
+  test("the code of a recovery link creates a session with the amr method recovery", async () => {
     expect(await methodOf(await recovering())).toBe("recovery");
   });
 
-  test("of a magic link creates a session with the amr method magiclink", async () => {
+  test("the code of a magic link creates a session with the amr method magiclink", async () => {
     const { email } = await newAccount();
     expect(await methodOf(await askedFor("POST /otp", "magiclink", { email }))).toBe("magiclink");
   });
 
-  test("of a sign-up creates a session with the amr method email/signup", async () => {
+  test("the code of a sign-up link creates a session with the amr method email/signup", async () => {
     const asked = await askedFor("POST /signup", "signup", { email: newEmail(), password });
     expect(await methodOf(asked)).toBe("email/signup");
   });
 
-  test("of an email change creates a session with the amr method email_change", async () => {
+  test("the code of an email change creates a session with the amr method email_change", async () => {
     const { account, accessToken } = await newSession();
     const email = newEmail();
     const verifier = newVerifier();
@@ -127,7 +127,7 @@ describe("a code exchange", () => {
     expect(await methodOf({ code, verifier })).toBe("email_change");
   });
 
-  test("is not possible for a link created without a challenge, which carries no code", async () => {
+  test("a link created without a PKCE challenge carries no code to exchange", async () => {
     const { email } = await newAccount();
     const { hashed_token } = expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email } }));
     expect(await codeFrom(hashed_token, "recovery")).toBe("");

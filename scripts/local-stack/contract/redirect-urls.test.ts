@@ -6,7 +6,7 @@ const site = "http://localhost:3000";
 const app = "https://app.example.test";
 const { begin } = oauthFlow();
 
-/** Returns where a flow ends after the provider refused it. */
+/** Returns where a flow redirects to after the provider refused it. */
 async function refusedTarget(redirect_to: string, description = "No"): Promise<string> {
   const { state } = await begin({ redirect_to });
   const query = new URLSearchParams({ state, error: "denied", error_description: description });
@@ -21,14 +21,14 @@ describe("redirect_to", () => {
     ["a space in the query", `${site}/?a b`, `${site}/?a+b=&${query}`],
     ["a space in the fragment", `${site}/#a b`, `${site}/?${query}`],
     ["an escape in the path", `${app}/%7e%2f`, `${app}/%7e%2f?${query}`],
-    ["what does not belong into a path", `${site}/a|b"`, `${site}/a%7Cb%22?${query}`],
-    ["what does belong there", `${site}/a/../b//[c]`, `${site}/a/../b//[c]?${query}`],
+    ["characters that a path must not contain", `${site}/a|b"`, `${site}/a%7Cb%22?${query}`],
+    ["characters that a path may contain", `${site}/a/../b//[c]`, `${site}/a/../b//[c]?${query}`],
     ["other scripts", `${site}/é?ä=ö`, `${site}/%C3%A9?${query}&%C3%A4=%C3%B6`],
     ["parameters, which come in order", `${site}?x=+y&a=%41`, `${site}?a=A&${query}&x=+y`],
     ["a parameter with half an escape, which is left out", `${site}/?q=%zz&r=1`, `${site}/?${query}&r=1`],
-    ["a parameter with a semicolon, likewise", `${site}/?a=b&c=d;e`, `${site}/?a=b&${query}`],
+    ["a parameter with a semicolon, which is left out", `${site}/?a=b&c=d;e`, `${site}/?a=b&${query}`],
     ["a parameter of the outcome, which is replaced", `${site}/?error=none`, `${site}/?${query}`],
-  ])("is escaped where necessary: %s", async (_, asked, expected) => {
+  ])("redirect_to is escaped where necessary: %s", async (_, asked, expected) => {
     const [target, fragment] = (await refusedTarget(asked)).split("#");
     expect(target).toBe(expected);
     expect(fragment).toBe(`${query}&sb=`);
@@ -50,20 +50,20 @@ describe("redirect_to", () => {
     `${app}/\u0001`,
     "http:/localhost:3000/",
     "HTTP://LOCALHOST:3000/",
-  ])("is replaced by the site URL if it is %j", async (asked) => {
+  ])("redirect_to is replaced by the site URL if it is %j", async (asked) => {
     expect((await refusedTarget(asked)).split("?")[0]).toBe(site);
   });
 });
 
 describe("an error in the redirect", () => {
-  test("is escaped twice in the fragment and once in the query", async () => {
+  test("an error in a redirect is escaped twice in the fragment and once in the query", async () => {
     const [target = "", fragment] = (await refusedTarget(site, "ä: b/c?d=e&f*~")).split("#");
     const encoded = "%C3%A4%3A+b%2Fc%3Fd%3De%26f%2A~";
     expect(target).toBe(`${site}?error=denied&error_description=${encoded}`);
     expect(fragment).toBe(`error=denied&error_description=${encoded.replaceAll("%", "%25")}&sb=`);
   });
 
-  test("leaves an empty description out of the fragment", async () => {
+  test("an error in a redirect leaves an empty description out of the fragment", async () => {
     expect(await refusedTarget(site, "")).toBe(`${site}?error=denied&error_description=#error=denied&sb=`);
   });
 });

@@ -4,14 +4,14 @@ import { admin, call, expectOk } from "./support/http.ts";
 
 const site = "http://localhost:3000";
 
-/** Returns where a flow with this redirect_to ends. */
+/** Returns where a flow with this redirect_to redirects to. */
 async function targetOf(redirect_to: string): Promise<string> {
   const { email } = await newAccount();
   const link = expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email, redirect_to } }));
   return link.redirect_to;
 }
 
-describe("uses an allowed redirect_to:", () => {
+describe("allowed values of redirect_to", () => {
   test.each([
     `${site}/anything?a=b#c`,
     "http://localhost:4000/another-port",
@@ -23,12 +23,12 @@ describe("uses an allowed redirect_to:", () => {
     "https://app.example.test/a/b/c.html?d=e",
     "https://app.example.test/a#fragment",
     "myapp://callback",
-  ])("%s", async (url) => {
+  ])("uses the allowed redirect_to %s", async (url) => {
     expect(await targetOf(url)).toBe(url);
   });
 });
 
-describe("uses the site URL instead of the disallowed redirect_to", () => {
+describe("disallowed values of redirect_to", () => {
   test.each([
     "",
     "https://evil.test/",
@@ -51,31 +51,31 @@ describe("uses the site URL instead of the disallowed redirect_to", () => {
     "https://app.example.test",
     "otherapp://callback",
     "myapp://a.b/c",
-  ])("%s", async (url) => {
+  ])("uses the site URL instead of a disallowed redirect_to: %s", async (url) => {
     expect(await targetOf(url)).toBe(site);
   });
 });
 
-describe("the redirect target comes from", () => {
+describe("source of the redirect target", () => {
   const landing = async (path: string, headers: Record<string, string> = {}) =>
     (await call(`GET /verify?token=x&type=signup${path}`, { headers })).location.split("#")[0];
   const app = "https://app.example.test/x";
 
-  test("the query", async () => {
+  test("takes the redirect target from the query", async () => {
     expect(await landing(`&redirect_to=${encodeURIComponent(app)}`)).toBe(app);
   });
 
-  test("the header, before the query", async () => {
+  test("takes the redirect target from the redirect_to header before the query", async () => {
     const query = `&redirect_to=${encodeURIComponent("https://app.example.test/y")}`;
     expect(await landing(query, { redirect_to: app })).toBe(app);
   });
 
-  test("the Referer, if neither the query nor the header is present and allowed", async () => {
+  test("takes the redirect target from the Referer if neither the query nor the header has an allowed one", async () => {
     expect(await landing("", { Referer: app })).toBe(app);
     expect(await landing("&redirect_to=https://evil.test", { Referer: app })).toBe(app);
   });
 
-  test("the site URL otherwise", async () => {
+  test("uses the site URL as the redirect target if the request has no allowed one", async () => {
     expect(await landing("", { Referer: "https://evil.test/" })).toBe(site);
     expect(await landing("")).toBe(site);
   });

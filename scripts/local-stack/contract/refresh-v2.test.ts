@@ -11,7 +11,7 @@ const version2 = {
 };
 
 describe("a version 2 refresh token that this server never issued", () => {
-  test("is refused with 400 validation_failed if it is malformed", async () => {
+  test("a malformed version 2 refresh token is refused with 400 validation_failed", async () => {
     expectRefusal(await refresh(Buffer.alloc(38).toString("base64url")), 400, "validation_failed");
   });
 });
@@ -30,7 +30,7 @@ describeVariant("refresh tokens of version 2", version2, (url) => {
       [id, seconds],
     );
 
-  test("are signed messages of session and counter, without rows of their own", async () => {
+  test("version 2 refresh tokens are signed messages of session and counter, without rows of their own", async () => {
     const { id, refreshToken } = await start();
     const bytes = Buffer.from(refreshToken, "base64url");
     expect(bytes[0]).toBe(0);
@@ -45,27 +45,27 @@ describeVariant("refresh tokens of version 2", version2, (url) => {
     expect(await sql("select from auth.refresh_tokens where session_id = $1", [id])).toHaveLength(0);
   });
 
-  test("increment their counter with each refresh", async () => {
+  test("a version 2 refresh token's counter increases with each refresh", async () => {
     const { id, refreshToken } = await start();
     await next(await next(refreshToken));
     const [row] = await sql("select refresh_token_counter as counter from auth.sessions where id = $1", [id]);
     expect(row).toEqual({ counter: "2" });
   });
 
-  test("one step behind return the current token at any time", async () => {
+  test("a version 2 refresh token one step behind returns the current token at any time", async () => {
     const { id, refreshToken } = await start();
     const current = await next(refreshToken);
     await agedBy(id, 86_400);
     expect(await next(refreshToken)).toBe(current);
   });
 
-  test("further behind return the current token within the reuse interval", async () => {
+  test("a version 2 refresh token two steps behind returns the current token within the reuse interval", async () => {
     const { refreshToken } = await start();
     const current = await next(await next(refreshToken));
     expect(await next(refreshToken)).toBe(current);
   });
 
-  test("further behind get 400 refresh_token_already_used after the interval and end the session", async () => {
+  test("a version 2 refresh token two steps behind gets 400 after the reuse interval and ends the session", async () => {
     const { id, refreshToken, accessToken } = await start();
     const current = await next(await next(refreshToken));
     await agedBy(id, 11);
@@ -75,14 +75,14 @@ describeVariant("refresh tokens of version 2", version2, (url) => {
     expectRefusal(await refresh(current, url()), 400, "refresh_token_not_found");
   });
 
-  test("with a changed byte are refused with 400 validation_failed", async () => {
+  test("a version 2 refresh token with a changed byte is refused with 400 validation_failed", async () => {
     const { refreshToken } = await start();
     const bytes = Buffer.from(refreshToken, "base64url");
     bytes[20] = (bytes[20] ?? 0) ^ 1;
     expectRefusal(await refresh(bytes.toString("base64url"), url()), 400, "validation_failed");
   });
 
-  test("return the same token for 20 concurrent refreshes that are not told to retry", async () => {
+  test("20 concurrent refreshes with a version 2 token return the same new token, or 409 to retry", async () => {
     const { refreshToken } = await start();
     const answers = await Promise.all(Array.from({ length: 20 }, () => refresh(refreshToken, url())));
     const given = answers.filter((answer) => answer.status === 200);

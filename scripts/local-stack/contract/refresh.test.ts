@@ -14,7 +14,7 @@ const age = (sessionId: string, seconds = 11) =>
 const tokenOf = async (token: string, url?: string) => expectOk(await refresh(token, url)).refresh_token as string;
 
 describe("POST /token?grant_type=refresh_token", () => {
-  test("returns a new refresh token for the same session, as a child of the old one", async () => {
+  test("a refresh returns a new refresh token for the same session, as a child of the old one", async () => {
     const { id, refreshToken } = await newSession();
     const next = sessionOf(expectOk(await refresh(refreshToken)));
     expect(next.refreshToken).toMatch(/^[a-z2-7]{12}$/);
@@ -29,14 +29,14 @@ describe("POST /token?grant_type=refresh_token", () => {
     ]);
   });
 
-  test("returns the user with factors and identities, as at sign-in", async () => {
+  test("a refresh returns the user with factors and identities, as at sign-in", async () => {
     const { refreshToken } = await newSession();
     expect(expectOk(await refresh(refreshToken)).user.identities).toHaveLength(1);
   });
 });
 
 describe("a reused refresh token", () => {
-  test("returns the live token at any time if it is the live token's parent", async () => {
+  test("a reused refresh token returns the live token at any time if it is the live token's parent", async () => {
     const { id, refreshToken } = await newSession();
     const child = await tokenOf(refreshToken);
     await age(id, 86_400);
@@ -45,7 +45,7 @@ describe("a reused refresh token", () => {
     expect(await tokenOf(child)).not.toBe(child);
   });
 
-  test("returns another working token within the reuse interval if it is older than the parent", async () => {
+  test("a reused refresh token older than the parent returns another working token within the reuse interval", async () => {
     const { refreshToken } = await newSession();
     const child = await tokenOf(refreshToken);
     const grandchild = await tokenOf(child);
@@ -54,7 +54,7 @@ describe("a reused refresh token", () => {
     await tokenOf(other);
   });
 
-  test("lets the newest token refresh once more within the interval after such reuse, since it was only just revoked", async () => {
+  test("after a late reuse revokes all tokens, the newest one still refreshes once within the reuse interval", async () => {
     const { id, refreshToken } = await newSession();
     const grandchild = await tokenOf(await tokenOf(refreshToken));
     await age(id);
@@ -64,7 +64,7 @@ describe("a reused refresh token", () => {
     await tokenOf(grandchild);
   });
 
-  test("gets 400 refresh_token_already_used after the interval if it is older than the parent, and revokes all tokens of the session", async () => {
+  test("late reuse of a refresh token older than the parent gets 400 and revokes all tokens of the session", async () => {
     const { id, refreshToken, accessToken } = await newSession();
     const child = await tokenOf(refreshToken);
     const grandchild = await tokenOf(child);
@@ -77,7 +77,7 @@ describe("a reused refresh token", () => {
     expectOk(await call("GET /user", { bearer: accessToken }));
   });
 
-  test("is accepted after 5 s of the 10 s interval and refused after 11 s", async () => {
+  test("an older refresh token is accepted after 5 s of the 10 s reuse interval and refused after 11 s", async () => {
     const prepare = async (seconds: number) => {
       const { id, refreshToken } = await newSession();
       await tokenOf(await tokenOf(refreshToken));
@@ -88,7 +88,7 @@ describe("a reused refresh token", () => {
     expectRefusal(await prepare(11), 400, "refresh_token_already_used");
   });
 
-  test("does not affect the user's other sessions", async () => {
+  test("reuse of a refresh token does not affect the user's other sessions", async () => {
     const { account, id, refreshToken } = await newSession();
     const other = await signIn(account);
     await tokenOf(await tokenOf(refreshToken));
@@ -98,25 +98,25 @@ describe("a reused refresh token", () => {
   });
 });
 
-describe("a refresh token is refused if it", () => {
+describe("refused refresh tokens", () => {
   test.each(["", "short", "UPPERCASE123", "thirteenchars", "with space 12", "x".repeat(4_000)])(
-    "is malformed, like %s: 400 validation_failed",
+    "refuses a malformed refresh token with 400 validation_failed: %s",
     async (token) => {
       expectRefusal(await refresh(token), 400, "validation_failed");
     },
   );
 
-  test("is unknown: 400 refresh_token_not_found", async () => {
+  test("refuses an unknown refresh token with 400 refresh_token_not_found", async () => {
     expectRefusal(await refresh("abcdefghijkl"), 400, "refresh_token_not_found");
   });
 
-  test("was signed out: 400 refresh_token_not_found", async () => {
+  test("refuses a signed-out session's refresh token with 400 refresh_token_not_found", async () => {
     const { accessToken, refreshToken } = await newSession();
     expectOk(await call("POST /logout", { bearer: accessToken }), 204);
     expectRefusal(await refresh(refreshToken), 400, "refresh_token_not_found");
   });
 
-  test("belongs to a banned user: 400 user_banned, and is valid again after the ban", async () => {
+  test("refuses a banned user's refresh token with 400 user_banned, and accepts it again after the ban", async () => {
     const { account, refreshToken } = await newSession();
     expectOk(await admin(`PUT /admin/users/${account.id}`, { body: { ban_duration: "24h" } }));
     expectRefusal(await refresh(refreshToken), 400, "user_banned");
@@ -124,7 +124,7 @@ describe("a refresh token is refused if it", () => {
     expectOk(await refresh(refreshToken));
   });
 
-  test("is past its session's not_after: 400 session_expired, although GET /user still works", async () => {
+  test("refuses a refresh after the session's not_after with 400 session_expired, although GET /user still works", async () => {
     const { id, refreshToken, accessToken } = await newSession();
     await sql("update auth.sessions set not_after = now() - interval '1 second' where id = $1", [id]);
     expectRefusal(await refresh(refreshToken), 400, "session_expired");
@@ -135,7 +135,7 @@ describe("a refresh token is refused if it", () => {
 });
 
 describe("concurrent refreshes", () => {
-  test("return the same live token to 20 callers with one token, or 409 to retry", async () => {
+  test("20 concurrent refreshes with one token return the same live token, or 409 to retry", async () => {
     const { id, refreshToken } = await newSession();
     const answers = await Promise.all(Array.from({ length: 20 }, () => refresh(refreshToken)));
     const given = answers.filter((answer) => answer.status === 200);
@@ -147,7 +147,7 @@ describe("concurrent refreshes", () => {
 });
 
 describeVariant("no reuse interval", autoconfirm, (url) => {
-  test("the live token's parent still returns the live token, and an older token is refused immediately", async () => {
+  test("without a reuse interval, the parent returns the live token, and an older token is refused immediately", async () => {
     const { refreshToken } = await newSession();
     const child = await tokenOf(refreshToken, url());
     expect(await tokenOf(refreshToken, url())).toBe(child);
@@ -157,7 +157,7 @@ describeVariant("no reuse interval", autoconfirm, (url) => {
 });
 
 describeVariant("rotation off", shortSessions, (url) => {
-  test("an old token is refused, and the live one stays valid", async () => {
+  test("with rotation off, an old refresh token is refused, and the live one stays valid", async () => {
     const { id, refreshToken } = await newSession();
     const child = await tokenOf(refreshToken, url());
     const grandchild = await tokenOf(child, url());
@@ -168,7 +168,7 @@ describeVariant("rotation off", shortSessions, (url) => {
 });
 
 describeVariant("sessions with a timebox of a day", shortSessions, (url) => {
-  test("a refresh works just before the timebox ends and gets 400 session_expired after it", async () => {
+  test("a refresh works just before the session's timebox ends and gets 400 session_expired after it", async () => {
     const { id, refreshToken } = await newSession();
     await sql("update auth.sessions set created_at = created_at - interval '23 hours 59 minutes' where id = $1", [id]);
     const child = await tokenOf(refreshToken, url());
@@ -178,7 +178,7 @@ describeVariant("sessions with a timebox of a day", shortSessions, (url) => {
 });
 
 describeVariant("sessions that end when idle for an hour", shortSessions, (url) => {
-  test("idle time counts from the last refresh", async () => {
+  test("a session's idle time counts from the last refresh", async () => {
     const { id, refreshToken } = await newSession();
     await sql("update auth.sessions set created_at = created_at - interval '3 hours' where id = $1", [id]);
     const child = await tokenOf(refreshToken, url());
@@ -190,7 +190,7 @@ describeVariant("sessions that end when idle for an hour", shortSessions, (url) 
 });
 
 describeVariant("one session a user", shortSessions, (url) => {
-  test("the older session is refused at refresh, and the newer one continues", async () => {
+  test("with one session per user, a refresh of the older session is refused, and the newer one continues", async () => {
     const { account, id, refreshToken } = await newSession();
     await sql("update auth.sessions set created_at = created_at - interval '1 minute' where id = $1", [id]);
     await sql("update auth.refresh_tokens set updated_at = updated_at - interval '1 minute' where session_id = $1", [

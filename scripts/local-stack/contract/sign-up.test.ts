@@ -9,7 +9,7 @@ import { describeVariant } from "./support/variant.ts";
 const signUp = (body: Record<string, unknown>, url?: string) => call("POST /signup", { body, ...(url ? { url } : {}) });
 
 describe("POST /signup with a new email", () => {
-  test("returns the bare, unconfirmed user, and emails a code and a link token", async () => {
+  test("POST /signup returns the unconfirmed user without a wrapper, and emails a code and a link token", async () => {
     const email = newEmail();
     const user = expectOk(await signUp({ email, password }));
     expect(user).toMatchObject({
@@ -30,7 +30,7 @@ describe("POST /signup with a new email", () => {
     expect(mail.tokenHash).toMatch(/^[0-9a-f]{56}$/);
   });
 
-  test("copies the identity's claims and the given data into user_metadata", async () => {
+  test("sign-up copies the identity's claims and the given data into user_metadata", async () => {
     const email = newEmail();
     const user = expectOk(await signUp({ email, password, data: { name: "N", nested: { a: [1] } } }));
     const claims = { sub: user.id, email, email_verified: false, phone_verified: false };
@@ -46,7 +46,7 @@ describe("POST /signup with a new email", () => {
     });
   });
 
-  test("does not let data override the claims", async () => {
+  test("the data of a sign-up does not override the identity's claims", async () => {
     const email = newEmail();
     const user = expectOk(
       await signUp({ email, password, data: { sub: "x", email: "y@z.test", email_verified: true } }),
@@ -54,7 +54,7 @@ describe("POST /signup with a new email", () => {
     expect(user.user_metadata).toMatchObject({ sub: user.id, email, email_verified: false });
   });
 
-  test("leaves top-level nulls in data out of user_metadata", async () => {
+  test("sign-up leaves top-level nulls in data out of user_metadata", async () => {
     const user = expectOk(await signUp({ email: newEmail(), password, data: { name: null, nested: { a: null } } }));
     for (const { user_metadata } of [user, expectOk(await admin(`GET /admin/users/${user.id}`))]) {
       expect(user_metadata).toMatchObject({ sub: user.id, nested: { a: null } });
@@ -62,18 +62,18 @@ describe("POST /signup with a new email", () => {
     }
   });
 
-  test("stores the email in lower case", async () => {
+  test("sign-up stores the email in lower case", async () => {
     const email = newEmail();
     const user = expectOk(await signUp({ email: email.toUpperCase(), password }));
     expect(user.email).toBe(email);
   });
 
-  test("returns RFC 3339 timestamps", async () => {
+  test("sign-up returns RFC 3339 timestamps", async () => {
     const user = expectOk(await signUp({ email: newEmail(), password }));
     expect(user.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/);
   });
 
-  test("stores the password with bcrypt at cost 10", async () => {
+  test("sign-up stores the password with bcrypt at cost 10", async () => {
     const { id } = expectOk(await signUp({ email: newEmail(), password }));
     const [row] = await sql<{ hash: string }>("select encrypted_password as hash from auth.users where id = $1", [id]);
     expect(row?.hash).toMatch(/^\$2[aby]\$10\$/);
@@ -90,7 +90,7 @@ describe("POST /signup with a new email", () => {
 
 describe("POST /signup with invalid input", () => {
   test.each(["", "plain", "a@b@c", "a b@example.test", "@example.test", `${"a".repeat(250)}@example.test`])(
-    "refuses the email %s with 400, or as anonymous if empty",
+    "sign-up refuses an invalid email with 400, and an empty email as anonymous: %s",
     async (email) => {
       const answer = await signUp({ email, password });
       if (email) expectRefusal(answer, 400, "validation_failed");
@@ -98,38 +98,38 @@ describe("POST /signup with invalid input", () => {
     },
   );
 
-  test("refuses a missing password with 400 validation_failed", async () => {
+  test("sign-up refuses a missing password with 400 validation_failed", async () => {
     expectRefusal(await signUp({ email: newEmail() }), 400, "validation_failed");
   });
 
-  test("refuses a password of 5 characters and accepts one of 6", async () => {
+  test("sign-up refuses a password of 5 characters and accepts one of 6", async () => {
     const answer = await signUp({ email: newEmail(), password: "12345" });
     expectRefusal(answer, 422, "weak_password");
     expect(answer.body.weak_password.reasons).toEqual(["length"]);
     expectOk(await signUp({ email: newEmail(), password: "123456" }));
   });
 
-  test("checks the password's strength before the PKCE parameters", async () => {
+  test("sign-up checks the password's strength before the PKCE parameters", async () => {
     const body = { email: newEmail(), password: "12345", code_challenge: "half" };
     expectRefusal(await signUp(body), 422, "weak_password");
     expectRefusal(await signUp({ ...body, password }), 400, "validation_failed");
   });
 
-  test("accepts a password of 72 bytes and refuses one of 73", async () => {
+  test("sign-up accepts a password of 72 bytes and refuses one of 73", async () => {
     expectOk(await signUp({ email: newEmail(), password: "x".repeat(72) }));
     expectRefusal(await signUp({ email: newEmail(), password: "x".repeat(73) }), 400, "validation_failed");
   });
 
-  test("counts bytes, not characters", async () => {
+  test("sign-up limits a password's length in bytes, not in characters", async () => {
     expectRefusal(await signUp({ email: newEmail(), password: "é".repeat(37) }), 400, "validation_failed");
     expectOk(await signUp({ email: newEmail(), password: "é".repeat(36) }));
   });
 
-  test("refuses a phone number with 400 phone_provider_disabled", async () => {
+  test("sign-up refuses a phone number with 400 phone_provider_disabled", async () => {
     expectRefusal(await signUp({ phone: "+15555550100", password }), 400, "phone_provider_disabled");
   });
 
-  test("refuses incomplete PKCE parameters with 400 validation_failed", async () => {
+  test("sign-up refuses incomplete PKCE parameters with 400 validation_failed", async () => {
     const challenge = "x".repeat(43);
     expectRefusal(await signUp({ email: newEmail(), password, code_challenge: challenge }), 400, "validation_failed");
     expectRefusal(
@@ -141,7 +141,7 @@ describe("POST /signup with invalid input", () => {
 });
 
 describe("POST /signup with a known email", () => {
-  test("returns a made-up user for a confirmed account, so as not to reveal it", async () => {
+  test("sign-up with a confirmed account's email returns a made-up user, so as not to reveal the account", async () => {
     const account = await newAccount();
     const user = expectOk(await signUp({ email: account.email, password: "another horse 2", data: { a: 1 } }));
     expect(user.id).not.toBe(account.id);
@@ -160,7 +160,7 @@ describe("POST /signup with a known email", () => {
     await signIn(account);
   });
 
-  test("returns the real, unconfirmed user, sends a new email and keeps the password", async () => {
+  test("sign-up with an unconfirmed account's email returns the real user, sends a new email and keeps the password", async () => {
     const email = newEmail();
     const first = expectOk(await signUp({ email, password }));
     await ageMail(email, "confirmation_sent_at", 61);
@@ -171,7 +171,7 @@ describe("POST /signup with a known email", () => {
     await signIn({ email });
   });
 
-  test("returns 429 for an unconfirmed account within the pause between two emails", async () => {
+  test("a second sign-up of an unconfirmed account returns 429 within the pause between two emails", async () => {
     const email = newEmail();
     expectOk(await signUp({ email, password }));
     await ageMail(email, "confirmation_sent_at", 50);
@@ -180,7 +180,7 @@ describe("POST /signup with a known email", () => {
     expectOk(await signUp({ email, password }));
   });
 
-  test("invalidates the first email's token when the second is sent", async () => {
+  test("a second confirmation email invalidates the first one's token", async () => {
     const email = newEmail();
     expectOk(await signUp({ email, password }));
     const first = await nextMail(email);
@@ -193,7 +193,7 @@ describe("POST /signup with a known email", () => {
 });
 
 describeVariant("POST /signup under autoconfirm", autoconfirm, (url) => {
-  test("returns a session with method password", async () => {
+  test("sign-up under autoconfirm returns a session with the method password", async () => {
     const email = newEmail();
     const session = sessionOf(expectOk(await signUp({ email, password }, url())));
     expect(session.claims.amr).toMatchObject([{ method: "password" }]);
@@ -202,25 +202,25 @@ describeVariant("POST /signup under autoconfirm", autoconfirm, (url) => {
     expect(await mailsTo(email)).toEqual([]);
   });
 
-  test("refuses a known email with 422 user_already_exists", async () => {
+  test("sign-up under autoconfirm refuses a known email with 422 user_already_exists", async () => {
     const { email } = await newAccount();
     expectRefusal(await signUp({ email, password }, url()), 422, "user_already_exists");
   });
 });
 
 describeVariant("POST /signup with sign-ups off", featuresOff, (url) => {
-  test("is refused with 422 signup_disabled, but administrators may still add users", async () => {
+  test("with sign-ups off, POST /signup gets 422 signup_disabled, but administrators can still add users", async () => {
     expectRefusal(await signUp({ email: newEmail(), password }, url()), 422, "signup_disabled");
     expectOk(await admin("POST /admin/users", { body: { email: newEmail(), password }, url: url() }));
   });
 });
 
 describeVariant("POST /signup without email", shortSessions, (url) => {
-  test("is refused with 400 email_provider_disabled", async () => {
+  test("with email off, sign-up is refused with 400 email_provider_disabled", async () => {
     expectRefusal(await signUp({ email: newEmail(), password }, url()), 400, "email_provider_disabled");
   });
 
-  test("password sign-in is refused as well, with 422 email_provider_disabled", async () => {
+  test("with email off, a password sign-in is refused with 422 email_provider_disabled", async () => {
     const { email } = await newAccount();
     const answer = await call("POST /token?grant_type=password", { body: { email, password }, url: url() });
     expectRefusal(answer, 422, "email_provider_disabled");
@@ -228,7 +228,7 @@ describeVariant("POST /signup without email", shortSessions, (url) => {
 });
 
 describeVariant("password rules", autoconfirm, (url) => {
-  test("each violated rule is listed as a reason", async () => {
+  test("a weak password's response lists each violated rule as a reason", async () => {
     const reasonsOf = async (secret: string) =>
       (await signUp({ email: newEmail(), password: secret }, url())).body.weak_password.reasons;
     expect(await reasonsOf("aaaaaaaaaa")).toEqual(["characters"]);

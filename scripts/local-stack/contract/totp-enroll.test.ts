@@ -10,7 +10,7 @@ const enrollBody = (fields: Record<string, unknown> = {}) => ({ factor_type: "to
 const factorsOf = async (bearer: string) => expectOk(await call("GET /user", { bearer })).factors ?? [];
 
 describe("POST /factors", () => {
-  test("returns a secret, its otpauth URI, and a QR code as bare SVG", async () => {
+  test("enrolling a TOTP factor returns a secret, its otpauth URI, and a QR code as bare SVG", async () => {
     const { account, accessToken } = await newSession();
     const body = enrollBody({ friendly_name: "phone", issuer: "Gatehouse" });
     const factor = expectOk(await call("POST /factors", { bearer: accessToken, body }));
@@ -29,13 +29,13 @@ describe("POST /factors", () => {
     });
   });
 
-  test("uses the site's host as the default issuer", async () => {
+  test("enrolling a TOTP factor uses the site's host as the default issuer", async () => {
     const { accessToken } = await newSession();
     const { totp } = expectOk(await call("POST /factors", { bearer: accessToken, body: enrollBody() }));
     expect(new URL(totp.uri).searchParams.get("issuer")).toBe("localhost:3000");
   });
 
-  test("adds an unverified factor to the user, without its secret", async () => {
+  test("enrolling a TOTP factor adds an unverified factor to the user, without its secret", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken, "phone");
     const answer = await call("GET /user", { bearer: accessToken });
@@ -54,7 +54,7 @@ describe("POST /factors", () => {
     expect(answer.text).not.toContain(secret);
   });
 
-  test("refuses a duplicate name with 422 mfa_factor_name_conflict", async () => {
+  test("refuses a factor with a duplicate name with 422 mfa_factor_name_conflict", async () => {
     const { accessToken } = await newSession();
     await enroll(accessToken, "phone");
     await enroll(accessToken, "tablet");
@@ -62,14 +62,14 @@ describe("POST /factors", () => {
     expectRefusal(answer, 422, "mfa_factor_name_conflict");
   });
 
-  test("refuses an eleventh factor with 422 too_many_enrolled_mfa_factors", async () => {
+  test("refuses a user's eleventh factor with 422 too_many_enrolled_mfa_factors", async () => {
     const { accessToken } = await newSession();
     for (let count = 0; count < 10; count++) await enroll(accessToken, `phone ${count}`);
     const answer = await call("POST /factors", { bearer: accessToken, body: enrollBody({ friendly_name: "more" }) });
     expectRefusal(answer, 422, "too_many_enrolled_mfa_factors");
   });
 
-  test("requires aal2 of a user with a verified factor: 403 insufficient_aal", async () => {
+  test("enrolling a factor requires aal2 if the user has a verified factor: 403 insufficient_aal", async () => {
     const { account, accessToken } = await newRaisedSession();
     const { accessToken: low } = await signIn(account);
     const body = enrollBody({ friendly_name: "second" });
@@ -77,27 +77,27 @@ describe("POST /factors", () => {
     expectOk(await call("POST /factors", { bearer: accessToken, body }));
   });
 
-  test("refuses another type with 400 validation_failed", async () => {
+  test("refuses a factor of another type with 400 validation_failed", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await call("POST /factors", { bearer: accessToken, body: {} }), 400, "validation_failed");
     const body = { factor_type: "sms" };
     expectRefusal(await call("POST /factors", { bearer: accessToken, body }), 400, "validation_failed");
   });
 
-  test("refuses an anonymous user with 403 no_authorization", async () => {
+  test("refuses to enroll a factor of an anonymous user with 403 no_authorization", async () => {
     const { account, id } = await newSession();
     const claims = { sub: account.id, aud: "authenticated", session_id: id, is_anonymous: true, exp: inAnHour() };
     const answer = await call("POST /factors", { bearer: await forgeToken(claims), body: enrollBody() });
     expectRefusal(answer, 403, "no_authorization");
   });
 
-  test("requires a bearer token: 401", async () => {
+  test("enrolling a factor requires a bearer token: 401", async () => {
     expectRefusal(await call("POST /factors", { body: enrollBody() }), 401, "no_authorization");
   });
 });
 
 describe("POST /factors/:id/challenge", () => {
-  test("returns an id and an expiry 300 seconds from now", async () => {
+  test("challenging a factor returns an id and an expiry 300 seconds from now", async () => {
     const { accessToken } = await newSession();
     const { factorId } = await enroll(accessToken);
     const body = expectOk(await call(`POST /factors/${factorId}/challenge`, { bearer: accessToken, body: {} }));
@@ -105,14 +105,14 @@ describe("POST /factors/:id/challenge", () => {
     expect(Math.abs(body.expires_at - Date.now() / 1_000 - 300)).toBeLessThan(10);
   });
 
-  test("updates the factor's last_challenged_at", async () => {
+  test("challenging a factor updates its last_challenged_at", async () => {
     const { accessToken } = await newSession();
     const { factorId } = await enroll(accessToken);
     await challenge(accessToken, factorId);
     expect((await factorsOf(accessToken))[0].last_challenged_at).toEqual(expect.any(String));
   });
 
-  test("returns 404 mfa_factor_not_found for an unknown or another user's factor", async () => {
+  test("challenging an unknown or another user's factor returns 404 mfa_factor_not_found", async () => {
     const [mine, other] = [await newSession(), await newSession()];
     const { factorId } = await enroll(other.accessToken);
     for (const id of [factorId, randomUUID()]) {
@@ -121,7 +121,7 @@ describe("POST /factors/:id/challenge", () => {
     }
   });
 
-  test("returns 404 validation_failed for an invalid UUID", async () => {
+  test("challenging a factor with an invalid UUID returns 404 validation_failed", async () => {
     const { accessToken } = await newSession();
     const answer = await call("POST /factors/1/challenge", { bearer: accessToken, body: {} });
     expectRefusal(answer, 404, "validation_failed");
@@ -129,7 +129,7 @@ describe("POST /factors/:id/challenge", () => {
 });
 
 describeVariant("enrollment off", featuresOff, (url) => {
-  test("refuses enrollment with 422 mfa_totp_enroll_not_enabled and challenges with 422 mfa_totp_verify_not_enabled", async () => {
+  test("with TOTP off, enrolling gets 422 mfa_totp_enroll_not_enabled, and challenging mfa_totp_verify_not_enabled", async () => {
     const { accessToken } = await newSession();
     const { factorId } = await enroll(accessToken);
     const options = { bearer: accessToken, url: url() };

@@ -9,7 +9,7 @@ const _enrollBody = (fields: Record<string, unknown> = {}) => ({ factor_type: "t
 const factorsOf = async (bearer: string) => expectOk(await call("GET /user", { bearer })).factors ?? [];
 
 describe("POST /factors/:id/verify", () => {
-  test("raises the same session to aal2 with new tokens, and puts totp first in its amr", async () => {
+  test("verifying a TOTP code raises the same session to aal2 with new tokens, and puts totp first in its amr", async () => {
     const { before, account, factor, ...raised } = await newRaisedSession();
     expect(raised.id).toBe(before.id);
     expect(raised.refreshToken).not.toBe(before.refreshToken);
@@ -22,7 +22,7 @@ describe("POST /factors/:id/verify", () => {
     expect(row).toEqual({ aal: "aal2", factor_id: factor.factorId });
   });
 
-  test("names neither user nor session in headers, unlike a sign-in", async () => {
+  test("verifying a TOTP code names neither user nor session in headers, unlike a sign-in", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -31,21 +31,21 @@ describe("POST /factors/:id/verify", () => {
     expect([...answer.headers.keys()].filter((name) => name.startsWith("sb-"))).toEqual([]);
   });
 
-  test("keeps aal2 after a refresh", async () => {
+  test("a session keeps aal2 after a refresh", async () => {
     const { refreshToken } = await newRaisedSession();
     const { claims } = sessionOf(expectOk(await refresh(refreshToken)));
     expect(claims.aal).toBe("aal2");
     expect(claims.amr).toHaveLength(2);
   });
 
-  test.each([-1, 0, 1])("accepts a code %i steps away", async (steps) => {
+  test.each([-1, 0, 1])("accepts a TOTP code %i steps away", async (steps) => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
     expectOk(await verifyCode(accessToken, { factorId, challengeId, code: codeOf(secret, steps) }));
   });
 
-  test.each([-3, 3])("refuses a code %i steps away with 422 mfa_verification_failed", async (steps) => {
+  test.each([-3, 3])("refuses a TOTP code %i steps away with 422 mfa_verification_failed", async (steps) => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -53,7 +53,7 @@ describe("POST /factors/:id/verify", () => {
     expectRefusal(answer, 422, "mfa_verification_failed");
   });
 
-  test("uses up the challenge with a correct code but not with a wrong one", async () => {
+  test("a correct TOTP code uses up the challenge, while a wrong one does not", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -65,7 +65,7 @@ describe("POST /factors/:id/verify", () => {
     expectRefusal(await verifyCode(raised, right), 422, "mfa_ip_address_mismatch");
   });
 
-  test("accepts one code for two challenges, so the application must prevent replays", async () => {
+  test("accepts one TOTP code for two challenges, so the application must prevent replays", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const [one, two] = [await challenge(accessToken, factorId), await challenge(accessToken, factorId)];
@@ -74,21 +74,24 @@ describe("POST /factors/:id/verify", () => {
     expectOk(await verifyCode(accessToken, { factorId, challengeId: two, code }));
   });
 
-  test.each(["12345", "1234567", "abcdef"])("refuses code %s with 422 mfa_verification_failed", async (code) => {
-    const { accessToken } = await newSession();
-    const { factorId } = await enroll(accessToken);
-    const challengeId = await challenge(accessToken, factorId);
-    expectRefusal(await verifyCode(accessToken, { factorId, challengeId, code }), 422, "mfa_verification_failed");
-  });
+  test.each(["12345", "1234567", "abcdef"])(
+    "refuses the TOTP code %s with 422 mfa_verification_failed",
+    async (code) => {
+      const { accessToken } = await newSession();
+      const { factorId } = await enroll(accessToken);
+      const challengeId = await challenge(accessToken, factorId);
+      expectRefusal(await verifyCode(accessToken, { factorId, challengeId, code }), 422, "mfa_verification_failed");
+    },
+  );
 
-  test("refuses a missing code with 400 validation_failed", async () => {
+  test("refuses a missing TOTP code with 400 validation_failed", async () => {
     const { accessToken } = await newSession();
     const { factorId } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
     expectRefusal(await verifyCode(accessToken, { factorId, challengeId, code: "" }), 400, "validation_failed");
   });
 
-  test("refuses an unknown challenge, or another factor's, with 422 mfa_factor_not_found", async () => {
+  test("refuses an unknown challenge, or another factor's challenge, with 422 mfa_factor_not_found", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken, "one");
     const other = await enroll(accessToken, "two");
@@ -99,7 +102,7 @@ describe("POST /factors/:id/verify", () => {
     }
   });
 
-  test("accepts a challenge for 300 seconds: 422 mfa_challenge_expired after that", async () => {
+  test("a factor's challenge is valid for 300 seconds: 422 mfa_challenge_expired after that", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -116,7 +119,7 @@ describe("POST /factors/:id/verify", () => {
     expectRefusal(late, 422, "mfa_challenge_expired");
   });
 
-  test("deletes other unverified factors and keeps verified ones", async () => {
+  test("verifying a factor deletes other unverified factors and keeps verified ones", async () => {
     const { accessToken, factor } = await newRaisedSession();
     const second = await enroll(accessToken, "second");
     await enroll(accessToken, "third");
@@ -125,7 +128,7 @@ describe("POST /factors/:id/verify", () => {
     expect(ids.sort()).toEqual([factor.factorId, second.factorId].sort());
   });
 
-  test("updates only the method's time when verified again", async () => {
+  test("verifying a second time updates only the method's time in amr", async () => {
     const { accessToken, factor, id } = await newRaisedSession();
     await sql("update auth.mfa_amr_claims set updated_at = updated_at - interval '1 hour' where session_id = $1", [id]);
     const { claims } = await raise(accessToken, factor);
@@ -133,7 +136,7 @@ describe("POST /factors/:id/verify", () => {
     expect(claims.amr[0].timestamp - claims.amr[1].timestamp).toBeGreaterThan(3_500);
   });
 
-  test("keeps one session and causes no server error for 14 concurrent requests with one challenge", async () => {
+  test("14 concurrent verifications of one challenge leave one session and cause no server error", async () => {
     const { account, accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -148,20 +151,20 @@ describe("POST /factors/:id/verify", () => {
 });
 
 describe("DELETE /factors/:id", () => {
-  test("deletes an unverified factor at aal1", async () => {
+  test("deletes an unverified factor in a session at aal1", async () => {
     const { accessToken } = await newSession();
     const { factorId } = await enroll(accessToken);
     expect(expectOk(await call(`DELETE /factors/${factorId}`, { bearer: accessToken }))).toEqual({ id: factorId });
     expect(await factorsOf(accessToken)).toEqual([]);
   });
 
-  test("refuses to delete a verified factor at aal1 with 422 insufficient_aal", async () => {
+  test("refuses to delete a verified factor in a session at aal1 with 422 insufficient_aal", async () => {
     const { account, factor } = await newRaisedSession();
     const { accessToken } = await signIn(account);
     expectRefusal(await call(`DELETE /factors/${factor.factorId}`, { bearer: accessToken }), 422, "insufficient_aal");
   });
 
-  test("drops the raised sessions to aal1 at their next refresh, while their token says aal2 until then", async () => {
+  test("deleting a factor drops raised sessions to aal1 at their next refresh, while access tokens keep aal2 until then", async () => {
     const { id, accessToken, refreshToken, claims, factor } = await newRaisedSession();
     expectOk(await call(`DELETE /factors/${factor.factorId}`, { bearer: accessToken }));
     const [row] = await sql("select aal, factor_id from auth.sessions where id = $1", [id]);
@@ -172,7 +175,7 @@ describe("DELETE /factors/:id", () => {
     expect(refreshed.claims.amr).toMatchObject([{ method: "password" }]);
   });
 
-  test("returns 404 mfa_factor_not_found for another user's factor", async () => {
+  test("deleting another user's factor returns 404 mfa_factor_not_found", async () => {
     const [mine, other] = [await newSession(), await newSession()];
     const { factorId } = await enroll(other.accessToken);
     const answer = await call(`DELETE /factors/${factorId}`, { bearer: mine.accessToken });
@@ -181,13 +184,13 @@ describe("DELETE /factors/:id", () => {
 });
 
 describe("factors in the admin API", () => {
-  test("are returned as a bare list", async () => {
+  test("the admin API returns a user's factors as a bare list", async () => {
     const { account, factor } = await newRaisedSession();
     const list = expectOk(await admin(`GET /admin/users/${account.id}/factors`));
     expect(list).toMatchObject([{ id: factor.factorId, status: "verified", factor_type: "totp" }]);
   });
 
-  test("can be deleted, which drops sessions to aal1 as when the user does it", async () => {
+  test("deleting a factor as an administrator drops sessions to aal1, as when the user deletes it", async () => {
     const { account, factor, refreshToken } = await newRaisedSession();
     const path = `/admin/users/${account.id}/factors/${factor.factorId}`;
     expect(expectOk(await admin(`DELETE ${path}`))).toMatchObject({ id: factor.factorId });
@@ -195,13 +198,13 @@ describe("factors in the admin API", () => {
     expectRefusal(await admin(`DELETE ${path}`), 404, "mfa_factor_not_found");
   });
 
-  test("get 404 mfa_factor_not_found under another user", async () => {
+  test("the admin API returns 404 mfa_factor_not_found for a factor of another user", async () => {
     const [one, two] = [await newRaisedSession(), await newSession()];
     const answer = await admin(`DELETE /admin/users/${two.account.id}/factors/${one.factor.factorId}`);
     expectRefusal(answer, 404, "mfa_factor_not_found");
   });
 
-  test("are refused to a user's token with 403 not_admin", async () => {
+  test("the factors of the admin API are refused to a user's token with 403 not_admin", async () => {
     const { account, accessToken } = await newRaisedSession();
     const answer = await call(`GET /admin/users/${account.id}/factors`, { bearer: accessToken });
     expectRefusal(answer, 403, "not_admin");

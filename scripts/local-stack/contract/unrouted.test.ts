@@ -17,9 +17,9 @@ const ofUsers = [
 ];
 const ofAdministrators = ["PATCH /admin/users", "GET /admin/generate_link", "GET /admin/no-such-route"];
 
-describe("an unknown method or path below one that requires a token", () => {
+describe("an unknown method or path below a path that requires a token", () => {
   test.each([...ofUsers, ...ofAdministrators])(
-    "%s gets 401 without a token and 403 with an invalid one",
+    "the unknown route %s gets 401 without a token and 403 with an invalid one",
     async (route) => {
       expectRefusal(await call(route), 401, "no_authorization");
       expectRefusal(await call(route, { bearer: "bad" }), 403, "bad_jwt");
@@ -34,24 +34,24 @@ describe("an unknown method or path below one that requires a token", () => {
     ["GET /passkeys/registration/options", 405],
     ["PUT /passkeys/x", 405],
     ["POST /user/identities/authorize", 405],
-  ] as const)("%s gets %i with a user's token", async (route, status) => {
+  ] as const)("the unknown route %s gets %i with a user's token", async (route, status) => {
     const { accessToken } = await newSession();
     const answer = await call(route, { bearer: accessToken });
     expect(answer.status).toBe(status);
     expect(answer.headers.has("allow")).toBe(status === 405);
   });
 
-  test.each(ofAdministrators)("%s gets 403 not_admin with a user's token", async (route) => {
+  test.each(ofAdministrators)("the unknown route %s gets 403 not_admin with a user's token", async (route) => {
     const { accessToken } = await newSession();
     expectRefusal(await call(route, { bearer: accessToken }), 403, "not_admin");
   });
 
-  test("gets 405 or 404 for an administrator", async () => {
+  test("an unknown admin method or path gets 405 or 404 for an administrator", async () => {
     expect((await admin("PATCH /admin/users")).status).toBe(405);
     expect((await admin("GET /admin/no-such-route")).status).toBe(404);
   });
 
-  test("gets 404 first if the factor or account id is invalid", async () => {
+  test("an unknown method gets 404 first if the factor or account id is invalid", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await call("GET /factors/x/challenge", { bearer: accessToken }), 404, "validation_failed");
     expectRefusal(await admin("PATCH /admin/users/x"), 404, "validation_failed");
@@ -61,7 +61,7 @@ describe("an unknown method or path below one that requires a token", () => {
 });
 
 describe("OPTIONS", () => {
-  test("gets 204 for any path as a preflight", async () => {
+  test("OPTIONS gets 204 for any path as a preflight", async () => {
     const headers = { Origin: "https://app.example.test", "Access-Control-Request-Method": "PUT" };
     const answer = await call("OPTIONS /user", { headers });
     expect(answer.status).toBe(204);

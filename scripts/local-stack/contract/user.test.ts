@@ -11,7 +11,7 @@ const update = (bearer: string, body: Record<string, unknown>, url?: string) =>
   call("PUT /user", { bearer, body, ...(url ? { url } : {}) });
 
 describe("GET /user", () => {
-  test("returns the current account", async () => {
+  test("GET /user returns the current account", async () => {
     const { account, accessToken } = await newSession();
     expectOk(await admin(`PUT /admin/users/${account.id}`, { body: { user_metadata: { name: "N" } } }));
     expect(expectOk(await call("GET /user", { bearer: accessToken }))).toMatchObject({
@@ -26,7 +26,7 @@ describe("GET /user", () => {
     });
   });
 
-  test("never contains secrets", async () => {
+  test("GET /user never returns secrets", async () => {
     const { accessToken } = await newSession();
     const { text } = await call("GET /user", { bearer: accessToken });
     expect(text).not.toMatch(/password|_token|\$2[aby]\$/);
@@ -34,29 +34,29 @@ describe("GET /user", () => {
 });
 
 describe("PUT /user with data", () => {
-  test("merges top-level keys and deletes those set to null", async () => {
+  test("PUT /user merges top-level keys of data and deletes those set to null", async () => {
     const { accessToken } = await newSession({ user_metadata: { keep: 1, drop: 2, nested: { a: 1, b: 2 } } });
     const user = expectOk(await update(accessToken, { data: { drop: null, nested: { c: 3 }, add: "x" } }));
     expect(user.user_metadata).toEqual({ email_verified: true, keep: 1, nested: { c: 3 }, add: "x" });
   });
 
-  test("changes nothing with an empty body", async () => {
+  test("PUT /user changes nothing if the body is empty", async () => {
     const { account, accessToken } = await newSession();
     expect(expectOk(await update(accessToken, {}))).toMatchObject({ id: account.id, email: account.email });
   });
 
-  test("refuses app_metadata with 403 not_admin", async () => {
+  test("PUT /user refuses app_metadata with 403 not_admin", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { app_metadata: { plan: "team" } }), 403, "not_admin");
   });
 
-  test("requires a bearer token: 401", async () => {
+  test("PUT /user requires a bearer token: 401", async () => {
     expectRefusal(await call("PUT /user", { body: {} }), 401, "no_authorization");
   });
 });
 
 describe("PUT /user with a password", () => {
-  test("signs in with the new password and no longer with the old one", async () => {
+  test("after a password change, only the new password signs in", async () => {
     const { account, accessToken } = await newSession();
     expectOk(await update(accessToken, { password: newPassword }));
     await signIn(account, newPassword);
@@ -64,7 +64,7 @@ describe("PUT /user with a password", () => {
     expectRefusal(answer, 400, "invalid_credentials");
   });
 
-  test("ends every other session and keeps this one", async () => {
+  test("a password change ends every other session and keeps the current one", async () => {
     const { account, accessToken, refreshToken } = await newSession();
     const other = await signIn(account);
     expectOk(await update(accessToken, { password: newPassword }));
@@ -73,7 +73,7 @@ describe("PUT /user with a password", () => {
     expectOk(await refresh(refreshToken));
   });
 
-  test("invalidates all emailed tokens", async () => {
+  test("a password change invalidates all emailed tokens", async () => {
     const { account, accessToken } = await newSession();
     expectOk(await call("POST /recover", { body: { email: account.email } }));
     const { tokenHash } = await nextMail(account.email);
@@ -82,22 +82,22 @@ describe("PUT /user with a password", () => {
     expectRefusal(answer, 403, "otp_expired");
   });
 
-  test("refuses the same password with 422 same_password", async () => {
+  test("a password change refuses the same password with 422 same_password", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { password }), 422, "same_password");
   });
 
-  test.each(["", "12345"])("refuses %j as too short with 422 weak_password", async (secret) => {
+  test.each(["", "12345"])("a password change refuses %j as too short with 422 weak_password", async (secret) => {
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { password: secret }), 422, "weak_password");
   });
 
-  test("refuses 73 bytes with 400 validation_failed", async () => {
+  test("a password change refuses 73 bytes with 400 validation_failed", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { password: "x".repeat(73) }), 400, "validation_failed");
   });
 
-  test("treats null as absent", async () => {
+  test("PUT /user treats a password of null as absent", async () => {
     const { account, accessToken } = await newSession();
     expectOk(await update(accessToken, { password: null }));
     await signIn(account);
@@ -105,24 +105,24 @@ describe("PUT /user with a password", () => {
 });
 
 describe("PUT /user with an email", () => {
-  test("refuses another account's email with 422 email_exists", async () => {
+  test("an email change refuses another account's email with 422 email_exists", async () => {
     const { email } = await newAccount();
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { email }), 422, "email_exists");
     expectRefusal(await update(accessToken, { email: email.toUpperCase() }), 422, "email_exists");
   });
 
-  test("refuses an invalid email with 400 validation_failed", async () => {
+  test("an email change refuses an invalid email with 400 validation_failed", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { email: "none" }), 400, "validation_failed");
   });
 
-  test("leaves nothing pending for one's own email", async () => {
+  test("an email change to the current email leaves nothing pending", async () => {
     const { account, accessToken } = await newSession();
     expect(expectOk(await update(accessToken, { email: account.email }))).not.toHaveProperty("new_email");
   });
 
-  test("makes a new email pending and keeps the old one until it is confirmed", async () => {
+  test("an email change makes the new email pending and keeps the old one until confirmation", async () => {
     const { account, accessToken } = await newSession();
     const email = newEmail();
     const user = expectOk(await update(accessToken, { email }));
@@ -131,7 +131,7 @@ describe("PUT /user with an email", () => {
     await nextMail(account.email);
   });
 
-  test("returns 429 for a second change within the pause", async () => {
+  test("a second email change within the pause between two emails returns 429", async () => {
     const { accessToken } = await newSession();
     expectOk(await update(accessToken, { email: newEmail() }));
     expectRefusal(await update(accessToken, { email: newEmail() }), 429, "over_email_send_rate_limit");
@@ -150,7 +150,7 @@ describe("secure email change", () => {
   test.each([
     ["old", "new"],
     ["new", "old"],
-  ])("confirms from the %s mailbox first, then from the %s", async (first) => {
+  ])("confirms an email change from the %s mailbox first, then from the %s mailbox", async (first) => {
     const { account, email, toNew, toOld, accessToken } = await begin();
     const [one, two] = first === "old" ? [toOld, toNew] : [toNew, toOld];
     const half = expectOk(await verify({ token_hash: one.tokenHash }));
@@ -163,20 +163,20 @@ describe("secure email change", () => {
     await signIn({ email });
   });
 
-  test("works with the emailed codes", async () => {
+  test("an email change can be confirmed with the emailed codes", async () => {
     const { account, email, toNew, toOld } = await begin();
     expectOk(await verify({ email: account.email, token: toOld.code }));
     const session = sessionOf(expectOk(await verify({ email, token: toNew.code })));
     expect(session.user.email).toBe(email);
   });
 
-  test("does not count one mailbox twice", async () => {
+  test("confirming an email change from one mailbox twice does not count as both mailboxes", async () => {
     const { toNew } = await begin();
     expectOk(await verify({ token_hash: toNew.tokenHash }));
     expectRefusal(await verify({ token_hash: toNew.tokenHash }), 403, "otp_expired");
   });
 
-  test("shows a message in the fragment after the first link, and creates a session with the second", async () => {
+  test("the first link of an email change shows a message in the fragment, and the second creates a session", async () => {
     const { toNew, toOld } = await begin();
     const first = await call(`GET /verify?type=email_change&token=${toOld.tokenHash}`);
     expect(first.status).toBe(303);
@@ -187,7 +187,7 @@ describe("secure email change", () => {
     expect(new URLSearchParams(new URL(second.location).hash.slice(1)).has("access_token")).toBe(true);
   });
 
-  test("keeps existing sessions", async () => {
+  test("an email change keeps existing sessions", async () => {
     const { toNew, toOld, accessToken, refreshToken } = await begin();
     expectOk(await verify({ token_hash: toOld.tokenHash }));
     expectOk(await verify({ token_hash: toNew.tokenHash }));
@@ -195,7 +195,7 @@ describe("secure email change", () => {
     expectOk(await refresh(refreshToken));
   });
 
-  test("refuses an email that another account has taken in the meantime", async () => {
+  test("an email change fails if another account has taken the email in the meantime", async () => {
     const { email, toNew, toOld } = await begin();
     const other = await newAccount({ email });
     expectOk(await verify({ token_hash: toOld.tokenHash }));
@@ -204,7 +204,7 @@ describe("secure email change", () => {
     expect(rows).toEqual([{ id: other.id }]);
   });
 
-  test("resends both emails", async () => {
+  test("resends both emails of an email change", async () => {
     const { account, email } = await begin();
     await sql("update auth.users set email_change_sent_at = email_change_sent_at - interval '61 s' where id = $1", [
       account.id,
@@ -216,7 +216,7 @@ describe("secure email change", () => {
 });
 
 describeVariant("change of email by one mailbox", reauthentication, (url) => {
-  test("the new mailbox alone is enough to confirm the change", async () => {
+  test("the new mailbox alone confirms an email change if secure email change is off", async () => {
     const { account, accessToken } = await newSession();
     const email = newEmail();
     expectOk(await update(accessToken, { email }, url()));
@@ -238,15 +238,15 @@ describeVariant("reauthentication before a new password", reauthentication, (url
   const change = (bearer: string, extra: Record<string, unknown> = {}) =>
     update(bearer, { password: newPassword, ...extra }, url());
 
-  test("a session of 23 hours needs no code", async () => {
+  test("a session of 23 hours needs no emailed code to change the password", async () => {
     expectOk(await change((await oldSession(23)).accessToken));
   });
 
-  test("a session of 25 hours gets 400 reauthentication_needed", async () => {
+  test("a session of 25 hours gets 400 reauthentication_needed for a password change", async () => {
     expectRefusal(await change((await oldSession(25)).accessToken), 400, "reauthentication_needed");
   });
 
-  test("the emailed code allows the change once", async () => {
+  test("the emailed code allows one password change", async () => {
     const { account, accessToken } = await oldSession(25);
     expectOk(await call("GET /reauthenticate", { bearer: accessToken, url: url() }));
     const { code: nonce } = await nextMail(account.email);
@@ -265,14 +265,14 @@ describeVariant("the current password before a new one", currentPassword, (url) 
   const change = (bearer: string, extra: Record<string, unknown> = {}) =>
     update(bearer, { password: newPassword, ...extra }, url());
 
-  test("gets 400 current_password_required if missing and 400 current_password_invalid if wrong, and is accepted if correct", async () => {
+  test("a password change requires the current password: 400 if missing, and 400 current_password_invalid if wrong", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await change(accessToken), 400, "current_password_required");
     expectRefusal(await change(accessToken, { current_password: "wrong" }), 400, "current_password_invalid");
     expectOk(await change(accessToken, { current_password: password }));
   });
 
-  test("is not needed in a session created from an email", async () => {
+  test("a session created from an email can change the password without the current one", async () => {
     const { email } = await newAccount();
     const { hashed_token } = expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email } }));
     const body = { type: "recovery", token_hash: hashed_token };

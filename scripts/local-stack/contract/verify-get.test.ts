@@ -21,7 +21,7 @@ async function follow(token: string, type: string, redirectTo?: string) {
 const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 
 describe("GET /verify in the implicit flow", () => {
-  test("redirects with 303 to the site, with the tokens and an empty sb in the fragment", async () => {
+  test("GET /verify redirects with 303 to the site, with the tokens and an empty sb in the fragment", async () => {
     const { tokenHash } = await recovering();
     const { answer, url, fragment } = await follow(tokenHash, "recovery");
     expect(answer.status).toBe(303);
@@ -38,14 +38,14 @@ describe("GET /verify in the implicit flow", () => {
     });
   });
 
-  test("returns a valid access token", async () => {
+  test("GET /verify returns a valid access token", async () => {
     const { id, tokenHash } = await recovering();
     const { fragment } = await follow(tokenHash, "magiclink");
     const user = expectOk(await call("GET /user", { bearer: fragment.get("access_token") ?? "" }));
     expect(user.id).toBe(id);
   });
 
-  test("confirms a sign-up", async () => {
+  test("GET /verify confirms a sign-up", async () => {
     const email = newEmail();
     const { id } = expectOk(await call("POST /signup", { body: { email, password } }));
     const { tokenHash } = await nextMail(email);
@@ -53,19 +53,19 @@ describe("GET /verify in the implicit flow", () => {
     expect(expectOk(await admin(`GET /admin/users/${id}`))).toHaveProperty("email_confirmed_at");
   });
 
-  test("redirects to an allowed redirect_to", async () => {
+  test("GET /verify redirects to an allowed redirect_to", async () => {
     const { tokenHash } = await recovering();
     const { url } = await follow(tokenHash, "recovery", "https://app.example.test/after/this?a=b");
     expect(`${url?.origin}${url?.pathname}${url?.search}`).toBe("https://app.example.test/after/this?a=b");
   });
 
-  test("redirects to the site if redirect_to is not allowed", async () => {
+  test("GET /verify redirects to the site if redirect_to is not allowed", async () => {
     const { tokenHash } = await recovering();
     const { url } = await follow(tokenHash, "recovery", "https://evil.test/");
     expect(url?.origin).toBe("http://localhost:3000");
   });
 
-  test("redirects with 303 and the error in the fragment for a used token", async () => {
+  test("GET /verify redirects with 303 and the error in the fragment for a used token", async () => {
     const { tokenHash } = await recovering();
     await follow(tokenHash, "recovery");
     const { answer, url, fragment } = await follow(tokenHash, "recovery");
@@ -79,7 +79,7 @@ describe("GET /verify in the implicit flow", () => {
     });
   });
 
-  test("redirects a banned user with 303 and user_banned", async () => {
+  test("GET /verify redirects a banned user with 303 and user_banned", async () => {
     const { id, tokenHash } = await recovering();
     expectOk(await admin(`PUT /admin/users/${id}`, { body: { ban_duration: "1h" } }));
     const { fragment } = await follow(tokenHash, "recovery");
@@ -87,14 +87,14 @@ describe("GET /verify in the implicit flow", () => {
     expect(fragment.has("access_token")).toBe(false);
   });
 
-  test("redeems nothing on HEAD, which email scanners send", async () => {
+  test("a HEAD request to /verify redeems nothing, since email scanners send it", async () => {
     const { tokenHash } = await recovering();
     expect((await call(`HEAD /verify?type=recovery&token=${tokenHash}`)).status).toBe(405);
     const { fragment } = await follow(tokenHash, "recovery");
     expect(fragment.has("access_token")).toBe(true);
   });
 
-  test("returns a plain 400 without a redirect if the token or type is missing", async () => {
+  test("GET /verify returns a plain 400 without a redirect if the token or type is missing", async () => {
     expectRefusal(await call("GET /verify?type=signup"), 400, "validation_failed");
     expectRefusal(await call("GET /verify?token=x"), 400, "validation_failed");
   });
@@ -103,7 +103,7 @@ describe("GET /verify in the implicit flow", () => {
 describe("GET /verify in the PKCE flow", () => {
   const asked = { code_challenge: challenge, code_challenge_method: "s256" };
 
-  test("redirects with 303 and a code in the query, without a session yet, for a token with the pkce_ prefix", async () => {
+  test("GET /verify with a pkce_ token redirects with 303 and a code in the query, without a session yet", async () => {
     const { id, tokenHash } = await recovering(asked);
     expect(tokenHash).toMatch(/^pkce_[0-9a-f]{56}$/);
     const { answer, url } = await follow(tokenHash, "recovery", "https://app.example.test/cb?keep=1");
@@ -114,7 +114,7 @@ describe("GET /verify in the PKCE flow", () => {
     expect(await sql("select from auth.sessions where user_id = $1", [id])).toHaveLength(0);
   });
 
-  test("reports a failure in both query and fragment", async () => {
+  test("GET /verify in the PKCE flow reports a failure in both query and fragment", async () => {
     const { answer, url, fragment } = await follow(`pkce_${"0".repeat(56)}`, "recovery");
     expect(answer.status).toBe(303);
     expect(url?.searchParams.get("error_code")).toBe("otp_expired");
@@ -123,7 +123,7 @@ describe("GET /verify in the PKCE flow", () => {
   });
 
   test.each(["email", "nonsense"])(
-    "returns 500 without a redirect for type %s, and keeps the token valid",
+    "GET /verify with a pkce_ token and type %s returns 500 without a redirect, and keeps the token valid",
     async (type) => {
       const { tokenHash } = await recovering(asked);
       const { answer } = await follow(tokenHash, type);
@@ -132,7 +132,7 @@ describe("GET /verify in the PKCE flow", () => {
     },
   );
 
-  test("does not prevent POST from redeeming the token, which creates a session immediately", async () => {
+  test("POST /verify can redeem a token of the PKCE flow, and creates a session immediately", async () => {
     const { id, email, code } = await recovering(asked);
     const answer = await call("POST /verify", { body: { type: "recovery", email, token: code } });
     expect(expectOk(answer).user.id).toBe(id);

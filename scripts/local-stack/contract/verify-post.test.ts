@@ -22,7 +22,7 @@ async function recovering() {
 const wrongCode = (code: string) => (code === "000000" ? "000001" : "000000");
 
 describe("POST /verify for a sign-up", () => {
-  test("confirms the email by the link token, with a session of method otp", async () => {
+  test("POST /verify confirms an email by the link token, with a session of method otp", async () => {
     const { id, tokenHash } = await signedUp();
     const session = sessionOf(expectOk(await verify({ type: "signup", token_hash: tokenHash })));
     expect(session.user).toMatchObject({
@@ -35,23 +35,23 @@ describe("POST /verify for a sign-up", () => {
     expect(session.user.identities[0].identity_data.email_verified).toBe(true);
   });
 
-  test("accepts the code with the email", async () => {
+  test("POST /verify accepts the emailed code together with the email", async () => {
     const { id, email, code } = await signedUp();
     const session = sessionOf(expectOk(await verify({ type: "signup", email, token: code })));
     expect(session.user.id).toBe(id);
   });
 
-  test("ignores the email's case", async () => {
+  test("POST /verify ignores the email's case", async () => {
     const { email, code } = await signedUp();
     expectOk(await verify({ type: "signup", email: email.toUpperCase(), token: code }));
   });
 
-  test("accepts type email, too", async () => {
+  test("POST /verify also accepts type email for a sign-up", async () => {
     const { email, code } = await signedUp();
     expectOk(await verify({ type: "email", email, token: code }));
   });
 
-  test("uses the SHA-224 of email and code as the token", async () => {
+  test("the link token of a sign-up is the SHA-224 of email and code", async () => {
     const { email, code, tokenHash } = await signedUp();
     expect(tokenHash).toBe(
       createHash("sha224")
@@ -60,13 +60,13 @@ describe("POST /verify for a sign-up", () => {
     );
   });
 
-  test("refuses type recovery with 403 otp_expired", async () => {
+  test("POST /verify refuses type recovery for a sign-up's token with 403 otp_expired", async () => {
     const { email, code, tokenHash } = await signedUp();
     expectRefusal(await verify({ type: "recovery", token_hash: tokenHash }), 403, "otp_expired");
     expectRefusal(await verify({ type: "recovery", email, token: code }), 403, "otp_expired");
   });
 
-  test("invalidates all of the user's emailed tokens on success", async () => {
+  test("confirming a sign-up invalidates all of the user's emailed tokens", async () => {
     const { id, email, tokenHash } = await signedUp();
     expectOk(await call("POST /recover", { body: { email } }));
     const recovery = await nextMail(email, 1);
@@ -77,19 +77,22 @@ describe("POST /verify for a sign-up", () => {
 });
 
 describe("POST /verify for recovery and magic links", () => {
-  test.each(["recovery", "magiclink", "email"])("redeems a recovery's token with type %s", async (type) => {
-    const { id, tokenHash } = await recovering();
-    const session = sessionOf(expectOk(await verify({ type, token_hash: tokenHash })));
-    expect(session.user.id).toBe(id);
-    expect(session.claims.amr).toMatchObject([{ method: "otp" }]);
-  });
+  test.each(["recovery", "magiclink", "email"])(
+    "POST /verify redeems a recovery's token with type %s",
+    async (type) => {
+      const { id, tokenHash } = await recovering();
+      const session = sessionOf(expectOk(await verify({ type, token_hash: tokenHash })));
+      expect(session.user.id).toBe(id);
+      expect(session.claims.amr).toMatchObject([{ method: "otp" }]);
+    },
+  );
 
-  test("refuses type signup with 403 otp_expired", async () => {
+  test("POST /verify refuses type signup for a recovery's token with 403 otp_expired", async () => {
     const { tokenHash } = await recovering();
     expectRefusal(await verify({ type: "signup", token_hash: tokenHash }), 403, "otp_expired");
   });
 
-  test("confirms an unconfirmed email", async () => {
+  test("redeeming a recovery's token confirms an unconfirmed email", async () => {
     const { id, email } = await newAccount({ email_confirm: false });
     expectOk(await call("POST /recover", { body: { email } }));
     const { tokenHash } = await nextMail(email);
@@ -99,7 +102,7 @@ describe("POST /verify for recovery and magic links", () => {
 });
 
 describe("POST /verify with an invalid token", () => {
-  test("gives wrong, used, expired and unknown tokens the same 403 otp_expired", async () => {
+  test("POST /verify gives wrong, used, expired and unknown tokens the same 403 otp_expired", async () => {
     const { email, code, tokenHash } = await recovering();
     expectRefusal(await verify({ type: "recovery", email, token: wrongCode(code) }), 403, "otp_expired");
     expectRefusal(await verify({ type: "recovery", email: newEmail(), token: code }), 403, "otp_expired");
@@ -109,7 +112,7 @@ describe("POST /verify with an invalid token", () => {
     expectRefusal(await verify({ type: "recovery", email, token: code }), 403, "otp_expired");
   });
 
-  test("keeps the correct code valid after a wrong one", async () => {
+  test("POST /verify keeps the correct code valid after a wrong one", async () => {
     const { email, code } = await recovering();
     for (let attempt = 0; attempt < 5; attempt++) {
       expectRefusal(await verify({ type: "recovery", email, token: wrongCode(code) }), 403, "otp_expired");
@@ -117,7 +120,7 @@ describe("POST /verify with an invalid token", () => {
     expectOk(await verify({ type: "recovery", email, token: code }));
   });
 
-  test("accepts a token after 59 minutes and refuses it after 61", async () => {
+  test("POST /verify accepts a token after 59 minutes and refuses it after 61", async () => {
     const early = await recovering();
     await ageMail(early.email, "recovery_sent_at", 3_540);
     expectOk(await verify({ type: "recovery", token_hash: early.tokenHash }));
@@ -127,7 +130,7 @@ describe("POST /verify with an invalid token", () => {
     expectRefusal(await verify({ type: "recovery", email: late.email, token: late.code }), 403, "otp_expired");
   });
 
-  test("refuses a banned user with 403 user_banned", async () => {
+  test("POST /verify refuses a banned user with 403 user_banned", async () => {
     const { id, email, code, tokenHash } = await recovering();
     expectOk(await admin(`PUT /admin/users/${id}`, { body: { ban_duration: "1h" } }));
     expectRefusal(await verify({ type: "recovery", token_hash: tokenHash }), 403, "user_banned");
@@ -142,17 +145,17 @@ describe("POST /verify with an invalid token", () => {
     [{ type: "signup", token_hash: "x", email: "a@example.test" }],
     [{ type: "signup", token_hash: "x", redirect_to: "http://localhost:3000" }],
     [{ type: "nonsense", token_hash: "x" }],
-  ])("refuses %j with 400 validation_failed", async (body) => {
+  ])("POST /verify refuses %j with 400 validation_failed", async (body) => {
     expectRefusal(await verify(body), 400, "validation_failed");
   });
 
-  test("refuses an invalid email with 422 validation_failed", async () => {
+  test("POST /verify refuses an invalid email with 422 validation_failed", async () => {
     expectRefusal(await verify({ type: "signup", token: "123456", email: "none" }), 422, "validation_failed");
   });
 });
 
 describe("concurrent redemptions", () => {
-  test("20 redemptions of one token create at least one session, and the rest get 403 otp_expired", async () => {
+  test("20 concurrent redemptions of one emailed token create at least one session, and the rest get 403 otp_expired", async () => {
     const { id, tokenHash } = await recovering();
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => verify({ type: "recovery", token_hash: tokenHash })),

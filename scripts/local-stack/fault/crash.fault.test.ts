@@ -85,9 +85,9 @@ test("a new user sees five models, with the default of each kind first", async (
   ]);
 });
 
-describe("when a service is killed", () => {
+describe("after a service is killed", () => {
   test.each(["postgres", "mail", "identity", "gateway", "provider", "functions", "web"])(
-    "%s comes back and nothing committed is lost",
+    "%s restarts after it is killed, and no committed data is lost",
     async (name) => {
       await commit(`before ${name}`);
       const pid = stack.services.find((service) => service.name === name)?.pid ?? 0;
@@ -107,8 +107,8 @@ describe("when a service is killed", () => {
   );
 });
 
-describe("when the runner is killed", () => {
-  test("no process is left, and the next start has the committed data", async () => {
+describe("after the runner is killed", () => {
+  test("a killed runner leaves no process behind, and the next start has the committed data", async () => {
     await commit("before the runner");
     const pids = stack.services.map(({ pid }) => pid);
     runner.child.kill("SIGKILL");
@@ -121,7 +121,7 @@ describe("when the runner is killed", () => {
     expect(await signIn()).toBe(true);
   });
 
-  test("along with its watchdog, the next start ends the remaining processes", async () => {
+  test("if runner and watchdog are killed, the next start ends the remaining processes", async () => {
     await commit("before both");
     const record = JSON.parse(readFileSync(path.join(place.dataDir, "run.json"), "utf8")) as {
       watchdog: { pid: number };
@@ -139,8 +139,8 @@ describe("when the runner is killed", () => {
   });
 });
 
-describe("when the runner is asked to stop", () => {
-  test("it ends everything on SIGTERM with code 0 and leaves only data", async () => {
+describe("stopping the runner", () => {
+  test("the runner ends everything on SIGTERM with code 0 and leaves only data", async () => {
     const pids = stack.services.map(({ pid }) => pid);
     runner.child.kill("SIGTERM");
     expect(await runner.ended()).toBe(0);
@@ -148,7 +148,7 @@ describe("when the runner is asked to stop", () => {
     expect(() => readDescription(place.dataDir)).toThrow("ENOENT");
   });
 
-  test("it ends everything even in the middle of its start", async () => {
+  test("the runner ends everything even if it is stopped during its start", async () => {
     runner = startRunner(place.dataDir);
     await eventually("its first service", () => (/postgres +│ up/.test(runner.said()) ? true : undefined));
     runner.child.kill("SIGINT");

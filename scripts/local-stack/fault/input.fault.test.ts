@@ -41,7 +41,7 @@ function reset(dataDir: string) {
   return spawnSync(process.execPath, ["scripts/local-stack/reset.ts", "--data-dir", dataDir], { encoding: "utf8" });
 }
 
-test("names a taken port and its owner, and uses the next free port", async () => {
+test("reports a taken port and its owner, and uses the next free port", async () => {
   // Outside the range for outgoing connections, which could take the next port before it is used.
   const offset = randomInt(6_700, 10_900);
   const server = createServer();
@@ -62,14 +62,14 @@ test("names a taken port and its owner, and uses the next free port", async () =
   }
 });
 
-test("prints only the JSON on standard output, and makes stack.json readable only by its owner", async () => {
+test("--json prints only JSON on standard output, and stack.json is readable only by its owner", async () => {
   const runner = start({ args: [...auto, ...onlyMail] });
   expect(await runner.ready()).toEqual(readDescription(place.dataDir));
   expect(statSync(path.join(place.dataDir, "stack.json")).mode & 0o777).toBe(0o600);
   expect(statSync(path.join(place.dataDir, "secrets.json")).mode & 0o777).toBe(0o600);
 });
 
-test("a second start or a reset on the same data is refused and names the first start; once that has ended, reset works", async () => {
+test("a second start or a reset on the same data is refused while the first start runs, and names it", async () => {
   const first = start({ args: [...auto, ...onlyMail] });
   const { base } = await first.ready();
   const second = start({ args: [...auto, ...onlyMail] });
@@ -85,7 +85,7 @@ test("a second start or a reset on the same data is refused and names the first 
   expect(readdirSync(place.dataDir)).toEqual([]);
 });
 
-test("a service that keeps crashing takes down the stack, and its last output is shown", async () => {
+test("a service that keeps crashing stops the stack, and its last output is shown", async () => {
   const runner = start({ args: [...auto, ...onlyMail] });
   await runner.ready();
   const killed = new Set<number>();
@@ -110,7 +110,7 @@ test.each([
     () => (existsSync("/proc/self") ? "/proc/gatehouse" : "/dev/null/gatehouse"),
     "",
   ],
-])("reports an unwritable data directory: %s", async (_, dataDirOf, reason) => {
+])("reports a data directory that cannot be created: %s", async (_, dataDirOf, reason) => {
   writeFileSync(path.join(place.dataDir, "file"), "");
   const runner = start({ args: auto }, dataDirOf());
   expect(await runner.ended()).toBe(1);
@@ -119,7 +119,7 @@ test.each([
   expect(runner.said()).toContain(reason);
 });
 
-test("names a directory without write permission, which only root may use", async () => {
+test("names a data directory without write permission, which only root may use", async () => {
   const dataDir = path.join(place.dataDir, "closed");
   mkdirSync(dataDir);
   chmodSync(dataDir, 0o500);
@@ -133,7 +133,7 @@ test("names a directory without write permission, which only root may use", asyn
   chmodSync(dataDir, 0o700);
 });
 
-test("reports an incomplete environment in one message", async () => {
+test("the stack reports an incomplete environment in one message", async () => {
   const runner = start({
     args: ["--ports", "auto"],
     env: {

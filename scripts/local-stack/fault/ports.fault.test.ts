@@ -27,7 +27,7 @@ afterEach(async () => {
   await place.remove();
 });
 
-/** Takes a port reserved for a service, as another process can once the service is about to start. */
+/** Takes a port reserved for a service, as another process can just before the service starts. */
 async function steal(held: HeldPort): Promise<void> {
   await held.handOver();
   // Answers every request with success, including health checks.
@@ -36,9 +36,7 @@ async function steal(held: HeldPort): Promise<void> {
   await once(thief, "listening");
 }
 
-/**
- * Starts these services, and takes one of their ports each time the stack has chosen them, in the order of the names.
- */
+/** Starts these services. Each time the stack has chosen ports, takes one of them, in the order of the names. */
 async function startRobbed(services: readonly PortName[], stolen: readonly PortName[]) {
   const terminal = new PassThrough();
   const without = Object.keys(defaultPorts).filter((name) => !services.includes(name as PortName));
@@ -106,7 +104,7 @@ test.each<PortName>(["turnstile", "functions"])(
   },
 );
 
-test("Postgres, the identity server and the gateway each lose their port, and sign-in works at the final addresses", async () => {
+test("sign-in works at the final addresses if Postgres, the identity server and the gateway all lose their ports", async () => {
   const names = ["postgres", "identity", "gateway"] as const;
   const { description, ports } = await startRobbed(names, names);
   const { supabase, users } = description;

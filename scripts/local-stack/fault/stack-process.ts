@@ -12,7 +12,7 @@ const pollMs = 50;
 export type StackProcess = {
   child: ChildProcess;
   pid: number;
-  /** Returns its output for people so far. */
+  /** Returns the text that the runner has printed for people so far. */
   said: () => string;
   /** Resolves with the printed JSON once the stack is ready. */
   ready: () => Promise<StackDescription>;
@@ -27,7 +27,7 @@ export async function newDataDir(): Promise<{ dataDir: string; remove: () => Pro
   return { dataDir, remove: () => rm(dataDir, { recursive: true, force: true }) };
 }
 
-/** Starts the runner on `dataDir` with its own ports unless `args` say otherwise. */
+/** Starts the runner on `dataDir` with separate ports, unless `args` choose others. */
 export function startRunner(
   dataDir: string,
   { args = ["--embedded", "--ports", "auto"], env = {} }: { args?: string[]; env?: Record<string, string> } = {},

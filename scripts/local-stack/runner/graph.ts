@@ -34,7 +34,7 @@ export async function runInOrder(steps: readonly Step[], start: (step: Step) => 
   await Promise.all(steps.map((step) => begin(step, [])));
 }
 
-/** Returns the rounds in which services may be stopped: dependants before what they depend on. */
+/** Returns the rounds in which services can be stopped: dependants before their dependencies. */
 export function stopRounds(steps: readonly Step[]): string[][] {
   const byName = new Map(steps.map((step) => [step.name, step]));
   const depths = new Map<string, number>();

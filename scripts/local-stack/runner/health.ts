@@ -13,8 +13,9 @@ async function checkOnce(health: HealthCheck): Promise<void> {
 }
 
 /**
- * Waits until the service answers, and checks that the answer is not from another process that took its port.
- * @returns nothing once it does, or the last failure's text when `limitMs` has passed or `stillRuns` returns false
+ * Waits until the service answers, and checks that the answer does not come from another process that took its port.
+ * @returns undefined once the service answers, or the last failure's text if `limitMs` has passed or `stillRuns`
+ * returns false
  */
 export async function waitUntilHealthy(
   health: HealthCheck,

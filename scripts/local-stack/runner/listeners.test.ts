@@ -54,12 +54,12 @@ function expectOwner(port: number): void {
 test.each([
   ["its leader", listening],
   ["a child of its leader", listeningBelow],
-])("recognizes that a group listens by %s", async (_, script) => {
+])("recognizes that a process group listens through %s", async (_, script) => {
   const { group, port } = await listenElsewhere(script);
   expect(groupListens(group, [port])).toBe(true);
 });
 
-test("a group does not count as listening on another process's port, or on only one of its two ports", async () => {
+test("a process group does not count as listening on another process's port, or on only one of its two ports", async () => {
   const { group, port } = await listenElsewhere(listening);
   const { port: foreign } = await listenElsewhere(listening);
   const free = await holdFreePort();

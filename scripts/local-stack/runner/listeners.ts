@@ -5,7 +5,7 @@ import { groupMembers } from "./processes.ts";
 type Socket = { address: string; port: number; link: string; listens: boolean };
 
 const listenState = "0A";
-/** ::1, in either byte order. */
+/** Matches ::1 in either byte order. */
 const loopback6 = /^0{24}(01000000|00000001)$/;
 
 /** Reads every TCP socket of this machine from Linux's /proc; none elsewhere. */
@@ -44,8 +44,8 @@ function openFiles(pid: number | string): string[] {
 }
 
 /**
- * Returns the process that has a port of this machine, as a listener or as the local end of a connection: `command
- * (pid)`, if Linux's /proc shows it.
+ * Returns the process that uses a port of this machine, as a listener or as the local end of a connection, as `command
+ * (pid)`. Returns undefined unless Linux's /proc shows the process.
  */
 export function portOwner(port: number): string | undefined {
   const sockets = readSockets().filter((socket) => socket.port === port);
@@ -69,7 +69,7 @@ function commandOf(pid: string): string {
 
 /**
  * Reports whether the process group listens on all of these ports. Assumes so if /proc lists no listener on any of
- * them. Listeners on ::1 alone do not count, since that is how a start reserves a port.
+ * them. Listeners on ::1 alone do not count, since a start reserves its ports with them.
  */
 export function groupListens(group: number, ports: readonly number[]): boolean {
   const listeners = readSockets().filter(

@@ -9,7 +9,7 @@ const nameWidth = 10;
 const keptLines = 12;
 const alarming = /\b(warn(ing)?|error|fatal|panic|uncaught|exception)\b/i;
 
-/** Reports whether a service's line belongs on the terminal: structured lines by level, others by their words. */
+/** Reports whether a service's line is shown on the terminal: structured lines by level, others by their words. */
 export function isLoud(line: string, loud: RegExp = alarming): boolean {
   if (!line.startsWith("{")) return loud.test(line);
   try {
@@ -31,7 +31,7 @@ export type Log = {
   /** Returns the last lines that a service wrote. */
   tail: (name: string) => string[];
   fileOf: (name: string) => string;
-  /** Sets whether services' lines go only to their files. */
+  /** Sets whether the lines of services go only to their log files. */
   hush: (on: boolean) => void;
 };
 
@@ -54,7 +54,7 @@ export function createLog(options: { directory: string; terminal: Terminal; verb
     try {
       renameSync(fileOf(name), `${fileOf(name)}.1`);
     } catch {
-      // This is the first run.
+      // In the first run, no earlier log file exists.
     }
     const file = createWriteStream(fileOf(name), { mode: 0o600 });
     file.on("error", () => undefined);

@@ -31,8 +31,8 @@ function bootId(): string {
 }
 
 /**
- * Returns when the process started, in a form that no later process with this pid can have; undefined if there is none.
- * On Linux it consists of boot id and clock ticks; elsewhere it is the output of `ps`.
+ * Returns the start time of a process, in a form that no later process with this pid can have; undefined if the process
+ * does not exist. On Linux it consists of boot id and clock ticks; elsewhere it is the output of `ps`.
  */
 export function startOf(pid: number): string | undefined {
   if (process.platform === "linux") {
@@ -57,7 +57,7 @@ export function isAlive({ pid, startedAt }: ProcessIdentity): boolean {
   return startOf(pid) === startedAt;
 }
 
-/** Reports whether a member of the group remains: its leader or, if /proc shows it, a later process. */
+/** Reports whether a member of the group is alive: its leader or, if /proc shows it, another process. */
 function groupIsAlive(owned: ProcessIdentity): boolean {
   if (isAlive(owned)) return true;
   if (process.platform !== "linux") return false;

@@ -12,7 +12,7 @@ afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
 
 const take = () => takeDataDir({ dataDir, onLeftover: () => {} });
 
-test("a run keeps its data directory until it removes its record", async () => {
+test("a run locks its data directory until it removes its record", async () => {
   const record = await take();
   record.announce("http://localhost:3000");
   expect(liveRun(dataDir)).toEqual({ pid: process.pid, url: "http://localhost:3000" });
@@ -38,7 +38,7 @@ test.each([
   `{"pid":${process.pid}}`,
   '{"pid":"x","startedAt":"y","services":[]}',
   '{"pid":1,"startedAt":"no such","services":[{"pid":1}]}',
-])("ignores a record of %j, which names no run", async (content) => {
+])("ignores the run record %j, which describes no valid run", async (content) => {
   const file = path.join(dataDir, "run.json");
   writeFileSync(file, content);
   expect(liveRun(dataDir)).toBeUndefined();

@@ -19,10 +19,10 @@ const contentShape = identity.extend({
 type Content = z.infer<typeof contentShape>;
 
 export type RunRecord = {
-  /** Records the stack's URL, to be shown when someone tries to start a second one. */
+  /** Records the stack's URL, to show it if somebody tries to start a second stack. */
   announce: (url: string) => void;
   /**
-   * Records the current processes, so that the next start can end them if this run does not.
+   * Records the current processes, so that the next start can end any that this run leaves behind.
    * @throws StackError if the data directory no longer exists
    */
   update: (services: OwnedProcess[], watchdog: ProcessIdentity | undefined) => void;
@@ -49,7 +49,7 @@ export function liveRun(dataDir: string): { pid: number; url: string } | undefin
   return content && isAlive(content) ? { pid: content.pid, url: content.url ?? "still starting" } : undefined;
 }
 
-/** Removes the record of a run that has ended, and restores it if another start has written it just now. */
+/** Removes the record of a run that has ended. If another start has just written a new record, restores that record. */
 function clearRecord(dataDir: string): void {
   const aside = path.join(dataDir, `run.${process.pid}.old.json`);
   try {

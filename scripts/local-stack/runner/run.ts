@@ -47,7 +47,7 @@ export function createRun(options: {
 
   const processes = () =>
     [...supervised.values()].map((one) => one.owned()).filter((one): one is OwnedProcess => one !== undefined);
-  /** Never throws: code that waits for a process to end must always continue. */
+  /** Never throws, since code that waits for a process to end must always continue. */
   const note = () => {
     try {
       record.update([...processes(), ...adopted.values()], watch.identity());

@@ -32,7 +32,7 @@ const service = (name: string, dependsOn: string[] = []): Service => ({
   stopLimitMs: 1,
 });
 
-test("starts steps after their dependencies, and concurrently otherwise", async () => {
+test("the runner starts steps after their dependencies, and other steps concurrently", async () => {
   const begun: string[] = [];
   const open = new Set<string>();
   let most = 0;
@@ -47,7 +47,7 @@ test("starts steps after their dependencies, and concurrently otherwise", async 
   expect(most).toBe(2);
 });
 
-test("starts nothing more after a failure", async () => {
+test("the runner starts no further steps after a failure", async () => {
   const begun: string[] = [];
   const run = runInOrder([task("a"), task("b", ["a"])], async ({ name }) => {
     begun.push(name);
@@ -57,16 +57,16 @@ test("starts nothing more after a failure", async () => {
   expect(begun).toEqual(["a"]);
 });
 
-test("refuses steps that depend on each other in a cycle", async () => {
+test("the runner refuses steps that depend on each other in a cycle", async () => {
   await expect(runInOrder([task("a", ["b"]), task("b", ["a"])], async () => {})).rejects.toThrow("a → b → a");
 });
 
-test("stops services before what they depend on, also across tasks", () => {
+test("stops services before the services they depend on, also if tasks are in between", () => {
   const steps = [service("db"), task("migrations", ["db"]), service("api", ["migrations"]), service("mail")];
   expect(stopRounds(steps)).toEqual([["api"], ["db", "mail"]]);
 });
 
-test("counts deaths within one minute", () => {
+test("counts a service's crashes within one minute", () => {
   const now = 1_000_000;
   expect(recentDeaths([now - restartWindowMs, now - restartWindowMs + 1, now], now)).toBe(2);
 });
@@ -79,11 +79,11 @@ test.each([
   ['{"level":"warning","msg":"x"}', true],
   ['{"level":50,"msg":"x"}', true],
   ["{ not json, an error", true],
-])("shows %s on the terminal: %s", (line, loud) => {
+])("shows a service's output on the terminal if it is a warning or an error: %s → %s", (line, loud) => {
   expect(isLoud(line)).toBe(loud);
 });
 
-test("ends leftover processes, even those that ignore the signal, and ignores a reused pid", async () => {
+test("ends leftover processes, even if they ignore SIGTERM, and leaves a process alone that reuses a pid", async () => {
   const stubborn = spawn(
     process.execPath,
     ["-e", "process.on('SIGTERM', () => {}); console.log('up'); setInterval(() => {}, 1e6)"],
@@ -103,7 +103,7 @@ test("ends leftover processes, even those that ignore the signal, and ignores a 
   expect(isAlive(owned)).toBe(false);
 });
 
-test("a run whose data directory was deleted gives up, says so, and still stops everything", async () => {
+test("a run whose data directory was deleted reports it and still stops everything", async () => {
   const dataDir = mkdtempSync(path.join(tmpdir(), "gatehouse-run-"));
   const errors: Error[] = [];
   const lasting = { ...service("lasting"), command: process.execPath, args: ["-e", "setInterval(() => {}, 1e6)"] };

@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import type { HeldPort } from "../ports.ts";
 
-/** How the runner checks that a service answers: a URL that returns 2xx, or a check that does not throw. */
+/** How the runner checks a service: a URL that returns 2xx, or a check that does not throw. */
 export type HealthCheck = { url: string } | { check: () => Promise<void> };
 
 /** Describes a process of the stack. */
@@ -12,23 +12,23 @@ export type Service = {
   args: string[];
   env: Record<string, string>;
   cwd: string;
-  /** The user and group it runs as, if not ours. */
+  /** The user and group that run it, if not ours. */
   uid?: number;
   gid?: number;
-  /** Every port that it listens on. The first is the one for people and tests. */
+  /** All ports that the service listens on. The first is the one that people and tests use. */
   ports: readonly [HeldPort, ...HeldPort[]];
   dependsOn: string[];
   health: HealthCheck;
-  /** How long a start may take until the first successful health check. */
+  /** The time limit for a start, up to the first successful health check. */
   startLimitMs: number;
   stopSignal: NodeJS.Signals;
-  /** How long it may take to stop before it is killed. */
+  /** The time limit for a stop, after which the service is killed. */
   stopLimitMs: number;
-  /** Which of its lines are shown on the terminal. All of them go to its log file. */
+  /** Selects the service's lines that are shown on the terminal. All lines go to its log file. */
   loud?: RegExp;
   /** Runs before every start, including restarts after a crash. */
   beforeStart?: () => Promise<void>;
-  /** What to try if it does not stay up. */
+  /** Advice for the case that the service does not stay up. */
   hint?: string;
 };
 

@@ -7,7 +7,7 @@ import type { Log } from "./log.ts";
 import { endGroups, type OwnedProcess, signalGroup, startOf } from "./processes.ts";
 import type { Service } from "./service.ts";
 
-/** A service that dies more often than this within the window stops the stack. */
+/** A service that exits unexpectedly more often than this within the window stops the stack. */
 const restartLimit = 3;
 export const restartWindowMs = 60_000;
 /** How long the other processes of a group may take to end after its leader. */
@@ -100,7 +100,7 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
     }
   }
 
-  /** Starts the process, and sets `started` once it answers and is the one that listens. */
+  /** Starts the process, and sets `started` once the process answers and is the one that listens. */
   async function startOnce(): Promise<void> {
     await service.beforeStart?.();
     await Promise.all(service.ports.map((one) => one.handOver()));
@@ -132,7 +132,7 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
     await sleep(100 * 2 ** recent);
   }
 
-  /** @throws PortTaken if a process other than the service, which has exited, has one of its ports */
+  /** @throws PortTaken if another process has one of the ports of the service, which has exited */
   async function refuseLostPort(group: OwnedProcess | undefined): Promise<void> {
     if (group) await endGroups([group], groupEndLimitMs);
     for (const one of service.ports) {

@@ -4,13 +4,13 @@ import { judgeAmounts, leastOfMs } from "./amounts.ts";
 const judged = (count: number, { trafficMs = leastOfMs, grows = true } = {}) =>
   judgeAmounts([{ what: "runs", count, least: 60, grows }], trafficMs).ok;
 
-test("fails with less than the minimum to judge", () => {
+test("an audit check fails with fewer facts than its minimum", () => {
   expect(judged(60)).toBe(true);
   expect(judged(59)).toBe(false);
   expect(judged(0)).toBe(false);
 });
 
-test("requires more facts from a longer run, unless the fact doesn't grow with time", () => {
+test("requires more facts from a longer run, unless the fact's count doesn't grow with time", () => {
   expect(judged(120, { trafficMs: 2 * leastOfMs })).toBe(true);
   expect(judged(119, { trafficMs: 2 * leastOfMs })).toBe(false);
   expect(judged(60, { trafficMs: 2 * leastOfMs, grows: false })).toBe(true);

@@ -19,22 +19,22 @@ const answer: Answered = {
 const span: Span = { kind: "postgres SIGKILL", part: "postgres", from: 9_000, until: 12_000, killed: true };
 const judged = (change: Partial<Answered>, spans: Span[] = []) => judgeAnswers([{ ...answer, ...change }], spans).ok;
 
-describe("a failed call", () => {
-  test("is reported if it was answered with 500, even during a fault", () => {
+describe("Failed calls", () => {
+  test("reports a call answered with 500, even during a fault", () => {
     expect(judged({ status: 500 }, [span])).toBe(false);
   });
 
-  test.each([502, 503, 504])("answered with %i is reported unless a fault was active", (status) => {
+  test.each([502, 503, 504])("reports a call answered with %i unless a fault was active", (status) => {
     expect(judged({ status })).toBe(false);
     expect(judged({ status }, [span])).toBe(true);
   });
 
-  test("without an answer is reported, unless the caller disconnected", () => {
+  test("reports a call without an answer unless the caller disconnected", () => {
     expect(judged({ status: null })).toBe(false);
     expect(judged({ status: null, left: true })).toBe(true);
   });
 
-  test("is excused until the recovery time after the fault ends, and no longer", () => {
+  test("excuses a failed call until the recovery time after the fault ends, and no longer", () => {
     const at = (ms: number) => ({ startedAt: ms, endedAt: ms + 10 });
     expect(judged(at(12_000 + recoveryMs), [span])).toBe(true);
     expect(judged(at(12_000 + recoveryMs + 1), [span])).toBe(false);
@@ -42,14 +42,14 @@ describe("a failed call", () => {
     expect(judged(at(8_989), [span])).toBe(false);
   });
 
-  test("is excused only by a fault of a part it depends on", () => {
+  test("only a fault of a part that the call depends on excuses its failure", () => {
     const functions: Span = { ...span, part: "functions" };
     expect(judged({ target: "web" }, [functions])).toBe(false);
     expect(judged({ target: "ai" }, [functions])).toBe(true);
     expect(judged({ target: "ai" }, [{ ...span, part: "identity" }])).toBe(false);
   });
 
-  test("is excused by a provider outage if the gateway answers 502 or 504", () => {
+  test("a provider outage excuses a 502 or 504 from the gateway", () => {
     const provider: Span = { ...span, part: "provider" };
     expect(judged({ target: "ai", status: 502 }, [provider])).toBe(true);
     expect(judged({ target: "ai", status: 504 }, [provider])).toBe(true);
@@ -58,7 +58,7 @@ describe("a failed call", () => {
     expect(judged({ target: "web", status: 502 }, [provider])).toBe(false);
   });
 
-  test("that the caller provoked on purpose is excused, unless it was answered with 500", () => {
+  test("excuses a failure that the caller provoked on purpose, unless it was answered with 500", () => {
     expect(judged({ target: "ai", status: 502, asked: true })).toBe(true);
     expect(judged({ target: "ai", status: 500, asked: true })).toBe(false);
   });
@@ -68,7 +68,7 @@ test("does not count answers below 500 as failures", () => {
   for (const status of [200, 303, 401, 409, 429]) expect(judged({ status })).toBe(true);
 });
 
-test("the audit fails on a finding and on a fault that never ended", () => {
+test("the audit fails on a finding, and on a fault that never ended", () => {
   expect(judgeFindings([]).ok).toBe(true);
   expect(judgeFindings([{ at: 0, actor: "browser 1", text: "odd" }]).ok).toBe(false);
   expect(judgeFaults([span], []).ok).toBe(true);
@@ -86,12 +86,12 @@ test("the audit fails if a planned fault did not happen", () => {
   expect(judgeFaults([], planned).failures).toHaveLength(2);
 });
 
-describe("slowness", () => {
+describe("Slowness", () => {
   const slow: Span = { ...span, kind: "slow disk" };
   const judgedAll = (answers: Answered[], spans: Span[]) => judgeAnswers(answers, spans).ok;
   const many = (count: number) => Array.from({ length: count }, () => answer);
 
-  test("excuses a few 503s with an error code, and no more", () => {
+  test("slowness excuses a few 503s with an error code, and no more", () => {
     expect(judgedAll(many(mostOfSlowness), [slow])).toBe(true);
     expect(judgedAll(many(mostOfSlowness + 1), [slow])).toBe(false);
     expect(judgedAll(many(mostOfSlowness + 1), [slow, span])).toBe(true);
@@ -102,14 +102,14 @@ describe("slowness", () => {
     ["a 502", { status: 502 }],
     ["a 504", { status: 504 }],
     ["no answer", { status: null }],
-  ])("does not excuse %s", (_, change) => {
+  ])("slowness does not excuse %s", (_, change) => {
     expect(judged(change, [slow])).toBe(false);
     expect(judged(change, [{ ...slow, kind: "network delay" }])).toBe(false);
     expect(judged(change, [slow, span])).toBe(true);
   });
 });
 
-test("reports how many answers said idempotency_key_used", () => {
+test("reports how many calls were answered with idempotency_key_used", () => {
   expect(judgeAnswers([{ ...answer, status: 409, code: "idempotency_key_used" }], []).figures).toContain(
     "1 told idempotency_key_used",
   );

@@ -9,8 +9,8 @@ const named = ({ target, what, status, code, requestId, startedAt, actor }: Answ
 const failed = ({ status, left }: Answered) => (status === null ? !left : status >= 500);
 
 /**
- * How many requests may be refused with a 503 and an error code per slow fault. In six runs with 16 slow faults,
- * another fault explained every 503; a machine that is busy with other work may see a few more.
+ * How many 503s with an error code one slow fault excuses. Six runs with 16 slow faults needed none; a machine that is
+ * busy with other work may need a few.
  */
 export const mostOfSlowness = 5;
 

@@ -71,15 +71,15 @@ function failing(facts: Partial<ChargeFacts>): string[] {
     .map(({ check }) => check);
 }
 
-test("passes if usage is charged once and reported as charged", () => {
+test("the charges audit passes if usage is charged once and reported as charged", () => {
   expect(failing({})).toEqual([]);
 });
 
-describe("a lost charge is reported if", () => {
-  test("a provider call belongs to no run", () => {
+describe("Lost charges", () => {
+  test("reports a lost charge if a provider call belongs to no run", () => {
     expect(failing({ runs: [], asks: [] })).toEqual(["no lost charge"]);
   });
-  test("a call that was answered in full cost nothing", () => {
+  test("reports a lost charge if a fully answered call cost nothing", () => {
     const free = {
       ...run,
       usageSource: "unavailable",
@@ -90,34 +90,34 @@ describe("a lost charge is reported if", () => {
     } as const;
     expect(failing({ runs: [free], asks: [] })).toEqual(["no lost charge"]);
   });
-  test("a run was swept although the functions had not been killed", () => {
+  test("reports a lost charge if a run was swept although the functions had not been killed", () => {
     expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer] })).toEqual(["no lost charge"]);
   });
-  test("a swept run began after the functions were killed", () => {
+  test("reports a lost charge if a swept run began after the functions were killed", () => {
     const later = { ...run, ...swept, createdAt: 1_600 };
     expect(failing({ runs: [later], asks: [lostAnswer], spans: [kill] })).toEqual(["no lost charge"]);
   });
-  test("a run was swept although the functions were only asked to stop", () => {
+  test("reports a lost charge if a run was swept although the functions received only a stop request", () => {
     const told = { ...kill, killed: false };
     expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer], spans: [told] })).toEqual(["no lost charge"]);
   });
-  test("the run has fewer tokens than the provider", () => {
+  test("reports a lost charge if the run has fewer tokens than the provider counted", () => {
     expect(failing({ runs: [{ ...run, outputTokens: 49 }] })).toEqual(["charges are the provider's truth"]);
   });
-  test("the run's cost is off in the last digit", () => {
+  test("reports a lost charge if the run's cost differs in the last digit", () => {
     const off = { ...run, costUsd: "0.000045000001" };
     expect(failing({ runs: [off], asks: [] })).toEqual(["charges are the provider's truth"]);
   });
-  test("the ledger has no entry for the run", () => {
+  test("reports a lost charge if the ledger has no entry for the run", () => {
     expect(failing({ runs: [{ ...run, charged: "0", entries: 0 }] })).toEqual(["ledger is runs"]);
   });
 });
 
-describe("a run left open without a provider call", () => {
+describe("Runs left open without a provider call", () => {
   const orphan = { ...run, ...swept, id: "run-2", requestId: "request-2", idempotencyKey: null };
   const ended: Span = { ...kill, kind: "postgres SIGKILL", part: "postgres" };
 
-  test("is reported unless the functions were killed while opening it", () => {
+  test("reports a run left open without a provider call, unless the functions were killed while opening it", () => {
     expect(failing({ runs: [run, orphan] })).toEqual(["no lost charge"]);
     expect(failing({ runs: [run, orphan], spans: [kill] })).toEqual([]);
     // Requested before the functions ended, and opened before they answer again.
@@ -125,7 +125,7 @@ describe("a run left open without a provider call", () => {
     expect(failing({ runs: [run, { ...orphan, createdAt: 1_801 }], spans: [kill] })).toEqual(["no lost charge"]);
   });
 
-  test("is excused only if Postgres ended while opening it", () => {
+  test("excuses a run left open without a provider call only if Postgres stopped while opening it", () => {
     expect(failing({ runs: [run, orphan], spans: [ended] })).toEqual([]);
     expect(failing({ runs: [run, { ...orphan, createdAt: 3_301 }], spans: [ended] })).toEqual(["no lost charge"]);
     expect(failing({ runs: [run, orphan], spans: [{ ...ended, kind: "slow disk" }] })).toEqual(["no lost charge"]);
@@ -145,24 +145,24 @@ test("allows an estimated charge only if the client disconnected", () => {
   expect(failing({ runs: [{ ...guessed, reservedUsd: "0.000044" }], asks: [lostAnswer] })).toEqual(["ledger is runs"]);
 });
 
-describe("a double charge is reported if", () => {
+describe("Double charges", () => {
   const second = { ...run, id: "run-2", requestId: "request-2" };
   const again = { ...attempt, requestId: "request-2", told: null };
   const twice = { ...ask, attempts: [attempt, again] };
 
-  test("the provider worked twice for a key", () => {
+  test("reports a double charge if the provider worked twice for an idempotency key", () => {
     expect(
       failing({ runs: [run, second], calls: [call, { ...call, call: 2, requestId: "request-2" }], asks: [twice] }),
     ).toEqual(["no double charge"]);
   });
-  test("a key was charged twice though the provider worked once", () => {
+  test("reports a double charge if a key was charged twice though the provider worked once", () => {
     const free = { ...second, usageSource: "estimated_partial" } as const;
     expect(failing({ runs: [run, free], asks: [twice] })).toEqual(["no double charge"]);
   });
-  test("the ledger charged a run twice", () => {
+  test("reports a double charge if the ledger charged a run twice", () => {
     expect(failing({ runs: [{ ...run, charged: "1.08", entries: 2 }] })).toEqual(["ledger is runs"]);
   });
-  test("two runs have the same request", () => {
+  test("reports a double charge if two runs have the same request", () => {
     expect(failing({ runs: [run, { ...second, requestId: "request-1" }] })).toContain("no lost charge");
   });
 });
@@ -175,7 +175,7 @@ test("finds answers that report a wrong charge or a run that doesn't exist", () 
   expect(telling({ ...said, runId: "run-9" })).toEqual(["answers tell what was charged"]);
 });
 
-describe("books", () => {
+describe("Books", () => {
   const books: BookFact = {
     tenant: "payer",
     granted: "100",
@@ -187,14 +187,16 @@ describe("books", () => {
   };
   const judged = (change: Partial<BookFact>) => judgeBooks([{ ...books, ...change }]).map(({ ok }) => ok);
 
-  test("pass if they agree", () => expect(judged({})).toEqual([true, true]));
-  test("fail if a run is still open", () => expect(judged({ openRuns: 1 })).toEqual([false, true]));
-  test("fail if credits are still reserved", () => expect(judged({ reserved: "0.00000001" })).toEqual([false, true]));
-  test("fail if ledger and balance differ", () => expect(judged({ ledger: "99.46000001" })).toEqual([true, false]));
-  test("fail if runs and ledger differ", () => expect(judged({ billed: "0.55" })).toEqual([true, false]));
+  test("the books pass if they agree", () => expect(judged({})).toEqual([true, true]));
+  test("the books fail if a run is still open", () => expect(judged({ openRuns: 1 })).toEqual([false, true]));
+  test("the books fail if credits are still reserved", () =>
+    expect(judged({ reserved: "0.00000001" })).toEqual([false, true]));
+  test("the books fail if ledger and balance differ", () =>
+    expect(judged({ ledger: "99.46000001" })).toEqual([true, false]));
+  test("the books fail if runs and ledger differ", () => expect(judged({ billed: "0.55" })).toEqual([true, false]));
 });
 
-test("finds a report that omits a run or is off by a digit", () => {
+test("finds a usage report that omits a run or differs by a digit", () => {
   const runs = { requests: 2, costUsd: "0.000090000000", billedCredits: "1.08000000" };
   const judged = (said: object) => judgeReports([{ where: "/v1/usage", said: { ...runs, ...said }, runs }]).ok;
   expect(judged({ costUsd: "0.00009" })).toBe(true);

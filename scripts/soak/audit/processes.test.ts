@@ -5,12 +5,12 @@ import { judgeProcesses } from "./processes.ts";
 const pids = (service: string, ...seen: [at: number, pid: number][]) => seen.map(([at, pid]) => ({ service, at, pid }));
 const span: Span = { kind: "web SIGTERM", part: "web", from: 10_000, until: 12_000, killed: false };
 
-test("a process passes if it keeps running, or if a fault of its own replaced it", () => {
+test("a process passes if it keeps running, or if a fault aimed at it replaced it", () => {
   expect(judgeProcesses(pids("web", [0, 1], [20_000, 1]), []).ok).toBe(true);
   expect(judgeProcesses(pids("web", [9_000, 1], [13_000, 2]), [span]).ok).toBe(true);
 });
 
-test("a process that was replaced without a fault of its own counts as crashed", () => {
+test("a process that was replaced without a fault aimed at it counts as crashed", () => {
   expect(judgeProcesses(pids("web", [9_000, 1], [13_000, 2]), []).ok).toBe(false);
   expect(judgeProcesses(pids("web", [1_000, 1], [9_999, 2]), [span]).ok).toBe(false);
   const late = 12_000 + recoveryMs;
@@ -19,7 +19,7 @@ test("a process that was replaced without a fault of its own counts as crashed",
   expect(judgeProcesses(pids("functions", [9_000, 1], [13_000, 2]), [span]).ok).toBe(false);
 });
 
-test("a slow fault does not excuse a process that ended", () => {
+test("a fault that only slows a process does not excuse its end", () => {
   const slow: Span = { ...span, kind: "slow disk", part: "postgres" };
   expect(judgeProcesses(pids("postgres", [9_000, 1], [13_000, 2]), [slow]).ok).toBe(false);
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ConnectionSample, Sample } from "../samples.ts";
 import { growthOf, judgeConnections, judgeMemory, mostConnections, mostGrowthMb, mostRssMb } from "./resources.ts";
 
-/** Returns ten minutes of a process, with a sample every two seconds. */
+/** Returns the samples of a process over ten minutes, one every two seconds. */
 function process(
   rssMb: (minute: number) => number,
   { pid = 1, files = () => 20 }: { pid?: number; files?: (n: number) => number } = {},
@@ -12,12 +12,12 @@ function process(
   });
 }
 
-describe("memory", () => {
-  test("that is flat passes, however much it fluctuates", () => {
+describe("Memory", () => {
+  test("flat memory passes, however much it fluctuates", () => {
     expect(judgeMemory(process((minute) => 120 + 20 * Math.sin(minute * 40))).ok).toBe(true);
   });
 
-  test("that grows steadily is reported, even far below the limit", () => {
+  test("reports memory that grows steadily, even far below the limit", () => {
     // Two thirds of the ten minutes are watched.
     const growing = (mb: number) => judgeMemory(process((minute) => 80 + (minute * mb * 3) / 20)).ok;
     expect(growing(mostGrowthMb - 1)).toBe(true);
@@ -25,7 +25,7 @@ describe("memory", () => {
     expect(growing(-50)).toBe(true);
   });
 
-  test("that is rarely collected does not count as growth, wherever the sawtooth begins and ends", () => {
+  test("rarely collected memory does not count as growth, wherever the sawtooth begins and ends", () => {
     for (const phase of [0, 0.25, 0.5, 0.75]) {
       expect(judgeMemory(process((minute) => 100 + 80 * ((minute / 7 + phase) % 1))).ok).toBe(true);
     }
@@ -33,37 +33,37 @@ describe("memory", () => {
     expect(judgeMemory(process((minute) => 60 + 80 * ((minute / 2.5) % 1) + minute * 6)).ok).toBe(false);
   });
 
-  test("that is allocated once, in the first third, does not count as growth", () => {
+  test("memory allocated once, in the first third of the run, does not count as growth", () => {
     expect(judgeMemory(process((minute) => (minute < 3 ? 60 : 150))).ok).toBe(true);
   });
 
-  test("above the limit is reported even if brief", () => {
+  test("reports memory above the limit even if only briefly", () => {
     const limit = mostRssMb.functions ?? 0;
     expect(judgeMemory(process((minute) => (minute === 5 ? limit : 100))).ok).toBe(true);
     expect(judgeMemory(process((minute) => (minute === 5 ? limit + 1 : 100))).ok).toBe(false);
   });
 
-  test("is judged per process, and not for a process that ran only briefly", () => {
+  test("memory is judged per process, and not for a process that ran only briefly", () => {
     expect(judgeMemory([...process(() => 80), ...process(() => 150, { pid: 2 })]).ok).toBe(true);
     expect(growthOf(process((minute) => 80 + minute).slice(0, 170))).toBeUndefined();
   });
 });
 
-describe("connections", () => {
+describe("Connections", () => {
   const rest: ConnectionSample = { at: 0, role: "gateway", connections: 8, idleInTransaction: 0 };
   const judged = (peak: number, { atRest = rest, samples = [] as Sample[] } = {}) =>
     judgeConnections({ connections: [{ ...rest, connections: peak }], samples, atRest: [atRest] }).ok;
 
-  test("beyond what a role's pools allow are reported", () => {
+  test("reports more connections than a role's pools allow", () => {
     expect(judged(mostConnections.gateway ?? 0)).toBe(true);
     expect(judged((mostConnections.gateway ?? 0) + 1)).toBe(false);
   });
 
-  test("left in a transaction are reported", () => {
+  test("reports connections left in a transaction", () => {
     expect(judged(8, { atRest: { ...rest, idleInTransaction: 1 } })).toBe(false);
   });
 
-  test("pass only if no process opens more and more files without closing them", () => {
+  test("fails if a process keeps opening files without closing them", () => {
     expect(judged(8, { samples: process(() => 80, { files: (n) => 20 + (n % 40) }) })).toBe(true);
     expect(judged(8, { samples: process(() => 80, { files: (n) => 20 + n }) })).toBe(false);
   });

@@ -5,15 +5,15 @@ import { judgeKills, judgeLimits, judgeMoves, judgeRaces, judgeSweepers, killabl
 const race = { actor: "commuter 1", at: 0, renewedBy: 2, outcome: "kept", detail: "" } as const;
 const move = { actor: "commuter 1", at: 0, outcome: "arrived", detail: "" } as const;
 
-describe("several servers", () => {
-  test("a refresh that loses the session fails; an unanswered refresh does not", () => {
+describe("Several servers", () => {
+  test("a refresh that loses the session fails the audit; an unanswered refresh does not", () => {
     expect(judgeRaces([race, { ...race, outcome: "doubtful" }]).ok).toBe(true);
     expect(judgeRaces([race, { ...race, outcome: "lost", detail: "no session" }]).failures).toEqual([
       expect.stringContaining("no session"),
     ]);
   });
 
-  test("a switch that leads to another account fails; an unanswered switch does not", () => {
+  test("a switch that leads to another account fails the audit; an unanswered switch does not", () => {
     expect(judgeMoves([move, { ...move, outcome: "doubtful" }]).ok).toBe(true);
     expect(judgeMoves([move, { ...move, outcome: "lost" }]).ok).toBe(false);
   });
@@ -23,19 +23,19 @@ describe("several servers", () => {
     [{ admitted: 9, refused: 21 }, false],
     [{ admitted: 11, refused: 19 }, false],
     [{ refused: 19, failed: 1 }, false],
-  ])("a limit of 10 with %j: %s", (change, isOk) => {
+  ])("a rate limit of 10 with the counts %j passes: %s", (change, isOk) => {
     const fact = { what: "requests", limit: 10, admitted: 10, refused: 20, failed: 0 };
     expect(judgeLimits([{ ...fact, ...change }]).ok).toBe(isOk);
   });
 
-  test("a sweep fails if it takes no lock or waits for another sweep", () => {
+  test("a sweep fails the audit if it takes no lock or waits for another sweep", () => {
     const sweep = { name: "ai.sweep_runs", isGuarded: true, secondError: null };
     expect(judgeSweepers([sweep]).ok).toBe(true);
     expect(judgeSweepers([{ ...sweep, isGuarded: false }]).ok).toBe(false);
     expect(judgeSweepers([{ ...sweep, secondError: "canceling statement due to lock timeout" }]).ok).toBe(false);
   });
 
-  test("kills are counted per process, and after ten minutes each must have been killed", () => {
+  test("counts kills per process, and reports a process that a ten-minute run never killed", () => {
     const span: Span = { kind: "web-2 SIGKILL", part: "web", from: 0, until: 1, killed: true };
     const services = ["web", "web-2"];
     const judged = (trafficMs: number) => judgeKills([span, span], { services, trafficMs });

@@ -5,10 +5,10 @@ import { judgeImports } from "./imports.ts";
 import { judgeLogs, logLines } from "./logs.ts";
 import { judgeProbes } from "./probes.ts";
 
-describe("accounts", () => {
+describe("Accounts", () => {
   const fact = { actor: "browser 1", accountId: "a", opened: true, answered: "200", sessionLives: true };
 
-  test("count as lost if they can't be opened, whether or not their session still exists", () => {
+  test("accounts that can't be opened count as lost, whether or not their session still exists", () => {
     expect(judgeAccounts([fact]).ok).toBe(true);
     expect(judgeAccounts([fact, { ...fact, opened: false, answered: "401" }]).ok).toBe(false);
     expect(judgeAccounts([{ ...fact, opened: false, answered: "401", sessionLives: false }]).failures[0]).toContain(
@@ -16,14 +16,14 @@ describe("accounts", () => {
     );
   });
 
-  test("must not keep a session after its sign-out", () => {
+  test("fails if an account keeps a session after its sign-out", () => {
     const ended = { actor: "browser 1", what: "session s", how: "its user signed out", alive: false };
     expect(judgeEnded([ended]).ok).toBe(true);
     expect(judgeEnded([ended, { ...ended, alive: true }]).ok).toBe(false);
   });
 });
 
-describe("imports", () => {
+describe("Imports", () => {
   const observations = [
     { observedAt: "2026-01-01T00:01:00Z", amountUsd: "1.5", accepted: true },
     { observedAt: "2026-01-01T00:02:00Z", amountUsd: "2.5", accepted: true },
@@ -38,7 +38,7 @@ describe("imports", () => {
   };
   const judged = (change: object) => judgeImports({ ...reported, ...kept, ...change }).ok;
 
-  test("pass only if each is stored once, in its newest state", () => {
+  test("imports pass only if each is stored once, in its newest state", () => {
     expect(judged({})).toBe(true);
     expect(judged({ keptCosts: [{ id: "c", amountUsd: "1.5" }] })).toBe(false);
     expect(judged({ keptCosts: [] })).toBe(false);
@@ -49,11 +49,11 @@ describe("imports", () => {
   });
 });
 
-describe("logs", () => {
+describe("Logs", () => {
   const span: Span = { kind: "postgres SIGKILL", part: "postgres", from: 9_000, until: 12_000, killed: true };
   const judged = (text: string, at = 0, service = "web") => judgeLogs([{ service, at, text }], [span]).ok;
 
-  test("may report an outage only while there is one", () => {
+  test("logs may report an outage only during one", () => {
     const line = '{"level":"error","error":"Error","code":"ECONNREFUSED"}';
     expect(judged(line, 10_000)).toBe(true);
     expect(judged(line, 12_000 + recoveryMs)).toBe(true);
@@ -64,7 +64,7 @@ describe("logs", () => {
     expect(judged("    at file.ts:1:2")).toBe(false);
   });
 
-  test("may never report a defect", () => {
+  test("logs may never report a defect", () => {
     for (const line of [
       "TypeError: x is not a function",
       "Uncaught (in promise) Error",
@@ -77,13 +77,13 @@ describe("logs", () => {
     }
   });
 
-  test("may always report requests and warnings", () => {
+  test("logs may always report requests and warnings", () => {
     expect(judged('status=503 method=GET path="/" ms=1.0')).toBe(true);
     expect(judged("warning request=1 a switch was not finished: unavailable")).toBe(true);
     expect(judged("FATAL:  the database system is starting up", 0, "postgres")).toBe(true);
   });
 
-  test("are read with the time of each line", () => {
+  test("reads the time of each log line", () => {
     expect(logLines("web", "2026-01-01T00:00:00.000Z one\n  more\n")).toEqual([
       { service: "web", at: Date.UTC(2026, 0, 1), text: "one" },
       { service: "web", at: Date.UTC(2026, 0, 1), text: "  more" },

@@ -6,7 +6,7 @@ import { planFaults } from "./plan.ts";
 const plan = (seed: number, { trafficMs = 30 * 60_000, scale = false } = {}) =>
   planFaults({ quick: false, scale, trafficMs, random: createRandom(seed) });
 
-test("returns the same plan for the same seed", () => {
+test("plans the same faults for the same seed", () => {
   expect(plan(7)).toEqual(plan(7));
   expect(plan(7)).not.toEqual(plan(8));
 });
@@ -23,7 +23,7 @@ test("a 30-minute plan has every kind of fault, one at a time, and no restarts o
   }
 });
 
-test("kills each of several servers within ten minutes", () => {
+test("the plan kills each of several servers within ten minutes", () => {
   for (let seed = 0; seed < 50; seed += 1) {
     const killed = plan(seed, { scale: true, trafficMs: 10 * 60_000 }).flatMap(
       ({ kind }) => /^(\S+) SIG/.exec(kind)?.[1] ?? [],
@@ -35,7 +35,7 @@ test("kills each of several servers within ten minutes", () => {
 });
 
 test.each([false, true])(
-  "kills no service more than three times a minute, the stack's limit for restarts (scale: %s)",
+  "the plan kills no service more than three times a minute, the stack's limit for restarts (scale: %s)",
   (scale) => {
     for (let seed = 0; seed < 50; seed += 1) {
       const deaths = plan(seed, { scale }).filter(({ kind }) => kind.includes("SIG"));
@@ -76,11 +76,11 @@ test.each([
   ["--quick", "--minutes", "3"],
   ["--quick", "--scale"],
   ["--fast"],
-])("refuses %s %s", (...args) => {
+])("refuses the options %s %s", (...args) => {
   expect(() => readSoakOptions(args)).toThrow();
 });
 
-test("defaults to thirty minutes and takes the given seed", () => {
+test("the soak's duration defaults to thirty minutes, and its seed can be given", () => {
   expect(readSoakOptions([]).trafficMs).toBe(30 * 60_000);
   expect(readSoakOptions(["--minutes", "1", "--seed", "4294967295"])).toMatchObject({
     trafficMs: 60_000,

@@ -86,7 +86,7 @@ export function planFaults({
     round = round.filter((kind) => !isMiddle || !(restarts as readonly FaultKind[]).includes(kind));
     if (round.length === 0)
       round = random.shuffled(isMiddle ? others : [...restarts, ...others, ...(scale ? scaledRestarts : [])]);
-    // The stack gives up on a service that dies too often.
+    // Keeps restarts of a service apart, since the stack gives up on one that dies too often.
     const at = Math.max(
       0,
       round.findLastIndex((kind) => serviceOf(kind) !== serviceOf(planned.at(-1)?.kind)),

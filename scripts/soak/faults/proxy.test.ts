@@ -17,7 +17,7 @@ async function listen(onSocket: Parameters<typeof createServer>[1]): Promise<num
   return (echo.address() as AddressInfo).port;
 }
 
-test("holds connections until a target is set, and keeps the order of delayed bytes", async () => {
+test("the fault proxy holds connections until a target is set, and keeps the order of delayed bytes", async () => {
   const port = await listen((socket) => socket.pipe(socket));
   proxy = await createDelayingProxy();
   const client = connect(proxy.port, "127.0.0.1");

@@ -11,11 +11,11 @@ export interface Stage {
   ended: AbortSignal;
 }
 
-/** A client that does one thing after another. */
+/** A client that performs one action after another. */
 export interface Actor {
   name: string;
   random: Random;
-  /** Does the next thing. Any error it throws is a finding, except `NoAnswer`. */
+  /** Performs the next action. Any error it throws is a finding, except `NoAnswer`. */
   act(): Promise<void>;
   /** Minimum and maximum milliseconds between two actions. */
   pauseMs: readonly [number, number];

@@ -6,7 +6,7 @@ import type { Random } from "../random.ts";
 import type { Actor, Stage } from "./actor.ts";
 import { addressFrom, openWatchedBrowser } from "./watched-browser.ts";
 
-/** An app session ended by its app or by a sign-out on the web, once that was answered. */
+/** An app session whose end, by its app or by a sign-out on the web, was confirmed. */
 export type EndedAppSession = { token: string; how: string };
 
 export interface Visitor extends Actor {
@@ -140,7 +140,7 @@ export function createVisitor(
     }
   }
 
-  // Within the limit of 120 sign-ins to apps per account in ten minutes: a client that continues despite refusals is
-  // blocked.
+  // Stays within the limit of 120 app sign-ins per account in ten minutes, since a client that continues despite
+  // refusals is blocked.
   return { name, random, act, pauseMs: [9_000, 17_000], ended };
 }

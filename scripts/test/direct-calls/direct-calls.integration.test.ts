@@ -42,19 +42,19 @@ async function recordOf(person: Subject) {
   return { events, additions: additions.map(({ kind }) => kind) };
 }
 
-test("the server under test has the listed version", async () => {
+test("the tested Supabase Auth server has the listed version", async () => {
   const { version } = (await call("GET /health")).body;
   const message = `The list of routes is of ${supabaseAuthVersion}, the server of ${version}: bring supabase-auth-routes.ts up to date, and the direct calls with it.`;
   expect(version, message).toBe(isSupabaseAuth ? supabaseAuthVersion : `${supabaseAuthVersion}-gatehouse`);
 });
 
-test("every route that changes accounts has a direct call, and every direct call has such a route", () => {
+test("every route that changes accounts has a tested direct call, and every direct call has such a route", () => {
   const tested = (calls: DirectCall[]) => [...new Set(calls.map(({ route }) => route))];
   expect(tested(directCalls).sort()).toEqual(routesOf((kind) => kind === "changes").sort());
   expect(routesOf((kind) => kind === "admin")).toEqual(expect.arrayContaining(tested(adminCalls)));
 });
 
-test("the document of direct calls matches what is tested here", async () => {
+test("the document of direct calls matches the tested calls", async () => {
   const document = renderMatrix({
     version: supabaseAuthVersion,
     routes: supabaseAuthRoutes,
@@ -86,9 +86,9 @@ const server = isSupabaseAuth
   ? "Supabase Auth"
   : "the local identity server (a Supabase Auth where IDENTITY_BIN names one)";
 
-describe(`a direct call to ${server}`, () => {
+describe(`Direct calls to ${server}`, () => {
   test.for(allCalls)(
-    "is recorded and emailed as expected: $route, $title",
+    "a direct call is recorded and emailed as expected: $route, $title",
     async ({ prepare, notImplemented, ...expected }) => {
       const { person, act } = await prepare();
       const before = await recordOf(person);
@@ -115,10 +115,10 @@ describe(`a direct call to ${server}`, () => {
   );
 });
 
-describe("a user's token and the publishable key", () => {
+describe("User tokens and the publishable key", () => {
   const closed = routesOf((kind) => kind === "admin" || typeof kind === "object");
 
-  test("are refused by every route for administrators and by every disabled route", async () => {
+  test("every administrator route and every disabled route refuses a user's token and the publishable key", async () => {
     const { person, session } = await signedIn();
     const before = await recordOf(person);
     const open: string[] = [];

@@ -22,7 +22,7 @@ import {
   visit,
 } from "./phone.ts";
 
-/** Returns from the provider to link it to a session's account. */
+/** Returns from the provider to link the provider account to a session's account. */
 async function returning({ accessToken }: Session, answer: { email: string }, challenge: object = {}) {
   const address = await beginLink(accessToken, challenge);
   return async () => landed(await visit(address, answer));

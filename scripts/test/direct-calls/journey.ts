@@ -1,22 +1,22 @@
 import type { Person } from "../people.ts";
 import type { Answer } from "./phone.ts";
 
-/** A direct call and what it must leave behind. */
+/** A direct call, and the records and emails that it must cause. */
 export interface DirectCall {
   /** Named as in the list of Supabase Auth's routes. */
   route: string;
   title: string;
-  /** Kinds of the events that it records, each once. */
+  /** Kinds of the events that the call records, each once. */
   events?: string[];
   /**
    * Kinds of the events that the owner is emailed about, with the number of addresses, each of which gets one email.
    */
   mails?: Record<string, number>;
-  /** Whether it is refused, by the backend or by our triggers. */
+  /** Whether the call is refused, by the backend or by our triggers. */
   refused?: true;
   /** Additions marked as unconfirmed, by kind. */
   unconfirmed?: string[];
-  /** Supabase Auth supports it, but our local server has no such route and answers 501. */
+  /** Supabase Auth supports the call, but our local server has no such route and answers 501. */
   notImplemented?: true;
   prepare: () => Promise<{ person: Pick<Person, "id"> | { email: string }; act: () => Promise<Answer> }>;
 }

@@ -110,7 +110,7 @@ export async function challengeOf(bearer: string, { id }: Factor): Promise<strin
   return (await done(call(`POST /factors/${id}/challenge`, { bearer, body: {} }))).body.id;
 }
 
-/** Verifies a factor. `steps` selects an unused code. */
+/** Verifies a factor. `steps` selects a later code, since each code is valid only once. */
 export async function prove(bearer: string, factor: Factor, steps = 0): Promise<Answer> {
   const body = { challenge_id: await challengeOf(bearer, factor), code: codeOf(factor, steps) };
   return call(`POST /factors/${factor.id}/verify`, { bearer, body });

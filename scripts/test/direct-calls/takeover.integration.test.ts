@@ -106,7 +106,7 @@ test("an owner who resets the password and confirms the access page locks out an
   }
 });
 
-test("a confirmation by someone who knew the password does not count for an owner who resets it", async () => {
+test("a confirmation by an attacker who knew the password does not count for an owner who resets it", async () => {
   await linkDirectly();
   const theirs = await signInOnPage(owner);
   const { fields, boxes } = formOf((await theirs.get(accessPath)).text, accessPath);

@@ -40,7 +40,7 @@ async function told({ id, email }: Pick<Person, "id" | "email">) {
   return { events, subjects: (await mailsTo(email)).map(({ subject }) => subject) };
 }
 
-test("a provider sign-in on a phone is recorded once, and emailed once if it is a different app", async () => {
+test("a provider sign-in on a phone is recorded once, and emailed once if the app differs", async () => {
   const email = newAddress();
   const { challenge, verifier } = newChallenge();
   const first = await done(exchange(await visit(await beginOAuth(challenge), { email }), verifier));
@@ -52,7 +52,7 @@ test("a provider sign-in on a phone is recorded once, and emailed once if it is 
   expect(subjects).toEqual([subjectOf("sign_in")]);
 });
 
-test("an identity that the backend links by its verified email is recorded once and emailed once", async () => {
+test("an identity that the backend links by verified email is recorded once and emailed once", async () => {
   const { person } = await signedIn();
   people.push(person);
   const { challenge, verifier } = newChallenge();
@@ -76,7 +76,7 @@ test("a passkey added on our page is recorded once, with its device, and emailed
   expect(subjects).toEqual([subjectOf("passkey_added")]);
 });
 
-test("signing out all other devices, sent twice concurrently and once more, is recorded and emailed once", async () => {
+test("signing out all other devices is recorded and emailed once, although it is requested three times", async () => {
   const person = await createPerson();
   people.push(person);
   const browser = await signInOnPage(person);

@@ -16,7 +16,7 @@ test("insufficient_aal is 401 on PUT /user, 403 on enroll and passkeys, and 422 
   expectRefusal(await call(`DELETE /factors/${factor.factorId}`, { bearer }), 422, "insufficient_aal");
 });
 
-test("a session at aal1 may change anything but credentials, and one at aal2 may change everything", async () => {
+test("a session at aal1 cannot change credentials, while a session at aal2 can change everything", async () => {
   const { account, accessToken } = await newRaisedSession();
   const { accessToken: low } = await signIn(account);
   expectOk(await call("PUT /user", { bearer: low, body: { data: { a: 1 } } }));

@@ -27,7 +27,7 @@ test("a passkey sign-in is aal1 with passkey as its only method", async () => {
   expect(claims.amr).toEqual([{ method: "passkey", timestamp: expect.any(Number) }]);
 });
 
-test("a passkey sign-in is aal1 even for a user with a second factor, which raises it to aal2", async () => {
+test("a passkey sign-in is aal1 even if the user has a second factor, and a TOTP code raises it to aal2", async () => {
   const { authenticator, accessToken } = await newPasskey();
   const factor = await enroll(accessToken);
   await raise(accessToken, factor);

@@ -16,13 +16,13 @@ async function challengedFrom(address: string) {
     });
 }
 
-test("refuses a correct code from another IP address than the challenge's with 422 mfa_ip_address_mismatch", async () => {
+test("refuses a correct TOTP code from another IP address than the challenge's with 422 mfa_ip_address_mismatch", async () => {
   const verifyFrom = await challengedFrom("203.0.113.5");
   expectRefusal(await verifyFrom("203.0.113.6"), 422, "mfa_ip_address_mismatch");
   expectOk(await verifyFrom("203.0.113.5"));
 });
 
-test("treats two spellings of an IP address as the same address", async () => {
+test("treats two spellings of an IP address as the same when it verifies a TOTP code", async () => {
   const verifyFrom = await challengedFrom("2001:db8::1");
   expectOk(await verifyFrom("2001:0db8:0:0:0:0:0:1"));
 });

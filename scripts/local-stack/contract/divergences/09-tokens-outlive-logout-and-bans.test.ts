@@ -9,7 +9,7 @@ import { target } from "../support/target.ts";
 const verifyLocally = async (token: string) =>
   (await jwtVerify(token, createRemoteJWKSet(new URL(`${target.url}/.well-known/jwks.json`)))).payload;
 
-test("a token still verifies against the keys after sign-out or a ban, and only the server refuses it", async () => {
+test("an access token still verifies against the public keys after a sign-out or ban, and only the server refuses it", async () => {
   const { account, accessToken } = await newSession();
   expectOk(await admin(`PUT /admin/users/${account.id}`, { body: { ban_duration: "1h" } }));
   expect((await verifyLocally(accessToken)).sub).toBe(account.id);
@@ -20,7 +20,7 @@ test("a token still verifies against the keys after sign-out or a ban, and only 
   expectRefusal(await call("GET /user", { bearer: other.accessToken }), 403, "session_not_found");
 });
 
-test("a code exchange ignores bans, and the refresh after it does not", async () => {
+test("a code exchange ignores a ban, and the refresh that follows refuses it", async () => {
   const { id, email } = await newAccount();
   const code_verifier = randomBytes(42).toString("base64url");
   const code_challenge = createHash("sha256").update(code_verifier).digest("base64url");

@@ -5,13 +5,13 @@ import { admin, expectOk } from "../support/http.ts";
 
 const put = (id: string, app_metadata: object) => admin(`PUT /admin/users/${id}`, { body: { app_metadata } });
 
-test("a writer with an outdated value overwrites a newer one without an error", async () => {
+test("a metadata update from an outdated value overwrites a newer value without an error", async () => {
   const { id } = await newAccount({ app_metadata: { policy: { generation: 1 } } });
   expectOk(await put(id, { policy: { generation: 2 } }));
   expect(expectOk(await put(id, { policy: { generation: 1 } })).app_metadata.policy).toEqual({ generation: 1 });
 });
 
-test("an update replaces a top-level key as a whole and keeps the keys that it does not name", async () => {
+test("a metadata update replaces a top-level key as a whole and keeps the keys that it does not name", async () => {
   const { id } = await newAccount({ app_metadata: { policy: { generation: 1, required: true }, other: 1 } });
   const { app_metadata } = expectOk(await put(id, { policy: { generation: 2 } }));
   expect(app_metadata).toMatchObject({ policy: { generation: 2 }, other: 1 });

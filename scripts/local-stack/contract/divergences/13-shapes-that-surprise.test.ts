@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { forgeToken, inAnHour, newEmail, newSession } from "../support/accounts.ts";
 import { admin, call, expectOk, expectRefusal } from "../support/http.ts";
 
-test("aud is a string", async () => {
+test("aud is a string in tokens and users", async () => {
   const { claims, user } = await newSession();
   expect(claims.aud).toBe("authenticated");
   expect(user.aud).toBe("authenticated");
@@ -15,7 +15,7 @@ test("timestamps are RFC 3339 in UTC", async () => {
   }
 });
 
-test("an expired token gets 403, and a missing one 401", async () => {
+test("an expired access token gets 403, and a missing one 401", async () => {
   const { account } = await newSession();
   const claims = { sub: account.id, aud: "authenticated", role: "authenticated" };
   expectRefusal(

@@ -5,7 +5,7 @@ import { call, expectOk } from "../support/http.ts";
 import { autoconfirm } from "../support/settings.ts";
 import { describeVariant } from "../support/variant.ts";
 
-test("confirming by email marks both the account and its identity as verified", async () => {
+test("confirming an account by email marks both the account and its identity as verified", async () => {
   const { id } = expectOk(await call("POST /signup", { body: { email: newEmail(), password } }));
   const [before] = await sql("select email_confirmed_at from auth.users where id = $1", [id]);
   expect(before?.email_confirmed_at).toBeNull();
@@ -23,7 +23,7 @@ test("confirming by email marks both the account and its identity as verified", 
 });
 
 describeVariant("under autoconfirm", autoconfirm, (url) => {
-  test("the account is confirmed, while the identity's email_verified is not reliable", async () => {
+  test("under autoconfirm, the account is confirmed while the identity's email_verified is not reliable", async () => {
     const answer = await call("POST /signup", { body: { email: newEmail(), password }, url: url() });
     const { user } = sessionOf(expectOk(answer));
     expect(user).toMatchObject({ email_confirmed_at: expect.any(String), user_metadata: { email_verified: true } });

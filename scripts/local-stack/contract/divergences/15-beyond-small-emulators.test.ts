@@ -4,7 +4,7 @@ import { admin, call, expectOk } from "../support/http.ts";
 import { nextMail } from "../support/mail.ts";
 import { newRaisedSession } from "../support/totp.ts";
 
-// Features that the product needs and smaller emulators lack.
+// Tests features that the product needs and that smaller emulators lack.
 test("the server under test supports second factors", async () => {
   expect((await newRaisedSession()).claims.aal).toBe("aal2");
 });

@@ -3,7 +3,7 @@ import { target } from "./target.ts";
 
 const pool = new pg.Pool({ connectionString: target.dbUrl, max: 2, allowExitOnIdle: true });
 
-/** Queries the database, or ages rows if a test cannot wait. */
+/** Runs a query. Tests that cannot wait use it to make rows older. */
 export async function sql<Row extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<Row[]> {
   return (await pool.query<Row>(text, values)).rows;
 }
@@ -15,7 +15,7 @@ const mailColumns = [
   "reauthentication_sent_at",
 ] as const;
 
-/** Ages the last email of a kind. */
+/** Makes the last email of a kind older. */
 export async function ageMail(email: string, column: (typeof mailColumns)[number], seconds: number): Promise<void> {
   await sql(`update auth.users set ${column} = ${column} - make_interval(secs => $2) where email = $1`, [
     email,

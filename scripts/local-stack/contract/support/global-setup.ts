@@ -21,7 +21,7 @@ import { startVariants } from "./variant-starter.ts";
 
 /**
  * Starts a Postgres, a mailbox and a server for the suite, unless IDENTITY_URL names a server. Passes what the tests
- * need through the environment, as if it came from outside.
+ * need in environment variables, as IDENTITY_URL does for an external server.
  */
 export default async function setup(): Promise<(() => Promise<void>) | undefined> {
   if (process.env.IDENTITY_URL) return undefined;
@@ -116,7 +116,7 @@ async function untilItAnswers(connectionString: string): Promise<void> {
 async function startMail(endings: (() => Promise<unknown>)[]) {
   const smtpPort = await freePort();
   const webPort = await freePort();
-  // MailDev's default is one directory shared by everyone on the machine.
+  // MailDev's default directory is shared by everyone on the machine.
   const mailDirectory = await mkdtemp(path.join(tmpdir(), "identity-contract-mail-"));
   const mail = new MailDev({
     mailDirectory,

@@ -7,8 +7,8 @@ import path from "node:path";
 import { selfSigned } from "./certificate.ts";
 
 /**
- * Serves the hosts that are built into servers under test, on this machine. Such a server reaches them through a proxy
- * (RFC 9110 section 9.3.6) that leads nowhere else, and trusts their certificate.
+ * Serves the fixed hosts of servers under test on this machine. Such a server reaches them through a proxy (RFC 9110
+ * section 9.3.6) that connects to nothing else, and trusts their certificate.
  * @returns environment variables for servers, named as Go and Node expect them
  */
 export async function startInternet(hosts: Readonly<Record<string, RequestListener>>) {

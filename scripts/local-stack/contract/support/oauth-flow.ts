@@ -22,7 +22,7 @@ export async function admit(person: Person, provider = "keycloak"): Promise<stri
   return ((await response.json()) as { code: string }).code;
 }
 
-/** Plays the browser in a provider sign-in, at a server that trusts the provider. */
+/** Acts as the browser in a provider sign-in, at a server that trusts the provider. */
 export function oauthFlow(serverUrl: () => string = () => server.url) {
   const get = (path: string, options: Record<string, unknown> = {}) =>
     call(`GET ${path}`, { url: serverUrl(), ...options });

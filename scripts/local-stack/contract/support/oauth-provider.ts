@@ -26,11 +26,11 @@ const client = {
 const secretKey = new TextEncoder().encode(client.secret);
 
 /**
- * Starts a server with identity providers, each in its own shape below its name. The test plays the browser: it
- * announces at `POST /people?provider=…` who has consented, and passes the code it gets to the callback.
+ * Starts a server with identity providers, each with its own API below its name. The test acts as the browser: it
+ * registers at `POST /people?provider=…` who has consented, and passes the returned code to the callback.
  */
 export async function startProvider() {
-  /** Codes are single-use, at the provider that issued them. */
+  /** A code is single-use, and valid only at the provider that issued it. */
   const codes = new Map<string, { provider: ProviderName; person: Person }>();
   const tokens = new Map<string, Person>();
   const { privateKey, publicKey } = await generateKeyPair("RS256");

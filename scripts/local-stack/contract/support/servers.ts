@@ -27,7 +27,7 @@ function baseEnvironment(surroundings: Surroundings, port: number) {
   return {
     ...providerSettings(providerUrl),
     ...internet,
-    // Makes our server start considerably faster from the second process on.
+    // Makes our server start much faster from the second process on.
     NODE_COMPILE_CACHE: path.resolve(".local/compile-cache"),
     DATABASE_URL: authDbUrl,
     GOTRUE_DB_DRIVER: "postgres",
@@ -79,7 +79,7 @@ export async function startServer(
 ): Promise<RunningServer> {
   const held = await holdFreePort();
   const { port } = held;
-  // Empty counts as unset, as in .env.example.
+  // An empty value counts as unset, as in .env.example.
   const binary = process.env.IDENTITY_BIN || undefined;
   const ours = path.resolve(import.meta.dirname, "../../services/identity/main.ts");
   await held.handOver();

@@ -1,5 +1,6 @@
 /**
- * Settings of the additional servers. Settings that do not conflict are combined, since each set takes another process.
+ * Settings of the additional servers. Settings that do not conflict are combined, since each set requires another
+ * process.
  */
 
 /** Features that the product enables, disabled. */

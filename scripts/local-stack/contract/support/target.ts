@@ -16,7 +16,9 @@ export type Target = {
   serviceKey: string;
   /** The secret of the HS256 tokens that it accepts. */
   jwtSecret: string;
-  /** Its database, as a role that may read and write schema auth: to inspect and to age rows. */
+  /**
+   * The URL of its database for a role that may read and write the schema auth, to inspect rows and make them older.
+   */
   dbUrl: string;
   /** A MailDev with the emails that it sends. */
   mailUrl: string;

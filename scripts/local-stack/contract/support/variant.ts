@@ -23,7 +23,10 @@ export function describeVariant(name: string, changes: Record<string, string>, c
   });
 }
 
-/** Runs cases in which the server calls its built-in hosts. The suite controls these only if it started the server. */
+/**
+ * Runs cases in which the server calls hosts that are fixed in its code. The suite controls these hosts only if it
+ * started the server.
+ */
 export function describeWithInternet(name: string, cases: () => void): void {
   if (startUrl) describe(name, cases);
 }

@@ -148,8 +148,8 @@ function namesOf({ functions = [], tables, views }: Introspection, { schema, isF
 }
 
 /**
- * Reports whether a response refuses what has already run, so that it must be rolled back (PGRST116, PGRST124 and the
- * like). A function may set any status and still intend its changes, so for functions only 406 counts.
+ * Reports whether a response refuses a statement that has already run, which must then be rolled back (PGRST116,
+ * PGRST124 and similar). A function may set any status and still intend its changes, so for functions only 406 counts.
  */
 function isRefusal(result: unknown, isFunction: boolean): boolean {
   if (!(result instanceof Response)) return false;

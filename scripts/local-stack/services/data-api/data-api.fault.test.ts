@@ -48,8 +48,8 @@ afterAll(async () => {
   await database.remove();
 });
 
-describe("the data api", () => {
-  test("finds what migrations create after its start, and changes no privileges in the following tests", async () => {
+describe("the Data API", () => {
+  test("the Data API finds tables that migrations create after its start, and changes no privileges", async () => {
     expect(await ask(service, "/notes")).toMatchObject({ status: 404, body: { code: "PGRST205" } });
     await database.applySchema();
     const before = await database.query(grants);
@@ -63,7 +63,7 @@ describe("the data api", () => {
     expect(await database.query(grants)).toEqual(before);
   });
 
-  test("runs as the caller's role, with its claims and its time limit", async () => {
+  test("a Data API request runs as the caller's role, with the caller's claims and time limit", async () => {
     expect((await call(anon, "settings")).body).toEqual({
       role: "anon",
       claims: { role: "anon" },
@@ -78,7 +78,7 @@ describe("the data api", () => {
     expect((await call(service, "settings")).body).toMatchObject({ role: "service_role", timeout: "8s" });
   });
 
-  test("leaks nothing from one caller to the next on the same connection", async () => {
+  test("the Data API leaks nothing from one caller to the next on the same connection", async () => {
     const seen = await Promise.all(
       Array.from({ length: 200 }, async (_, index) => {
         const [caller, role] = index % 2 === 0 ? [user, "authenticated"] : ([anon, "anon"] as const);
@@ -88,7 +88,7 @@ describe("the data api", () => {
     expect(seen).not.toContain(false);
   });
 
-  test("enforces policies and grants on rows and columns", async () => {
+  test("the Data API enforces policies and grants on rows and columns", async () => {
     const mine = await insert(user, { body: "mine" });
     expect(mine).toMatchObject({ status: 201, body: [{ owner, body: "mine", price: 12.5 }] });
     const other = { ...user, claims: { ...user.claims, sub: "5c1a5c80-0000-4000-8000-000000000002" } };
@@ -99,7 +99,7 @@ describe("the data api", () => {
     expect(await ask(anon, "/notes")).toMatchObject({ status: 401, body: { code: "42501" } });
   });
 
-  describe("is as strict as hosted Supabase", () => {
+  describe("limits of hosted Supabase", () => {
     const change = (target: string, method: "PATCH" | "DELETE") => {
       const headers = { "content-type": "application/json", prefer: "return=representation" };
       return ask(service, target, { method, headers, ...(method === "PATCH" ? { body: '{"value":5}' } : {}) });
@@ -112,7 +112,7 @@ describe("the data api", () => {
     test.each([
       ["PATCH", "UPDATE"],
       ["DELETE", "DELETE"],
-    ] as const)("refuses %s without a filter, and accepts it with one", async (method, statement) => {
+    ] as const)("the Data API refuses %s without a filter, and accepts it with one", async (method, statement) => {
       const before = await values();
       expect(await change("/counters", method)).toMatchObject({
         status: 400,
@@ -123,19 +123,19 @@ describe("the data api", () => {
     });
 
     // PostgREST, "Transactions", "Access Mode": STABLE and IMMUTABLE functions are read-only for every method.
-    test.each(["stable_count", "immutable_count", "mixed"])("runs %s read-only by POST", async (name) => {
+    test.each(["stable_count", "immutable_count", "mixed"])("the Data API calls %s read-only by POST", async (name) => {
       const before = await values();
       expect(await call(service, name)).toMatchObject({ status: 405, body: { code: "25006" } });
       expect(await values()).toEqual(before);
     });
 
-    test.each(["count_up", "mixed"])("lets the volatile function %s write by POST", async (name) => {
+    test.each(["count_up", "mixed"])("the Data API lets the volatile function %s write by POST", async (name) => {
       const [before] = await values();
       expect(await call(service, name, { by: 1 })).toMatchObject({ status: 200, body: Number(before) + 1 });
     });
 
     // The time limits of supabase/postgres: 00000000000000-initial-schema.sql, 20221028101028 and 20231130133139.
-    test("sets hosted Supabase's time limits", async () => {
+    test("the Data API sets hosted Supabase's time limits", async () => {
       expect((await call(anon, "limits")).body).toEqual({ statement: "3s", lock: "8s" });
       expect((await call(user, "limits")).body).toEqual({ statement: "8s", lock: "8s" });
       expect((await call(service, "limits")).body).toEqual({ statement: "8s", lock: "8s" });
@@ -153,7 +153,7 @@ describe("the data api", () => {
     });
   });
 
-  test("opens a non-user schema only to the service role", async () => {
+  test("the Data API opens a schema that is not for users only to the service role", async () => {
     const headers = { "accept-profile": "private" };
     expect(await ask(service, "/secrets", { headers })).toMatchObject({ status: 200, body: [] });
     expect((await ask(anon, "/secrets", { headers })).status).toBe(401);
@@ -164,7 +164,7 @@ describe("the data api", () => {
     });
   });
 
-  test("refuses a role in a token that the authenticator may not take", async () => {
+  test("the Data API refuses a token with a role that the authenticator may not take", async () => {
     for (const [role, status] of [
       ["postgres", 403],
       ["supabase_admin", 403],
@@ -174,7 +174,7 @@ describe("the data api", () => {
     }
   });
 
-  test("makes read requests read-only, and rolls back a refused request", async () => {
+  test("read requests run read-only, and a refused request is rolled back", async () => {
     expect(await ask(service, "/rpc/add?a=1&b=2")).toMatchObject({ status: 200, body: 3 });
     const headers = {
       "content-type": "application/json",
@@ -193,11 +193,11 @@ describe("the data api", () => {
     ["whole", 418, { code: "X1", message: "teapot" }],
     ["serialise", 500, { code: "40001" }],
     ["slow", 500, { code: "57014" }],
-  ])("responds to a %s exception with %i", async (kind, status, body) => {
+  ])("the Data API responds to the exception %s with %i", async (kind, status, body) => {
     expect(await call(anon, "fail", { kind })).toMatchObject({ status, body });
   });
 
-  test("reports violated constraints, wrong types and unknown names as PostgREST does", async () => {
+  test("the Data API reports violated constraints, wrong types and unknown names as PostgREST does", async () => {
     await insert(service, { body: "taken", owner });
     expect(await insert(service, { body: "taken", owner })).toMatchObject({ status: 409, body: { code: "23505" } });
     expect(await insert(service, { body: "", owner })).toMatchObject({ status: 400, body: { code: "23514" } });
@@ -209,7 +209,7 @@ describe("the data api", () => {
     expect(await call(anon, "nothing")).toMatchObject({ status: 404, body: { code: "PGRST202" } });
   });
 
-  test("writes and reads values of every kind as PostgREST does", async () => {
+  test("the Data API writes and reads values of every kind as PostgREST does", async () => {
     const row = {
       id: 1,
       j: { a: [1, "x"] },
@@ -243,11 +243,11 @@ describe("the data api", () => {
     [5, "number 5"],
     [true, "boolean true"],
     [null, null],
-  ])("passes %j to a function as exactly that JSON value", async (value, kind) => {
+  ])("the Data API passes %j to a function as exactly that JSON value", async (value, kind) => {
     expect((await call(anon, "kind_of", { value })).body).toBe(kind);
   });
 
-  test("finds what a later migration creates, and its changes after a reload", async () => {
+  test("the Data API finds a table that a later migration creates, and its changes after a reload", async () => {
     await database.query("create table public.later (id int); insert into public.later values (1)");
     await expect.poll(async () => (await ask(service, "/later")).status, { timeout: 5_000 }).toBe(200);
     await database.query("alter table public.later add added int default 2; notify pgrst, 'reload schema'");

@@ -33,7 +33,7 @@ export function createDataApi({ databaseUrl, schemas }: { databaseUrl: string; s
     },
   });
   const endWatch = watchSchema(databaseUrl, () => {
-    // The last known schema stays in use until the database is reachable again, which the watch reports.
+    // The last known schema stays in use until the database is reachable again, when the watch triggers another read.
     connection.reload().catch(() => undefined);
   });
   return {
@@ -87,7 +87,7 @@ function targetOf(pathname: string, schema: string): Target | undefined {
   return name === undefined ? undefined : { schema, name: decode(name), isFunction: isFunction !== undefined };
 }
 
-/** Decodes a name. If it is not valid text, nothing has that name. */
+/** Decodes a name. A name that is not valid text is returned as it is, and matches nothing. */
 function decode(name: string): string {
   try {
     return decodeURIComponent(name);

@@ -28,10 +28,10 @@ afterAll(async () => {
   await database.remove();
 });
 
-describe.each(["SIGINT", "SIGKILL"] as const)("a database outage by %s", (signal) => {
-  test("gets 503 within a second, and the Data API recovers when the database is back", async () => {
+describe.each(["SIGINT", "SIGKILL"] as const)("Data API during a database outage by %s", (signal) => {
+  test("the Data API answers 503 within a second during an outage, and recovers when the database is back", async () => {
     const asked = Promise.all(Array.from({ length: 8 }, () => sleepLong()));
-    // The schema must be read first.
+    // All requests are running only after the schema has been read.
     await vi.waitFor(
       async () => {
         const running = await database.query(

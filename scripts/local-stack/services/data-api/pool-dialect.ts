@@ -12,7 +12,7 @@ import pg from "pg";
 
 const countingCommands = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
 
-/** There is no connection to the database, or it broke during use, in which case the outcome of the work is unknown. */
+/** Thrown if the database cannot be reached, or if the connection broke during use, so that the outcome is unknown. */
 export class ConnectionLostError extends Error {
   constructor(cause: unknown) {
     super("The connection to the database is lost", { cause });
@@ -57,7 +57,7 @@ class PoolDriver implements Driver {
     await connection.executeQuery(CompiledQuery.raw("commit"));
   }
 
-  /** The error that caused the rollback is reported already. A connection that cannot roll back is closed. */
+  /** The error that caused the rollback has already been reported. A connection that cannot roll back is closed. */
   async rollbackTransaction(connection: PoolConnection): Promise<void> {
     await connection.rollback();
   }
@@ -85,7 +85,7 @@ class PoolConnection implements DatabaseConnection {
     this.lost = true;
   };
 
-  /** The transaction begins with its first statement, in the same message if that has no parameters. */
+  /** The transaction begins with its first statement, in the same message if that statement has no parameters. */
   begin(): void {
     this.beginning = true;
   }

@@ -13,7 +13,7 @@ export type RequestContext = {
   plan?: AnyAST;
 };
 
-/** The current request. The App underneath has no other place to carry it. */
+/** The current request. The App underneath cannot pass it on as a parameter. */
 export const requestContext = new AsyncLocalStorage<RequestContext>();
 
 /** Returns the request's database role. A token without a role counts as anonymous, as in PostgREST. */

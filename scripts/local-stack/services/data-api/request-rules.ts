@@ -3,9 +3,9 @@ import type { RequestContext } from "./request-context.ts";
 import type { Introspection } from "./schema-cache.ts";
 
 /**
- * Returns whether a request changes or deletes rows without a filter. Hosted Supabase refuses this with the extension
- * `safeupdate`, which it loads for the Data API's role. A limit counts as a filter: PostgREST puts it into the
- * statement's WHERE.
+ * Returns whether a request changes or deletes rows without a filter. Hosted Supabase refuses such requests with the
+ * extension `safeupdate`, which it loads for the Data API's role. A limit counts as a filter, since PostgREST puts it
+ * into the statement's WHERE.
  */
 export function isUnfiltered({ type, where, limit }: AnyAST): boolean {
   return (type === "update" || type === "delete") && limit === undefined && Object.keys(where ?? {}).length === 0;

@@ -2,7 +2,7 @@ import { CompiledQuery } from "kysely";
 import pg from "pg";
 import { type RequestContext, roleOf } from "./request-context.ts";
 
-/** Settings that `alter role … set` gives a role. Switching to the role within a session does not apply them. */
+/** Settings of each role from `alter role … set`, which Postgres does not apply when a session switches to the role. */
 export type RoleSettings = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
 /** Selects the role settings that any user may change, one row for each role and setting. */

@@ -1,7 +1,7 @@
 import type { AnyAST } from "@supabase/lite";
 import type { Introspection } from "./schema-cache.ts";
 
-/** A value as the text that Postgres reads, regardless of how the App would convert a string for the column's type. */
+/** A value as text for Postgres to parse, regardless of how the App would convert a string for the column's type. */
 class WireText {
   private readonly text: string;
 
@@ -16,9 +16,9 @@ class WireText {
 }
 
 /**
- * Decides how values are written to the database. By the column's type, the App would read strings as JSON or numbers,
- * which unquotes JSON strings and drops digits of numbers, and the driver would write a JSON array as a Postgres array.
- * PostgREST leaves all of this to Postgres.
+ * Decides how values are written to the database, so that Postgres parses them as with PostgREST. The App would read
+ * strings as JSON or numbers by the column's type, which unquotes JSON strings and drops digits, and the driver would
+ * write a JSON array as a Postgres array.
  */
 export function settleValues(ast: AnyAST, schema: Introspection): AnyAST {
   if (ast.type === "rpc") return { ...ast, args: settleArguments(ast, schema) };

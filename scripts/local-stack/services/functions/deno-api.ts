@@ -13,7 +13,7 @@ export type HttpServer = { finished: Promise<void>; shutdown: () => Promise<void
 export type Serve = (options: ServeOptions | FunctionHandler, handler?: FunctionHandler) => HttpServer;
 
 export type RequestEvent = { request: Request; respondWith: (response: Response) => Promise<void> };
-/** A client's connection, as Deno.serveHttp reads it. Deno has not declared its type since version 2. */
+/** A client's connection in Deno.serveHttp. Deno has not declared its type since version 2. */
 export type HttpConn = AsyncIterable<RequestEvent> & { close: () => void };
 type Listener = { accept: () => Promise<object>; close: () => void };
 

@@ -120,7 +120,7 @@ async function writeFunctions(folder: string, functions: Record<string, string>)
 }
 
 describe.each(runtimes)(
-  "the functions' host on $deno, loop $loop",
+  "Functions host on $deno, loop $loop",
   (runtime) => {
     let folder: string;
     let host: Host;
@@ -136,14 +136,14 @@ describe.each(runtimes)(
       await rm(folder, { recursive: true });
     });
 
-    test("a function sees its own name in the path, the body and the environment", async () => {
+    test("a function receives its own name in the request path, the body and the environment", async () => {
       const answer = await fetch(`${host.url}/echo/v1/deep?x=1`, { method: "POST", body: "text" });
       expect(await answer.json()).toEqual({ path: "/echo/v1/deep?x=1", body: "text", env: "hello" });
     });
 
     // Deno reads 64 KiB of a connection at a time.
     test.each([0, 1, 65_000, 65_535, 65_536, 65_537, 131_072, 400_000])(
-      "delivers a body of %i bytes whole",
+      "delivers a request body of %i bytes completely",
       async (size) => {
         const body = Array.from({ length: size }, (_, at) => String(at % 10)).join("");
         const answer = await fetch(`${host.url}/echo`, { method: "POST", body });
@@ -151,7 +151,7 @@ describe.each(runtimes)(
       },
     );
 
-    test("answers 503 for a function that cannot be loaded, names its file and keeps the others working", async () => {
+    test("answers 503 for a function that cannot be loaded, names its file, and keeps serving other functions", async () => {
       const answer = await fetch(`${host.url}/broken`);
       expect(answer.status).toBe(503);
       const body = await answer.json();
@@ -172,13 +172,13 @@ describe.each(runtimes)(
       expect(await answer.json()).toMatchObject({ code: "NOT_FOUND" });
     });
 
-    test("answers 500 for an exception in a handler, without its text", async () => {
+    test("answers 500 for an exception in a handler, without the exception's text", async () => {
       const answer = await fetch(`${host.url}/throws`);
       expect(answer.status).toBe(500);
       expect(await answer.text()).not.toContain("inside");
     });
 
-    test("a client disconnecting during a stream cancels it and aborts the request's signal", async () => {
+    test("a client disconnecting during a stream cancels the stream and aborts the request's signal", async () => {
       const client = new AbortController();
       const answer = await fetch(`${host.url}/ticks`, { signal: client.signal });
       await answer.body?.getReader().read();
@@ -197,7 +197,7 @@ describe.each(runtimes)(
   30_000,
 );
 
-describe("the functions' host with Node's server", () => {
+describe("Functions host with Node's server", () => {
   let folder: string;
   let host: Host;
 
@@ -212,7 +212,7 @@ describe("the functions' host with Node's server", () => {
     await rm(folder, { recursive: true });
   });
 
-  test("a client disconnecting aborts the request's signal, and a finished response does not", async () => {
+  test("a disconnecting client aborts the request's signal; a finished response does not abort it", async () => {
     await (await fetch(`${host.url}/stream/whole`)).text();
     expect(await (await fetch(`${host.url}/stream/left`)).text()).toBe("none");
     const client = new AbortController();
@@ -222,7 +222,7 @@ describe("the functions' host with Node's server", () => {
     await expect.poll(async () => (await fetch(`${host.url}/stream/left`)).text()).toBe("signal");
   });
 
-  test("a client disconnecting before the response aborts the signal, however many packets its request took", async () => {
+  test("a client disconnecting before the response aborts the signal, even if its request arrived in many packets", async () => {
     const { hostname, port } = new URL(host.url);
     const leave = async ({ size, pauseMs }: { size: number; pauseMs: number }) => {
       const socket = connect(Number(port), hostname).setNoDelay();
@@ -244,7 +244,7 @@ describe("the functions' host with Node's server", () => {
     }
   });
 
-  test("serves a changed function with RELOAD, and names a broken one until it is fixed", async () => {
+  test("with RELOAD, serves a changed function, and names a broken function until it is fixed", async () => {
     const changing = await mkdtemp(path.join(tmpdir(), "functions-"));
     const greet = (text: string) => ({ greet: `Deno.serve(() => new Response(${JSON.stringify(text)}));` });
     await writeFunctions(changing, greet("one"));

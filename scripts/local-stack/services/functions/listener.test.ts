@@ -16,7 +16,7 @@ const sockets: Socket[] = [];
 
 beforeEach(async () => {
   errors.length = 0;
-  // An uncaught error would end the process.
+  // Without this handler, an uncaught error would end the process.
   process.prependListener("uncaughtException", noteError);
   const listener = createListener(
     (request) => handle(request),
@@ -57,8 +57,8 @@ const refuse: FunctionHandler = async (request) => {
   return new Response("refused", { status: 401 });
 };
 
-describe("a body that its reader cancels", () => {
-  test("is discarded while it arrives, and the connection serves the next request", async () => {
+describe("Request bodies cancelled by their reader", () => {
+  test("discards a cancelled request body while it arrives, and serves the connection's next request", async () => {
     handle = refuse;
     const { socket, answered } = await announce();
     socket.write(Buffer.alloc(size, 0x20));
@@ -69,7 +69,7 @@ describe("a body that its reader cancels", () => {
     expect(errors).toEqual([]);
   });
 
-  test("is discarded even if it arrives after the response", async () => {
+  test("discards a cancelled request body even if it arrives after the response", async () => {
     handle = refuse;
     const { socket, answered } = await announce();
     socket.write(Buffer.alloc(10_000, 0x20));
@@ -81,7 +81,7 @@ describe("a body that its reader cancels", () => {
     expect(errors).toEqual([]);
   });
 
-  test("causes no error if it still arrives after a 408", async () => {
+  test("a cancelled request body causes no error if it still arrives after a 408", async () => {
     const budget = { uncheckedEach: size, uncheckedAll: size, workspaceAll: size, checkedAll: size };
     const read = createBodyReader({ ...budget, idleMs: 50, msPerMebibyte: 1_000 });
     handle = async (request) => {
@@ -98,7 +98,7 @@ describe("a body that its reader cancels", () => {
     expect(errors).toEqual([]);
   });
 
-  test("causes no error if the client disconnects", async () => {
+  test("a cancelled request body causes no error if the client disconnects", async () => {
     handle = refuse;
     const { socket, answered } = await announce();
     socket.write(Buffer.alloc(10_000, 0x20));
@@ -109,7 +109,7 @@ describe("a body that its reader cancels", () => {
   });
 });
 
-test("a client disconnecting in the middle of its body fails only that read", async () => {
+test("a client disconnecting in the middle of a request body fails only the read of that body", async () => {
   const reading = new Promise<unknown>((resolve) => {
     handle = async (request) => {
       await request.text().catch(resolve);
@@ -122,7 +122,7 @@ test("a client disconnecting in the middle of its body fails only that read", as
   expect(errors).toEqual([]);
 });
 
-test("an unread body does not block later requests on its connection", async () => {
+test("an unread request body does not block later requests on the same connection", async () => {
   handle = () => new Response("unread");
   const { socket, answered } = await announce();
   socket.write(Buffer.alloc(size, 0x20));

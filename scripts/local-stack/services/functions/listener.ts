@@ -1,10 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FunctionHandler } from "./deno-api.ts";
 
-/**
- * The number of microtasks after which content that is already complete has been read. Content that has not been read
- * by then is a stream.
- */
+/** The number of microtasks within which complete content has been read. Content that takes longer is a stream. */
 const turnsOfWhole = 8;
 const json = "application/json";
 
@@ -23,7 +20,7 @@ export function createListener(
     outgoing.once("finish", () => {
       if (!incoming.complete) incoming.removeAllListeners("data").resume();
     });
-    // By then, the part of the body that arrived with the headers has been read.
+    // Deferred until the part of the body that arrived with the headers has been read.
     process.nextTick(() => {
       let request: Request;
       try {
@@ -110,7 +107,7 @@ function streamOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
     pull: () => void incoming.resume(),
     cancel() {
       drop();
-      // A client disconnecting in the middle is no longer an error.
+      // A disconnect of the client after the reader has canceled is not an error.
       incoming.on("error", () => {}).resume();
     },
   });
@@ -121,8 +118,7 @@ type Reading = ReadableStreamReadResult<Uint8Array>;
 async function write(response: Response, outgoing: ServerResponse): Promise<void> {
   const headers = headersOf(response);
   if (headers["content-type"] === json) {
-    // JSON is always read whole. Writing it whole takes a fifth of the time of a stream, which reading `body` would
-    // create.
+    // JSON is always read whole, which takes a fifth of the time of the stream that reading `body` would create.
     const text = await response.text();
     if (text !== "") headers["content-length"] = String(Buffer.byteLength(text));
     outgoing.writeHead(response.status, headers).end(text);
@@ -157,7 +153,7 @@ async function write(response: Response, outgoing: ServerResponse): Promise<void
   outgoing.end();
 }
 
-/** Collects a response's headers. Their iterator would rebuild the whole list for each header. */
+/** Collects a response's headers into a record, since their iterator rebuilds the whole list for each header. */
 function headersOf({ headers }: Response): Record<string, string | string[]> {
   const record: Record<string, string | string[]> = {};
   headers.forEach((value, name) => {

@@ -19,8 +19,8 @@ const maxHeaderSize = 32 * 1024;
 const hostedDeno = "2.1.4";
 
 /**
- * Returns the loop that reads requests and writes responses, as named by `LOCAL_RESPONSE_LOOP`. By default it is Node's
- * server; on hosted Supabase's Deno it is hosted's loop, since Node's server there forwards no headers.
+ * Returns the loop that reads requests and writes responses, as named by `LOCAL_RESPONSE_LOOP`. The default is Node's
+ * server; on hosted Supabase's Deno, where Node's server forwards no headers, it is hosted Supabase's loop.
  * @param serve Deno's own
  */
 export function responseLoop(name: string | undefined, { serve }: { serve: Serve }): Loop {
@@ -38,7 +38,7 @@ export function responseLoop(name: string | undefined, { serve }: { serve: Serve
 }
 
 /**
- * Closes the connection with each response. Hosted Supabase uses a connection for only one request, and Deno closes a
+ * Closes the connection with each response. Hosted Supabase uses a connection for only one request. Deno closes a
  * connection whose body was not read, which the stack's gateway could be about to reuse.
  */
 function closing(handle: FunctionHandler): FunctionHandler {
@@ -50,8 +50,8 @@ function closing(handle: FunctionHandler): FunctionHandler {
 }
 
 /**
- * Serves with Node's server, which notices a client that disconnects before its response. Deno's notices it only
- * sometimes.
+ * Serves with Node's server, which always notices if a client disconnects before its response. Deno's server notices it
+ * only sometimes.
  */
 function serveByNode(handle: FunctionHandler, { hostname, port, onListen, onError }: LoopOptions): Stop {
   const server = createServer({ maxHeaderSize }, createListener(handle, onError));

@@ -23,7 +23,7 @@ export const exposedHeaders = {
   rest: "Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Preference-Applied, Range-Unit",
 };
 
-/** Lets pages of any origin call the API, which takes its credentials from headers and never from cookies. */
+/** Lets pages of any origin call the API, since it takes its credentials from headers and never from cookies. */
 export function crossOrigin(exposed: string): MiddlewareHandler {
   return async (c, next) => {
     if (c.req.method === "OPTIONS" && c.req.header("access-control-request-method")) {

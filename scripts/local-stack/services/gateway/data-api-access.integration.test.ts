@@ -35,32 +35,32 @@ const claims = () => ({
 });
 const kidOf = (jwt: string): string => JSON.parse(Buffer.from(jwt.split(".")[0] ?? "", "base64url").toString()).kid;
 
-describe("a user's token used directly at /rest/v1", () => {
-  test("gives access to the user's rows", async () => {
+describe("User tokens sent directly to /rest/v1", () => {
+  test("a user's token gives access to the user's rows", async () => {
     expect(await profiles({ apikey: supabase.publishableKey, authorization: `Bearer ${token}` })).toEqual({
       status: 200,
       body: [{ id: userId }],
     });
   });
 
-  test("still acts as the user when sent with the secret key", async () => {
+  test("a user's token still acts as the user when sent with the secret key", async () => {
     expect((await profiles({ apikey: supabase.secretKey, authorization: `Bearer ${token}` })).body).toEqual([
       { id: userId },
     ]);
   });
 
-  test("gives no access without a key", async () => {
+  test("a user's token gives no access without an API key", async () => {
     expect(await profiles({ authorization: `Bearer ${token}` })).toMatchObject({
       status: 401,
       body: { message: "No API key found in request" },
     });
   });
 
-  test("does not count as a key itself", async () => {
+  test("a user's token is not accepted as an API key", async () => {
     expect(await profiles({ apikey: token })).toMatchObject({ status: 401, body: { message: "Invalid API key" } });
   });
 
-  test("cannot be changed to another role, user or schema after it was signed", async () => {
+  test("a signed user token cannot be changed to another role, user or schema", async () => {
     const [header, payload, signature] = token.split(".");
     const changed = { ...JSON.parse(Buffer.from(payload ?? "", "base64url").toString()), role: "service_role" };
     const forged = `${header}.${Buffer.from(JSON.stringify(changed)).toString("base64url")}.${signature}`;
@@ -71,17 +71,17 @@ describe("a user's token used directly at /rest/v1", () => {
   });
 });
 
-describe("a token that the identity backend did not issue", () => {
+describe("Tokens that the identity backend did not issue", () => {
   const refused = async (jwt: string) => {
     const { status, body } = await profiles({ apikey: supabase.publishableKey, authorization: `Bearer ${jwt}` });
     return [status, body.code];
   };
 
-  test("is refused if unsigned", async () => {
+  test("refuses an unsigned token", async () => {
     expect(await refused(new UnsecuredJWT(claims()).encode())).toEqual([401, "PGRST301"]);
   });
 
-  test("is refused if signed by another key, whether under the published key id or another id", async () => {
+  test("refuses a token signed by another key, whether under the published key id or another id", async () => {
     const { privateKey } = await generateKeyPair("ES256");
     for (const kid of [kidOf(token), "another"]) {
       const jwt = await new SignJWT(claims()).setProtectedHeader({ alg: "ES256", kid }).sign(privateKey);
@@ -89,7 +89,7 @@ describe("a token that the identity backend did not issue", () => {
     }
   });
 
-  test("is refused if signed with the published key as a shared secret", async () => {
+  test("refuses a token signed with the published key as a shared secret", async () => {
     const response = await fetch(`${supabase.url}/auth/v1/.well-known/jwks.json`);
     const { keys } = (await response.json()) as { keys: Record<string, string>[] };
     for (const secret of [JSON.stringify(keys[0]), keys[0]?.x ?? ""]) {
@@ -99,14 +99,14 @@ describe("a token that the identity backend did not issue", () => {
     }
   });
 
-  test("is refused if it is not a token at all", async () => {
+  test("refuses a bearer value that is not a token", async () => {
     expect(await refused("nonsense")).toEqual([401, "PGRST301"]);
     expect(await refused(`${supabase.secretKey}_`)).toEqual([401, undefined]);
   });
 });
 
-describe("a page from another origin", () => {
-  test("may send the requests and read the headers that a client needs", async () => {
+describe("Cross-origin pages", () => {
+  test("a page from another origin may send the requests and read the headers that a client needs", async () => {
     const preflight = await fetch(`${supabase.url}/rest/v1/profiles`, {
       method: "OPTIONS",
       headers: {

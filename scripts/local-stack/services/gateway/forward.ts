@@ -49,7 +49,7 @@ export function forward(incoming: IncomingMessage, outgoing: ServerResponse, opt
     outgoing.writeHead(answer.statusCode ?? 502, answerHeaders(answer.headers, options.crossOrigin));
     if (answer.headers["content-length"] === undefined) outgoing.flushHeaders();
     pipeline(answer, outgoing, () => {});
-    // A service that has responded reads no more, so the rest of the request would wait forever.
+    // A service that has responded reads no more of the request, so sending the rest would wait forever.
     answer.once("end", () => {
       if (!incoming.readableEnded) upstream.destroy();
     });
@@ -59,7 +59,7 @@ export function forward(incoming: IncomingMessage, outgoing: ServerResponse, opt
     incoming.unpipe(upstream);
     // The rest of an unwanted body would block the client's next request.
     incoming.resume();
-    // Also reached without an error: a switch to another protocol is not forwarded.
+    // Also reached without an error, if the service switches to another protocol, which is not forwarded.
     if (outgoing.headersSent || outgoing.destroyed) return;
     const { status, body, headers } = options.unreachable;
     outgoing.writeHead(status, { ...headers, ...options.crossOrigin, "content-type": "application/json" });

@@ -25,8 +25,8 @@ function stream(content: string, { requestId, signal }: { requestId?: string; si
   });
 }
 
-describe("a function behind the gateway", () => {
-  test("answers on its path and sends no CORS headers", async () => {
+describe("Functions behind the gateway", () => {
+  test("a function answers on its path and sends no CORS headers", async () => {
     const preflight = await fetch(`${ai}/v1/chat/completions`, {
       method: "OPTIONS",
       headers: { origin: "https://app.test", "access-control-request-method": "POST" },
@@ -36,7 +36,7 @@ describe("a function behind the gateway", () => {
     expect((await fetch(`${ai}/v1/no-such-function`)).status).toBe(404);
   });
 
-  test("receives 24 KiB of headers and responds in its own format", async () => {
+  test("a function receives 24 KiB of headers and responds in its own format", async () => {
     const long = "x".repeat(12 * 1024);
     const response = await fetch(`${ai}/v1/models/none?${long}`, {
       headers: { authorization: `Bearer ${aiKey}`, "x-long": long },
@@ -53,7 +53,7 @@ describe("a function behind the gateway", () => {
     expect(status).toBe(426);
   });
 
-  test("streams each chunk before the next one is written", async () => {
+  test("streams each chunk of a function's response before the next one is written", async () => {
     const response = await stream("[[words=10 pace=40]]");
     expect(response.headers.get("content-type")).toContain("text/event-stream");
     const arrivals: number[] = [];
@@ -63,7 +63,7 @@ describe("a function behind the gateway", () => {
     expect((arrivals.at(-1) ?? 0) - (arrivals[0] ?? 0)).toBeGreaterThan(250);
   });
 
-  test(`ends the provider's call whenever a client disconnects, ${departures} times of ${departures}`, async () => {
+  test(`cancels the provider's call each time a client disconnects, ${departures} times of ${departures}`, async () => {
     const calls = await Promise.all(
       Array.from({ length: departures }, async () => {
         const requestId = `leaves-${crypto.randomUUID()}`;

@@ -89,7 +89,7 @@ beforeEach(() => {
 });
 
 describe("API keys", () => {
-  test.each(["/auth/v1/settings", "/auth/v1/health", "/rest/v1/notes"])("%s requires a key", async (path) => {
+  test.each(["/auth/v1/settings", "/auth/v1/health", "/rest/v1/notes"])("%s requires an API key", async (path) => {
     const response = await fetch(origin + path);
     expect(response.status).toBe(401);
     expect(response.headers.get("sb-error-code")).toBe("UNAUTHORIZED_MISSING_API_KEY");
@@ -100,7 +100,7 @@ describe("API keys", () => {
     });
   });
 
-  test.each(["/auth/v1/settings", "/rest/v1/notes"])("%s refuses an unknown key", async (path) => {
+  test.each(["/auth/v1/settings", "/rest/v1/notes"])("%s refuses an unknown API key", async (path) => {
     for (const key of ["sb_secret_other", `${publishable}x`, "anon.role.token"]) {
       const response = await fetch(origin + path, { headers: { apikey: key } });
       expect(response.status).toBe(401);
@@ -120,12 +120,12 @@ describe("API keys", () => {
     "/auth/v1/callback?code=c",
     "/auth/v1/authorize?provider=github",
     "/auth/v1/.well-known/jwks.json",
-  ])("%s needs no key", async (path) => {
+  ])("%s needs no API key", async (path) => {
     expect((await ask(path)).url).toBe(path.slice("/auth/v1".length));
   });
 
   test.each(["/auth/v1/verify/../admin/users", "/auth/v1/verify/%2e%2e/admin/users", "/auth/v1/verifyx"])(
-    "%s is not a way around the key",
+    "%s cannot be used to bypass the API key",
     async (path) => {
       const status = await new Promise((resolve) => {
         const { port } = new URL(origin);
@@ -136,8 +136,8 @@ describe("API keys", () => {
   );
 });
 
-describe("auth", () => {
-  test("replaces an opaque key with the identity backend's role token, in either header", async () => {
+describe("Auth", () => {
+  test("replaces an opaque API key with the identity backend's role token, in either header", async () => {
     const authorizationOf = async (headers: Record<string, string>) =>
       (await ask("/auth/v1/admin/users", { headers })).headers.authorization;
     expect(await authorizationOf({ apikey: publishable })).toBe("Bearer anon.role.token");
@@ -151,18 +151,18 @@ describe("auth", () => {
     expect(await authorizationOf({ apikey: publishable, authorization: "Bearer " })).toBe("Bearer anon.role.token");
   });
 
-  test("refuses an unknown opaque key as bearer", async () => {
+  test("refuses an unknown opaque API key as bearer token", async () => {
     const headers = { apikey: publishable, authorization: "Bearer sb_secret_guess" };
     expect((await fetch(`${origin}/auth/v1/user`, { headers })).status).toBe(401);
   });
 
-  test("accepts a key in the query and does not forward it", async () => {
+  test("accepts an API key in the query and does not forward it", async () => {
     const { url, headers } = await ask(`/auth/v1/settings?apikey=${publishable}&a=%20b`);
     expect(url).not.toContain("apikey");
     expect(headers).not.toHaveProperty("apikey");
   });
 
-  test("trusts a given client address only with the secret key", async () => {
+  test("trusts a client address in the request only with the secret key", async () => {
     const visitor = { "sb-forwarded-for": "203.0.113.7" };
     expect((await ask("/auth/v1/token", { headers: { ...visitor, apikey: secret } })).headers).toMatchObject(visitor);
     for (const headers of [{ ...visitor, apikey: publishable }, visitor]) {
@@ -170,7 +170,7 @@ describe("auth", () => {
     }
   });
 
-  test("sets the forwarded headers itself and ignores the client's", async () => {
+  test("sets the forwarded headers itself and ignores those of the client", async () => {
     const forged = { "x-forwarded-for": "203.0.113.7", "x-forwarded-host": "evil.test", "x-forwarded-proto": "https" };
     const { headers } = await ask("/auth/v1/settings", { headers: { ...forged, apikey: publishable } });
     expect(headers).toMatchObject({
@@ -186,7 +186,7 @@ describe("auth", () => {
     expect(response.headers.get("access-control-expose-headers")).toContain("X-Supabase-Api-Version");
   });
 
-  test.each(["auth", "rest"])("answers a preflight for /%s/v1 without a key", async (api) => {
+  test.each(["auth", "rest"])("answers a preflight for /%s/v1 without an API key", async (api) => {
     const asked = "apikey,authorization,content-profile,prefer,x-client-info,x-supabase-api-version,x-retry-count";
     const response = await fetch(`${origin}/${api}/v1/anything`, {
       method: "OPTIONS",
@@ -203,8 +203,8 @@ describe("auth", () => {
   });
 });
 
-describe("functions", () => {
-  test("receive their path, body and every header except a claimed client address, without a key", async () => {
+describe("Functions", () => {
+  test("a function receives its path, body and every header except a claimed client address, without an API key", async () => {
     const headers = { authorization: "Bearer ttr_ai_key", "x-request-id": "r1", "sb-forwarded-for": "203.0.113.7" };
     const reached = await ask("/functions/v1/chat/completions?x=a%20b", { method: "POST", headers, body: "raw" });
     expect(reached).toMatchObject({ method: "POST", url: "/chat/completions?x=a%20b", body: "raw" });
@@ -212,7 +212,7 @@ describe("functions", () => {
     expect(reached.headers).not.toHaveProperty("sb-forwarded-for");
   });
 
-  test("keep their own CORS headers, including for preflights", async () => {
+  test("functions keep their own CORS headers, including for preflights", async () => {
     const response = await fetch(`${origin}/functions/v1/chat`, {
       method: "OPTIONS",
       headers: { origin: "https://app.test", "access-control-request-method": "POST" },
@@ -222,7 +222,7 @@ describe("functions", () => {
     expect(response.headers.get("access-control-allow-headers")).toBeNull();
   });
 
-  test("return status, headers and cookies unchanged, without following redirects", async () => {
+  test("returns a function's status, headers and cookies unchanged, without following redirects", async () => {
     answer = (_request, response) => {
       response.writeHead(307, {
         location: "/elsewhere",
@@ -239,7 +239,7 @@ describe("functions", () => {
     expect(response.headers.get("x-hop")).toBeNull();
   });
 
-  test("receive a body of unknown length whole with every method", async () => {
+  test("functions receive a complete body of unknown length with every method", async () => {
     for (const method of ["POST", "DELETE"]) {
       const body = new ReadableStream({
         start(controller) {
@@ -252,7 +252,7 @@ describe("functions", () => {
     }
   });
 
-  test("stream a response chunk by chunk, with the first bytes sent before the last exist", async () => {
+  test("streams a function's response chunk by chunk, sending the first bytes before the last exist", async () => {
     let finish: (() => void) | undefined;
     answer = (_request, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
@@ -268,25 +268,28 @@ describe("functions", () => {
     expect(Buffer.from(second?.value ?? []).toString()).toBe("data: 2\n\n");
   });
 
-  test.each(["before the answer", "in the middle of it"])("end their request when a client leaves %s", async (when) => {
-    const closed = vi.fn();
-    const reached = new Promise<void>((resolve) => {
-      answer = (_request, response) => {
-        response.once("close", () => closed(response.writableFinished));
-        if (when !== "before the answer") response.write("begun");
-        resolve();
-      };
-    });
-    const client = new AbortController();
-    const asked = fetch(`${origin}/functions/v1/slow`, { signal: client.signal });
-    await reached;
-    if (when !== "before the answer") await (await asked).body?.getReader().read();
-    client.abort();
-    await asked.catch(() => undefined);
-    await vi.waitFor(() => expect(closed).toHaveBeenCalledWith(false));
-  });
+  test.each(["before the answer", "in the middle of the answer"])(
+    "ends the request to a function when the client disconnects %s",
+    async (when) => {
+      const closed = vi.fn();
+      const reached = new Promise<void>((resolve) => {
+        answer = (_request, response) => {
+          response.once("close", () => closed(response.writableFinished));
+          if (when !== "before the answer") response.write("begun");
+          resolve();
+        };
+      });
+      const client = new AbortController();
+      const asked = fetch(`${origin}/functions/v1/slow`, { signal: client.signal });
+      await reached;
+      if (when !== "before the answer") await (await asked).body?.getReader().read();
+      client.abort();
+      await asked.catch(() => undefined);
+      await vi.waitFor(() => expect(closed).toHaveBeenCalledWith(false));
+    },
+  );
 
-  test("do not block the client's next request by reading only part of a body", async () => {
+  test("a function that reads only part of a body does not block the client's next request", async () => {
     answer = (request, response) => {
       request.once("data", () => {
         request.pause();
@@ -294,7 +297,8 @@ describe("functions", () => {
       });
     };
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    // More than fits into the connection to the function, but not much more: the rest has half a second to arrive.
+    // The upload is a little larger than the buffers of the connection to the function, since the rest must arrive
+    // within half a second.
     const upload = Buffer.alloc(8_000_000);
     try {
       const sockets = new Set<Socket | undefined>();
@@ -313,7 +317,7 @@ describe("functions", () => {
     }
   });
 
-  test("a switch to another protocol gets 503", async () => {
+  test("answers 503 if a service switches to another protocol", async () => {
     const switching = createServer().on("upgrade", (_request, socket) => {
       socket.end("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
     });
@@ -326,7 +330,7 @@ describe("functions", () => {
     expect(await text(response)).toContain("message");
   });
 
-  test("a response that the service cuts off is cut off for the client, too", async () => {
+  test("cuts off the client's response if the service cuts off its response", async () => {
     answer = (_request, response) => {
       response.write("half of it");
       setTimeout(() => response.destroy(), 20);
@@ -336,8 +340,8 @@ describe("functions", () => {
   });
 });
 
-describe("an unreachable service", () => {
-  test("gets a JSON error that code of other origins can read", async () => {
+describe("Unreachable services", () => {
+  test("a call of an unreachable service gets a JSON error that pages of other origins can read", async () => {
     const lonely = await startGateway({ identity: nowhere, functions: nowhere });
     const auth = await fetch(`${lonely}/auth/v1/token`, {
       method: "POST",
@@ -355,7 +359,7 @@ describe("an unreachable service", () => {
     expect(await functions.json()).toMatchObject({ message: expect.stringContaining("functions") });
   });
 
-  test("gets PostgREST's code if it is the database", async () => {
+  test("answers with PostgREST's error code if the database is unreachable", async () => {
     const response = await fetch(`${origin}/rest/v1/notes`, { headers: { apikey: publishable } });
     expect(response.status).toBe(503);
     expect(await response.json()).toMatchObject({ code: "PGRST002" });

@@ -14,11 +14,14 @@ const verify = createTokenVerifier({
   issuer: config.issuer,
   audience: "authenticated",
 });
-/** Longer than clients keep idle connections, so that none sends a request on one that we are closing. */
+/** Longer than clients keep idle connections, so that no client sends a request on a connection that we are closing. */
 const keepAliveTimeout = 65_000;
 /** Extra time before closing, since an event loop under load runs late. */
 const keepAliveTimeoutBuffer = 10_000;
-/** Twice Node's default, as our web server accepts. Beyond it, the error response cannot have the API's shape. */
+/**
+ * Twice Node's default, which our web server accepts. For longer headers, the error response does not have the API's
+ * shape.
+ */
 const maxHeaderSize = 32 * 1024;
 const server = createAdaptorServer({
   fetch: createGateway({ config, dataApi, verify }).fetch,

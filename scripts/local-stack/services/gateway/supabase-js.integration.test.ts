@@ -53,7 +53,7 @@ afterAll(async () => {
 });
 
 describe("supabase-js sign-up and sign-in", () => {
-  test("works from the form to the confirmed session", async () => {
+  test("sign-up works from the form to the confirmed session", async () => {
     const email = address("new");
     const client = anonymous();
     const signedUp = await client.auth.signUp({ email, password });
@@ -73,21 +73,21 @@ describe("supabase-js sign-up and sign-in", () => {
     expect(data).toHaveLength(1);
   });
 
-  test("returns claims that the client can verify itself", async () => {
+  test("returns claims that supabase-js can verify itself", async () => {
     const { data, error } = await ann.client.auth.getClaims();
     expect(error).toBeNull();
     expect(data?.header.alg).toBe("ES256");
     expect(data?.claims).toMatchObject({ sub: ann.id, aud: "authenticated", iss: `${supabase.url}/auth/v1` });
   });
 
-  test("distinguishes error codes", async () => {
+  test("supabase-js receives a distinct error code for each failure", async () => {
     const wrong = await anonymous().auth.signInWithPassword({ email: ann.email, password: "not it" });
     expect(wrong.error).toMatchObject({ code: "invalid_credentials", status: 400 });
     const key = createClient(supabase.url, "sb_publishable_wrong", options);
     expect((await key.auth.signInWithPassword({ email: ann.email, password })).error).toMatchObject({ status: 401 });
   });
 
-  test("refreshes a session and ends it for good", async () => {
+  test("refreshes a session and ends it permanently", async () => {
     const { client } = await signedIn("short");
     const before = (await client.auth.getSession()).data.session;
     const { data, error } = await client.auth.refreshSession();
@@ -99,7 +99,7 @@ describe("supabase-js sign-up and sign-in", () => {
   });
 });
 
-describe("supabase-js for rows", () => {
+describe("supabase-js queries", () => {
   test("reads and writes only the signed-in user's rows", async () => {
     expect((await ann.client.from("profiles").select("id")).data).toEqual([{ id: ann.id }]);
     const mine = await ann.client
@@ -121,7 +121,7 @@ describe("supabase-js for rows", () => {
     expect([status, error?.code]).toEqual([403, "42501"]);
   });
 
-  test("embeds over a foreign key, counts, and reads single rows", async () => {
+  test("embeds rows over a foreign key, counts rows, and reads single rows", async () => {
     const { data, count } = await ann.client
       .from("workspace_members")
       .select("user_id, workspaces(id, name)", { count: "exact" });
@@ -132,7 +132,7 @@ describe("supabase-js for rows", () => {
     expect((await ann.client.from("profiles").select().eq("id", ben.id).maybeSingle()).data).toBeNull();
   });
 
-  test("does nothing without a user", async () => {
+  test("reads and writes no rows without a user", async () => {
     const { error, status } = await anonymous().from("profiles").select();
     expect([status, error?.code]).toEqual([401, "42501"]);
   });

@@ -58,12 +58,12 @@ async function refusalOf(text: string): Promise<unknown> {
   return "refusal" in verdict ? { status: verdict.refusal.status, ...verdict.refusal.body } : verdict;
 }
 
-describe("a token is accepted", () => {
-  test("when signed by a published key, for us and within its lifetime", async () => {
+describe("Accepted tokens", () => {
+  test("accepts a token signed by a published key, for this project and within its lifetime", async () => {
     expect(await verify(await token())).toMatchObject({ claims: user });
   });
 
-  test("up to its last second but not after it", async () => {
+  test("accepts a token up to its last second but not after it", async () => {
     expect(await verify(await token({ exp: nowPlus(2) }))).toHaveProperty("claims");
     expect(await refusalOf(await token({ exp: nowPlus(-1) }))).toMatchObject({
       status: 401,
@@ -72,12 +72,12 @@ describe("a token is accepted", () => {
     });
   });
 
-  test("when issued slightly ahead of our clock, but not far ahead", async () => {
+  test("accepts a token issued slightly ahead of our clock, but not far ahead", async () => {
     expect(await verify(await token({ iat: nowPlus(25) }))).toHaveProperty("claims");
     expect(await refusalOf(await token({ iat: nowPlus(40) }))).toMatchObject({ message: "JWT issued at future" });
   });
 
-  test("when its key was published after our last fetch", async () => {
+  test("accepts a token whose key was published after our last fetch", async () => {
     const early = await token({}, { kid: "second", key: second.privateKey });
     expect(await refusalOf(early)).toMatchObject({ code: "PGRST301" });
     published = ["first", "second"];
@@ -85,16 +85,16 @@ describe("a token is accepted", () => {
   });
 });
 
-describe("a token is refused", () => {
+describe("Refused tokens", () => {
   const wrongKey = { status: 401, code: "PGRST301", message: "No suitable key or wrong key type" };
 
-  test("without a signature", async () => {
+  test("refuses a token without a signature", async () => {
     const unsigned = new UnsecuredJWT({ ...user, iss: issuer, aud: audience, exp: nowPlus(60) }).encode();
     expect(await refusalOf(`${unsigned}x`)).toMatchObject({ status: 401, code: "PGRST301" });
     expect(await refusalOf(unsigned)).toMatchObject({ status: 401, code: "PGRST301" });
   });
 
-  test("when signed with the public key as an HMAC secret", async () => {
+  test("refuses a token signed with the public key as an HMAC secret", async () => {
     const jwk = await exportJWK(first.publicKey);
     for (const secret of [JSON.stringify(jwk), jwk.x ?? ""]) {
       const forged = await new SignJWT({ ...user, iss: issuer, aud: audience, exp: nowPlus(60) })
@@ -104,11 +104,11 @@ describe("a token is refused", () => {
     }
   });
 
-  test("when signed by another key under a published key id", async () => {
+  test("refuses a token signed by another key under a published key id", async () => {
     expect(await refusalOf(await token({}, { key: foreign.privateKey }))).toMatchObject(wrongKey);
   });
 
-  test("when changed after signing", async () => {
+  test("refuses a token changed after signing", async () => {
     const [header, , signature] = (await token()).split(".");
     const payload = Buffer.from(JSON.stringify({ ...user, role: "service_role", iss: issuer, aud: audience })).toString(
       "base64url",
@@ -122,7 +122,7 @@ describe("a token is refused", () => {
     ["a start in the future", { nbf: Math.floor(Date.now() / 1000) + 60 }, "JWT not yet valid"],
     ["no expiry", { exp: undefined }, "Parsing claims failed"],
     ["no subject", { sub: undefined }, "Parsing claims failed"],
-  ])("with %s", async (_, claims, message) => {
+  ])("refuses a token with %s", async (_, claims, message) => {
     expect(await refusalOf(await token(claims))).toMatchObject({ status: 401, code: "PGRST303", message });
   });
 
@@ -132,7 +132,7 @@ describe("a token is refused", () => {
     ["a.b", "Expected 3 parts in JWT; got 2"],
     ["a.b.c.d", "Expected 3 parts in JWT; got 4"],
     ["a.b.c", "No suitable key or wrong key type"],
-  ])("when it is not a token: %j", async (text, message) => {
+  ])("refuses a bearer value that is not a token: %j", async (text, message) => {
     expect(await refusalOf(text)).toMatchObject({ status: 401, code: "PGRST301", message });
   });
 });

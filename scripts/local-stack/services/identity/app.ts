@@ -32,7 +32,7 @@ export function createApp(deps: Deps): Hono<Env> {
   app.use(async (_c, next) => {
     await withinTime(next(), deps.config.GOTRUE_API_MAX_REQUEST_DURATION);
   });
-  // GET redeems tokens, but an email scanner's HEAD must not.
+  // A GET redeems tokens, so HEAD, which email scanners send, must not reach it.
   app.use(async (c, next) => (c.req.raw.method === "HEAD" ? c.notFound() : next()));
   for (const routes of [
     publicRoutes(deps),

@@ -10,7 +10,6 @@ import { loadTokenKeys } from "./core/token-keys.ts";
 import { openDatabase } from "./db.ts";
 import { applySchema } from "./schema.ts";
 
-/** Runs the identity server: configured by the environment, serving HTTP, ended by SIGTERM or SIGINT. */
 const stopTimeoutMs = 5_000;
 const log = (line: string) => console.error(line);
 

@@ -47,7 +47,7 @@ function isListed(route: string): boolean {
   });
 }
 
-test("has no route that is missing in the list of Supabase Auth's routes", async () => {
+test("serves no route that is missing from the list of Supabase Auth's routes", async () => {
   const routes = await routesOfOurServer();
   expect(routes.length).toBeGreaterThan(40);
   expect(routes.filter((route) => !isListed(route))).toEqual([]);

@@ -51,7 +51,7 @@ async function subjects({ web }: Pick<Mailbox, "web">): Promise<string[]> {
   return mails.map(({ subject }) => subject);
 }
 
-test("a mailbox keeps its emails after kill -9, and another mailbox's start does not delete them", async () => {
+test("a mailbox keeps its emails after kill -9, and starting another mailbox does not delete them", async () => {
   const directory = await newDirectory();
   const first = await startMailbox(directory);
   await send(first, "kept");

@@ -47,7 +47,7 @@ async function signIn(form: Record<string, string>, changes: Record<string, stri
   return userinfo(token);
 }
 
-test("lists Keycloak's endpoint paths in its discovery document", async () => {
+test("the discovery document lists Keycloak's endpoint paths", async () => {
   const response = await fetch(`${issuer}/.well-known/openid-configuration`);
   const base = `${issuer}/protocol/openid-connect`;
   expect(await response.json()).toMatchObject({
@@ -59,12 +59,12 @@ test("lists Keycloak's endpoint paths in its discovery document", async () => {
   });
 });
 
-test("reports that it is healthy", async () => {
+test("the demo OpenID provider reports that it is healthy", async () => {
   const response = await fetch(`${issuer}/healthz`);
   expect(response.status).toBe(200);
 });
 
-describe("signing in", () => {
+describe("Signing in at the demo OpenID provider", () => {
   test("returns a code and the state for any email, and exchanges the code for verified claims", async () => {
     const { target } = await submit({ email: "Ada@example.test", verified: "on" });
     expect(`${target?.origin}${target?.pathname}`).toBe(client.redirectUri);
@@ -81,12 +81,12 @@ describe("signing in", () => {
     });
   });
 
-  test("returns an unverified email if chosen", async () => {
+  test("returns an unverified email if the user chooses it", async () => {
     const claims = await (await signIn({ email: "eve@example.test" })).json();
     expect(claims).toMatchObject({ email: "eve@example.test", email_verified: false });
   });
 
-  test("gives an email the same subject, even after another sign-in in the same browser", async () => {
+  test("returns the same subject for the same email, even after another sign-in in the same browser", async () => {
     const open = openBrowser(issuer);
     const subjects: string[] = [];
     for (const email of ["one@example.test", "two@example.test", "one@example.test"]) {
@@ -97,7 +97,7 @@ describe("signing in", () => {
     expect(subjects[1]).not.toBe(subjects[0]);
   });
 
-  test("returns access_denied and the state if cancelled", async () => {
+  test("returns access_denied and the state if the user cancels", async () => {
     const { target } = await submit({ cancel: "yes" });
     expect(`${target?.origin}${target?.pathname}`).toBe(client.redirectUri);
     expect(Object.fromEntries(target?.searchParams ?? [])).toMatchObject({ error: "access_denied", state: "a-state" });
@@ -105,7 +105,7 @@ describe("signing in", () => {
   });
 
   test.each(["", "no address", '"><script>alert(1)</script>'])(
-    "shows on the page that %j is not an email",
+    "shows an error on the page if %j is entered as the email",
     async (email) => {
       const { response } = await submit({ email });
       expect(response.status).toBe(422);
@@ -115,19 +115,19 @@ describe("signing in", () => {
     },
   );
 
-  test("refuses a form over 8 KiB and reads one just below", async () => {
+  test("refuses a sign-in form over 8 KiB and reads one just below that size", async () => {
     expect((await submit({ email: "a", rest: "x".repeat(8 * 1024) })).response.status).toBe(413);
     expect((await submit({ email: "a", rest: "x".repeat(8 * 1024 - 20) })).response.status).toBe(422);
   });
 });
 
-describe("refusals", () => {
+describe("Refusals of the demo OpenID provider", () => {
   test("refuses the page of an unknown sign-in", async () => {
     expect((await openBrowser(issuer)("/sign-in/unknown")).status).toBe(400);
   });
 
   test.each<Record<string, string>>([{ redirect_uri: "http://127.0.0.1:9/elsewhere" }, { client_id: "another" }])(
-    "never redirect to the client with %j",
+    "never redirects to the client with %j",
     async (changes) => {
       const response = await openBrowser(issuer)(authorizePath(changes));
       expect(response.status).toBe(400);
@@ -135,7 +135,7 @@ describe("refusals", () => {
     },
   );
 
-  test("refuses a code with a wrong secret, or a second time", async () => {
+  test("refuses a code with a wrong secret, and a code used a second time", async () => {
     const { target } = await submit({ email: "ada@example.test" });
     const code = target?.searchParams.get("code") ?? "";
     expect((await exchange(code, { ...client, secret: "wrong" })).status).toBe(401);

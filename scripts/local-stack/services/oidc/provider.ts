@@ -18,7 +18,7 @@ const lifetimes = { codeSeconds: 60, accessTokenSeconds: 3_600, signInSeconds: 6
  * across restarts. If it is mounted below a path, requests must arrive without that path.
  */
 export async function createOidcProvider(options: {
-  /** The base of its URLs. */
+  /** The base of the provider's URLs. */
   base: string;
   client: OidcClient;
   shape: Shape;

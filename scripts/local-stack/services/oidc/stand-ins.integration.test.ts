@@ -62,8 +62,8 @@ async function userOf(code: string, verifier: string): Promise<User> {
 
 const newEmail = () => `${randomUUID()}@stand-ins.example.test`;
 
-describe.each(played)("signing in with %s on the stack", (provider) => {
-  test("creates an account with that provider's identity for a verified email", async () => {
+describe.each(played)("Signing in with %s on the stack", (provider) => {
+  test("a sign-in with a verified email creates an account with that provider's identity", async () => {
     const email = newEmail();
     const { target, query, verifier } = await signIn(provider, { email, verified: "on" });
     expect(target.origin).toBe(base);
@@ -72,7 +72,7 @@ describe.each(played)("signing in with %s on the stack", (provider) => {
     expect(user.identities).toMatchObject([{ provider, identity_data: { email, email_verified: true } }]);
   });
 
-  test("returns access_denied if cancelled", async () => {
+  test("returns access_denied if the user cancels the provider's sign-in", async () => {
     const { target, query } = await signIn(provider, { cancel: "yes" });
     expect(target.origin).toBe(base);
     expect(query).toMatchObject({ error: "access_denied" });
@@ -88,14 +88,14 @@ test.each(["google", "azure", "github", "keycloak"].filter(plays))(
   },
 );
 
-test.each(["apple"].filter(plays))("%s verifies every email and returns the name only once", async (apple) => {
+test.each(["apple"].filter(plays))("%s verifies every email and returns the user's name only once", async (apple) => {
   const email = newEmail();
   const { query, verifier } = await signIn(apple, { email });
   const user = await userOf(query.code ?? "", verifier);
   expect(user.user_metadata).toMatchObject({ email, email_verified: true, full_name: email.split("@")[0] });
 });
 
-test("the settings show the stand-ins' providers as enabled", async () => {
+test("the settings list every simulated provider as enabled", async () => {
   const answer = await fetch(`${supabase.url}/auth/v1/settings`, { headers: { apikey: supabase.publishableKey } });
   const { external } = (await answer.json()) as { external: Record<string, boolean> };
   for (const name of played) expect(external[name]).toBe(true);

@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Scopes that Supabase Auth requests from each. */
+/** Scopes that Supabase Auth requests from each provider. */
 const scopes = { google: "email profile", apple: "email name", azure: "openid email", github: "user:email" };
 const baseOf = (name: StandInName) => standInBase(server.origin, name);
 const issuerOf = (name: StandInName) => standInIssuer(server.origin, name);
@@ -80,47 +80,47 @@ async function github(path: string, token = "") {
   return { status: response.status, body: await response.json() };
 }
 
-describe.each(standInNames)("the stand-in for %s", (name) => {
-  test("says on its page that it is a demo, and which company it simulates", async () => {
+describe.each(standInNames)("Simulated provider %s", (name) => {
+  test("the sign-in page says that it is a demo, and which company it simulates", async () => {
     const { page } = await signInPage(name);
     expect(page).toContain(`Sign in to the demo of ${standIns[name].company}`);
     expect(page).toContain(`in the place of ${standIns[name].company}, which is not asked anything`);
   });
 
-  test("returns a single-use code and the state to the browser", async () => {
+  test("a simulated provider returns a single-use code and the state to the browser", async () => {
     const { code, state } = await signIn(name, { email: "any@example.test", verified: "on" });
     expect(state).toBe("a-state");
     expect(await exchange(name, code)).toMatchObject({ access_token: expect.any(String) });
     expect(await exchange(name, code)).toMatchObject({ error: "invalid_grant" });
   });
 
-  test("returns access_denied if cancelled", async () => {
+  test("returns access_denied if the user cancels the simulated sign-in", async () => {
     expect(await signIn(name, { cancel: "yes" })).toMatchObject({ error: "access_denied", state: "a-state" });
   });
 
-  test("shows its sign-in page for prompt=select_account, as it always does", async () => {
+  test("shows its sign-in page with prompt=select_account, as without it", async () => {
     const { page } = await signInPage(name, { prompt: "select_account" });
     expect(page).toContain(`Sign in to the demo of ${standIns[name].company}`);
   });
 
-  test("refuses another provider's code", async () => {
+  test("refuses a code that another provider issued", async () => {
     const other = standInNames.find((candidate) => candidate !== name) ?? name;
     const { code } = await signIn(other, { person: "verified" });
     expect(await exchange(name, code)).toMatchObject({ error: "invalid_grant" });
   });
 });
 
-describe.each(["google", "apple", "azure"] as const)("the ID token of %s", (name) => {
+describe.each(["google", "apple", "azure"] as const)("ID tokens of %s", (name) => {
   test.each([
     [{ person: "verified" }, { email: "ada@people.example.test", email_verified: true }],
     [{ person: "unverified" }, { email: "una@people.example.test", email_verified: false }],
     [{ email: "typed@example.test" }, { email: "typed@example.test", email_verified: false }],
-  ])("has for %o the claims %o", async (form, expected) => {
+  ])("the ID token for %o has the claims %o", async (form, expected) => {
     expect(await claimsOf(name, form as Record<string, string>)).toMatchObject(expected);
   });
 });
 
-test("Microsoft's stand-in has a single tenant, which its URLs and its issuer name, and returns 404 for any other tenant", async () => {
+test("the simulated Microsoft has a single tenant, named in its URLs and its issuer, and answers 404 for any other", async () => {
   expect(issuerOf("azure")).toBe(`${server.origin}/azure/${demoTenant}/v2.0`);
   expect((await claimsOf("azure", { person: "verified" })).iss).toBe(issuerOf("azure"));
   const elsewhere = await fetch(`${server.origin}/azure/common/oauth2/v2.0/authorize?client_id=${client.id}`);
@@ -134,7 +134,7 @@ test("a person has a different subject at each provider", async () => {
   expect(new Set(subjects).size).toBe(3);
 });
 
-test("Apple's stand-in posts a name with the first sign-in only", async () => {
+test("the simulated Apple posts a name with the first sign-in only", async () => {
   const first = await signIn("apple", { email: "first@example.test" });
   expect(JSON.parse(first.user ?? "")).toEqual({
     name: { firstName: "first", lastName: "" },
@@ -144,7 +144,7 @@ test("Apple's stand-in posts a name with the first sign-in only", async () => {
 });
 
 describe("GitHub's API", () => {
-  test("returns no ID token", async () => {
+  test("GitHub's token endpoint returns no ID token", async () => {
     const { code } = await signIn("github", { person: "verified" });
     expect(await exchange("github", code)).not.toHaveProperty("id_token");
   });
@@ -152,7 +152,7 @@ describe("GitHub's API", () => {
   const tokenOf = async (person: string) =>
     (await exchange("github", (await signIn("github", { person })).code)).access_token;
 
-  test("identifies a person by a stable number, without an email in the profile", async () => {
+  test("GitHub's API identifies a person by a stable number, without an email in the profile", async () => {
     const one = await github("/user", await tokenOf("verified"));
     const again = await github("/user", await tokenOf("verified"));
     expect(one.body).toMatchObject({ id: expect.any(Number), login: "ada", name: "Ada Verified", email: null });
@@ -161,7 +161,7 @@ describe("GitHub's API", () => {
     expect((await github("/user", await tokenOf("many"))).body.id).not.toBe(one.body.id);
   });
 
-  test("lists verified and unverified emails, and which is primary", async () => {
+  test("GitHub's API lists verified and unverified emails, and which is primary", async () => {
     expect((await github("/user/emails", await tokenOf("many"))).body).toMatchObject([
       { email: "max@people.example.test", verified: true, primary: true },
       { email: "max@work.example.test", verified: true, primary: false },
@@ -172,7 +172,7 @@ describe("GitHub's API", () => {
     ]);
   });
 
-  test("returns 401 without a token that it issued, and 404 for other paths", async () => {
+  test("GitHub's API returns 401 without a token that it issued, and 404 for other paths", async () => {
     expect((await github("/user")).status).toBe(401);
     expect((await github("/user/emails", "made-up")).status).toBe(401);
     expect((await github("/nothing", await tokenOf("verified"))).status).toBe(404);

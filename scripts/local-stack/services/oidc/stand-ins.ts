@@ -1,18 +1,18 @@
 /** How a provider of this process imitates a real one. */
 export type Shape = {
-  /** The company that it imitates; the demo provider imitates none. */
+  /** The company that the provider imitates; the demo provider imitates none. */
   company?: string;
-  /** What its issuer has after the base of its URLs. */
+  /** The issuer's path below the base of the provider's URLs. */
   issuerPath: string;
   paths: { authorization: string; token: string; userinfo: string; jwks: string };
   clientAuthentication: "client_secret_basic" | "client_secret_post";
-  /** Whether it returns the user's identity even without the scope openid. */
+  /** Whether the provider returns the user's identity even without the scope openid. */
   alwaysOpenId: boolean;
-  /** Whether its ID token contains all claims, so that no other request is needed. */
+  /** Whether the provider's ID token contains all claims, so that no other request is needed. */
   claimsInIdToken: boolean;
-  /** Whether it returns a person's name only once, along with the code. */
+  /** Whether the provider returns a person's name only once, along with the code. */
   namesInAnswer: boolean;
-  /** Whether it has GitHub's API instead of OpenID's userinfo and ID token. */
+  /** Whether the provider has GitHub's API instead of OpenID's userinfo and ID token. */
   githubApi: boolean;
 };
 

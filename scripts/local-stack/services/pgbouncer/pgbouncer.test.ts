@@ -12,14 +12,14 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-test("prefers the PATH to the usual folders", () => {
+test("looks for PgBouncer in the PATH before the usual folders", () => {
   const program = path.join(folder, "pgbouncer");
   expect(findPgBouncer(`/nowhere::${folder}`)).not.toBe(program);
   writeFileSync(program, "");
   expect(findPgBouncer(`/nowhere::${folder}`)).toBe(program);
 });
 
-test("pools by transaction, and keeps passwords in a separate, private file", () => {
+test("PgBouncer pools by transaction, and its passwords are in a separate, private file", () => {
   const { args } = configurePgBouncer({
     port: 6543,
     postgresPort: 5432,

@@ -2,7 +2,7 @@ import { chownSync, existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { Placement } from "../postgres/placement.ts";
 
-/** Folders where Debian and others install it, which are not on every PATH. */
+/** Folders where Debian and others install PgBouncer, which are not on every PATH. */
 const usualFolders = ["/usr/sbin", "/usr/local/sbin"];
 /** Server connections for each role. Additional clients take turns. */
 const poolSize = 12;

@@ -97,7 +97,7 @@ function runInitdb(
   });
 }
 
-/** Returns the command that runs the server on loopback in the foreground. SIGINT is its fast shutdown. */
+/** Returns the command that runs the server on loopback in the foreground. SIGINT shuts the server down fast. */
 export async function clusterCommand(options: Omit<ClusterOptions, "passwords">) {
   const placement = options.placement ?? (await placeCluster(options.dataDir));
   const settings = {

@@ -16,14 +16,14 @@ afterEach(async () => {
 
 const place = (folder?: string) => placeCluster(path.join(directory, "data"), folder);
 
-describe.skipIf(process.platform === "win32")("a folder with custom Postgres programs", () => {
+describe.skipIf(process.platform === "win32")("A folder with custom Postgres programs", () => {
   const write = async (name: string, version: string) => {
     const file = path.join(directory, name);
     await writeFile(file, `#!/bin/sh\necho "${name} (PostgreSQL) ${version}"\n`, { mode: 0o755 });
     return file;
   };
 
-  test("is used instead of the package", async () => {
+  test("uses a folder with custom Postgres programs instead of the package", async () => {
     const [initdb, postgres] = [
       await write("initdb", "17.11 (Debian 17.11-0+deb13u1)"),
       await write("postgres", "17.11"),
@@ -32,7 +32,7 @@ describe.skipIf(process.platform === "win32")("a folder with custom Postgres pro
     expect((await place()).postgres).not.toBe(postgres);
   });
 
-  test("is refused if the programs are missing or have another version", async () => {
+  test("refuses a folder whose Postgres programs are missing or have another version", async () => {
     await expect(place(directory)).rejects.toThrow(/initdb cannot be run .*\n.* POSTGRES_BIN/);
     await write("initdb", "17.11");
     await write("postgres", "16.4");

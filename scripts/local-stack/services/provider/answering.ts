@@ -11,11 +11,13 @@ import type { Usage } from "./usage.ts";
 export type Answer = { pieces: StreamPiece[] } | { body: unknown; usage: Usage };
 
 type FailureStatus = Extract<Behaviour["failure"], number>;
-/** How an API words its failures. */
+/** How an API formats its failures. */
 type Dialect = { failure: (status: FailureStatus) => Response; midwayError: string };
 const openaiDialect: Dialect = { failure: failureResponse, midwayError: sseEvent(midwayError) };
 
-/** Sends a response as its behaviour demands, including failures and mishaps, and completes the truth log's entry. */
+/**
+ * Sends a response as the model's behaviour defines, including simulated failures, and completes the truth log's entry.
+ */
 export async function giveAnswer(
   outgoing: ServerResponse,
   {

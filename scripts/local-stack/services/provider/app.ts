@@ -113,7 +113,7 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
   return app;
 }
 
-/** Anthropic's API takes its key in a header of its own. */
+/** Returns whether a request is for Anthropic's API, which has its own header for the key. */
 function isAnthropic(request: { path: string; header: (name: string) => string | undefined }): boolean {
   return request.path.startsWith("/v1/messages") || request.header("x-api-key") !== undefined;
 }

@@ -2,7 +2,7 @@
  * How a call deviates from a plain, immediate, complete response. Chosen by the model's name and refined by the prompt.
  */
 export type Behaviour = {
-  /** Returned instead of a completion. */
+  /** The failure that is returned instead of a completion. */
   failure?: 400 | 401 | 429 | 500 | 503 | 529 | "redirect" | "reset" | "hang";
   /** Delay before the first byte, and between two chunks. */
   firstByteMs: number;
@@ -12,18 +12,18 @@ export type Behaviour = {
   /** How usage is reported. The truth log has the actual usage in any case. */
   usage: "plain" | "none" | "zero" | "twice" | "cumulative";
   cachedInput: boolean;
-  /** Adds `reasoning_content` to messages, as DeepSeek does, and a signature to tool calls, as Gemini does. */
+  /** Whether messages have `reasoning_content`, as DeepSeek's do, and tool calls have a signature, as Gemini's do. */
   reasoning: boolean;
   finish?: "length" | "content_filter";
-  /** Calls the first tool regardless of the prompt. */
+  /** Whether the model calls the first tool regardless of the prompt. */
   callsTools: boolean;
-  /** Calls a tool regardless of `tool_choice` and earlier results. */
+  /** Whether the model calls a tool regardless of `tool_choice` and earlier results. */
   stubborn: boolean;
-  /** Fails after receiving a tool's result. */
+  /** Whether the model fails after receiving a tool's result. */
   failsLater: boolean;
   /** How many times, one after the other, to call the tool that the prompt asks for. */
   calls?: number;
-  /** Violates the requested JSON schema. */
+  /** Whether the model violates the requested JSON schema. */
   breaksSchema: boolean;
   /** Number of words in the response; by default it depends on the prompt. */
   words?: number;

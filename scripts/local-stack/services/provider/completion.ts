@@ -18,7 +18,7 @@ const reasoning = "The demo provider thinks before it answers.";
 /** As in Gemini's OpenAI compatibility: https://ai.google.dev/gemini-api/docs/thought-signatures */
 const thoughtSignature = { google: { thought_signature: "ZGVtbw==" } };
 
-/** Computes the response to a chat. It depends only on the request, and says that it is a demo. */
+/** Computes the response to a chat. The response depends only on the request, and says that it is a demo. */
 export function complete(request: ChatRequest, behaviour: Behaviour): Completion {
   const choices = Array.from({ length: request.n ?? 1 }, (_, index) => choose(request, behaviour, index));
   const input = inputTokens(request);

@@ -16,7 +16,7 @@ export function messageBody(answer: MessageAnswer, behaviour: Behaviour): Member
   };
 }
 
-/** Returns the same answer as stream events (https://platform.claude.com/docs/en/build-with-claude/streaming). */
+/** Returns an answer as stream events (https://platform.claude.com/docs/en/build-with-claude/streaming). */
 export function messageEvents(answer: MessageAnswer, behaviour: Behaviour): StreamPiece[] {
   let emitted = "";
   const now = (use: MessageUse): Usage => usageOf({ ...use, output: countTokens(emitted) }, answer.thinking);

@@ -48,7 +48,7 @@ async function streamed(model: string, { signal, leaveAfter }: { signal?: AbortC
   return { chunks, text, usage: chunks.at(-1)?.usage };
 }
 
-describe("fixtures", () => {
+describe("Fixtures", () => {
   const send = (path: string, model: string) =>
     fetch(`${origin}/v1/${path}`, {
       method: "POST",
@@ -56,7 +56,7 @@ describe("fixtures", () => {
       body: JSON.stringify({ model }),
     });
 
-  test("are replayed by name, with their status and unchanged numbers", async () => {
+  test("replays fixtures by name, with their status and unchanged numbers", async () => {
     const whole = await send("chat/completions", "fixture/openrouter/reasoning");
     expect([whole.status, whole.headers.get("content-type")]).toEqual([200, "application/json"]);
     expect(await whole.text()).toContain('"cost":1.5e-5');
@@ -67,7 +67,7 @@ describe("fixtures", () => {
     expect((await send("chat/completions", "fixture/mistral/error")).status).toBe(422);
   });
 
-  test("require the provider's key", async () => {
+  test("fixtures require the provider's key", async () => {
     const answer = await fetch(`${origin}/v1/chat/completions`, {
       method: "POST",
       body: '{"model":"fixture/xai/plain"}',
@@ -76,8 +76,8 @@ describe("fixtures", () => {
   });
 });
 
-describe("chat", () => {
-  test("responses are marked as a demo, always the same, and counted by the documented rule", async () => {
+describe("Chat", () => {
+  test("chat responses are marked as a demo, always the same, and counted by the documented rule", async () => {
     const [first, second] = [await chat("demo-chat"), await chat("demo-chat")];
     const text = first.choices[0]?.message.content ?? "";
     expect(text).toContain("[demo]");
@@ -90,7 +90,7 @@ describe("chat", () => {
     });
   });
 
-  test("responses have the same content and cost, streamed or not", async () => {
+  test("a chat response has the same content and cost, streamed or not", async () => {
     const whole = await chat("demo-chat");
     const { chunks, text, usage } = await streamed("demo-chat");
     expect(text).toBe(whole.choices[0]?.message.content);
@@ -100,7 +100,7 @@ describe("chat", () => {
     expect(chunks.at(-1)?.choices).toEqual([]);
   });
 
-  test("without include_usage, no chunk reports usage", async () => {
+  test("reports usage in no chunk without include_usage", async () => {
     const stream = await client.chat.completions.create({
       model: "demo-chat",
       messages: [{ role: "user", content: prompt }],
@@ -109,7 +109,7 @@ describe("chat", () => {
     for await (const chunk of stream) expect(chunk).not.toHaveProperty("usage");
   });
 
-  test("ends with stop if a response just fits its limit, and with length if it is one token too long", async () => {
+  test("a chat ends with stop if its response just fits the limit, and with length if it is one token too long", async () => {
     const { usage } = await chat("demo-chat");
     const fits = usage?.completion_tokens ?? 0;
     expect((await chat("demo-chat", { max_completion_tokens: fits })).choices[0]?.finish_reason).toBe("stop");
@@ -118,7 +118,7 @@ describe("chat", () => {
     expect(short.usage?.completion_tokens).toBe(fits - 1);
   });
 
-  test("calls tools if the prompt, the choice or the model asks for it, but not after their result", async () => {
+  test("calls tools if the prompt, the tool choice or the model requires it, but not after their result", async () => {
     const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
     const tools: OpenAI.ChatCompletionTool[] = [{ type: "function", function: { name: "weather", parameters } }];
     const idle = await chat("demo-chat", { tools });
@@ -145,7 +145,7 @@ describe("chat", () => {
     expect((await stream.finalMessage()).tool_calls).toMatchObject([{ function: { arguments: '{"city":"demo"}' } }]);
   });
 
-  test("follows a JSON schema, except with the model that is made to break it", async () => {
+  test("a chat follows a JSON schema, except with the model that is made to break it", async () => {
     const schema = { type: "object", properties: { sum: { type: "integer" } }, required: ["sum"] };
     const response_format = { type: "json_schema", json_schema: { name: "sum", schema } } as const;
     const kept = await chat("demo-chat", { response_format });
@@ -154,7 +154,7 @@ describe("chat", () => {
     expect(JSON.parse(broken.choices[0]?.message.content ?? "")).not.toHaveProperty("sum");
   });
 
-  test("a reasoning model adds reasoning_content to its messages and a signature to its calls, streamed or not", async () => {
+  test("a reasoning model adds reasoning_content to its messages and a signature to its tool calls, streamed or not", async () => {
     // https://api-docs.deepseek.com/guides/thinking_mode and https://ai.google.dev/gemini-api/docs/thought-signatures
     const tools: OpenAI.ChatCompletionTool[] = [{ type: "function", function: { name: "weather" } }];
     const request = { model: "demo-reasoning", tools, tool_choice: "required" } as const;
@@ -169,7 +169,7 @@ describe("chat", () => {
     expect(deltas[0]).toMatchObject({ ...thought, tool_calls: [{ index: 0, ...signature }] });
   });
 
-  test("reads a tool's result in parts, and refuses an empty list of tool calls", async () => {
+  test("reads a tool's result that is split into parts, and refuses an empty list of tool calls", async () => {
     const call = { id: "c", type: "function", function: { name: "weather", arguments: "{}" } } as const;
     const ask = (tool_calls: (typeof call)[], result: OpenAI.ChatCompletionMessageParam[]) =>
       chat("demo-chat", {
@@ -193,11 +193,11 @@ describe("chat", () => {
   });
 });
 
-describe("responses", () => {
+describe("Responses", () => {
   const ask = (extra: Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming> = {}) =>
     client.responses.create({ model: "demo-chat", input: prompt, ...extra });
 
-  test("have the same content and cost as the same chat, streamed or not", async () => {
+  test("a response has the same content and cost as the same chat, streamed or not", async () => {
     const [whole, same] = [await ask(), await chat("demo-chat")];
     expect(whole.output_text).toBe(same.choices[0]?.message.content);
     expect(whole.usage).toMatchObject({
@@ -213,12 +213,12 @@ describe("responses", () => {
     expect([types[0], types.at(-1)]).toEqual(["response.created", "response.completed"]);
   });
 
-  test("are incomplete when they reach their limit", async () => {
+  test("a response is incomplete when it reaches its limit", async () => {
     const { status, incomplete_details: details, usage } = await ask({ max_output_tokens: 16 });
     expect([status, details?.reason, usage?.output_tokens]).toEqual(["incomplete", "max_output_tokens", 16]);
   });
 
-  test("call functions and accept their output", async () => {
+  test("a response calls functions and accepts their output", async () => {
     const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
     const tools = [{ type: "function", name: "weather", parameters, strict: false }] as OpenAI.Responses.FunctionTool[];
     const called = await ask({ tools, tool_choice: "required" });
@@ -235,13 +235,13 @@ describe("responses", () => {
     });
   });
 
-  test("follow a JSON schema", async () => {
+  test("a response follows a JSON schema", async () => {
     const schema = { type: "object", properties: { sum: { type: "integer" } }, required: ["sum"] };
     const { output_text: text } = await ask({ text: { format: { type: "json_schema", name: "sum", schema } } });
     expect(JSON.parse(text)).toEqual({ sum: 1 });
   });
 
-  test("fail like chats, and appear in the truth log", async () => {
+  test("responses fail as chats do, and appear in the truth log", async () => {
     await expect(ask({ model: "demo-error-500" })).rejects.toMatchObject({ status: 500 });
     await expect(ask({ input: "" })).rejects.toMatchObject({ status: 400, param: "input" });
     expect((await ask({ model: "demo-no-usage" })).usage).toBeNull();
@@ -253,13 +253,16 @@ describe("responses", () => {
   });
 });
 
-describe("mishaps", () => {
-  test.each([400, 401, 429, 500, 503])("demo-error-%i returns that status in OpenAI's shape", async (status) => {
-    await expect(chat(`demo-error-${status}`)).rejects.toMatchObject({
-      status,
-      error: { message: expect.any(String) },
-    });
-  });
+describe("Simulated failures", () => {
+  test.each([400, 401, 429, 500, 503])(
+    "the model demo-error-%i returns that status in OpenAI's format",
+    async (status) => {
+      await expect(chat(`demo-error-${status}`)).rejects.toMatchObject({
+        status,
+        error: { message: expect.any(String) },
+      });
+    },
+  );
 
   test("an unknown model gets 404, a wrong key 401, and an invalid chat body 400", async () => {
     await expect(chat("gpt-unknown")).rejects.toMatchObject({ status: 404, code: "model_not_found" });
@@ -268,14 +271,14 @@ describe("mishaps", () => {
   });
 
   test.each(["demo-cut", "demo-reset", "demo-error-midway", "demo-garbage"])(
-    "the stream of %s fails",
+    "the stream of the model %s fails",
     async (model) => {
       vi.spyOn(console, "error").mockReturnValue();
       await expect(streamed(model)).rejects.toThrow();
     },
   );
 
-  test("the truth log knows the usage even if it is reported as zero, twice or not at all", async () => {
+  test("the truth log contains the usage even if it is reported to the client as zero, twice or not at all", async () => {
     expect((await streamed("demo-no-usage")).usage).toBeUndefined();
     expect((await streamed("demo-zero-usage")).usage).toMatchObject({ total_tokens: 0 });
     expect((await streamed("demo-usage-twice")).chunks.filter(({ usage }) => usage)).toHaveLength(2);
@@ -286,8 +289,8 @@ describe("mishaps", () => {
   });
 });
 
-describe("the truth log", () => {
-  test("names a call by its request id and has the usage at the time the client disconnected", async () => {
+describe("Truth log", () => {
+  test("the truth log lists a call by its request id, with the usage when the client disconnected", async () => {
     const signal = new AbortController();
     expect((await streamed("demo-paced", { signal, leaveAfter: 10 })).chunks).toHaveLength(10);
     await vi.waitFor(async () => expect((await truth())[0]?.endedAt).not.toBeNull());
@@ -298,12 +301,12 @@ describe("the truth log", () => {
     expect(left?.usage.output).toBeLessThan(whole.usage?.completion_tokens ?? 0);
   });
 
-  test("does not count a connection cut by the demo as a client disconnecting", async () => {
+  test("the truth log does not count a connection cut by the demo as a client disconnecting", async () => {
     await expect(streamed("demo-cut")).rejects.toThrow();
     await vi.waitFor(async () => expect((await truth())[0]).toMatchObject({ aborted: false, status: 200 }));
   });
 
-  test("can be queried for one request", async () => {
+  test("the truth log can be queried for one request", async () => {
     await client.chat.completions.create(
       { model: "demo-chat", messages: [{ role: "user", content: prompt }] },
       { headers: { "x-request-id": "mine" } },
@@ -314,7 +317,7 @@ describe("the truth log", () => {
   });
 });
 
-describe("other kinds of models", () => {
+describe("Embeddings and speech", () => {
   test("embeddings are unit vectors that depend only on the text, in both encodings", async () => {
     const ask = (encoding_format: "float" | "base64") =>
       client.embeddings.create({ model: "demo-embedding", input: ["a", "b"], dimensions: 12, encoding_format });
@@ -346,13 +349,13 @@ describe("other kinds of models", () => {
   });
 });
 
-describe("an outage", () => {
+describe("Simulated outages", () => {
   const outage = (init: RequestInit) => fetch(`${origin}/outage`, init);
 
   test.each([
     [{ failure: 500 }, { status: 500 }],
     [{ failure: "reset" }, { name: "Error" }],
-  ])("of %j affects every call until it ends, and is in the truth log", async (how, error) => {
+  ])("an outage of %j affects every call until it ends, and appears in the truth log", async (how, error) => {
     expect((await outage({ method: "PUT", body: JSON.stringify(how) })).status).toBe(204);
     await expect(chat("demo-chat")).rejects.toMatchObject(error);
     await outage({ method: "DELETE" });
@@ -361,18 +364,18 @@ describe("an outage", () => {
     expect([during?.usage.output, after?.status]).toEqual([0, 200]);
   });
 
-  test("in the middle of streams cuts them", async () => {
+  test("an outage cuts streams that have already begun", async () => {
     await outage({ method: "PUT", body: JSON.stringify({ midway: "cut" }) });
     await expect(streamed("demo-chat")).rejects.toThrow();
     await outage({ method: "DELETE" });
   });
 
-  test("of an unknown kind is refused", async () => {
+  test("refuses an outage of an unknown kind", async () => {
     expect((await outage({ method: "PUT", body: '{"failure":"fire"}' })).status).toBe(400);
   });
 });
 
-test("the truth log can be read starting after a call", async () => {
+test("the truth log can be read from after a given call", async () => {
   await chat("demo-chat");
   const [first] = await truth();
   await client.embeddings.create({ model: "demo-embedding", input: "hello" });

@@ -18,7 +18,7 @@ export function responseBody(completion: Completion, behaviour: Behaviour) {
   };
 }
 
-/** Returns the same response as events in OpenAI's order. The last one contains the whole response and its usage. */
+/** Returns a finished response as events in OpenAI's order. The last one contains the whole response and its usage. */
 export function responseEvents(completion: Completion, behaviour: Behaviour): StreamPiece[] {
   const { input, cachedInput, reasoning } = completion.usage;
   const started = {

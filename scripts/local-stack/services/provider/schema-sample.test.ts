@@ -13,11 +13,11 @@ test.each([
   ["items", { type: "array", minItems: 2, items: { type: "boolean" } }, [true, true]],
   ["all of several", { allOf: [{ type: "object", properties: { a: { type: "null" } } }] }, { a: null }],
   ["a shape without a type", { properties: { a: { items: { const: 1 } } } }, { a: [1] }],
-])("creates a sample of %s", (_, schema, value) => {
+])("creates a sample of a schema with %s", (_, schema, value) => {
   expect(sampleOf(schema)).toEqual(value);
 });
 
-test("ends for a recursive schema", () => {
+test("creates a finite sample of a recursive schema", () => {
   const node = {
     type: "object",
     properties: { next: { anyOf: [{ $ref: "#/$defs/node" }, { type: "null" }] } },

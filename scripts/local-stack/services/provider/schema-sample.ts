@@ -4,7 +4,10 @@ type Context = { root: Schema; depth: number };
 /** Deeper than this, optional properties and array items are left out, so that recursive schemas end. */
 const maxDepth = 4;
 
-/** Returns a value that conforms to a JSON Schema as structured outputs allow, always the same one. */
+/**
+ * Returns a value that conforms to a JSON Schema, within the limits of structured outputs. A schema always gives the
+ * same value.
+ */
 export function sampleOf(schema: unknown): unknown {
   const root = isObject(schema) ? schema : {};
   return sample(root, { root, depth: 0 });

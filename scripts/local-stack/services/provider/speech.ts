@@ -21,8 +21,8 @@ export function speak({ input, voice, response_format: format }: z.infer<typeof 
 }
 
 /**
- * Generates a tone whose length depends on the text and whose pitch depends on the voice's name. It is clearly not
- * speech, and always the same.
+ * Generates a tone whose length depends on the text and whose pitch depends on the voice's name. The tone is clearly
+ * not speech, and always the same for the same input.
  */
 export function tone({ input, voice }: { input: string; voice: string }): Buffer {
   const pitchHz = 220 + (createHash("sha256").update(voice).digest()[0] ?? 0);

@@ -18,7 +18,6 @@ export type Truth = {
   usage: Usage;
   /** What a call of the Messages API costs at the provider, in USD; null if nothing is billed. */
   billedUsd: string | null;
-  /** Whether the response reported its usage. */
   usageReported: boolean;
   /** Whether the client disconnected before the end. */
   aborted: boolean;

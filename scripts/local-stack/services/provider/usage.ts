@@ -10,7 +10,7 @@ const tokensPerMessage = 3;
 const tokensPerImage = 85;
 const tokensPerAudio = 100;
 
-/** Counts tokens by the demo's rule: one for every started four bytes of UTF-8. */
+/** Counts tokens by the demo's rule: one per four bytes of UTF-8, rounded up. */
 export function countTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / 4);
 }

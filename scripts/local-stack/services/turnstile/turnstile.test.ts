@@ -26,7 +26,7 @@ function start() {
 
 const passed = { siteKey: "site", hostname: "localhost" };
 
-test("a token can be verified once, and names the site it was issued for", async () => {
+test("a token can be verified once, and its verification names the site it was issued for", async () => {
   const { challenge, verify } = start();
   const response = String((await challenge(passed)).token);
   expect(await verify({ secret: "secret", response })).toMatchObject({ success: true, hostname: "localhost" });

@@ -49,10 +49,7 @@ const environment = z.object({
 
   GOTRUE_PASSWORD_MIN_LENGTH: count(6),
   GOTRUE_PASSWORD_REQUIRED_CHARACTERS: characterSets(),
-  /**
-   * Our own setting: bcrypt's cost, with Supabase Auth's as default, so that tests need not spend most of their time on
-   * it.
-   */
+  /** Our own setting: bcrypt's cost, with Supabase Auth's default. A lower cost makes tests faster. */
   GOTRUE_PASSWORD_HASH_COST: count(10).pipe(z.int().min(4).max(15)),
 
   GOTRUE_SECURITY_CAPTCHA_ENABLED: flag(false),

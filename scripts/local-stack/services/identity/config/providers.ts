@@ -1,4 +1,4 @@
-/** Providers that Supabase Auth knows by name and lists in `GET /settings`. */
+/** Providers that Supabase Auth has by name and lists in `GET /settings`. */
 export const listedProviders = [
   "apple",
   "azure",
@@ -25,7 +25,7 @@ export const listedProviders = [
   "zoom",
 ] as const;
 
-/** Providers that Supabase Auth knows but does not list. */
+/** Providers that Supabase Auth supports but does not list. */
 const unlistedProviders = ["vercel_marketplace", "x"] as const;
 
 export type ProviderConfig = {

@@ -6,7 +6,7 @@ import type { Random } from "./random.ts";
 import type { RateWindow } from "./rate-window.ts";
 import type { TokenKeys } from "./token-keys.ts";
 
-/** The dependencies of every operation. Time and randomness are among them, so that tests need not wait or guess. */
+/** The dependencies of every operation. They include time and randomness, so that tests need neither wait nor guess. */
 export type Deps = {
   config: Config;
   db: Database;

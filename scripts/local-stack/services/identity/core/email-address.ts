@@ -5,7 +5,7 @@ const label = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
 const form = new RegExp(`^[a-zA-Z0-9.!#$%&'*+/=?^_\`{|}~-]+@${label}(?:\\.${label})*$`);
 
 /**
- * Checks the format of an email address like HTML's email input.
+ * Checks an email address by the rules of HTML's email input.
  * @returns the address in lower case
  * @throws AuthError 400 validation_failed
  */

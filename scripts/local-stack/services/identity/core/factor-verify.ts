@@ -30,7 +30,7 @@ export async function verifyFactor(deps: Deps, attempt: FactorAttempt): Promise<
   await mfaHook(deps, { userId: factor.user_id, factorId: factor.id, factorType: factor.factor_type, valid, caller });
   if (!valid) throw new AuthError(422, "mfa_verification_failed", "Invalid TOTP code entered");
   return transaction(deps.db, async (tx) => {
-    // Locked, so that the first of concurrent requests with one challenge uses it up.
+    // Locks the user, so that the first of concurrent requests with one challenge uses it up.
     await getUserById(tx, { id: factor.user_id, lock: true });
     await requireChallenge(tx, { deps, factor, challengeId, caller });
     return raise(tx, { deps, factor, sessionId: session.id, challengeId });

@@ -93,8 +93,8 @@ export async function challengeFactor(deps: Deps, { factor, caller }: { factor: 
   const id = deps.random.uuid();
   const now = deps.clock();
   await transaction(deps.db, async (tx) => {
-    // Must come first, since it locks the factor: concurrent challenges would otherwise deadlock. The clock's
-    // milliseconds alone do not make concurrent times unique.
+    // Must come first, since it locks the factor: concurrent challenges would otherwise deadlock. Adds a fraction,
+    // since the clock's milliseconds alone do not make concurrent times unique.
     await tx.query(
       "update auth.mfa_factors set last_challenged_at = $2::timestamptz + make_interval(secs => $3), updated_at = $2 where id = $1",
       [factor.id, now, deps.random.integer(1_000_000) / 1e9],

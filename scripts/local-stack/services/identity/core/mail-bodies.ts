@@ -1,8 +1,7 @@
 import type { MailKind } from "../config/mail-texts.ts";
 
 /**
- * Returns a link into the web app, which asks for a click before it redeems the token, since email scanners follow
- * links.
+ * Returns a link into the web app, which asks for a click before it redeems the token, since email scanners open links.
  */
 function confirmLink(type: string): string {
   return `{{ .SiteURL }}/auth/confirm?token_hash={{ .TokenHash }}&amp;type=${type}{{ if .Elsewhere }}&amp;next={{ .Elsewhere }}{{ end }}`;

@@ -3,7 +3,7 @@ import { quoteHtml, renderTemplate } from "./mail-template.ts";
 
 const render = (template: string, data: Record<string, unknown>) => renderTemplate(template, data, quoteHtml);
 
-test("escapes values, finds nested ones and leaves missing ones empty", () => {
+test("escapes a template's values, finds nested values and leaves missing ones empty", () => {
   expect(render("{{ .Email }}|{{ .Data.name }}|{{.Nothing}}", { Email: '<a>&"', Data: { name: "N" } })).toBe(
     "&lt;a&gt;&amp;&#34;|N|",
   );
@@ -26,17 +26,20 @@ test("empties a link that starts with a script URL", () => {
   expect(render('<a href="{{ .Data.url }}">x</a>', { Data: { url: "javascript:alert(1)" } })).toBe('<a href="#">x</a>');
 });
 
-test("renders one branch of if and else, also nested", () => {
+test("renders one branch of an if/else, including nested ones", () => {
   const template = "{{ if .A }}a{{ if .B }}b{{ else }}c{{ end }}{{ else }}d{{ end }}e";
   expect(render(template, { A: true, B: true })).toBe("abe");
   expect(render(template, { A: true })).toBe("ace");
   expect(render(template, {})).toBe("de");
 });
 
-test("does not look up inherited properties", () => {
+test("a template does not look up inherited properties", () => {
   expect(render("{{ .Data.constructor }}", { Data: {} })).toBe("");
 });
 
-test.each(["{{ if .A }}", "{{ end }}", "{{ .A | html }}", "{{ range .A }}{{ end }}"])("refuses %s", (template) => {
-  expect(() => render(template, {})).toThrow();
-});
+test.each(["{{ if .A }}", "{{ end }}", "{{ .A | html }}", "{{ range .A }}{{ end }}"])(
+  "refuses the template %s",
+  (template) => {
+    expect(() => render(template, {})).toThrow();
+  },
+);

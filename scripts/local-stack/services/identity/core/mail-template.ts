@@ -6,7 +6,7 @@ type Node =
   | { kind: "value"; path: string[] }
   | { kind: "if"; path: string[]; then: Node[]; otherwise: Node[] };
 
-/** Makes a value safe for its position; `before` is what has been rendered up to it. */
+/** Escapes a value for its position. `before` is the text rendered so far. */
 type Quote = (value: string, before: string) => string;
 
 /**
@@ -20,7 +20,7 @@ export function renderTemplate(template: string, data: TemplateData, quote: Quot
   return render(parse(tokens, false), { data, quote, before: "" });
 }
 
-/** Escapes for HTML like Go's html/template: values in the query of a link are percent-encoded. */
+/** Escapes a value for HTML as Go's html/template does: values in the query of a link are percent-encoded. */
 export function quoteHtml(value: string, before: string): string {
   const address = /(?:href|src|action)\s*=\s*"([^"]*)$/i.exec(before)?.[1];
   if (address === "" && !/^(?:https?:|mailto:|[/?#]|[^:]*$)/i.test(value)) return "#";

@@ -41,7 +41,10 @@ export function openMailer(config: Config, { log, clock }: { log: (line: string)
   return { send: async (mail) => void (await transport.sendMail(await render(mail))), close: () => transport.close() };
 }
 
-/** Returns the body's template from the configured URL if it can be fetched, otherwise the built-in one. */
+/**
+ * Returns a source of email bodies: the template from the configured URL if it can be fetched, otherwise the built-in
+ * one.
+ */
 function templateSource(config: Config, { log, clock }: { log: (line: string) => void; clock: () => Date }) {
   const cache = new Map<MailKind, { template: string; untilMs: number }>();
   return async (kind: MailKind): Promise<string> => {

@@ -19,7 +19,7 @@ export function hashToken(email: string, code: string): string {
     .digest("hex");
 }
 
-/** Activates a token, which replaces the user's last one of this type. */
+/** Stores a token as valid, replacing the user's previous token of this type. */
 export async function storeOneTimeToken(
   sql: Sql,
   token: { deps: Deps; userId: string; type: OneTimeTokenType; hash: string; relatesTo: string },

@@ -41,13 +41,16 @@ export function listPasskeys(sql: Sql, userId: string): Promise<Passkey[]> {
   ]);
 }
 
-/** @throws AuthError 403 insufficient_aal at aal1 for a user with a second factor */
+/**
+ * Requires aal2 from a user with a second factor.
+ * @throws AuthError 403 insufficient_aal
+ */
 export async function requirePasskeyLevel(deps: Deps, { user, session }: { user: User; session: Session | undefined }) {
   if (session?.aal === "aal2" || !(await hasSecondFactor(deps.db, user.id))) return;
   throw new AuthError(403, "insufficient_aal", "AAL2 session is required to manage passkeys when MFA is enabled");
 }
 
-/** @throws AuthError 422 too_many_passkeys */
+/** Requires that the account may have another passkey. @throws AuthError 422 too_many_passkeys */
 export function requireRoom(passkeys: Passkey[], { config }: Deps): void {
   if (passkeys.length < config.GOTRUE_PASSKEY_MAX_PASSKEYS_PER_USER) return;
   throw new AuthError(422, "too_many_passkeys", "Maximum number of passkeys reached");
@@ -145,14 +148,17 @@ function absent(): AuthError {
   return new AuthError(404, "validation_failed", "Passkey not found");
 }
 
-/** @throws AuthError 404 validation_failed if the id cannot name a passkey */
+/** Requires an id that may name a passkey. @throws AuthError 404 validation_failed */
 export function requirePasskeyId(id: string): void {
   if (!isUuid(id)) throw absent();
 }
 
 type Owned = { id: string; userId: string };
 
-/** @throws AuthError 404 validation_failed if it is not the user's; 400 for a name of 0 or over 120 bytes */
+/**
+ * Renames one of the user's passkeys.
+ * @throws AuthError 404 validation_failed if the passkey is not the user's; 400 for a name of 0 or over 120 bytes
+ */
 export async function renamePasskey(deps: Deps, { id, userId }: Owned, friendlyName: string): Promise<Passkey> {
   requirePasskeyId(id);
   if (!friendlyName) throw invalid("friendly_name is required");
@@ -169,7 +175,10 @@ export async function renamePasskey(deps: Deps, { id, userId }: Owned, friendlyN
   return passkey;
 }
 
-/** @throws AuthError 404 validation_failed if it is not the user's */
+/**
+ * Deletes one of the user's passkeys.
+ * @throws AuthError 404 validation_failed if the passkey is not the user's
+ */
 export async function deletePasskey(deps: Deps, { id, userId }: Owned): Promise<void> {
   requirePasskeyId(id);
   const { rowCount } = await deps.db.query("delete from auth.webauthn_credentials where id = $1 and user_id = $2", [

@@ -56,7 +56,7 @@ export function passwordWeakness(password: string, rules: Rules): AuthError | un
   return reasons.length > 0 ? new AuthError(422, "weak_password", messages.join(" "), { reasons }) : undefined;
 }
 
-/** @throws AuthError 422 weak_password, 400 validation_failed */
+/** Requires a password that satisfies the rules. @throws AuthError 422 weak_password, 400 validation_failed */
 export function requireStrong(password: string, rules: Rules): void {
   const weakness = passwordWeakness(password, rules);
   if (weakness) throw weakness;

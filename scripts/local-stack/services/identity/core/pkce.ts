@@ -4,7 +4,7 @@ import type { Deps } from "./deps.ts";
 import { AuthError, invalid } from "./errors.ts";
 import type { AuthMethod } from "./sessions.ts";
 
-/** RFC 7636 section 4.2. */
+/** The format of a code challenge (RFC 7636 section 4.2). */
 const challengeForm = /^[A-Za-z0-9._~-]{43,128}$/;
 
 export type Challenge = { challenge: string; method: "s256" | "plain" };
@@ -59,7 +59,7 @@ export type NewFlow = {
   emailOptional?: boolean;
 };
 
-/** Records a flow that a client has started. With a challenge, it has an authorization code from the start. */
+/** Records a flow that a client has started. A flow with a challenge has an authorization code from the start. */
 export async function insertFlow(sql: Sql, deps: Deps, flow: NewFlow): Promise<string> {
   const id = deps.random.uuid();
   await sql.query(
@@ -86,7 +86,7 @@ export async function insertFlow(sql: Sql, deps: Deps, flow: NewFlow): Promise<s
   return id;
 }
 
-/** Returns whether a flow has expired. Time counts from its start, or from the click for a magic link. */
+/** Returns whether a flow has expired. Its lifetime begins when the flow starts, or for a magic link with the click. */
 export function isFlowExpired(flow: FlowState, { clock, config }: Deps): boolean {
   const start =
     flow.authentication_method === "magiclink" ? (flow.auth_code_issued_at ?? flow.created_at) : flow.created_at;

@@ -8,7 +8,7 @@ export type RedirectUrl = {
   scheme: string;
   /** The part before the path: user, host and port; undefined if the URL has none, as in `mailto:`. */
   authority: string | undefined;
-  /** In its given case, without brackets. */
+  /** The host in its original case, without the brackets of an IPv6 address. */
   host: string;
   port: string;
   path: string;
@@ -18,11 +18,11 @@ export type RedirectUrl = {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const controlCharacter = /[\u0000-\u001f\u007f]/;
 const wholeEscapes = /^(?:[^%]|%[0-9a-fA-F]{2})*$/;
-/** RFC 3986 section 3.2.2, and the other characters that Go allows in a host. */
+/** Matches a host: RFC 3986 section 3.2.2, and the other characters that Go allows. */
 const hostForm = /^(?:[\w.~!$&'()*+,;=:[\]<>"-]|[^\x20-\x7f]|%[89a-fA-F][0-9a-fA-F])*$/;
 const userForm = /^(?:[\w.~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})*$/;
 
-/** @returns undefined for anything but an absolute URL */
+/** Parses a redirect URL. @returns undefined for anything but an absolute URL */
 export function parseRedirectUrl(text: string): RedirectUrl | undefined {
   if (controlCharacter.test(text)) return undefined;
   const [bare = "", ...fragment] = text.split("#");

@@ -22,7 +22,7 @@ import {
 } from "./tokens.ts";
 import { findUserById, isBanned } from "./users.ts";
 
-/** How long a refresh waits for another one of the same session. */
+/** How long a refresh waits for another refresh of the same session. */
 const lockTimeoutMs = 5_000;
 const lockNotAvailable = "55P03";
 
@@ -139,8 +139,8 @@ async function refreshSigned(
 }
 
 /**
- * Returns whether an outdated token may be reused: one step behind, if the client did not save the response, or shortly
- * after a refresh, if several of its tabs refreshed concurrently.
+ * Returns whether an outdated token may be reused. Allowed if it is one step behind, since the client may have lost the
+ * response, or shortly after a refresh, since several tabs may have refreshed concurrently.
  */
 function maySignedReuse(behind: bigint, session: Session, deps: Deps): boolean {
   const { GOTRUE_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: intervalS, GOTRUE_SECURITY_REFRESH_TOKEN_ALLOW_REUSE } =

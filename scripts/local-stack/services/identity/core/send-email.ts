@@ -6,7 +6,7 @@ import { hashToken, type OneTimeTokenType, pkcePrefix, storeOneTimeToken } from 
 import { randomDigits } from "./random.ts";
 import { type User, type UserChanges, updateUser } from "./users.ts";
 
-/** The purpose of an email's link and code, by the names of `/verify`. */
+/** The purpose of an email's link and code, as `/verify` names it. */
 export type LinkType = "signup" | "invite" | "recovery" | "magiclink" | "email_change";
 
 const linkKinds: Record<LinkType, MailKind> = {

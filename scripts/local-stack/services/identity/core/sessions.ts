@@ -124,15 +124,15 @@ export async function endSession(sql: Sql, id: string): Promise<void> {
 }
 
 /**
- * Ends a user's sessions except `keep`. Triggers distinguish sign-outs by these statements, which Supabase Auth uses
- * too.
+ * Ends a user's sessions except `keep`. Triggers recognize the kind of sign-out by these statements, which are the same
+ * as Supabase Auth's.
  */
 export async function endSessions(sql: Sql, { userId, keep }: { userId: string; keep?: string }): Promise<void> {
   if (keep) await sql.query("delete from auth.sessions where id != $1 and user_id = $2", [keep, userId]);
   else await sql.query("delete from auth.sessions where user_id = $1", [userId]);
 }
 
-/** Returns when a session was last refreshed; before its first refresh, when it started. */
+/** Returns when a session was last refreshed, or when it started if it never was. */
 export function lastRefreshedAt(session: Session, tokenUsedAt?: Date): Date {
   if (session.refreshed_at) return session.refreshed_at;
   return tokenUsedAt && tokenUsedAt > session.created_at ? tokenUsedAt : session.created_at;

@@ -165,8 +165,8 @@ async function ensureEmailIdentity(
 }
 
 /**
- * Returns the account that has an email, by an identity of any provider or by its own email. Only the identities of the
- * account `except` do not count.
+ * Returns the account that has an email, by an identity of any provider or by its own email. Ignores the identities of
+ * the account `except`.
  */
 export async function findEmailOwner(
   sql: Sql,
@@ -186,8 +186,8 @@ export async function findEmailOwner(
 }
 
 /**
- * Returns a made-up user in place of the email's owner. Like Supabase Auth's, it does not contain the owner's id, but
- * it does contain bans, the times of emails, and second factors.
+ * Returns a made-up user in place of the email's owner. Like Supabase Auth's, it omits the owner's id, but it does have
+ * the owner's ban, second factors, and times of some emails.
  */
 function madeUpUser(
   deps: Deps,

@@ -32,7 +32,7 @@ export type UserUpdate = {
 type Context = { deps: Deps; user: User; session: Session | undefined };
 
 /**
- * Changes what users may change in their own account.
+ * Updates the fields that users may change in their own account.
  * @throws AuthError 422 weak_password, same_password, email_exists, reauthentication_not_valid; 403 not_admin; 401
  * insufficient_aal; 400 validation_failed, reauthentication_needed, current_password_*; 429
  */

@@ -45,7 +45,10 @@ async function loadSubject(claims: JWTPayload, deps: Deps): Promise<Omit<Authent
   return { claims, user, session };
 }
 
-/** Returns a request's audience: from its header, from its token unless an administrator's, or the configured one. */
+/**
+ * Returns a request's audience: from its header, else from its token unless that is an administrator's, else the
+ * configured one.
+ */
 function audienceOf(c: Request, claims: JWTPayload, { config }: Deps): string {
   const named = c.req.header("x-jwt-aud");
   if (named) return named;

@@ -8,7 +8,7 @@ import { asAuthError } from "./error-response.ts";
 const schema = z.looseObject({});
 
 test.each([readJson, readOptionalJson])(
-  "%o does not count a client disconnecting in mid-body as a server error",
+  "%o does not report a client disconnecting during the body as a server error",
   async (read) => {
     const logged: string[] = [];
     const app = new Hono<Env>();

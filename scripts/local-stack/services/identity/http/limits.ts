@@ -46,7 +46,7 @@ export function addressLimits({ config, clock }: Pick<Deps, "config" | "clock">)
 }
 
 /**
- * Counts a request against its address. Without a configured header for the address, nothing is limited.
+ * Counts a request against its client's address. If no header for the address is configured, nothing is limited.
  * @throws AuthError 429 over_request_rate_limit
  */
 export function limitAddress(c: Request, { deps, limits, name }: { deps: Deps; limits: AddressLimits; name: Limited }) {

@@ -138,7 +138,7 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
 
 const bits = 64;
 
-/** Parses a number as Go does: unsigned, then converted to signed. Anything below 1 becomes the fallback. */
+/** Parses a number as Go does: unsigned, then converted to signed. Anything below 1 becomes `below1`. */
 function pageNumber(value: string | undefined, { byDefault, below1 }: { byDefault: bigint; below1: bigint }): bigint {
   if (!value) return byDefault;
   const number = /^\d+$/.test(value) ? BigInt(value) : -1n;

@@ -66,7 +66,7 @@ export function factorRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
       }
       const id = challengeId || "00000000-0000-0000-0000-000000000000";
       const caller = callerOf(c, deps);
-      // Like Supabase Auth's response, it names neither user nor session in headers.
+      // As in Supabase Auth, this response names neither user nor session in headers.
       return c.json((await verifyFactor(deps, { factor, session, challengeId: id, code, caller })).body);
     })
     .delete("/factors/:factorId", async (c) => {

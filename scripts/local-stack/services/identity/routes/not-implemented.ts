@@ -18,7 +18,7 @@ const paths = [
   "/.well-known/openid-configuration",
 ];
 
-/** Answers each of these paths with 501, for any method. */
+/** Answers the paths that this server does not implement with 501, for any method. */
 export function notImplementedRoutes(): Hono<Env> {
   const routes = new Hono<Env>();
   for (const path of paths) {

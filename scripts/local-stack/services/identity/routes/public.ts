@@ -34,7 +34,7 @@ export function publicRoutes({ config }: Deps): Hono<Env> {
     );
 }
 
-/** Serves the key set, serialized once. It precedes the middleware, since token checks wait for it. */
+/** Serves the key set, serialized once. Registered before the middleware, since token checks wait for the key set. */
 export function keySetRoute({ keys }: Deps): Hono<Env> {
   const body = JSON.stringify(keys.jwks);
   const headers = { ...openToAnyOrigin, "Content-Type": "application/json", "Cache-Control": "public, max-age=600" };

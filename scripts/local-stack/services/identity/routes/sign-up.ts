@@ -22,7 +22,9 @@ const body = z.looseObject({
   code_challenge_method: text,
 });
 
-/** Serves sign-up with a password. Refuses anonymous sign-up, as Supabase Auth does when it is disabled. */
+/**
+ * Serves sign-up with a password. Refuses anonymous sign-up, as Supabase Auth does when anonymous sign-up is disabled.
+ */
 export function signUpRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   return new Hono<Env>().post("/signup", async (c) => {
     await requireCaptcha(c, deps);

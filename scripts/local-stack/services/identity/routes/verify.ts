@@ -92,7 +92,6 @@ function outcomeTarget(c: Request, { redeemed, target, type, pkce }: Outcome): s
       return withQuery(target, { code: redeemed.code });
     case "signed-in":
       announce(c, redeemed.signedIn);
-      // A code with the email (`email`) resolves to one of two types.
       return fragmentUrl(target, redeemed.signedIn, { type });
   }
 }

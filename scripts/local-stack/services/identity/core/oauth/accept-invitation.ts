@@ -28,7 +28,7 @@ export async function acceptInvitation(tx: Sql, given: ExternalSignIn & { token:
   const identity = await insertIdentity(tx, { deps, userId, provider, data });
   const raw_user_meta_data = mergeMetadata(user.raw_user_meta_data, data);
   const updated = await updateUser(tx, { id: userId, now: deps.clock(), changes: { raw_user_meta_data } });
-  // Anyone else who started an account with this email has not proven ownership of it.
+  // Somebody else may have started this account without proof that they own the email.
   return confirmUser(
     tx,
     deps,

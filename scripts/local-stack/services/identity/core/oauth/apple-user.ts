@@ -5,9 +5,9 @@ const text = z.string().nullish();
 const posted = z.looseObject({ name: z.looseObject({ firstName: text, lastName: text }).nullish() });
 
 /**
- * Adds the name to an Apple profile. The ID token lacks it, and only the first sign-in's response has it in `user`. It
- * is not verified.
- * @throws Error if it has an invalid shape
+ * Adds the name to an Apple profile. Apple's ID token lacks the name: only the first sign-in's response has it, in
+ * `user`, where it is not verified.
+ * @throws Error if `user` has an invalid shape
  */
 export function withAppleName(profile: Profile, user: string): Profile {
   const { name } = posted.parse(JSON.parse(user));

@@ -41,7 +41,7 @@ type Callback = { flow: FlowState; answer: Record<string, string>; aud: string; 
 
 /**
  * Completes a flow with the provider's response (RFC 6749 section 4.1.2).
- * @throws OAuthError with the provider's own error; AuthError as `resolveAccount` and `linkIdentity`
+ * @throws OAuthError with the provider's own error; AuthError as thrown by `resolveAccount` and `linkIdentity`
  */
 export async function completeFlow(deps: Deps, callback: Callback): Promise<CallbackOutcome> {
   const { flow, answer, caller } = callback;

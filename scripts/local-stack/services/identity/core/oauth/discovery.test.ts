@@ -21,7 +21,7 @@ beforeEach(async () => {
 });
 afterEach(() => new Promise((resolve) => server.close(resolve)));
 
-test("50 concurrent requests, and those of the next hour, query a provider once", async () => {
+test("fetches a provider's discovery document once for 50 concurrent requests and for all requests of the next hour", async () => {
   let now = 0;
   const discover = openDiscovery(() => new Date(now));
   await Promise.all(Array.from({ length: 50 }, () => discover(issuer)));
@@ -33,7 +33,7 @@ test("50 concurrent requests, and those of the next hour, query a provider once"
   expect(asked).toBe(2);
 });
 
-test("a provider that is down is queried again by the next request", async () => {
+test("queries a provider that is down again with the next request", async () => {
   const discover = openDiscovery(() => new Date(0));
   isUp = false;
   await expect(discover(issuer)).rejects.toThrow();

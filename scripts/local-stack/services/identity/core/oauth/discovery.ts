@@ -6,7 +6,7 @@ import {
 } from "oauth4webapi";
 import { requestOptions } from "./request-options.ts";
 
-/** How long discovery results are kept, the same as by Supabase Auth. */
+/** How long discovery results are kept, as in Supabase Auth. */
 const keptMs = 3_600_000;
 const maxKept = 100;
 
@@ -16,7 +16,10 @@ export type Discovered = { server: AuthorizationServer; keys: JWKSCacheInput };
 /** Discovers an issuer's provider. @throws Error if discovery fails or returns another issuer */
 export type Discover = (issuer: string) => Promise<Discovered>;
 
-/** Creates the discovery of OpenID providers (OpenID Connect Discovery section 4), at most hourly for each. */
+/**
+ * Creates a function that discovers OpenID providers (OpenID Connect Discovery section 4), at most once an hour per
+ * issuer.
+ */
 export function openDiscovery(clock: () => Date): Discover {
   const known = new Map<string, { at: number; found: Promise<Discovered> }>();
   return (issuer) => {

@@ -15,7 +15,7 @@ afterAll(() => server.stop());
 const clock = () => new Date();
 const parts = () => ({ clock, discover: openDiscovery(clock) });
 
-/** Returns a provider configured by variables. */
+/** Returns a provider configured by environment variables. */
 function configured(name: string, url: string, changes: Record<string, string> = {}) {
   const prefix = `GOTRUE_EXTERNAL_${name.toUpperCase()}`;
   const providers = readProviders({
@@ -46,8 +46,8 @@ async function answerOf(at: "google" | "azure", person = "verified") {
   return { code, state, issuer: iss };
 }
 
-describe("a provider with any name", () => {
-  test("is discovered at its URL, and its ID token identifies the user", async () => {
+describe("OpenID providers with a custom name", () => {
+  test("discovers a custom provider at its URL, and identifies the user by its ID token", async () => {
     const okta = configured("okta", `${server.origin}/google/`);
     const { authorization_endpoint: endpoint } = await authorizationServer(parts(), okta.provider);
     expect(endpoint).toBe(`${server.origin}/google/auth`);
@@ -59,27 +59,27 @@ describe("a provider with any name", () => {
     });
   });
 
-  test("reports an unverified email as such", async () => {
+  test("reports a custom provider's unverified email as unverified", async () => {
     const okta = configured("okta", `${server.origin}/google`);
     const { profile } = await redeemCode(parts(), okta, await answerOf("google", "unverified"));
     expect(profile.emails).toEqual([{ email: "una@people.example.test", verified: false, primary: true }]);
   });
 
-  test("is refused if its discovery document names another issuer", async () => {
+  test("refuses a custom provider if its discovery document names another issuer", async () => {
     const okta = configured("okta", `${server.origin.replace("127.0.0.1", "localhost")}/google`);
     await expect(authorizationServer(parts(), okta.provider)).rejects.toThrow("issuer");
   });
 });
 
-describe("a response that names its issuer (RFC 9207)", () => {
-  test("is accepted from the provider that was asked", async () => {
+describe("Responses that name their issuer (RFC 9207)", () => {
+  test("accepts a response that names the requested provider as its issuer", async () => {
     const google = configured("google", `${server.origin}/google`);
     const answer = await answerOf("google");
     expect(answer.issuer).toBe(`${server.origin}/google`);
     await expect(redeemCode(parts(), google, answer)).resolves.toHaveProperty("profile");
   });
 
-  test("is refused from another provider, or without an issuer if the provider always sends one", async () => {
+  test("refuses a response that names another issuer, or none if the provider always sends one", async () => {
     const google = configured("google", `${server.origin}/google`);
     const answer = await answerOf("google");
     for (const issuer of [`${server.origin}/azure`, undefined]) {
@@ -95,8 +95,8 @@ test("refuses an hour-old ID token by the injected clock", async () => {
   await expect(late).rejects.toThrow("exp");
 });
 
-describe("unusable providers", () => {
-  test.each(["discord", "kakao", "x"])("%s gets 501 with an explanation", (name) => {
+describe("Unusable providers", () => {
+  test.each(["discord", "kakao", "x"])("answers 501 with an explanation for the provider %s", (name) => {
     expect(() => configured(name, "")).toThrow(
       expect.objectContaining({ status: 501, message: expect.stringContaining(name) }),
     );
@@ -107,11 +107,11 @@ describe("unusable providers", () => {
     ["keycloak", { GOTRUE_EXTERNAL_KEYCLOAK_URL: "" }],
     ["google", { GOTRUE_EXTERNAL_GOOGLE_ENABLED: "false" }],
     ["google", { GOTRUE_EXTERNAL_GOOGLE_SECRET: "" }],
-  ])("%s with %j gets 400", (name, changes) => {
+  ])("answers 400 for the provider %s with %j", (name, changes) => {
     expect(() => configured(name, server.origin, changes)).toThrow(expect.objectContaining({ status: 400 }));
   });
 
-  test("an unconfigured provider gets 400", () => {
+  test("answers 400 for an unconfigured provider", () => {
     expect(() => requireProvider({ config: { providers: readProviders({}) } }, "constructor")).toThrow(
       expect.objectContaining({ status: 400 }),
     );

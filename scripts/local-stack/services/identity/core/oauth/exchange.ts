@@ -68,7 +68,10 @@ type Exchange = {
   answer: Answer;
 };
 
-/** @throws ExchangeError unless the provider accepts the code and returns an access token */
+/**
+ * Requests tokens from a provider.
+ * @throws ExchangeError unless the provider accepts the code and returns an access token
+ */
 async function exchange(
   server: oauth.AuthorizationServer,
   { provider, config, client, answer }: Exchange,
@@ -86,7 +89,7 @@ async function exchange(
       requestOptions(server.token_endpoint ?? ""),
     );
     if (!response.ok) throw new Error(`The provider's token endpoint answered ${response.status}`);
-    // Some providers refuse with status 200, too.
+    // Some providers refuse a code with status 200, so check for the access token itself.
     if (!(await bodyOf(response.clone())).access_token) throw new Error("The provider sent no access token");
     return response;
   } catch (cause) {
@@ -94,9 +97,7 @@ async function exchange(
   }
 }
 
-/**
- * RFC 9207: if the response names its issuer, it must be the issuer of the provider that was asked, if that is known.
- */
+/** RFC 9207: an issuer in the response must match the requested provider's issuer, if that is known. */
 function callbackParameters(provider: Provider, { code, state, issuer }: Answer): URLSearchParams {
   const known = provider.kind === "openid" && !provider.endpoints;
   return new URLSearchParams({ code, state, ...(known && issuer ? { iss: issuer } : {}) });

@@ -27,7 +27,7 @@ export async function verifyIdToken(
   return claims;
 }
 
-/** Returns the left half of the hash that belongs to the signature's algorithm. */
+/** Returns the left half of the access token's hash, computed with the hash function of the signature's algorithm. */
 function accessTokenHash(algorithm: string, accessToken: string): string {
   const bits = /(256|384|512)$/.exec(algorithm)?.[1] ?? "512";
   const digest = createHash(`sha${bits}`).update(accessToken).digest();

@@ -12,8 +12,8 @@ import type { ExternalSignIn } from "./resolve-account.ts";
 
 /**
  * Adds an identity to the account that requested it.
- * @throws AuthError 422 identity_already_exists, even if it is linked to the same account; email_not_confirmed for an
- * account that gets its email this way
+ * @throws AuthError 422 identity_already_exists, even if it is linked to the same account; email_not_confirmed if the
+ * account's email becomes the identity's unverified email
  */
 export async function linkIdentity(tx: Sql, given: ExternalSignIn & { userId: string }): Promise<User> {
   const { deps, provider, profile, userId, redirectTo } = given;
@@ -43,8 +43,8 @@ export async function linkIdentity(tx: Sql, given: ExternalSignIn & { userId: st
 }
 
 /**
- * Removes an identity from an account. If it was the one with the account's email, another identity's email replaces
- * it.
+ * Removes an identity from an account. If the account's email came from it, another identity's email replaces that
+ * email.
  * @throws AuthError 404 validation_failed; 422 single_identity_not_deletable, identity_not_found,
  * email_conflict_identity_not_deletable
  */

@@ -93,7 +93,7 @@ export function azure({ url }: ProviderConfig): OpenIdProvider {
       authorization_endpoint: `${base}/oauth2/v2.0/authorize`,
       token_endpoint: `${base}/oauth2/v2.0/token`,
     },
-    /** A URL for all tenants returns tokens from each tenant's own issuer. */
+    /** With a URL for all tenants, each token comes from its own tenant's issuer. */
     trust: (claimed) => (isOneTenant ? only(tenant)() : only(claimed)()),
     scopes: ["openid"],
     readProfile: (token) => (microsoftIssuer.test(token.iss) ? readMicrosoft(token) : readStandard(token)),

@@ -7,15 +7,16 @@ type Common = {
   scopes: string[];
   /** Parameters that are always sent in the authorization request. If there are any, a client cannot add its own. */
   parameters?: Record<string, string>;
-  /** RFC 6749 section 2.3.1. HTTP Basic by default. */
+  /** How the client authenticates (RFC 6749 section 2.3.1). HTTP Basic by default. */
   clientAuthentication?: "client_secret_post";
 };
 
 /**
- * Calls a provider's API with the user's token. Both functions throw if it refuses or the response has another shape.
+ * Calls a provider's API with the user's token. Both functions throw if the provider refuses the call or responds in
+ * another shape.
  */
 export type ProviderApi = {
-  /** OpenID Connect Core section 5.3. */
+  /** Fetches the UserInfo endpoint (OpenID Connect Core section 5.3). */
   userinfo: <Schema extends z.ZodType>(schema: Schema) => Promise<z.output<Schema>>;
   get: <Schema extends z.ZodType>(url: string, schema: Schema) => Promise<z.output<Schema>>;
 };

@@ -279,7 +279,11 @@ test("a passkey is renamed and deleted without JavaScript", async ({ page, membe
 
 test.describe("unavailable passkeys", () => {
   for (const [what, script, words] of [
-    ["a browser without passkeys", "delete window.PublicKeyCredential", "This browser doesn’t support passkeys."],
+    [
+      "a browser without passkey support",
+      "delete window.PublicKeyCredential",
+      "This browser doesn’t support passkeys.",
+    ],
     [
       "an insecure address",
       "Object.defineProperty(window, 'isSecureContext', { value: false })",

@@ -325,7 +325,7 @@ describe("the session", () => {
 
 describe("an internal error", () => {
   test.each([
-    ["a Data API that fails", "down" as const, 503, "The service is unavailable right now"],
+    ["a failing Data API", "down" as const, 503, "The service is unavailable right now"],
     ["an invalid row", [{ id: 7 }], 500, "Something went wrong on our side"],
   ])(
     "an internal error caused by %s returns a page with a request id that reveals nothing else",

@@ -82,10 +82,10 @@ test("the arrows of the architecture table form no cycle", () => {
 });
 
 test.for([
-  ["a feature in ui", "ui/button.tsx", "session/user.ts"],
-  ["a route in an area", "studio/range.ts", "routes/home.tsx"],
-  ["the root in an area", "ui/site.ts", "root.tsx"],
-  ["an area without a row", "elsewhere/a.ts", "http/problem.ts"],
+  ["a feature imported by ui", "ui/button.tsx", "session/user.ts"],
+  ["a route imported by an area", "studio/range.ts", "routes/home.tsx"],
+  ["the root imported by an area", "ui/site.ts", "root.tsx"],
+  ["an area without a row in the table", "elsewhere/a.ts", "http/problem.ts"],
 ])("the architecture check detects %s", ([, from, to]) => {
   const wrong = { from: `${root}${from}`, to: `${root}${to}` };
   expect(violations([wrong], arrows)).toEqual([`${root}${from} imports ${root}${to}`]);

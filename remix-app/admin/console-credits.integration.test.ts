@@ -102,7 +102,7 @@ const plan = {
 test.each([
   ["an id with capitals", { plan: "Plan" }, "1 to 32 of"],
   ["the reserved id new", { plan: "new" }, "new is reserved"],
-  ["a markup of seven decimals", { markup: "1.0000001" }, "at most 6 decimals"],
+  ["a markup with seven decimals", { markup: "1.0000001" }, "at most 6 decimals"],
   ["a limit of 0", { requestsPerMinute: "0" }, "Enter a whole number"],
   ["the wrong id typed", { confirmation: "plan" }, "Nothing was changed"],
 ])("refuses a plan with %s", async (_, more, words) => {

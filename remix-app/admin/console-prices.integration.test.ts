@@ -162,7 +162,7 @@ test("opens the price comparison to infrastructure admins only", async () => {
 describe("a price file", () => {
   test.each([
     ["is chosen", [], "Choose a price file"],
-    ["has a known form", ["{}"], "file0.json has no prices in a known form"],
+    ["has a known format", ["{}"], "file0.json has no prices in a known form"],
     ["comes from a different project than the second file", [liteLlm, liteLlm], "Both files are from LiteLLM"],
   ])("requires that a price file %s", async (_, texts, words) => {
     const answer = await admin.browser.post(address, files(...texts));

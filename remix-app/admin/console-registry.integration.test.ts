@@ -176,9 +176,9 @@ describe("the registry of OpenID clients", () => {
     ["without a reason", { reason: "" }],
     ["with the wrong name typed", { confirmation: "another" }],
     ["with a wildcard", { redirectUris: "https://*.example/callback" }],
-    ["with neither redirect URI nor device grant", { redirectUris: "" }],
-    ["with a private-use scheme for a confidential client", { redirectUris: "com.example.app:/" }],
-    ["with a logout URL on http", { logoutUrl: "http://charts.example/out" }],
+    ["with neither a redirect URI nor the device grant", { redirectUris: "" }],
+    ["that is confidential but has a private-use scheme", { redirectUris: "com.example.app:/" }],
+    ["with an http logout URL", { logoutUrl: "http://charts.example/out" }],
   ])("refuses an OpenID client %s", async (_, more) => {
     expect((await admin.browser.post("/admin/openid-clients/new", { ...filled, ...more })).status).toBe(400);
     expect(await query("select from private.apps where name = $1", [name])).toEqual([]);

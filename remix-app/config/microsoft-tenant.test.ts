@@ -84,10 +84,10 @@ describe("a tenant named by its domain", () => {
   });
 
   test.each<[string, () => unknown]>([
-    ["a shared one", () => `${loginUrl}/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0`],
-    ["one without an id", () => `${loginUrl}/{tenantid}/v2.0`],
-    ["one of another service", () => `https://evil.example/${id}/v2.0`],
-    ["none", () => undefined],
+    ["a shared issuer", () => `${loginUrl}/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0`],
+    ["an issuer without an id", () => `${loginUrl}/{tenantid}/v2.0`],
+    ["an issuer of another service", () => `https://evil.example/${id}/v2.0`],
+    ["no issuer", () => undefined],
   ])("a tenant named by its domain has no issuer if Microsoft returns %s", async (name, given) => {
     issuerOf = given;
     expect(await tenantIssuer(by(`${name.replaceAll(" ", "-")}.example`))).toBeNull();

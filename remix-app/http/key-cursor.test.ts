@@ -10,11 +10,11 @@ describe("a cursor of texts", () => {
   );
 
   test.each([
-    ["too few texts", ["a"]],
-    ["a text that is too long", ["a", "b".repeat(257)]],
+    ["too few values", ["a"]],
+    ["a value that is too long", ["a", "b".repeat(257)]],
     ["a NUL character, which the database can't store", ["a", "b\0"]],
     ["half a surrogate pair", ["a", "\ud800"]],
-  ])("rejects a cursor of texts with %s", (_, values) => {
+  ])("rejects a cursor with %s", (_, values) => {
     expect(readKeyCursor(writeKeyCursor(values), { length: 2 })).toBeNull();
   });
 });

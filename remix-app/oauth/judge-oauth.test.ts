@@ -45,7 +45,7 @@ describe("a sign-in", () => {
     ["the account is closed", { flow: { ...adasFlow, closed: true } }, "closed"],
     ["its code belongs to a link", { flow: { ...adasFlow, linkedTo: ada.id } }, "expired"],
     [
-      "its identity joined the account without the owner's confirmation",
+      "its identity was added to the account without the owner's confirmation",
       { flow: { ...adasFlow, identity: { ...adasFlow.identity, confirmed: false } } },
       "unfinished_link",
     ],
@@ -88,7 +88,7 @@ describe("a link to a provider's account", () => {
     ["a sign-in's code", adasFlow],
     ["a link to another account", { ...linkFlow, linkedTo: bob.id, userId: bob.id }],
     ["a link that ended at another account", { ...linkFlow, userId: bob.id }],
-  ])("refuses a link for %s", (_, flow) => {
+  ])("refuses to complete a link with %s", (_, flow) => {
     expect(judge({ payload: link, visitor: ada, flow })).toEqual(refused("expired"));
   });
 });
@@ -101,11 +101,11 @@ describe("Microsoft accounts", () => {
   });
 
   test.each([
-    ["another tenant", "https://login.microsoftonline.com/00000000-0d5b-4d6c-9a40-2b6c7d8e9f01/v2.0"],
-    ["private accounts", "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0"],
+    ["another tenant's issuer", "https://login.microsoftonline.com/00000000-0d5b-4d6c-9a40-2b6c7d8e9f01/v2.0"],
+    ["the issuer of personal accounts", "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0"],
     ["an issuer that begins with our tenant's", `${tenant}/evil`],
     ["no issuer", null],
-  ])("refuses Microsoft accounts: %s", (_, issuer) => {
+  ])("refuses a Microsoft account with %s", (_, issuer) => {
     expect(judge({ payload, flow: microsoft(issuer), tenantIssuer: tenant })).toEqual(refused("tenant"));
     const linking = { payload: { ...link, provider: "azure" } as OAuthState, visitor: ada, tenantIssuer: tenant };
     expect(judge({ ...linking, flow: { ...microsoft(issuer), linkedTo: ada.id } })).toEqual(refused("tenant"));

@@ -111,8 +111,8 @@ describe("a link to a provider's account", () => {
   test.each([
     ["another site", { headers: { "sec-fetch-site": "cross-site" } }, 403, "CSRF_REJECTED"],
     ["a sibling origin", { headers: { "sec-fetch-site": "same-site" } }, 403, "CSRF_REJECTED"],
-    ["plain text", { headers: { "content-type": "text/plain" } }, 415, "UNSUPPORTED_MEDIA_TYPE"],
-    ["JSON of another shape", { json: { returnTo: 7 } }, 400, "INVALID_REQUEST"],
+    ["a plain-text request", { headers: { "content-type": "text/plain" } }, 415, "UNSUPPORTED_MEDIA_TYPE"],
+    ["JSON of the wrong shape", { json: { returnTo: 7 } }, 400, "INVALID_REQUEST"],
   ] as const)("refuses to start a link from %s", async (_, given, status, code) => {
     const { browser } = await journey.member();
     const path = `${api}/link/${journey.provider}`;
@@ -185,7 +185,7 @@ describe("a link to a provider's account", () => {
         return browser.post("/login", { email, password });
       },
     ],
-  ])("undoes a link if the account that started it %s", async (_, meanwhile) => {
+  ])("undoes a link if the person who started it %s", async (_, meanwhile) => {
     const member = await journey.member();
     const elsewhere = journey.newEmail();
     const back = await wayBack(member.browser, elsewhere);

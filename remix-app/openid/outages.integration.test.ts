@@ -91,7 +91,7 @@ const verifier = "v".repeat(43);
 describe("OAuth endpoints without a database answer 503 with an OAuth error (RFC 6749 section 5.2)", () => {
   test.each([
     [
-      "token, code",
+      "the authorization-code exchange",
       "/oauth/token",
       "redeem_authorization_code",
       {
@@ -101,9 +101,9 @@ describe("OAuth endpoints without a database answer 503 with an OAuth error (RFC
         code_verifier: verifier,
       },
     ],
-    ["token, refresh", "/oauth/token", "refresh_openid_tokens", { grant_type: "refresh_token", refresh_token: "r" }],
+    ["the token refresh", "/oauth/token", "refresh_openid_tokens", { grant_type: "refresh_token", refresh_token: "r" }],
     [
-      "token, device",
+      "the device-code exchange",
       "/oauth/token",
       "redeem_device_code",
       { grant_type: "urn:ietf:params:oauth:grant-type:device_code", device_code: "d" },

@@ -337,7 +337,7 @@ describe("refused QR approvals", () => {
   shareOne();
 
   test.each([
-    ["without app lock", { ...unlockedPhone, appLock: false }],
+    ["without an app lock", { ...unlockedPhone, appLock: false }],
     ["that does not report an app lock", { name: "Phone", platform: "android", localAuthentication: "passcode" }],
     ["without local authentication", { ...unlockedPhone, localAuthentication: "none" }],
     ["that does not report local authentication", { name: "Phone", platform: "ios", appLock: true }],
@@ -348,13 +348,13 @@ describe("refused QR approvals", () => {
   });
 
   test.each([
-    ["no body", {}],
-    ["another platform", { secret: "x", device: { ...unlockedPhone, platform: "windows" } }],
+    ["an empty body", {}],
+    ["an unsupported platform", { secret: "x", device: { ...unlockedPhone, platform: "windows" } }],
     ["an unknown field", { secret: "x", device: unlockedPhone, userId: "x" }],
     ["a name of 101 characters", { secret: "x", device: { ...unlockedPhone, name: "x".repeat(101) } }],
-    ["a name with a NUL in it", { secret: "x", device: { ...unlockedPhone, name: "Pho\0ne" } }],
+    ["a name with a NUL character", { secret: "x", device: { ...unlockedPhone, name: "Pho\0ne" } }],
     ["a name that is half a surrogate pair", { secret: "x", device: { ...unlockedPhone, name: "\ud83d" } }],
-    ["a string as its app lock", { secret: "x", device: { ...unlockedPhone, appLock: "true" } }],
+    ["an app lock that is a string", { secret: "x", device: { ...unlockedPhone, appLock: "true" } }],
   ])("a QR approval is refused with 400 for %s", async (_, body) => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
   });
@@ -493,11 +493,11 @@ describe("polling a QR challenge", () => {
     afterAll(() => web.stop());
 
     test.each([
-      ["log out of all", "/api/v1/auth/accounts/logout-all", "GET", 401],
-      ["log out of this account", "/api/v1/auth/accounts/logout", "GET", 401],
-      ["log out of all, and was a form", "/api/v1/auth/accounts/logout-all", "POST", 302],
+      ["logout of all accounts", "/api/v1/auth/accounts/logout-all", "GET", 401],
+      ["logout of this account", "/api/v1/auth/accounts/logout", "GET", 401],
+      ["logout of all accounts, with a form", "/api/v1/auth/accounts/logout-all", "POST", 302],
     ])(
-      "a QR poll that finishes after another tab's “%s” signs no account in",
+      "a QR poll that finishes after a logout in another tab signs no account in: %s",
       async (_, logout, method, status) => {
         const { person, browser, phone } = await own();
         await web.trouble({ holds: "continue_account_session" });

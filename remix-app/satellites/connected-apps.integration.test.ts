@@ -185,9 +185,9 @@ describe("disconnecting an app", () => {
 
   test.each([
     ["another site", { "sec-fetch-site": "cross-site" }],
-    ["a sibling", { "sec-fetch-site": "same-site" }],
+    ["a sibling origin", { "sec-fetch-site": "same-site" }],
     ["another origin", { origin: "https://evil.example" }],
-    ["nowhere", {}],
+    ["an unknown origin", {}],
   ])("disconnecting an app is refused if the form is from %s", async (_, site) => {
     for (const path of [pathOf(notes), `${pathOf(notes)}.data`]) {
       for (const type of ["application/x-www-form-urlencoded", "text/plain"]) {

@@ -120,7 +120,7 @@ describe("logout tokens sent to an app within 5 seconds", () => {
         }),
     ],
     ["of MFA becoming required", () => requireMfa(person)],
-    ["of the deletion of the account", () => deletePerson(person)],
+    ["of the account's deletion", () => deletePerson(person)],
   ])("an app gets a logout token within 5 seconds %s", async ([, end]) => {
     const held = await handOver(person, app);
     await end();

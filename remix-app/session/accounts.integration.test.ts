@@ -200,10 +200,13 @@ describe("switching accounts", () => {
 
 describe("an unreadable vault entry", () => {
   const damage: [string, string][] = [
-    ["with a bit flipped", "translate(sealed, 'abcdefghij', 'bcdefghija')"],
-    ["that was cut", "substr(sealed, 1, 60)"],
+    ["with flipped bits", "translate(sealed, 'abcdefghij', 'bcdefghija')"],
+    ["that was truncated", "substr(sealed, 1, 60)"],
     ["sealed with a key that is no longer listed", "sealed, key_id = 'gone'"],
-    ["of another user", "(select o.sealed from private.account_vault_entries o where o.user_id = $2 limit 1)"],
+    [
+      "that belongs to another user",
+      "(select o.sealed from private.account_vault_entries o where o.user_id = $2 limit 1)",
+    ],
   ];
 
   test.each(damage)(

@@ -41,10 +41,10 @@ test("a stored approval is valid for its own session, until the exact expiry", (
 });
 
 test.each([
-  ["of another session", (value: string) => held(value, "0c0c0c0c-0c0c-4c0c-8c0c-0c0c0c0c0c0c")],
-  ["given a later expiry", (value: string) => held(value.replace(/^\d+/, String(now + 99 * 3_600_000)))],
+  ["from another session", (value: string) => held(value, "0c0c0c0c-0c0c-4c0c-8c0c-0c0c0c0c0c0c")],
+  ["altered to expire later", (value: string) => held(value.replace(/^\d+/, String(now + 99 * 3_600_000)))],
   ["one character short", (value: string) => held(value.slice(0, -1))],
-  ["signed differently", (value: string) => held(value.replace(/\..*/, `.${"A".repeat(43)}`))],
+  ["signed incorrectly", (value: string) => held(value.replace(/\..*/, `.${"A".repeat(43)}`))],
   ["empty", () => held("")],
   [
     "signed by another server",

@@ -105,7 +105,7 @@ describe("an expired session", () => {
     ["an outage", "down" as const],
     ["a rate limit", { status: 429, code: "over_request_rate_limit" }],
     ["contention", { status: 409, code: "conflict" }],
-    ["a key of ours that the gateway does not know", { status: 401, code: "invalid_api_key" }],
+    ["an API key that the gateway does not know", { status: 401, code: "invalid_api_key" }],
   ])("an expired session survives %s: it is reported as unavailable, and the cookie stays", async (_, refresh) => {
     backend.refresh = refresh;
     const session = await backend.session({ expiresIn: -10 });
@@ -175,10 +175,10 @@ describe("a bearer token", () => {
 
   const bad: [string, TokenOptions][] = [
     ["that has expired", { expiresIn: -1 }],
-    ["of another issuer", { issuer: "https://evil.example/auth/v1" }],
+    ["from another issuer", { issuer: "https://evil.example/auth/v1" }],
     ["for another audience", { audience: "anon" }],
-    ["of an unknown key", { kid: "k2" }],
-    ["signed with a foreign key", { foreignKey: true }],
+    ["with an unknown key id", { kid: "k2" }],
+    ["signed with another key", { foreignKey: true }],
     ["that uses our public key as a secret", { algorithm: "HS256" }],
   ];
   test.each(bad)("a bearer token %s is refused, and its cookies are ignored", async (_, options) => {

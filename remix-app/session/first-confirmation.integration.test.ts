@@ -41,16 +41,16 @@ beforeEach(async () => {
 });
 
 const ways: [string, () => Promise<unknown>][] = [
-  ["the link of the sign-up mail", async () => openBrowser(base).post("/auth/confirm", await linkFields(0))],
+  ["the sign-up email's link", async () => openBrowser(base).post("/auth/confirm", await linkFields(0))],
   [
-    "the link of a reset mail",
+    "a password-reset email's link",
     async () => {
       await openBrowser(base).post("/forgot-password", { email });
       await openBrowser(base).post("/auth/confirm", await linkFields(1));
     },
   ],
   [
-    "a code that a phone sends",
+    "a code that a phone submits",
     async () => {
       const { token_hash = "" } = await linkFields(0);
       expect((await direct().verifyOtp({ token_hash, type: "email" })).error).toBeNull();

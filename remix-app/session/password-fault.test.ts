@@ -99,7 +99,7 @@ describe("a breached password", () => {
   });
 
   test.each([
-    ["answers an error", () => url, 503],
+    ["returns an error", () => url, 503],
     ["cannot be reached", () => "http://127.0.0.1:1", 200],
   ])("a breached password is accepted, and the failure is logged, if the list %s", async (_, at, answered) => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});

@@ -7,7 +7,7 @@ const totp = { method: "totp", timestamp: 2_000 };
 test.each([
   { what: "a password", amr: [password], enrolled: false, second: 1_000 },
   {
-    what: "the newest sign-in",
+    what: "a newer sign-in",
     amr: [{ method: "oauth", timestamp: 3_000 }, password],
     enrolled: false,
     second: 3_000,
@@ -19,8 +19,8 @@ test.each([
     enrolled: true,
     second: 2_000,
   },
-  { what: "an authenticator enrolled but no code yet", amr: [password], enrolled: true, second: 0 },
-  { what: "a code of a removed authenticator", amr: [totp, password], enrolled: false, second: 1_000 },
+  { what: "an enrolled authenticator but no code yet", amr: [password], enrolled: true, second: 0 },
+  { what: "a code from a removed authenticator", amr: [totp, password], enrolled: false, second: 1_000 },
   { what: "nothing", amr: [], enrolled: false, second: 0 },
 ])("with $what, the identity was confirmed at second $second", ({ amr, enrolled, second }) => {
   expect(provenAt(amr, { enrolled }).getTime()).toBe(second * 1_000);

@@ -31,7 +31,7 @@ describe("storing a proven second factor in the vault", () => {
   }
 
   test.each([
-    ["without interference", async () => {}],
+    ["if nothing interferes", async () => {}],
     [
       "if the vault fails to answer once",
       async () => {

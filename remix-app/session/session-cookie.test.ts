@@ -102,7 +102,7 @@ describe("the auth cookie", () => {
     ["invalid base64", "base64-%%%"],
     ["invalid JSON", `base64-${Buffer.from("nope").toString("base64url")}`],
     ["no tokens", `base64-${Buffer.from("{}").toString("base64url")}`],
-    ["no prefix", "plain"],
+    ["a value without the prefix", "plain"],
     ["nothing", ""],
   ])("the auth cookie is ignored if it holds %s", async (_, value) => {
     expect(await readSessionCookie(createCookieJar(`sb-ref-auth-token=${value}`), hostOnly)).toBeNull();

@@ -422,14 +422,14 @@ describe("input that the migration generator refuses", () => {
       "line 46: public.missing does not exist.",
     ],
     [
-      "a table of another schema",
+      "a table in another schema",
       "new.title := trim(new.title);",
       "delete from store.notes;",
       "line 46: store.notes does not exist.",
     ],
     ["a column", "(title, author)", "(title, writer)", "line 60: column writer of public.notes does not exist."],
     ["a function", "trim(new.title)", "private.tidy(new.title)", "line 46: private.tidy does not exist."],
-  ] as const)("refuses a PL/pgSQL body that uses %s which no migration creates", async ([, from, to, expected]) => {
+  ] as const)("refuses a PL/pgSQL body that uses %s that no migration creates", async ([, from, to, expected]) => {
     await edit(functions, from, to);
     expect(await refusal()).toContain(`/schemas/notes/functions.sql, ${expected}\nTables, columns`);
   });

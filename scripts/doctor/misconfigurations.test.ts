@@ -74,7 +74,7 @@ type Row = [name: string, examine: () => Promise<Finding[]> | Finding[], level: 
 
 test.each<Row>([
   [
-    "a wrong kind of key",
+    "a key of the wrong kind",
     () => checkKeys(envOf({ SUPABASE_PUBLISHABLE_KEY: "sb_secret_0123456789abcdef" })),
     "fail",
     /^SUPABASE_PUBLISHABLE_KEY holds a secret key, which phones must never hold: .*Dashboard, Settings, API Keys/,
@@ -112,19 +112,19 @@ test.each<Row>([
     /^TRUSTED_PROXY_HOPS is 2, and a request of ours came through 1: callers choose their own address.*Set it to 1/,
   ],
   [
-    "no parent domain",
+    "a missing parent domain",
     () => checkAddresses(envOf({})),
     "warn",
     /PARENT_DOMAIN is not set, .* of example\.com .* Set it to example\.com/,
   ],
   [
-    "a mail a second",
+    "one email per second",
     () => backend({ smtp_max_frequency: 1 }),
     "fail",
     /^the backend sends a mail to one address every 1 s: .*Set 180 s \(Dashboard, Authentication, Emails/,
   ],
   [
-    "no pg_cron",
+    "a missing pg_cron extension",
     () => [judgeCron({ installed: false, jobs: 0 })],
     "warn",
     /^pg_cron is not enabled: .*Dashboard, Integrations, Cron/,
@@ -142,7 +142,7 @@ test.each<Row>([
     /^the hook for a MFA verification attempt is off: .*pg-functions:.*Dashboard, Authentication, Auth Hooks/,
   ],
   [
-    "notification mails that are on",
+    "notification emails that are enabled",
     async () => {
       const api = await managed({ mailer_notifications_password_changed_enabled: true });
       return [checkNotifications(await readAuthConfig({ settings: complete, local: false }, api))];
@@ -151,7 +151,7 @@ test.each<Row>([
     /password_changed: owners get two mails.*Dashboard, Authentication, Emails/,
   ],
   [
-    "an old database",
+    "an outdated database",
     async () => database({ postgres: 170_006, migrations: (await migrationsOf()).slice(0, 2) }),
     "fail",
     /older.*db push/s,
@@ -194,7 +194,7 @@ test.each([
 
 test.each([
   ["an older release", { status: "ok", app: "web" }],
-  ["something else", { message: "not found" }],
+  ["another service", { message: "not found" }],
 ])("cannot count proxies when %s answers at the health endpoint", async (_, body) => {
   const url = await answering({ "/healthz": [200, body] });
   expect((await checkProxyHops(envOf({ BASE_URL: url }))).map(({ level }) => level)).toEqual(["unseen"]);

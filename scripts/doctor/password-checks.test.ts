@@ -84,7 +84,11 @@ test("reports each password setting that differs from our pages", () => {
 });
 
 test.each([
-  ["nothing", { from: "nowhere", why: "not shown without SUPABASE_ACCESS_TOKEN" }, "Look at Dashboard, Authentication"],
+  [
+    "missing settings",
+    { from: "nowhere", why: "not shown without SUPABASE_ACCESS_TOKEN" },
+    "Look at Dashboard, Authentication",
+  ],
   ["an answer without the settings", { from: "project", project: "p", values: { site_url: "" } }, "minimum length 8"],
   ["another backend's settings", { from: "environment", values: {} }, "name its settings too"],
 ] as const)("cannot judge password settings from %s, and says where to look", (_, config, says) => {

@@ -31,11 +31,11 @@ test.each([
 });
 
 test.each([
-  ["a refusal without a challenge", { code: 400, error_code: "captcha_failed" }, true],
-  ["a refusal of the password", { code: 400, error_code: "invalid_credentials" }, false],
-  ["a refusal of all passwords", { code: 422, error_code: "email_provider_disabled" }, false],
-  ["a limit", { code: 429, error_code: "over_request_rate_limit" }, undefined],
-  ["a fault", { code: 500, error_code: "unexpected_failure" }, undefined],
+  ["a refusal for a missing challenge", { code: 400, error_code: "captcha_failed" }, true],
+  ["a refused password", { code: 400, error_code: "invalid_credentials" }, false],
+  ["disabled password sign-in", { code: 422, error_code: "email_provider_disabled" }, false],
+  ["a rate limit", { code: 429, error_code: "over_request_rate_limit" }, undefined],
+  ["a server error", { code: 500, error_code: "unexpected_failure" }, undefined],
   ["a proxy's response", { message: "no Route matched" }, undefined],
   ["no answer", undefined, undefined],
 ])("reads from %s whether the backend requires a bot challenge: %j → %s", (_, answer, expected) => {
@@ -44,16 +44,16 @@ test.each([
 
 test.each([
   [
-    "a standby or a signing key of ES256",
+    "a standby or signing key for ES256",
     { keys: [{ kty: "EC", alg: "ES256" }] },
     ["ok", "unseen"],
     "elliptic-curve key",
   ],
   ["no keys", { keys: [] }, ["fail"], "has no asymmetric signing key"],
-  ["a key of another kind", { keys: [{ kty: "RSA" }] }, ["fail"], "has no asymmetric signing key"],
+  ["a key of another type", { keys: [{ kty: "RSA" }] }, ["fail"], "has no asymmetric signing key"],
   ["no key set", undefined, ["fail"], "cannot be read"],
   ["a proxy's response instead of keys", { message: "no Route matched" }, ["fail"], "cannot be read"],
-  ["keys of no kind", { keys: [{}] }, ["fail"], "cannot be read"],
+  ["keys without a type", { keys: [{}] }, ["fail"], "cannot be read"],
 ])("judges a project's published key set: %s", (_, published, levels, words) => {
   const findings = judgeKeySet(published);
   expect(findings.map(({ level }) => level)).toEqual(levels);

@@ -305,8 +305,18 @@ describe("a provider with a wrong configuration", () => {
     ],
     ["vllm's, set as mistral", "mistral", list("vllm", "gpt-5.6"), "vllm"],
     ["together's, set as groq", "groq", { body: [{ id: "gpt-5.6", object: "model", type: "chat" }] }, "together"],
-    ["ollama's own, set as openai", "openai", { body: { models: [{ name: "gpt-5.6", model: "gpt-5.6" }] } }, "ollama"],
-    ["gemini's own, set as openai", "openai", { body: { models: [{ name: "models/gemini-3-flash" }] } }, "gemini"],
+    [
+      "ollama's native list, set as openai",
+      "openai",
+      { body: { models: [{ name: "gpt-5.6", model: "gpt-5.6" }] } },
+      "ollama",
+    ],
+    [
+      "gemini's native list, set as openai",
+      "openai",
+      { body: { models: [{ name: "models/gemini-3-flash" }] } },
+      "gemini",
+    ],
   ])("detects a wrong provider kind from its model list: %s", async (_, kind, answer, looksLike) => {
     const { origin } = await serve({ "GET /v1/models": answer, "POST /v1/chat/completions": error(401, {}) });
     const found = await examine({ KIND: kind, BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);

@@ -45,7 +45,7 @@ test.each<[string, Partial<RoutedModel>, string[]]>([
     ["fail price: route 1 of m has no current price for a, so callers get 404. Add a price"],
   ],
   [
-    "no price on one route of two",
+    "no price on one of two routes",
     { routes: [route(1, "a"), route(2, "b")] },
     ["fail price: route 2 of m has no current price for b, so calls skip it. Add a price"],
   ],
@@ -64,17 +64,17 @@ test.each<[string, Partial<RoutedModel>, string[]]>([
     ],
   ],
   [
-    "a price of long inputs alone",
+    "a price for long inputs only",
     { prices: [price("a", { minInputTokens: 200_000 })] },
     ["fail price: route 1 of m has no price of the tier default from 0 tokens on"],
   ],
   [
-    "a price of one tier alone",
+    "a price for another tier only",
     { prices: [price("a", { serviceTier: "flex" })] },
     ["fail price: route 1 of m has no price of the tier default from 0 tokens on"],
   ],
   [
-    "a tier's price on one route of two",
+    "a tier's price on one of two routes",
     { routes: [route(1, "a"), route(2, "b")], prices: [price("a"), price("a", { serviceTier: "flex" }), price("b")] },
     ["ok 1 enabled", "warn price: m has a price for the tier flex, but not on route 2, so calls that name it get 400"],
   ],

@@ -24,7 +24,7 @@ describe("secrets", () => {
 
   test.each([
     ["the example's value", { APP_SESSION_SECRET: `example-only-${"x1y2z3".repeat(6)}` }, "holds the example's value"],
-    ["few characters", { APP_SESSION_SECRET: "abcdefghi".repeat(4) }, "can be guessed"],
+    ["few different characters", { APP_SESSION_SECRET: "abcdefghi".repeat(4) }, "can be guessed"],
     [
       "the same secret for two settings",
       { APP_SESSION_SECRET: complete.AUTH_RECOVERY_HASH_SECRET },
@@ -77,30 +77,34 @@ test("the doctor warns of a public server in development mode", () => {
 describe("addresses", () => {
   test.each([
     ["https", {}, []],
-    ["no https", { BASE_URL: "http://app.example.com" }, ["without https"]],
-    ["a project in the clear", { SUPABASE_URL: "http://project.example.com" }, ["in the clear"]],
+    ["BASE_URL without https", { BASE_URL: "http://app.example.com" }, ["without https"]],
+    ["a project over http", { SUPABASE_URL: "http://project.example.com" }, ["in the clear"]],
     ["a rehearsal", { BASE_URL: "http://localhost:4100", SUPABASE_URL: "http://127.0.0.1:54321" }, []],
-    [
-      "a project that only sounds like this machine",
-      { SUPABASE_URL: "http://localhost.example.com" },
-      ["in the clear"],
-    ],
-    ["a gateway in the clear", { AI_URL: "http://gateway.example.com" }, ["AI_URL is not https"]],
+    ["a project whose host name only looks local", { SUPABASE_URL: "http://localhost.example.com" }, ["in the clear"]],
+    ["a gateway over http", { AI_URL: "http://gateway.example.com" }, ["AI_URL is not https"]],
     ["a gateway on this machine", { AI_URL: "http://127.0.0.1:54321/functions" }, []],
     [
-      "another origin in the clear",
+      "another origin over http",
       { WEB_ALLOWED_ORIGINS: "https://b.example.com,http://c.example.com" },
       ["http://c.example.com would get sessions in the clear"],
     ],
     ["another origin on this machine", { WEB_ALLOWED_ORIGINS: "http://localhost:3000" }, []],
-    ["a widget in the clear", { TURNSTILE_ORIGIN: "http://challenges.example.com" }, ["TURNSTILE_ORIGIN is not https"]],
+    ["a widget over http", { TURNSTILE_ORIGIN: "http://challenges.example.com" }, ["TURNSTILE_ORIGIN is not https"]],
     ["a widget on this machine", { TURNSTILE_ORIGIN: "http://127.0.0.1:8787" }, []],
     ["a parent domain", { PARENT_DOMAIN: "example.com" }, []],
     ["somebody else's domain", { PARENT_DOMAIN: "example.org" }, ["app.example.com is not under it"]],
-    ["a domain that ends alike", { PARENT_DOMAIN: "ample.com" }, ["app.example.com is not under it"]],
-    ["one origin of two", { PARENT_DOMAIN: "example.com", WEB_ALLOWED_ORIGINS: "https://app.example.org" }, []],
+    ["a domain with a similar ending", { PARENT_DOMAIN: "ample.com" }, ["app.example.com is not under it"]],
+    [
+      "a parent domain of one of two origins",
+      { PARENT_DOMAIN: "example.com", WEB_ALLOWED_ORIGINS: "https://app.example.org" },
+      [],
+    ],
     ["a public suffix", { BASE_URL: "https://a.co.uk", PARENT_DOMAIN: "co.uk" }, ["strangers register"]],
-    ["a host's suffix", { BASE_URL: "https://a.vercel.app", PARENT_DOMAIN: "vercel.app" }, ["strangers register"]],
+    [
+      "a hosting provider's suffix",
+      { BASE_URL: "https://a.vercel.app", PARENT_DOMAIN: "vercel.app" },
+      ["strangers register"],
+    ],
   ])("judges the addresses of a configuration: %s", (_, change, expected) => {
     const found = failures(checkAddresses(parseEnv({ ...complete, ...change })));
     expect(found).toEqual(expected.map((says) => expect.stringContaining(says)));
@@ -129,19 +133,19 @@ describe("the functions' settings", () => {
   test.each([
     ["complete", {}, "ok", "providers openai"],
     [
-      "pooled by session",
+      "with a session-mode pooler",
       { GATEWAY_DB_URL: "postgres://gateway.ref:p@pooler.example.com:5432/postgres" },
       "ok",
       "role gateway",
     ],
     [
-      "pooled by transaction",
+      "with a transaction-mode pooler",
       { GATEWAY_DB_URL: "postgres://gateway.ref:p@pooler.example.com:6543/postgres" },
       "ok",
       "role gateway",
     ],
     [
-      "as owner",
+      "connected as the owner",
       { GATEWAY_DB_URL: "postgres://postgres:p@db.project.supabase.co:5432/postgres" },
       "fail",
       "logs in as postgres",
@@ -152,7 +156,7 @@ describe("the functions' settings", () => {
       "warn",
       "every model is refused",
     ],
-    ["with a provider's key alone", { AI_PROVIDER_OPENAI_KIND: "" }, "fail", "AI_PROVIDER_OPENAI_KIND"],
+    ["with a provider's key but no kind", { AI_PROVIDER_OPENAI_KIND: "" }, "fail", "AI_PROVIDER_OPENAI_KIND"],
     ["with a misspelt setting", { AI_PROVIDER_OPENAI_BASEURL: "x" }, "fail", "AI_PROVIDER_OPENAI_BASEURL"],
     ["without the provider's key", { AI_PROVIDER_OPENAI_API_KEY: "" }, "fail", "AI_PROVIDER_OPENAI_API_KEY"],
   ])("judges the functions' settings: %s", (_, change, level, says) => {

@@ -50,11 +50,11 @@ test("the fuzzer's check does not report text from the request itself as a leak"
 });
 
 test.each<[string, Outcome]>([
-  ["a hang", { ...refused, answer: undefined }],
+  ["a hanging request", { ...refused, answer: undefined }],
   ["a 500", { ...refused, answer: answered(500, { ...problem, status: 500, code: "INTERNAL" }) }],
   ["a 503 from a healthy server", { ...atGateway, answer: answered(503, { error }, "application/json") }],
   ["a response without a request id", { ...refused, answer: { ...answered(404, problem), requestId: null } }],
-  ["another's secret", { ...refused, answer: answered(200, { key: "ttr_ai_anothers_key" }) }],
+  ["another account's secret", { ...refused, answer: answered(200, { key: "ttr_ai_anothers_key" }) }],
   [
     "the server's own secret on a page",
     { ...refused, surface: "page", answer: answered(200, "<p>sb_secret_0123456789") },
@@ -65,9 +65,9 @@ test.each<[string, Outcome]>([
   ["a table's name", { ...refused, answer: answered(404, { ...problem, detail: "private.app_secrets" }) }],
   ["a refusal that is not a problem document", { ...refused, answer: answered(404, { error: "no" }) }],
   ["a problem document with another status", { ...refused, answer: answered(404, { ...problem, status: 400 }) }],
-  ["a problem document of another request", { ...refused, answer: answered(404, { ...problem, requestId: "req_2" }) }],
+  ["a problem document for another request", { ...refused, answer: answered(404, { ...problem, requestId: "req_2" }) }],
   ["HTML instead of a problem document", { ...refused, answer: answered(404, "<h1>Not found</h1>", "text/html") }],
-  ["an error that is not OpenAI's", { ...atGateway, answer: answered(400, { error: { message: "No." } }) }],
+  ["an error that is not in OpenAI's format", { ...atGateway, answer: answered(400, { error: { message: "No." } }) }],
 ])("the fuzzer's check rejects %s", (_, outcome) => {
   expect(judge(outcome)).not.toEqual([]);
 });

@@ -40,7 +40,7 @@ test.each<[string, LiveAnswer]>([
     "a missing property",
     { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, role: undefined }], nextCursor: null }) },
   ],
-  ["another type", { ...listed, text: JSON.stringify({ workspaces: null }) }],
+  ["a value of the wrong type", { ...listed, text: JSON.stringify({ workspaces: null }) }],
   ["an invalid id", { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, id: "1" }], nextCursor: null }) }],
   [
     "a time that is not in UTC with Z",
@@ -49,11 +49,14 @@ test.each<[string, LiveAnswer]>([
       text: JSON.stringify({ workspaces: [{ ...workspace, name: "2026-01-01T00:00:00.5+00:00" }], nextCursor: null }),
     },
   ],
-  ["another status", { ...listed, status: 418 }],
-  ["another content type", { ...listed, contentType: "text/html" }],
+  ["an undocumented status", { ...listed, status: 418 }],
+  ["an undocumented content type", { ...listed, contentType: "text/html" }],
   ["no request id", { ...listed, requestId: null }],
   ["an undocumented path", { ...listed, path: "/api/v1/none" }],
-  ["a code of another status", { ...missing, text: JSON.stringify({ ...problem, code: "INTERNAL" }) }],
+  [
+    "an error code that belongs to another status",
+    { ...missing, text: JSON.stringify({ ...problem, code: "INTERNAL" }) },
+  ],
 ])("rejects a response with %s", (_, answer) => {
   expect(judge(answer)).not.toEqual([]);
 });

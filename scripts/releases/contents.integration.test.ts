@@ -209,12 +209,12 @@ const changes: [what: string, sql: string, says: string[]][] = [
     ["fail changed by hand: trigger set_updated_at on public.profiles"],
   ],
   [
-    "row-level security switched off",
+    "disabled row-level security",
     "alter table ai.keys disable row level security",
     ["fail dropped: row-level security on ai.keys"],
   ],
   [
-    "row-level security switched off for a partition",
+    "disabled row-level security on a partition",
     "alter table ai.runs_default disable row level security",
     ["fail changed by hand: partitions of ai.runs"],
   ],
@@ -232,7 +232,7 @@ const changes: [what: string, sql: string, says: string[]][] = [
     ["fail extra: grant execute on function private.set_updated_at() to public"],
   ],
   [
-    "a grant that rewrites a log",
+    "a grant that allows truncating a log",
     "grant truncate on public.security_events to service_role",
     ["fail extra: grant truncate on table public.security_events to service_role"],
   ],
@@ -292,7 +292,7 @@ const harmless: [what: string, sql: string][] = [
     `create or replace function private.set_updated_at() returns trigger language plpgsql volatile set search_path = ''
      as $$ begin -- The time of the change.\r\n\tnew.updated_at:=pg_catalog.now( ) ;\r\n  return  new;\nend $$`,
   ],
-  ["partitions of later months", "select ai.create_run_partitions(30)"],
+  ["partitions for later months", "select ai.create_run_partitions(30)"],
   ["an index", "create index on ai.runs_default (model_id)"],
   [
     "objects of hosted Supabase and of other schemas",
@@ -312,7 +312,7 @@ const harmless: [what: string, sql: string][] = [
 ];
 
 describe("Comparison by the database's URL", () => {
-  test.for(changes)("reports %s by the database's URL", async ([, sql, says]) => {
+  test.for(changes)("through the database's URL, reports %s", async ([, sql, says]) => {
     expect(await ask(await changed(sql))).toEqual(says);
   });
 
@@ -343,7 +343,7 @@ describe("Triggers on Supabase Auth's tables", () => {
       ["fail disabled: trigger record_sign_outs on auth.sessions"],
     ],
     [
-      "of a table that this version of Supabase Auth lacks, with which the product works",
+      "on a table that this version of Supabase Auth lacks, as a warning",
       "drop table auth.webauthn_credentials cascade",
       [
         "warn no table for trigger record_passkey_added on auth.webauthn_credentials",
@@ -434,12 +434,12 @@ const forget = (...versions: string[]) =>
 /** States of a whole database, which are reported the same by its URL and through the Data API. */
 const states: [what: string, make: () => Promise<string>, says: string[]][] = [
   [
-    "a migration that is missing at the end",
+    "a missing last migration",
     () => partly((file) => file !== mfa),
     ["fail older than 0.1.0: the database lacks migrations of it", `fail missing: migration ${mfa}`],
   ],
   [
-    "an optional migration that is missing before another",
+    "a missing optional migration before a later one",
     () => partly((file) => file <= mfa && file !== invoices),
     [
       "fail older than 0.1.0: the database lacks migrations of it",
@@ -447,7 +447,7 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
     ],
   ],
   [
-    "all optional migrations missing",
+    "the absence of all optional migrations",
     () => partly((file) => file <= mfa && ![costs, invoices, mfa].includes(file)),
     [
       "fail older than 0.1.0: the database lacks migrations of it",
@@ -468,12 +468,12 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
     ["warn newer release: migration 20990101000000 came after 0.1.0 and this checkout"],
   ],
   [
-    "an unknown migration of earlier",
+    "an unknown earlier migration",
     () => changed(record("20260815000000")),
     ["warn extra: migration 20260815000000 is recorded and has no file here"],
   ],
   [
-    "a lost record",
+    "lost migration records",
     () => changed(forget(...files.map((file) => file.slice(0, 14)))),
     [
       "fail older than 0.1.0: the database lacks migrations of it",
@@ -494,7 +494,7 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
 ];
 
 describe("Comparison by the URL and through the Data API", () => {
-  test.for(states)("reports %s by the URL and through the Data API", async ([, make, says]) => {
+  test.for(states)("through the URL and the Data API, reports %s", async ([, make, says]) => {
     const dbUrl = await make();
     expect(await ask(dbUrl)).toEqual(says);
     expect(await askDataApi(dbUrl)).toEqual(says);

@@ -22,16 +22,16 @@ test("every migration since 0.1.0 can be applied while the previous release is r
 });
 
 test.each([
-  ["a rename of a column", "alter table ai.runs rename column model_id to model", /renames/],
-  ["a rename of a table", "alter table ai.runs rename to calls", /renames/],
+  ["a renamed column", "alter table ai.runs rename column model_id to model", /renames/],
+  ["a renamed table", "alter table ai.runs rename to calls", /renames/],
   ["a dropped table", `${short}drop table ai.runs`, /drops/],
   ["a dropped function", "drop function ai.settle_runs(jsonb)", /drops/],
   ["a dropped column", `${short}alter table ai.runs drop column steps`, /drops a column/],
-  ["a new type of a column", `${short}alter table ai.runs alter column steps type text`, /type/],
-  ["a required column of old rows", `${short}alter table ai.runs alter column steps set not null`, /whole table/],
-  ["a checked constraint", `${short}alter table ai.runs add check (route > 0)`, /not valid/],
+  ["a changed column type", `${short}alter table ai.runs alter column steps type text`, /type/],
+  ["an existing column made required", `${short}alter table ai.runs alter column steps set not null`, /whole table/],
+  ["a constraint that checks existing rows", `${short}alter table ai.runs add check (route > 0)`, /not valid/],
   [
-    "a checked reference",
+    "a foreign key that checks existing rows",
     `${short}alter table ai.runs add foreign key (app_id) references private.apps (id)`,
     /not valid/,
   ],
@@ -42,43 +42,54 @@ test.each([
     `${short}alter table ai.runs add column day date generated always as (created_at::date) stored`,
     /rewrites/,
   ],
-  ["a default for each row", `${short}alter table ai.runs add column a uuid default gen_random_uuid()`, /rewrites/],
+  [
+    "a default computed for each row",
+    `${short}alter table ai.runs add column a uuid default gen_random_uuid()`,
+    /rewrites/,
+  ],
   ["an index", `${short}create index on ai.runs (request_id)`, /concurrently/],
   [
-    "a backfill in the file that locks",
+    "a backfill in the same file as a lock",
     `${short}alter table ai.runs add column a text; update ai.runs set a = ''`,
     /file of its own/,
   ],
-  ["a lock without a limit", "alter table ai.runs add column region text", /lock_timeout/],
-  ["a lock limit that comes late", `alter table ai.runs add column region text; ${short}`, /lock_timeout/],
-  ["a lock limit above a second", "set lock_timeout = '1001ms'; alter table ai.runs add column a text", /lock_timeout/],
-  ["no lock limit", "set lock_timeout = 0; alter table ai.runs add column a text", /lock_timeout/],
+  ["a lock without a timeout", "alter table ai.runs add column region text", /lock_timeout/],
+  ["a lock timeout that is set too late", `alter table ai.runs add column region text; ${short}`, /lock_timeout/],
+  [
+    "a lock timeout above one second",
+    "set lock_timeout = '1001ms'; alter table ai.runs add column a text",
+    /lock_timeout/,
+  ],
+  ["a lock timeout of 0", "set lock_timeout = 0; alter table ai.runs add column a text", /lock_timeout/],
 ])("refuses a migration with %s", async (_, sql, fault) => {
   expect((await findDowntime(sql)).join("\n")).toMatch(fault);
 });
 
 test.each([
   ["a column", `${short}alter table ai.runs add column region text`],
-  ["a lock limit of a second", "set lock_timeout = '1s'; alter table ai.runs add column region text"],
-  ["a column with the time of the change", `${short}alter table ai.runs add column seen_at timestamptz default now()`],
+  ["a lock timeout of one second", "set lock_timeout = '1s'; alter table ai.runs add column region text"],
+  [
+    "a column that defaults to the time of the migration",
+    `${short}alter table ai.runs add column seen_at timestamptz default now()`,
+  ],
   ["a required column with a default", `${short}alter table ai.runs add column region text not null default 'eu'`],
   [
-    "a constraint that is checked later",
+    "a constraint that is validated later",
     `${short}alter table ai.runs add constraint positive check (route > 0) not valid`,
   ],
-  ["a later check of a constraint", `${short}alter table ai.runs validate constraint positive`],
-  ["an index that the operator has built", `${short}create index if not exists a on ai.runs (request_id)`],
+  ["a later validation of a constraint", `${short}alter table ai.runs validate constraint positive`],
+  ["an index that the operator has already built", `${short}create index if not exists a on ai.runs (request_id)`],
   [
     "a new table with its index",
     "create table ai.a (id int); create index on ai.a (id); alter table ai.a enable row level security",
   ],
   ["a replaced function", "create or replace function ai.a() returns int language sql as 'select 1'"],
   [
-    "a function with another signature",
+    "a function with a new signature",
     "drop function ai.a(int); create function ai.a(b int, c int default 0) returns int language sql as 'select 1'",
   ],
   [
-    "the removal of what no release uses any more",
+    "the removal of a column that no release uses",
     `${short}-- Unused since 0.2.0\nalter table ai.runs drop column steps`,
   ],
   ["a backfill", "update ai.runs set region = 'eu' where region is null"],

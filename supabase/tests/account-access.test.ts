@@ -331,7 +331,7 @@ describe("confirm_access", () => {
     ["a passkey", { password: false, passkey: true, keep: ["passkey"], outcome: "confirmed" }],
     ["nothing", { password: true, passkey: true, keep: [], outcome: "last_method" }],
   ])(
-    "removes all ways to sign in except %s, unless none would be left",
+    "removes every way to sign in except the kept ones, unless none would be left: keeps %s",
     async ([, { password, passkey, keep, outcome }], { db }) => {
       const { userId, claims } = await createOwner(db, { password });
       await linkGoogle(db, { userId });

@@ -103,11 +103,11 @@ describe("a sign-in", () => {
 
   test.for([
     ["the same phone", {}, 0],
-    ["an update of the app", { agent: "App/1.1 (iPhone; iOS 26.2)" }, 0],
+    ["an updated app", { agent: "App/1.1 (iPhone; iOS 26.2)" }, 0],
     ["another phone", { agent: "App/1.0 (Android 17)" }, 1],
     ["another network", { ip: "198.51.100.4" }, 1],
   ] as const)(
-    "a later sign-in by %s is emailed only from a new device or network: %s",
+    "a later sign-in from %s is emailed only if the device or network is new: %s",
     async ([, place, mails], { db }) => {
       const { id: userId } = await createOwner(db);
       await startSession(db, { userId });
@@ -206,12 +206,12 @@ describe("a sign-out", () => {
 
 describe("a change of the account", () => {
   test.for([
-    ["a password", "encrypted_password = 'new'", ["password_changed"]],
+    ["a new password", "encrypted_password = 'new'", ["password_changed"]],
     ["the same password", "encrypted_password = 'old'", []],
     ["a ban", "banned_until = now() + interval '1 day'", ["account_banned"]],
     ["an expired ban", "banned_until = now() - interval '1 day'", []],
-    ["a pending email", "email_change = 'new@example.test'", ["email_change_requested"]],
-    ["an email in different case", "email = upper(email)", []],
+    ["a pending email change", "email_change = 'new@example.test'", ["email_change_requested"]],
+    ["an email that differs only in case", "email = upper(email)", []],
     ["a deletion", "deleted_at = now(), encrypted_password = 'x', email = 'gone@example.test'", []],
   ] as const)("an account change records the matching events: %s", async ([, change, kinds], { db }) => {
     const { id } = await createOwner(db);

@@ -216,7 +216,7 @@ describe("the end of an agent's keys", () => {
         db.query("update private.openid_grants set revoked_at = now() where app_id = $1", [login.clientId]),
     ],
     [
-      "the login's time is up",
+      "the login expires",
       (db, { login }) =>
         db.query(
           "update private.openid_grants set created_at = now() - interval '2 days', ends_at = now() where app_id = $1",
@@ -233,7 +233,7 @@ describe("the end of an agent's keys", () => {
         setPolicy(db, { userId: login.userId, policy: { required: true, generation: 1, boundary: 1 } }),
     ],
     [
-      "the client is turned off",
+      "the client is disabled",
       (db, { login }) => db.query("update private.apps set enabled = false where id = $1", [login.clientId]),
     ],
     [

@@ -169,7 +169,7 @@ describe("reservation", () => {
 
   test.for([
     {
-      what: "all input written to a cache",
+      what: "the cost of writing all input to a cache",
       price: "cache_write_1h_usd_per_million = 4",
       call: {},
       credits: "6.00000000",

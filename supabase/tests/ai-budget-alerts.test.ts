@@ -229,12 +229,12 @@ describe("a budget's warning", () => {
   });
 
   test.for([
-    ["carries it", "update ai.keys set entity_id = 'customer:7'", true],
-    ["carried it but is revoked", "update ai.keys set entity_id = 'customer:7', revoked_at = now()", false],
-    ["carried it but has expired", "update ai.keys set entity_id = 'customer:7', expires_at = now()", false],
-    ["carries another one", "update ai.keys set entity_id = 'customer:8'", false],
+    ["carries the label", "update ai.keys set entity_id = 'customer:7'", true],
+    ["carried the label but is revoked", "update ai.keys set entity_id = 'customer:7', revoked_at = now()", false],
+    ["carried the label but has expired", "update ai.keys set entity_id = 'customer:7', expires_at = now()", false],
+    ["carries another label", "update ai.keys set entity_id = 'customer:8'", false],
   ] as const)(
-    "a label budget's warning names the label, and whether calls can be refused if a key %s",
+    "if a key %s, a label budget's warning names the label and says whether calls can be refused",
     async ([, change, enforced], { db }) => {
       const tenant = await createTenant(db, { credits: "100000" });
       await db.query(`${change} where id = $1`, [tenant.keyId]);

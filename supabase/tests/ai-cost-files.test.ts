@@ -354,7 +354,7 @@ describe("amounts in other currencies", () => {
     ["a rate with an exponent", { EUR: "1e0" }, "rate of EUR"],
     ["a rate with 13 decimals", { EUR: "1.0000000000001" }, "rate of EUR"],
     ["a rate as a JSON number, which may be rounded", { EUR: 1.08 }, "rate of EUR"],
-    ["a rate of USD", { EUR: "1", USD: "2" }, "rate of USD"],
+    ["a rate for USD", { EUR: "1", USD: "2" }, "rate of USD"],
     ["a currency in lower case", { eur: "1" }, "rate of eur"],
   ] as [string, object, string][])("refuses amounts in other currencies with %s", async ([, given, words], { db }) => {
     const book = await createBook(db);

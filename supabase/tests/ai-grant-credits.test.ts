@@ -123,8 +123,8 @@ describe("a withdrawal", () => {
 
 describe(`${callers} concurrent callers`, () => {
   test.for([
-    ["with a reference each grant the exact sum", (caller: number) => `ref-${caller}`, callers],
-    ["with one reference grant once", () => "ref", 1],
+    ["with different references grant the exact sum", (caller: number) => `ref-${caller}`, callers],
+    ["with the same reference grant only once", () => "ref", 1],
   ] as const)("concurrent callers %s", async ([, referenceOf, grants]) => {
     const { db, close } = openPool(callers);
     try {

@@ -109,7 +109,7 @@ describe("a corrected invoice", () => {
   });
 
   test.for([
-    ["a reference that is not recorded", "INV-9", {}],
+    ["an unrecorded reference", "INV-9", {}],
     ["itself", "INV-2", {}],
     ["another account's reference", "INV-1", { accountId: "acct-2" }],
     ["another provider's reference", "INV-1", { provider: "azure" }],

@@ -120,13 +120,18 @@ describe("the review of an invoice", () => {
   test.for([
     ["a period with only an end", { periodEnd: "2026-01-31" }, january, 1],
     ["a quarter that contains its month", { periodStart: "2025-12-01", periodEnd: "2026-02-28" }, january, 1],
-    ["one shared day", { periodStart: "2025-12-01", periodEnd: "2026-01-01" }, january, 1],
-    ["the day before", { periodStart: "2025-12-01", periodEnd: "2025-12-31" }, january, 0],
-    ["the day after", { periodStart: "2026-02-01" }, january, 0],
-    ["the month of issue", {}, { periodStart: "2026-02-28", periodEnd: "2026-03-31" }, 1],
-    ["the day after the month of issue", {}, { periodStart: "2026-03-01", periodEnd: "2026-03-31" }, 0],
+    ["a period that shares one day", { periodStart: "2025-12-01", periodEnd: "2026-01-01" }, january, 1],
+    ["a period that ends the day before", { periodStart: "2025-12-01", periodEnd: "2025-12-31" }, january, 0],
+    ["a period that starts the day after", { periodStart: "2026-02-01" }, january, 0],
+    [
+      "a period that shares a day with the month of issue",
+      {},
+      { periodStart: "2026-02-28", periodEnd: "2026-03-31" },
+      1,
+    ],
+    ["a period that starts after the month of issue", {}, { periodStart: "2026-03-01", periodEnd: "2026-03-31" }, 0],
   ] as const)(
-    "an invoice's review finds another invoice with overlapping days, in either direction: %s",
+    "an invoice's review finds another invoice only if their days overlap, in either direction: %s",
     async ([, one, other, found], { db }) => {
       for (const [first, second] of [
         [one, other],

@@ -65,10 +65,10 @@ describe("a call that states no output limit", () => {
   });
 
   test.for([
-    ["the model's is unknown", null, 128_000, 2_048],
+    ["the model's limit is unknown", null, 128_000, 2_048],
     ["the context window is unknown", 8_000, null, 8_000],
     ["the context window has room", 8_000, 8_100, 8_000],
-    ["the context window has less room", 8_000, 8_099, 7_999],
+    ["the context window has slightly less room", 8_000, 8_099, 7_999],
     ["the context window has room for the default", 8_000, 2_148, 2_048],
     ["the context window has almost no room", 8_000, 2_147, 2_048],
   ] as const)(

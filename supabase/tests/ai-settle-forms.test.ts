@@ -86,10 +86,10 @@ describe("a batch of runs", () => {
 
 describe("a run", () => {
   test.for([
-    { why: "no source of its counts", changes: { usage_source: null } },
+    { why: "no usage source", changes: { usage_source: null } },
     { why: "the status of an open run", changes: { status: "running" } },
     { why: "an unknown status", changes: { status: "over" } },
-    { why: "an unknown source of counts", changes: { usage_source: "hearsay" } },
+    { why: "an unknown usage source", changes: { usage_source: "hearsay" } },
     { why: "a negative number of tokens", changes: { reasoning_tokens: -1 } },
     { why: "no cost", changes: { cost_usd: null } },
     { why: "a negative cost", changes: { cost_usd: "-1" } },

@@ -101,12 +101,12 @@ describe("an app session", () => {
   });
 
   test.for([
-    ["sign-out on the web", "delete from auth.sessions where user_id = $1"],
+    ["a sign-out on the web", "delete from auth.sessions where user_id = $1"],
     ["the web session's end", "update auth.sessions set not_after = now() where user_id = $1"],
     ["a ban", "update auth.users set banned_until = now() + interval '1 hour' where id = $1"],
-    ["a closed account", "update auth.users set deleted_at = now() where id = $1"],
-    ["a new password", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
-    ["a deleted account", "delete from auth.users where id = $1"],
+    ["the account's closure", "update auth.users set deleted_at = now() where id = $1"],
+    ["a password change", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
+    ["the account's deletion", "delete from auth.users where id = $1"],
   ] as const)("an app session ends with %s", async ([, sql], { db }) => {
     const session = await beginAppSession(db);
     expect(await worth(db, session)).toMatchObject({ app: { active: true }, central: { workspaces: [{}] } });

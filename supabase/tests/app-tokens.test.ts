@@ -98,9 +98,9 @@ describe("an app token", () => {
   });
 
   test.for([
-    ["a new password", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
+    ["a password change", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
     ["a ban", "update auth.users set banned_until = now() + interval '1 hour' where id = $1"],
-    ["a closed account", "update auth.users set deleted_at = now() where id = $1"],
+    ["the account's closure", "update auth.users set deleted_at = now() where id = $1"],
   ] as const)("an app token ends with %s", async ([, sql], { db }) => {
     const { setting, pair } = await issueAppToken(db);
     await db.query(sql, [setting.claims.sub]);

@@ -114,23 +114,23 @@ describe("a proof", () => {
 
   test.for([
     [
-      "by another key",
+      "signed with another key",
       (_: string, { claims, second }: Approved) =>
         proofOf({ session: claims.session_id, key: randomBytes(32), second }),
     ],
     [
-      "of another session",
+      "from another session",
       (_: string, { second }: Approved) => proofOf({ session: randomUUID(), key: proofKey, second }),
     ],
-    ["with another second", (good: string, { second }: Approved) => good.replace(/^\d+/, String(second + 1))],
-    ["in capitals", (good: string) => good.toUpperCase()],
-    ["with a digit less", (good: string) => good.slice(0, -1)],
-    ["with a digit more", (good: string) => `${good}0`],
-    ["without its second", (good: string) => good.replace(/^\d+\./, "")],
-    ["with a second of other digits", (good: string) => good.replace(/^\d/, "١")],
-    ["with a line around it", (good: string) => `${good}\n`],
+    ["with another timestamp", (good: string, { second }: Approved) => good.replace(/^\d+/, String(second + 1))],
+    ["in upper case", (good: string) => good.toUpperCase()],
+    ["that is one digit short", (good: string) => good.slice(0, -1)],
+    ["that is one digit too long", (good: string) => `${good}0`],
+    ["without its timestamp", (good: string) => good.replace(/^\d+\./, "")],
+    ["with a non-ASCII digit in its timestamp", (good: string) => good.replace(/^\d/, "١")],
+    ["with a trailing newline", (good: string) => `${good}\n`],
     ["that is empty", () => ""],
-    ["that is a quote", () => `"'; select 1`],
+    ["that is an SQL injection attempt", () => `"'; select 1`],
   ] as const)("an approval proof %s does not count", async ([, forge], { db }) => {
     const approved = await approvedSession(db, { proofKey });
     const good = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });

@@ -78,8 +78,8 @@ describe(password, () => {
 
   test.for([
     ["of another account", { email: "someone-else@example.test" }],
-    ["for an email", { action: "mail" }],
-    ["for a code", { action: "code" }],
+    ["to send an email", { action: "mail" }],
+    ["to enter a code", { action: "code" }],
   ] as const)("does not accept an attempt %s as the account's password attempt", async ([, changes], { db }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();

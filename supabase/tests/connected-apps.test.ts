@@ -110,14 +110,14 @@ describe("connected apps", () => {
   });
 
   test.for([
-    ["unlinked from the workspace", "delete from private.app_workspaces where app_id = $1 and $2 <> ''"],
-    ["closed with its workspace", "update public.workspaces set deleted_at = now() where $1 <> '' and id = $2"],
+    ["whose app is unlinked from the workspace", "delete from private.app_workspaces where app_id = $1 and $2 <> ''"],
+    ["of a deleted workspace", "update public.workspaces set deleted_at = now() where $1 <> '' and id = $2"],
     [
       "of a former member",
       `delete from public.workspace_members m using ai.app_tokens t
        where t.app_id = $1 and m.workspace_id = $2 and m.user_id = t.user_id`,
     ],
-  ] as const)("connected apps show neither workspace nor rights of tokens that are %s", async ([, sql], { db }) => {
+  ] as const)("connected apps hide the workspace and the rights of tokens %s", async ([, sql], { db }) => {
     const claims = await createActor(db, {});
     const { setting } = await issueAppToken(db, { claims });
     await db.query(sql.replaceAll("$1 <> ''", "$1::text <> ''").replaceAll("$2 <> ''", "$2::text <> ''"), [
@@ -319,15 +319,15 @@ describe("an OpenID client", () => {
   });
 
   test.for([
-    ["a new password", "update auth.users set encrypted_password = 'new' where id = $1"],
+    ["a password change", "update auth.users set encrypted_password = 'new' where id = $1"],
     ["a ban", "update auth.users set banned_until = now() + interval '1 day' where id = $1"],
     [
-      "disabling it",
+      "being disabled",
       `update private.apps set enabled = false
        where id in (select app_id from private.openid_grants where user_id = $1)`,
     ],
   ] as const)(
-    "an OpenID client loses its logins, codes and device approvals by %s but keeps the consent",
+    "an OpenID client loses its logins, codes and device approvals after %s but keeps the consent",
     async ([, sql], { db }) => {
       const [claims, app] = [await createActor(db, {}), await registerClient(db)];
       await openClientLogin(db, { claims, app });

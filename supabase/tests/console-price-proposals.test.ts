@@ -82,8 +82,8 @@ test("a price review adds all chosen prices, each with an audit record", async (
 });
 
 test.for<[string, (latest: string | null) => Price, string]>([
-  ["got a price since the admin looked", () => ({ minInputTokens: 200001, latest: "1" }), "conflict"],
-  ["has another size that the admin saw at another time", () => ({ serviceTier: "flex", latest: null }), "conflict"],
+  ["got a new price since the admin looked", () => ({ minInputTokens: 200001, latest: "1" }), "conflict"],
+  ["is based on two different states of its prices", () => ({ serviceTier: "flex", latest: null }), "conflict"],
   ["has no such route", () => ({ providerId: "nowhere", latest: null }), "no_route"],
   ["is named twice", (latest) => ({ latest }), "taken"],
   ["does not exist", () => ({ model: "nothing", latest: null }), "not_found"],

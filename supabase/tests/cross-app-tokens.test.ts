@@ -189,8 +189,8 @@ describe("a cross-app token", () => {
   test.for([
     ["sign-out", "delete from auth.sessions where user_id = $1"],
     ["a ban", "update auth.users set banned_until = now() + interval '1 hour' where id = $1"],
-    ["a closed account", "update auth.users set deleted_at = now() where id = $1"],
-    ["a new password", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
+    ["the account's closure", "update auth.users set deleted_at = now() where id = $1"],
+    ["a password change", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
   ] as const)("a cross-app token is void after %s", async ([, sql], { db }) => {
     const { app, claims, handoff } = await begun(db);
     await db.query(sql, [claims.sub]);

@@ -275,12 +275,12 @@ test("an email identity contains no sign-up metadata", async ({ db }) => {
 
 describe("remove_unproven_password", () => {
   test.for([
-    ["of an unconfirmed account", {}, "signup", true],
+    ["to an unconfirmed account", {}, "signup", true],
     ["sent 59 minutes ago", { age: "59 minutes" }, "signup", true],
     ["sent an hour ago, which confirms nothing", { age: "1 hour" }, "signup", false],
-    ["of another kind", {}, "recovery", false],
+    ["of another type", {}, "recovery", false],
     ["to reset the password", { token: "recovery" }, "recovery", true],
-    ["of a confirmed account", { token: "recovery", confirmed: true }, "recovery", false],
+    ["to a confirmed account", { token: "recovery", confirmed: true }, "recovery", false],
   ] as const)(
     "removes an unproven password only by a matching link, sent in the last hour, to an unconfirmed account: a link %s",
     async ([, link, type, removed], { db }) => {

@@ -13,11 +13,15 @@ async function writeMetadata(db: Database, { id, metadata }: { id: string; metad
 
 describe("the stored MFA policy", () => {
   test.for([
-    ["older metadata without it", { provider: "email" }, { provider: "email", platform_required_mfa: policy }],
+    [
+      "older metadata that lacks the policy",
+      { provider: "email" },
+      { provider: "email", platform_required_mfa: policy },
+    ],
     ["another policy", { platform_required_mfa: { required: false } }, { platform_required_mfa: policy }],
     ["a null policy", { platform_required_mfa: null }, { platform_required_mfa: policy }],
     ["no metadata at all", null, { platform_required_mfa: policy }],
-    ["metadata of another shape", ["x"], { platform_required_mfa: policy }],
+    ["metadata that is not an object", ["x"], { platform_required_mfa: policy }],
   ] as const)("the stored policy survives a write of %s", async ([, metadata, kept], { db }) => {
     const { id } = await createUser(db, { appMetadata: { platform_required_mfa: policy } });
     expect(await writeMetadata(db, { id, metadata })).toEqual(kept);

@@ -40,7 +40,7 @@ const factorOf = async (db: Database, { session_id }: Claims) =>
 describe("queued logout notices", () => {
   test.for<[string, (db: Database, all: Scene) => Promise<unknown>, (all: Scene) => string[]]>([
     [
-      "by a sign-out, for the logins of the browser",
+      "by a sign-out, for that browser's logins",
       (db, { claims }) => db.query("delete from auth.sessions where id = $1", [claims.session_id]),
       browserLogins,
     ],
@@ -60,7 +60,7 @@ describe("queued logout notices", () => {
       allLogins,
     ],
     [
-      "by a new password",
+      "by a password change",
       (db, { userId }) => db.query("update auth.users set encrypted_password = 'new' where id = $1", [userId]),
       allLogins,
     ],
@@ -71,7 +71,7 @@ describe("queued logout notices", () => {
       allLogins,
     ],
     [
-      "by the removal of the factor, for all logins that it proved",
+      "by the factor's removal, for all logins that it verified",
       async (db, { claims }) => db.query("delete from auth.mfa_factors where id = $1", [await factorOf(db, claims)]),
       allLogins,
     ],
@@ -82,13 +82,13 @@ describe("queued logout notices", () => {
       allLogins,
     ],
     [
-      "by a new boundary of the MFA policy",
+      "by a new boundary in the MFA policy",
       (db, { userId }) =>
         setPolicy(db, { userId, policy: { required: true, boundary: Math.floor(Date.now() / 1000), generation: 2 } }),
       allLogins,
     ],
     [
-      "by the deletion of the account",
+      "by the account's deletion",
       (db, { userId }) => call(db, "delete_account", { subject_id: userId, request_id: "request-1" }),
       allLogins,
     ],
@@ -184,7 +184,7 @@ describe("changes that queue no logout notice", () => {
         ),
     ],
     [
-      "when the app does not register a URL",
+      "when the app has not registered a URL",
       async (db, { claims, satellite, client }) => {
         await db.query("update private.apps set backchannel_logout_uri = null where id = any ($1)", [
           [satellite.id, client.id],
@@ -193,7 +193,7 @@ describe("changes that queue no logout notice", () => {
       },
     ],
     [
-      "when the client revokes its refresh token itself",
+      "when the client itself revokes its refresh token",
       async (db, { claims, client }) => {
         const tokenHash = newHash();
         await openClientLogin(db, { claims, app: client, tokenHash });
@@ -205,7 +205,7 @@ describe("changes that queue no logout notice", () => {
       },
     ],
     [
-      "when the satellite signs the person out itself",
+      "when the satellite itself signs the person out",
       async (db, { claims, satellite }) => {
         const { appHash } = await openAppSession(db, { claims, app: satellite });
         await revoke(db, { app: satellite, hash: appHash });

@@ -91,7 +91,7 @@ describe("a request for approval on the phone", () => {
 
   test.for([
     [
-      "another session",
+      "another session uses it",
       async (db: Database, { user }: Awaited<ReturnType<typeof setUp>>) => signIn(db, { userId: user.id }),
     ],
     [
@@ -123,7 +123,7 @@ describe("a request for approval on the phone", () => {
         return browser;
       },
     ],
-  ] as const)("an approval does not count: %s", async ([, change], { db }) => {
+  ] as const)("an approval does not count if %s", async ([, change], { db }) => {
     const set = await setUp(db);
     await decideMobile(db, { begun: set.begun, claims: set.phone });
     await bind(db, { begun: set.begun, claims: set.browser });
@@ -212,7 +212,7 @@ describe("a request for approval on the phone", () => {
       },
     ],
     [
-      "a session that is itself only approved",
+      "a session that was itself only approved by a phone",
       "mfa_required",
       async (db: Database, userId: string) => {
         const factorId = await enrollFactor(db, { userId });

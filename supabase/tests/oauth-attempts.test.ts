@@ -97,7 +97,7 @@ describe("an OAuth attempt", () => {
   test.for([
     ["another code", { code: crypto.randomUUID() }],
     ["another verifier", { challenge: "another" }],
-  ] as const)("an OAuth attempt finds no flow by %s", async ([, other], { db }) => {
+  ] as const)("an OAuth attempt finds no flow with %s", async ([, other], { db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await inspect(db, { ...attempt, ...other })).toEqual({ flow: null });

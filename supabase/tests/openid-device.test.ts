@@ -330,7 +330,7 @@ describe("a device's login", () => {
     ["a closed account", "token"],
     ["a new boundary", "access_denied"],
     ["the deletion of the factor", "access_denied"],
-  ] as const)("a device's login does not begin after %s", async ([change, refused], { db }) => {
+  ] as const)("a device's login does not begin after this change: %s", async ([change, refused], { db }) => {
     const { user, factorId, request } = await approved(db);
     switch (change) {
       case "a ban":

@@ -123,7 +123,7 @@ describe("delete_passkey", () => {
     ],
     ["another passkey", (db: Database, userId: string) => addPasskey(db, { userId, name: "Phone", minutesAgo: 0 })],
     [
-      "a provider that is on",
+      "an enabled provider",
       (db: Database, userId: string) => createIdentity(db, { userId, email: "a@x.test", provider: "github" }),
     ],
   ] as const)("deletes a passkey if %s remains", async ([, add], { db }) => {
@@ -135,14 +135,14 @@ describe("delete_passkey", () => {
 
   test.for([
     [
-      "a password for an address that is not confirmed",
+      "a password for an unconfirmed address",
       (db: Database, id: string) =>
         db.query("update auth.users set encrypted_password = '$2a$10$h', email_confirmed_at = null where id = $1", [
           id,
         ]),
     ],
     [
-      "a provider that is off",
+      "a disabled provider",
       (db: Database, userId: string) => createIdentity(db, { userId, email: "a@x.test", provider: "apple" }),
     ],
   ] as const)("does not count %s as a remaining sign-in method", async ([, add], { db }) => {

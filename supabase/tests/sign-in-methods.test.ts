@@ -75,7 +75,7 @@ describe("the ways to sign in to an account", () => {
 
   test.for([
     ["no password", { password: false }],
-    ["a password for an address that is not confirmed", { password: true, confirmed: false }],
+    ["a password for an unconfirmed address", { password: true, confirmed: false }],
   ] as const)("does not report a password as a sign-in method for an account with %s", async ([, account], { db }) => {
     const user = await createAccount(db, account);
     expect(await methodsOf(db, user.id)).toMatchObject({ password: false });

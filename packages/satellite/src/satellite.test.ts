@@ -229,7 +229,7 @@ describe("back-channel logout", () => {
   });
 
   test.each<[string, TokenOptions]>([
-    ["of another issuer", { issuer: "https://evil.example" }],
+    ["from another issuer", { issuer: "https://evil.example" }],
     ["for another app", { audience: "notes" }],
     ["that has expired", { expiresAt: 1_000 }],
     ["signed with another key", { key: otherKeys.privateKey }],
@@ -237,9 +237,9 @@ describe("back-channel logout", () => {
     ["with a nonce", { claims: { nonce: "n" } }],
     ["without the logout event", { claims: { events: {} } }],
     ["with a logout event that is not an object", { claims: { events: { [event]: true } } }],
-    ["without sid and sub", { claims: { sid: undefined } }],
+    ["without sid or sub", { claims: { sid: undefined } }],
     ["without jti", { claims: { jti: undefined } }],
-  ])("refuses a logout token %s with 400", async (_, options) => {
+  ])("answers 400 to a logout token %s", async (_, options) => {
     const response = await post(openSatellite(), await logoutToken(options));
     expect([response?.status, await response?.json()]).toMatchObject([400, { error: "invalid_request" }]);
   });

@@ -46,7 +46,7 @@ test.each<[string, Record<string, string>, Record<string, string>]>([
     { take0: "0", pick0_inputUsd_1: "on" },
     { inputUsd: "1.6", outputUsd: "2", cachedInputUsd: "0.1" },
   ],
-])("takes %s from a source and keeps the other amounts", (_, fields, amounts) => {
+])("takes %s from a source and keeps any other amounts", (_, fields, amounts) => {
   expect(choose(fields)).toEqual({ chosen: [{ ...scope, ...known, ...amounts }] });
 });
 
@@ -60,9 +60,14 @@ test.each<[string, Record<string, string>, Partial<ProposedPrice>, string]>([
     "m through openai: choose one source for Input",
   ],
   ["an amount that can't be used is chosen", { pick0_outputUsd_1: "on" }, {}, "at least one price"],
-  ["another row is chosen", { take1: "0" }, {}, "at least one price"],
+  ["a row that does not exist is chosen", { take1: "0" }, {}, "at least one price"],
   ["an unknown source is chosen", { take0: "2" }, {}, "at least one price"],
-  ["a new price has no output", { pick0_inputUsd_0: "on" }, { current: null }, "needs an input and an output price"],
+  [
+    "a new price has no output amount",
+    { pick0_inputUsd_0: "on" },
+    { current: null },
+    "needs an input and an output price",
+  ],
   ["a later price is scheduled", { take0: "0" }, { scheduled: true }, "a later price is scheduled"],
 ])("refuses a review if %s", (_, fields, rest, fault) => {
   expect(choose(fields, price(rest))).toEqual({ fault: expect.stringContaining(fault) });

@@ -75,11 +75,11 @@ const deeds: [string, (visitor: Visitor) => ReturnType<Visitor["get"]>, number, 
     () => "demo-chat",
   ],
   ["chats", playground("chat", hello), 200, () => "hello"],
-  ["chats in a stream", playground("chat", { ...hello, stream: true }), 200, () => "data: [DONE]"],
-  ["embeds", playground("embeddings", { model: "demo-embedding", input: "hello" }), 200, () => "embedding"],
-  ["speaks", playground("speech", { model: "demo-speech", input: "hello", voice: "alloy" }), 200, () => ""],
+  ["streams a chat", playground("chat", { ...hello, stream: true }), 200, () => "data: [DONE]"],
+  ["creates embeddings", playground("embeddings", { model: "demo-embedding", input: "hello" }), 200, () => "embedding"],
+  ["creates speech", playground("speech", { model: "demo-speech", input: "hello", voice: "alloy" }), 200, () => ""],
   [
-    "hands over to an app",
+    "hands its sign-in over to an app",
     (visitor) => visitor.postJson("/api/v1/auth/cross-app-tokens", { targetApp: app.name }),
     201,
     () => "xat_",
@@ -173,7 +173,7 @@ describe.each(Object.entries(calls))("the token of an approved session at %s", (
 
   test.each([
     ["is too old", () => proofAged(sessionId, 65)],
-    ["is of another session", () => proofAged(randomUUID(), 0)],
+    ["belongs to another session", () => proofAged(randomUUID(), 0)],
     ["is forged", () => `${proofAged(sessionId, 0).slice(0, -1)}x`],
   ])("refuses an approved session's token with a proof that %s", async (_, proof) => {
     expect(await call(accessTokenOf(browser), { "x-mfa-approval": proof() })).toBe("refused");

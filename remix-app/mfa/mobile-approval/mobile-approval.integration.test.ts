@@ -344,8 +344,8 @@ describe("an approval request", () => {
   test.each([
     ["no decision", { pairCode: "123456", device: unlockedPhone }],
     ["an unknown decision", { decision: "maybe", pairCode: "123456", device: unlockedPhone }],
-    ["five digits", { decision: "approve", pairCode: "12345", device: unlockedPhone }],
-    ["no code for an approval", { decision: "approve", device: unlockedPhone }],
+    ["a five-digit code", { decision: "approve", pairCode: "12345", device: unlockedPhone }],
+    ["an approval but no code", { decision: "approve", device: unlockedPhone }],
     ["no device", { decision: "approve", pairCode: "123456" }],
   ])("refuses an answer to an approval request with %s: 400", async (_, body) => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);

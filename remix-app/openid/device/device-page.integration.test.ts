@@ -76,10 +76,10 @@ describe("the device sign-in page for a user code", () => {
   });
 
   test.each([
-    ["lower case without a hyphen", (code: string) => code.toLowerCase()],
-    ["spaces", (code: string) => ` ${code.slice(0, 4)} ${code.slice(4)} `],
-    ["a hyphen", shownUserCode],
-  ])("the device sign-in page is found by the code typed with %s", async (_, typed) => {
+    ["in lower case without a hyphen", (code: string) => code.toLowerCase()],
+    ["with spaces", (code: string) => ` ${code.slice(0, 4)} ${code.slice(4)} `],
+    ["with a hyphen", shownUserCode],
+  ])("the device sign-in page accepts the code typed %s", async (_, typed) => {
     const { userCode } = await askFromDevice(client);
     expect((await (await enter(person)).get(pageOf(typed(userCode)))).words).toContain(warning);
   });

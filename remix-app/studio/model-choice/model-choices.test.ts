@@ -82,11 +82,11 @@ test("a model that is cleared on another page stays cleared", () => {
 });
 
 test.each([
-  ["a button of the picker", { intent: "search", modelTerm: "x" }, true],
+  ["a picker button", { intent: "search", modelTerm: "x" }, true],
   ["Enter in the search field", { modelTerm: "x" }, true],
-  ["Enter elsewhere", {}, false],
-  ["the button that saves, with a term typed", { intent: "save", modelTerm: "x" }, false],
-])("%s makes the picker show other models: %j", (_, changes, shows) => {
+  ["Enter in another field", {}, false],
+  ["the save button with a search term typed", { intent: "save", modelTerm: "x" }, false],
+])("whether %s makes the picker show other models: %j", (_, changes, shows) => {
   expect(sent(pickerView(modelRows(options, []), choicesOf({ allowed: null })), changes).shows).toBe(shows);
 });
 

@@ -18,12 +18,12 @@ const pricing: RunPricing = {
 test.each([
   ["a run", {}, "$0.0028 × 10,000 × 1.2 = 33.6 credits"],
   [
-    "an app's run, by what it would have cost",
+    "an app's run, priced at what it would have cost",
     { billedCredits: "0", unmeteredCredits: "33.6", notes: ["exempt"] },
     "$0.0028 × 10,000 × 1.2 = 33.6 credits",
   ],
   [
-    "an app's run that was swept without a cost, with any reservation",
+    "an app's run that was swept without a cost, despite its reservation",
     { costUsd: "0", billedCredits: "0", unmeteredCredits: "512", notes: ["exempt", "swept"] },
     "$0.00 × 10,000 × 1.2 = 0 credits",
   ],

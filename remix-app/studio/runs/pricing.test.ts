@@ -210,13 +210,13 @@ describe("the notes of a run", () => {
       ["running"],
     ],
     [
-      "a call that no provider was asked for",
+      "a call that reached no provider",
       run({ ...nothing, status: "failed" }, { askedProvider: false, route: null, routes: [] }),
       ["not_called"],
     ],
-    ["a call without known usage", run({ ...nothing, status: "failed" }), ["usage_unknown"]],
+    ["a call with unknown usage", run({ ...nothing, status: "failed" }), ["usage_unknown"]],
     [
-      "a timeout that may be charged",
+      "a timeout that the provider may charge",
       run({ ...nothing, status: "failed" }, { attempts: [timeout] }),
       ["usage_unknown", "uncounted_attempts"],
     ],
@@ -226,12 +226,12 @@ describe("the notes of a run", () => {
       ["partial", "uncounted_attempts"],
     ],
     [
-      "a stream cut after it was counted",
+      "a truncated stream whose attempt is already counted",
       run({ usageSource: "estimated_partial" }, { attempts: [timeout] }),
       ["estimated"],
     ],
     ["a skipped route", run({}, { attempts: [{ route: 1, failure: "skipped" }, { route: 1 }] }), []],
-    ["a call of an app", run({}, { exempt: true }), ["exempt"]],
+    ["an app's call", run({}, { exempt: true }), ["exempt"]],
     ["a swept run without usage", run(nothing, { swept: true, askedProvider: false }), ["swept"]],
     ["an idempotent call", run({}, { idempotent: true }), ["repeats_free"]],
   ])("the notes of a run are right for %s", ([, given, notes]) => {

@@ -17,7 +17,7 @@ function factsOf(changes: object): Record<string, string> {
 test.for<[string, object, object]>([
   ["a key", {}, { "Called with": "Key “CI”", "Key created by": "Ada", App: undefined }],
   [
-    "a key of an app",
+    "an app's key",
     { appId: id, appName: "Notes" },
     { "Called with": "Key “CI”", App: "Notes", "Key created by": "Ada" },
   ],
@@ -27,7 +27,7 @@ test.for<[string, object, object]>([
     { "Called with": "App token", App: `Deleted app ${id}`, Member: "Ada" },
   ],
   [
-    "a session of a deleted account",
+    "a deleted account's session",
     { credentialSource: "session", keyId: null, keyName: null, memberName: null },
     { "Called with": "Session of a signed-in member", Member: "Deleted account", App: undefined },
   ],

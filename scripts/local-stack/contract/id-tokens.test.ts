@@ -9,17 +9,17 @@ const now = () => Math.floor(Date.now() / 1_000);
 /** Invalid ID tokens, none of which may sign in. OpenID Connect Core section 3.1.3.7. */
 const faults: [string, () => Partial<Person>][] = [
   ["is for another client", () => ({ claims: { aud: "another" } })],
-  ["is for other clients", () => ({ claims: { aud: ["another", "third"] } })],
+  ["is for two other clients", () => ({ claims: { aud: ["another", "third"] } })],
   ["names no audience", () => ({ claims: { aud: null } })],
   ["names an unknown issuer", () => ({ claims: { iss: "https://issuer.example.test" } })],
   ["names no issuer", () => ({ claims: { iss: null } })],
   ["expired a minute ago", () => ({ claims: { iat: now() - 600, exp: now() - 60 } })],
   ["never expires", () => ({ claims: { exp: null } })],
-  ["is not valid for another ten minutes", () => ({ claims: { nbf: now() + 600 } })],
-  ["is signed with another's key", () => ({ signature: "stranger" })],
+  ["is not valid until ten minutes from now", () => ({ claims: { nbf: now() + 600 } })],
+  ["is signed with another party's key", () => ({ signature: "stranger" })],
   ["is signed with the client's secret", () => ({ signature: "client" })],
   ["is not signed", () => ({ signature: "none" })],
-  ["is of another access token", () => ({ claims: { at_hash: "AAAAAAAAAAAAAAAAAAAAAA" } })],
+  ["belongs to another access token", () => ({ claims: { at_hash: "AAAAAAAAAAAAAAAAAAAAAA" } })],
 ];
 
 function casesOf(provider: string): void {

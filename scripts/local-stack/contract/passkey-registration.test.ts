@@ -122,7 +122,7 @@ describe("POST /passkeys/registration/verify", () => {
     ["another RP", { rpId: "evil.test" }],
     ["another challenge", { challenge: Buffer.alloc(32).toString("base64url") }],
     ["no user presence", { userPresent: false }],
-    ["another ceremony", { type: "webauthn.get" }],
+    ["the type of another ceremony", { type: "webauthn.get" }],
   ])("a passkey registration with %s is refused with 400 webauthn_verification_failed", async (_name, quirks) => {
     const { accessToken } = await newSession();
     const { challenge_id, options } = await creationOptions(accessToken);

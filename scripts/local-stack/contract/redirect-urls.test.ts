@@ -23,11 +23,11 @@ describe("redirect_to", () => {
     ["an escape in the path", `${app}/%7e%2f`, `${app}/%7e%2f?${query}`],
     ["characters that a path must not contain", `${site}/a|b"`, `${site}/a%7Cb%22?${query}`],
     ["characters that a path may contain", `${site}/a/../b//[c]`, `${site}/a/../b//[c]?${query}`],
-    ["other scripts", `${site}/é?ä=ö`, `${site}/%C3%A9?${query}&%C3%A4=%C3%B6`],
-    ["parameters, which come in order", `${site}?x=+y&a=%41`, `${site}?a=A&${query}&x=+y`],
-    ["a parameter with half an escape, which is left out", `${site}/?q=%zz&r=1`, `${site}/?${query}&r=1`],
+    ["non-ASCII characters", `${site}/é?ä=ö`, `${site}/%C3%A9?${query}&%C3%A4=%C3%B6`],
+    ["parameters, which are sorted", `${site}?x=+y&a=%41`, `${site}?a=A&${query}&x=+y`],
+    ["a parameter with an incomplete escape, which is left out", `${site}/?q=%zz&r=1`, `${site}/?${query}&r=1`],
     ["a parameter with a semicolon, which is left out", `${site}/?a=b&c=d;e`, `${site}/?a=b&${query}`],
-    ["a parameter of the outcome, which is replaced", `${site}/?error=none`, `${site}/?${query}`],
+    ["a parameter that the result also sets, which is replaced", `${site}/?error=none`, `${site}/?${query}`],
   ])("redirect_to is escaped where necessary: %s", async (_, asked, expected) => {
     const [target, fragment] = (await refusedTarget(asked)).split("#");
     expect(target).toBe(expected);

@@ -101,7 +101,7 @@ describe("Slowness", () => {
     ["a 503 without a reason", { code: null }],
     ["a 502", { status: 502 }],
     ["a 504", { status: 504 }],
-    ["no answer", { status: null }],
+    ["a missing answer", { status: null }],
   ])("slowness does not excuse %s", (_, change) => {
     expect(judged(change, [slow])).toBe(false);
     expect(judged(change, [{ ...slow, kind: "network delay" }])).toBe(false);

@@ -163,7 +163,7 @@ describe("Hostile provider streams", { timeout: 30_000 }, () => {
   const conversation = () => ({ nextIndex: 0, nextSequence: 0, shown: [] });
   const readers: [string, object[], () => StreamReader][] = [
     [
-      "a chat's",
+      "a chat stream",
       chunks,
       () =>
         createChatReader({
@@ -174,13 +174,13 @@ describe("Hostile provider streams", { timeout: 30_000 }, () => {
         }),
     ],
     [
-      "a chat's with tools",
+      "a chat stream with tools",
       chunks,
       () => createChatStep({ ...step, name: { created: 0, model: "m" }, usageAsked: true, assembly: createAssembly() }),
     ],
-    ["a response's", events, () => createResponsesReader({ usageLimits })],
-    ["a response's with tools", events, () => createResponseStep({ ...step, conversation: conversation() })],
-    ["a message's", messageEvents, () => createMessagesReader({ usageLimits, assembly: createMessageAssembly() })],
+    ["a response stream", events, () => createResponsesReader({ usageLimits })],
+    ["a response stream with tools", events, () => createResponseStep({ ...step, conversation: conversation() })],
+    ["a message stream", messageEvents, () => createMessagesReader({ usageLimits, assembly: createMessageAssembly() })],
   ];
   test.for(readers)("reads any provider stream without throwing, such as %s", ([, valid, create]) => {
     const written = fc.array(

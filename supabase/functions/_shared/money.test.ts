@@ -58,12 +58,12 @@ describe("the tariff", () => {
       usd: "0.02075",
     },
     {
-      name: "cache writes next to the input",
+      name: "cache writes alongside other input",
       counts: { input_tokens: 12_400, cache_write_tokens: 12_000, output_tokens: 25 },
       usd: "0.031",
     },
     {
-      name: "cache writes for an hour",
+      name: "one-hour cache writes",
       counts: { input_tokens: 1_000, cache_write_1h_tokens: 1_000 },
       more: { cache_write_1h: "4" },
       usd: "0.004",
@@ -74,10 +74,14 @@ describe("the tariff", () => {
       more: { image_input: "10" },
       usd: "0.0052",
     },
-    { name: "images without a price", counts: { input_tokens: 1_000, image_input_tokens: 400 }, usd: "0.002" },
+    {
+      name: "images without a price of their own",
+      counts: { input_tokens: 1_000, image_input_tokens: 400 },
+      usd: "0.002",
+    },
     { name: "fees", counts: { input_tokens: 1_000, fee_requests: 3 }, more: { request_fee: "0.005" }, usd: "0.017" },
     {
-      name: "parts that are more than the input",
+      name: "parts that exceed the input",
       counts: { input_tokens: 10, cached_input_tokens: 8, cache_write_tokens: 9 },
       usd: "0.0000066",
     },

@@ -24,12 +24,12 @@ async function post(body: BodyInit, headers: Record<string, string> = {}) {
 describe("answers a bad body with a client error in OpenAI's format", () => {
   const bodies: [string, string | Uint8Array<ArrayBuffer>, string][] = [
     ["nothing", "", "invalid_json"],
-    ["half of a JSON object", '{"model":', "invalid_json"],
+    ["an incomplete JSON object", '{"model":', "invalid_json"],
     ["an array", "[]", "invalid_request"],
     ["a lone surrogate", withText("\\ud800"), "invalid_request"],
     ["a NUL character", withText("\\u0000"), "invalid_request"],
     ["a raw NUL byte", withText("\u0000"), "invalid_json"],
-    ["a NUL in the model's name", '{"model":"demo\\u0000chat","messages":[]}', "invalid_request"],
+    ["a NUL character in the model's name", '{"model":"demo\\u0000chat","messages":[]}', "invalid_request"],
     [
       "invalid UTF-8",
       new Uint8Array([...new TextEncoder().encode('{"model":"'), 0xc3, 0x28, 0x22, 0x7d]),
@@ -37,9 +37,9 @@ describe("answers a bad body with a client error in OpenAI's format", () => {
     ],
     ["deep nesting", `{"model":${"[".repeat(100_000)}${"]".repeat(100_000)}}`, "invalid_request"],
     ["deep nesting in a schema", JSON.stringify({ ...hello, metadata: { a: nested(500) } }), "invalid_request"],
-    ["a number for messages", '{"model":"demo-chat","messages":7}', "invalid_request"],
+    ["a number instead of messages", '{"model":"demo-chat","messages":7}', "invalid_request"],
     ["an enormous number", '{"model":"demo-chat","messages":[],"n":1e999}', "invalid_request"],
-    ["a polluted prototype", '{"model":"demo-chat","messages":[],"__proto__":{"n":8}}', "invalid_request"],
+    ["a `__proto__` member", '{"model":"demo-chat","messages":[],"__proto__":{"n":8}}', "invalid_request"],
     [
       "a schema of 100,001 characters",
       JSON.stringify({ ...hello, response_format: schemaOf(100_001) }),

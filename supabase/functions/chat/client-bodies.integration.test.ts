@@ -28,11 +28,11 @@ const result = { role: "tool", tool_call_id: "t1", content: "5" };
 describe("a client's chat", () => {
   test.for<[string, object]>([
     [
-      "LangChain, CrewAI and Instructor name a tool's message",
+      "LangChain, CrewAI and Instructor add a name to a tool message",
       { messages: [question, { role: "assistant", content: null, tool_calls: [call] }, { ...result, name: "add" }] },
     ],
     [
-      "the AI SDK, Pydantic AI and Mastra return reasoning",
+      "the AI SDK, Pydantic AI and Mastra send reasoning back",
       {
         messages: [
           question,
@@ -48,7 +48,7 @@ describe("a client's chat", () => {
       },
     ],
     [
-      "openai-python dumps a message",
+      "openai-python sends a message back with its null fields",
       {
         messages: [
           hi,
@@ -68,7 +68,7 @@ describe("a client's chat", () => {
       },
     ],
     [
-      "@openai/agents returns a part",
+      "@openai/agents sends a content part back with extra fields",
       {
         messages: [
           hi,
@@ -78,7 +78,7 @@ describe("a client's chat", () => {
       },
     ],
     [
-      "coding agents mark what to cache",
+      "coding agents mark content to cache",
       {
         messages: [
           { role: "system", content: [{ type: "text", text: "s", cache_control: { type: "ephemeral" } }] },

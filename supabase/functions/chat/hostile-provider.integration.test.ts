@@ -227,7 +227,7 @@ describe("a provider that misbehaves", () => {
 
   test.for<[string, object, object, string]>([
     ["fails", {}, { choices: undefined }, "unavailable"],
-    ["is whole instead of a stream", { stream: true }, {}, "provider"],
+    ["is whole instead of streamed", { stream: true }, {}, "provider"],
   ])(
     "if the client left and the answer %s, cancels the run even though the answer is read to its end",
     async ([, asked, fields, source]) => {
@@ -296,7 +296,7 @@ describe("a provider that misbehaves", () => {
 
     test.for<[string, object, object, string]>([
       ["that states its usage is charged for it", {}, { input_tokens: 3, output_tokens: 2 }, "provider"],
-      ["that states none is free", { usage: undefined }, { input_tokens: 0, output_tokens: 0 }, "unavailable"],
+      ["that states no usage is free", { usage: undefined }, { input_tokens: 0, output_tokens: 0 }, "unavailable"],
       ["that is an error is free", { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
     ])("instead of a stream, a whole answer %s, and is still a 502", async ([, fields, counted, source]) => {
       answer = (_, response) => json(response, { ...completion({ content: "x" }), ...fields });
@@ -310,13 +310,13 @@ describe("a provider that misbehaves", () => {
     test.for<[string, object, object, object, string]>([
       ["that states its usage is charged for it", {}, {}, { input_tokens: 3, output_tokens: 2 }, "provider"],
       [
-        "with tools that states its usage is charged for it",
+        "that states its usage is charged for it, in a call with tools",
         { platform: { tools: ["calculator"] } },
         {},
         { input_tokens: 3 },
         "provider",
       ],
-      ["that states none is free", {}, { usage: undefined }, { input_tokens: 0 }, "unavailable"],
+      ["that states no usage is free", {}, { usage: undefined }, { input_tokens: 0 }, "unavailable"],
       ["that is an error is free", {}, { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
     ])("labelled as a stream, a whole answer %s, and is still an error", async ([, asked, fields, counted, source]) => {
       const text = JSON.stringify({ ...completion({ content: "x" }), ...fields }, null, 2);
@@ -334,11 +334,11 @@ describe("a provider that misbehaves", () => {
     const calculating = { platform: { tools: ["calculator"] } };
     test.for<[string, string, object, string]>([
       ["followed by the end of a stream", `${inLines}\ndata: [DONE]\n\n`, {}, "provider"],
-      ["followed by some event", `${inLines}\ndata: x\n\n`, {}, "provider"],
-      ["behind a comment", `: waiting\n${inLines}`, {}, "provider"],
-      ["in an event, with tools", `data: ${JSON.stringify(whole)}\n\n`, calculating, "provider"],
-      ["that is an error, and the end of a stream", `${failure}\ndata: [DONE]\n\n`, {}, "unavailable"],
-      ["that is an event without text, and the end of a stream", "data: [DONE]\n\n", {}, "unavailable"],
+      ["followed by an unknown event", `${inLines}\ndata: x\n\n`, {}, "provider"],
+      ["after a comment", `: waiting\n${inLines}`, {}, "provider"],
+      ["in an event, in a call with tools", `data: ${JSON.stringify(whole)}\n\n`, calculating, "provider"],
+      ["that is an error followed by the end of a stream", `${failure}\ndata: [DONE]\n\n`, {}, "unavailable"],
+      ["that is only the end of a stream", "data: [DONE]\n\n", {}, "unavailable"],
     ])("charges a whole answer labelled as a stream, %s, for the usage it states", async ([, text, asked, source]) => {
       answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
       const { error, account } = await ask({ stream: true, ...asked });
@@ -350,7 +350,7 @@ describe("a provider that misbehaves", () => {
     test.for<[string, string]>([
       ["an error", '{"error":{}}'],
       ["an error event", 'data: {"error":{}}\n\n'],
-      ["a silent event", ": waiting\n\n"],
+      ["a comment", ": waiting\n\n"],
     ])(
       "charges nothing for an answer of only %s if the client left, even though it is read to its end",
       async ([, text]) => {
@@ -386,7 +386,7 @@ describe("a provider that misbehaves", () => {
   test.for<[string, object, object, string, object]>([
     ["that states its usage is charged for it", {}, { input_tokens: 3, output_tokens: 2 }, "provider", {}],
     [
-      "with tools that states its usage is charged for it",
+      "that states its usage is charged for it, in a call with tools",
       {},
       { input_tokens: 3 },
       "provider",
@@ -408,13 +408,13 @@ describe("a provider that misbehaves", () => {
   const end = `${event({ choices: [], usage })}data: [DONE]\n\n`;
   const begun = event({ choices: [{ index: 0, delta: { role: "assistant", content: "x" } }] });
   test.for<[string, string]>([
-    ["a comment's line above its first event", `: waiting\n${begun}${end}`],
+    ["a comment above its first event", `: waiting\n${begun}${end}`],
     ["unknown fields", `weight: 1\nnothing\n${begun}${end}`],
     [
-      "an event before any content, as Azure's filters",
+      "an event before any content, such as Azure's filter results",
       `${event({ choices: [], prompt_filter_results: [] })}${begun}${end}`,
     ],
-    ["no content, but usage", end],
+    ["usage but no content", end],
   ])("understands a stream with %s", async ([, text]) => {
     answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
     const { error, account } = await ask({ stream: true });
@@ -425,7 +425,7 @@ describe("a provider that misbehaves", () => {
   const wholeResponse = { object: "response", output: [], usage: responseUsage };
   test.for<[string, string, string]>([
     [
-      "a whole response, and the end of a stream",
+      "a whole response followed by the end of a stream",
       `${JSON.stringify(wholeResponse, null, 2)}\ndata: [DONE]\n\n`,
       "provider",
     ],
@@ -443,8 +443,8 @@ describe("a provider that misbehaves", () => {
   });
 
   test.for<[string, string, string]>([
-    ["a stream after a blank", "\n", `${event({ choices: [], usage })}data: [DONE]\n\n`],
-    ["a stream after many blanks", " ", `${" ".repeat(70)}\n\n${event({ choices: [], usage })}data: [DONE]\n\n`],
+    ["a stream after a blank line", "\n", `${event({ choices: [], usage })}data: [DONE]\n\n`],
+    ["a stream after many spaces", " ", `${" ".repeat(70)}\n\n${event({ choices: [], usage })}data: [DONE]\n\n`],
     ["a whole answer after a comment", ": waiting\n", JSON.stringify(completion({ content: "x" }))],
   ])("charges %s, sent instead of a whole answer, for the usage it states", async ([, first, rest]) => {
     answer = (_, response) => {
@@ -478,8 +478,8 @@ describe("a provider that misbehaves", () => {
 
     test.for<[string, object, string]>([
       ["that states usage", {}, "provider"],
-      ["that states usage and has our member", { platform: {} }, "provider"],
-      ["that states none", { usage: undefined }, "unavailable"],
+      ["that states usage and has a `platform` member", { platform: {} }, "provider"],
+      ["that states no usage", { usage: undefined }, "unavailable"],
     ])(
       "charges the stated usage of an extremely deeply nested answer %s, and answers 502",
       async ([, fields, source]) => {
@@ -529,12 +529,12 @@ describe("a provider that misbehaves", () => {
   });
 
   test.for<[string, (response: ServerResponse) => void]>([
-    ["an answer of another kind", (response) => json(response, { object: "list", data: [] })],
+    ["an answer of the wrong type", (response) => json(response, { object: "list", data: [] })],
     ["a web page", (response) => response.writeHead(200, { "content-type": "text/html" }).end("<html>secret</html>")],
     ["bytes that are not text", (response) => response.writeHead(200).end(Buffer.from([0x7b, 0xc3, 0x28, 0x7d]))],
     ["its own error with status 200", (response) => json(response, { error: { message: "secret" } })],
     ["nothing", (response) => response.writeHead(200).end()],
-    ["an error with its words", (response) => response.writeHead(500).end('{"error":{"message":"secret"}}')],
+    ["an error in its own words", (response) => response.writeHead(500).end('{"error":{"message":"secret"}}')],
   ])("answers with a 502 in our words if the provider sends %s", async ([, send]) => {
     answer = (_, response) => void send(response);
     const { error, account } = await ask();

@@ -86,7 +86,7 @@ describe("a body that is refused before its end", () => {
 
   test.for([
     ["a stranger's", 3, 4, " 401 "],
-    ["a tenant's that is too large", 1, 65, " 413 "],
+    ["a tenant's body that is too large", 1, 65, " 413 "],
   ] as const)(
     "answers a body refused before its end, and its remaining bytes affect no other call: %s",
     async ([whose, posts, chunks, status]) => {

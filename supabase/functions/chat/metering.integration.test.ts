@@ -116,7 +116,7 @@ describe.for(surfaces)("a client that leaves a stream on %s", (path) => {
 
   test.for([
     ["at its first byte", ""],
-    ["in its middle", "word3"],
+    ["in the middle", "word3"],
   ])(
     "if the client leaves a stream %s, charges an estimate and cancels the provider's call",
     async ([, until = ""]) => {

@@ -136,13 +136,13 @@ test.for<[string, string]>([
   ["a typed event", 'data: {"type":"ping"}\n\n'],
   ["a chunk without choices", event({})],
   ["a chunk whose choices are null", event({ choices: null })],
-  ["a chunk of filter results", event({ choices: [], prompt_filter_results: [] })],
+  ["a chunk with filter results", event({ choices: [], prompt_filter_results: [] })],
   ["a named event without members", "event: ping\ndata: {}\n\n"],
   ["a word", "data: heartbeat\n\n"],
   ["null", "data: null\n\n"],
-  ["no data", "data:\n\n"],
+  ["an empty data line", "data:\n\n"],
   ["a comment and an id", ": waiting\nid: 7\n\n"],
-  ["a status with a message", 'data: {"type":"status","message":"Searching"}\n\n'],
+  ["a status message", 'data: {"type":"status","message":"Searching"}\n\n'],
   ["search results", 'data: {"search_results":[],"citations":["https://example.org"]}\n\n'],
 ])("a stream with %s, at any position, continues and is charged by its usage", async ([, other]) => {
   answer = (response) =>
@@ -165,10 +165,10 @@ describe("a stream without [DONE] and usage", () => {
     ends.flatMap(([how, end]) =>
       [
         ["stop", begun + finish()],
-        ["length, with content", begun + said("there", { finish_reason: "length" })],
+        ["length, in a chunk with content", begun + said("there", { finish_reason: "length" })],
         ["eos", begun + finish("eos")],
-        ["two of them", begun + finish("stop") + finish("MAX_TOKENS")],
-        ["stop, within the next event", `${begun}${finish()}data: {"id":"c","choi`],
+        ["two finish reasons", begun + finish("stop") + finish("MAX_TOKENS")],
+        ["stop, in the middle of the next event", `${begun}${finish()}data: {"id":"c","choi`],
       ].map(([what = "", events = ""]) => [how, what, events, end] as const),
     ),
   )("succeeds if it %s after the finish reason: %s", async ([, , events, end]) => {
@@ -288,8 +288,8 @@ describe("an answer in a content coding that was not requested", () => {
   });
 
   test.for<[string, string, Buffer]>([
-    ["is cut", "gzip", gzipSync(completion).subarray(0, -12)],
-    ["is not in the stated coding", "gzip", Buffer.from(completion)],
+    ["is truncated", "gzip", gzipSync(completion).subarray(0, -12)],
+    ["does not match its stated coding", "gzip", Buffer.from(completion)],
     ["is in an unknown coding", "compress", gzipSync(completion)],
     ["is larger than any answer once it is decoded", "gzip", gzipSync(`${" ".repeat(33 * 1024 * 1024)}${completion}`)],
   ])("an encoded answer that %s is a failure that may have been charged", async ([, coding, bytes]) => {
@@ -326,8 +326,8 @@ describe("a streamed response without its last event", () => {
   const text = events.map((each) => `event: ${each.type}\ndata: ${JSON.stringify(each)}\n\n`).join("");
 
   test.for<[string, string, string | undefined]>([
-    ["fails if it ends", "", "provider_error"],
-    ["succeeds if the provider says that it is done", done, undefined],
+    ["fails if it ends without [DONE]", "", "provider_error"],
+    ["succeeds if it ends with [DONE]", done, undefined],
   ])("a streamed response without its last event %s", async ([, last, code]) => {
     answer = (response) => inEvents(response).end(text + last);
     const requestId = `it-${randomUUID()}`;

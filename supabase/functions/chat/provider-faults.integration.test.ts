@@ -40,7 +40,7 @@ const faults: [string, () => Promise<Fault>][] = [
   ],
   ["fails", async () => ({ settings: {}, model: "demo-error-500", code: "provider_error", status: 502, tries: 1 })],
   [
-    "has too many requests",
+    "refuses a call with 429",
     async () => ({ settings: {}, model: "demo-error-429", code: "rate_limit_exceeded", status: 429, tries: 1 }),
   ],
 ];

@@ -103,8 +103,8 @@ describe.for([whole, streamed])("fallback to the next route: %j", (how) => {
 
   // OpenRouter sends the second form, a chunk or a completion with a choice: openrouter.ai/docs/api-reference/errors
   test.for<[string, object]>([
-    ["an error in place of an answer", {}],
-    ["an error next to a choice", { choices: [{ index: 0, finish_reason: "error", delta: { content: "" } }] }],
+    ["an error instead of an answer", {}],
+    ["an error alongside a choice", { choices: [{ index: 0, finish_reason: "error", delta: { content: "" } }] }],
   ])("falls back to the next route after a status of 200 with %s", async ([, rest]) => {
     const answer = { ...rest, error: { code: "server_error", message: "The server had an error." } };
     for (const type of ["application/json", "text/event-stream"]) {
@@ -155,7 +155,7 @@ describe.for([whole, streamed])("without another route, the error says what to d
     ["change the request", answerError(400, { code: "bad_value" }), { status: 400, code: "invalid_request" }],
     ["wait", answerError(429, {}, { "retry-after": "17" }), { status: 429, code: "rate_limit_exceeded", after: "17" }],
     [
-      "wait for an overload",
+      "wait until an overload passes",
       answerError(503, {}, { "retry-after": "9" }),
       { status: 502, code: "provider_error", after: "9" },
     ],

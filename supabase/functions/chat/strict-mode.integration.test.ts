@@ -51,7 +51,7 @@ const webSearch = { tools: [{ type: "web_search" as never }] };
 
 describe("a key in strict mode", () => {
   test.for([
-    ["a member that the provider's kind does not take", { top_k: 3, acme_mode: "x" }, ["top_k", "acme_mode"]],
+    ["members that the provider's kind does not accept", { top_k: 3, acme_mode: "x" }, ["top_k", "acme_mode"]],
     ["a hosted tool", webSearch, ["web_search"]],
   ] as const)("strict mode refuses %s by name, calls no provider and charges nothing", async ([, more, names]) => {
     const before = (await tenant.books()).balance;

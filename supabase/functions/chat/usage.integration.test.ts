@@ -103,18 +103,18 @@ describe("a stream is charged for its stated usage", () => {
 
   test.for<[string, string, string]>([
     // https://github.com/northes/go-moonshot/issues/17
-    ["in the choice that finishes", delta("hi") + finish({}, { usage }) + done, "0.0028"],
+    ["in the choice with the finish reason", delta("hi") + finish({}, { usage }) + done, "0.0028"],
     // https://github.com/rmusser01/tldw_chatbook/pull/1627
     [
-      "in the choice that finishes and once more",
+      "in the choice with the finish reason, and again later",
       delta("hi") + finish({}, { usage }) + counted(usage) + done,
       "0.0028",
     ],
     // https://github.com/Portkey-AI/gateway/issues/1338
     ["in `x_groq`", delta("hi") + finish({ x_groq: { id: "req", usage } }) + done, "0.0028"],
-    ["in `x_groq`, next to zeros", delta("hi") + finish({ x_groq: { usage }, usage: zeros }) + done, "0.0028"],
+    ["in `x_groq`, alongside zeros", delta("hi") + finish({ x_groq: { usage }, usage: zeros }) + done, "0.0028"],
     // https://github.com/maximhq/bifrost/issues/191
-    ["with its finish reason and once more", delta("hi") + finish({ usage }) + counted(usage) + done, "0.0028"],
+    ["with its finish reason, and again later", delta("hi") + finish({ usage }) + counted(usage) + done, "0.0028"],
     // https://github.com/BerriAI/litellm/issues/17136
     ["before a last chunk without choices", delta("hi") + finish({ usage }) + chunk({ choices: [] }) + done, "0.0028"],
     // https://github.com/ROCm/ATOM/pull/1711
@@ -123,11 +123,15 @@ describe("a stream is charged for its stated usage", () => {
     // https://github.com/pydantic/pydantic-ai/pull/5170
     ["in a chunk whose choices are null", delta("hi") + finish() + chunk({ choices: null, usage }) + done, "0.0028"],
     // https://github.com/claude-code-best/claude-code/pull/1234
-    ["before zeros", delta("hi") + finish() + counted(usage) + counted(zeros) + done, "0.0028"],
+    ["before counts of zero", delta("hi") + finish() + counted(usage) + counted(zeros) + done, "0.0028"],
     // https://github.com/router-for-me/CLIProxyAPI/issues/4053
-    ["after zeros", delta("hi", { usage: zeros }) + finish({ usage: zeros }) + counted(usage) + done, "0.0028"],
     [
-      "first its input, then its output",
+      "after counts of zero",
+      delta("hi", { usage: zeros }) + finish({ usage: zeros }) + counted(usage) + done,
+      "0.0028",
+    ],
+    [
+      "as its input first and its output later",
       delta("hi", { usage: { ...usage, completion_tokens: 0, total_tokens: 1000 } }) +
         finish() +
         counted({ prompt_tokens: 0, completion_tokens: 100, total_tokens: 100 }) +
@@ -136,7 +140,7 @@ describe("a stream is charged for its stated usage", () => {
     ],
     // https://docs.x.ai/docs/api-reference#chat-completions increases its counts with each chunk.
     [
-      "with each chunk, as it grows",
+      "in each chunk, as it grows",
       delta("hi", { usage: { ...usage, completion_tokens: 1, total_tokens: 1001 } }) +
         delta("there", { usage: { ...usage, completion_tokens: 2, total_tokens: 1002 } }) +
         finish({ usage }) +
@@ -144,12 +148,12 @@ describe("a stream is charged for its stated usage", () => {
       "0.0028",
     ],
     // https://github.com/perplexityai/api-discussion/issues/209
-    ["with its finish reason, and has no [DONE]", delta("hi") + finish({ usage }), "0.0028"],
-    ["after its finish reason, and has no [DONE]", delta("hi") + finish() + counted(usage), "0.0028"],
-    ["in the choice that finishes, and has no [DONE]", delta("hi") + finish({}, { usage }), "0.0028"],
+    ["with its finish reason, and ends without [DONE]", delta("hi") + finish({ usage }), "0.0028"],
+    ["after its finish reason, and ends without [DONE]", delta("hi") + finish() + counted(usage), "0.0028"],
+    ["in the choice with the finish reason, and ends without [DONE]", delta("hi") + finish({}, { usage }), "0.0028"],
     // https://github.com/anthropics/anthropic-sdk-typescript/issues/734
     [
-      "after events that are no chunks",
+      "after events that are not chunks",
       event({ type: "ping" }) +
         delta("hi") +
         `event: ping\n${event({ type: "ping" })}` +

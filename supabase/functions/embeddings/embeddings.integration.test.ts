@@ -45,12 +45,12 @@ describe("embeddings", () => {
   });
 
   test.for([
-    ["no text", { input: "" }, "input"],
-    ["nothing", { input: [] }, "input"],
-    ["a mixture", { input: ["a", 1] }, "input"],
+    ["an empty text", { input: "" }, "input"],
+    ["an empty list", { input: [] }, "input"],
+    ["a mixture of texts and tokens", { input: ["a", 1] }, "input"],
     ["2,049 texts", { input: Array.from({ length: 2_049 }, () => "a") }, "input"],
-    ["no dimension", { input: "a", dimensions: 0 }, "dimensions"],
-  ] as [string, object, string][])("refuses to embed %s", async ([, fields, param]) => {
+    ["0 dimensions", { input: "a", dimensions: 0 }, "dimensions"],
+  ] as [string, object, string][])("refuses an embeddings request with %s", async ([, fields, param]) => {
     const call = tenant.client.embeddings.create({ model, ...(fields as { input: string }) });
     await expect(call).rejects.toBeInstanceOf(OpenAI.BadRequestError);
     await expect(call).rejects.toMatchObject({ code: "invalid_request", param });

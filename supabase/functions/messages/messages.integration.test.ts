@@ -59,14 +59,14 @@ describe.for([
   ["streamed", streamed],
 ] as const)("a message that is answered %s", ([how, ask]) => {
   test.for<[string, () => Partial<Params> & { content?: string }]>([
-    ["plain", () => ({})],
+    ["of plain text", () => ({})],
     ["with thinking", () => ({ thinking: { type: "enabled", budget_tokens: 1_024 }, max_tokens: 2_000 })],
     ["with a tool", () => ({ content: 'call weather with {"city":"Rome"}', tools: [weather] })],
     ["that writes a cache for 5 minutes", () => ({ system: cached("5m") })],
     ["that writes a cache for an hour", () => ({ system: cached("1h") })],
     ["with two searches", () => ({ content: "search 2", tools: [search] })],
-    ["that is cut by its limit", () => ({ max_tokens: 5 })],
-  ])("charges a message what the provider bills: %s", async ([, fields]) => {
+    ["that is cut off at its limit", () => ({ max_tokens: 5 })],
+  ])("charges what the provider bills for a message %s", async ([, fields]) => {
     const requestId = newId();
     const { content = "hello there", ...params } = fields();
     const answer = await ask(requestId, body(content, params));
@@ -111,7 +111,7 @@ describe.for([
 
   test.for([
     ["a refusal", "demo-filtered", "hello", "refusal"],
-    ["a turn that is paused", "demo-messages", "[[pause]] hello", "pause_turn"],
+    ["a paused turn", "demo-messages", "[[pause]] hello", "pause_turn"],
   ] as const)("charges %s like an answer", async ([, provider, content, stop]) => {
     const requestId = newId();
     const model = await tenant.addModel(provider);
@@ -264,7 +264,7 @@ describe("errors", () => {
       { status: 502, type: "api_error", error: { error: { code: "provider_error" } } },
     ],
     [
-      "a provider at its limit",
+      "a rate-limited provider",
       async () => whole(newId(), body("x", { model: await tenant.addModel("demo-error-429") })),
       Anthropic.RateLimitError,
       { status: 429, type: "rate_limit_error" },
@@ -318,8 +318,8 @@ describe("the session of an agent", () => {
 
   test.for<[string, Partial<Params>, Record<string, string>]>([
     ["a header", {}, { "x-claude-code-session-id": session }],
-    ["the user's id", { metadata: { user_id: `user_${"a".repeat(64)}_account__session_${session}` } }, {}],
-    ["the user's id as JSON", { metadata: { user_id: JSON.stringify({ device_id: "d", session_id: session }) } }, {}],
+    ["the user id", { metadata: { user_id: `user_${"a".repeat(64)}_account__session_${session}` } }, {}],
+    ["the user id as JSON", { metadata: { user_id: JSON.stringify({ device_id: "d", session_id: session }) } }, {}],
   ])("an agent's session in %s labels the run", async ([, fields, headers]) => {
     const requestId = newId();
     await tenant.anthropic.messages.create(body("hello", fields), named(requestId, headers));

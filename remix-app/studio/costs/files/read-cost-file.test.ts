@@ -14,8 +14,8 @@ const expected = ["anthropic 2026-10-03 default: 0.05 USD, Claude"];
 describe("CSV variants", () => {
   test.each([
     ["with a byte order mark and CRLF", bytes(`\ufeff${csv.replaceAll("\n", "\r\n")}`)],
-    ["in UTF-16, as Excel does", Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(csv, "utf16le")])],
-    ["with tabs", bytes(csv.replaceAll(",", "\t"))],
+    ["in UTF-16, as Excel saves it", Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(csv, "utf16le")])],
+    ["with tabs as delimiters", bytes(csv.replaceAll(",", "\t"))],
     ["with quotes around all cells", bytes(csv.replaceAll(/[^,\n]+/g, '"$&"'))],
     ["with alternative column names", bytes(csv.replace(header, " Usage Date UTC ,Model,WORKSPACE,CostUSD"))],
     ["with blank lines and rows of commas", bytes(`\n${csv.replace("\n", "\n\n,,,\n")},,,\n`)],
@@ -27,8 +27,8 @@ describe("CSV variants", () => {
       bytes(csv.replace("Claude", '"Clau\nde"')),
       ["anthropic 2026-10-03 default: 0.05 USD, Clau\nde"],
     ],
-    ["compressed by gzip", gzipSync(csv)],
-    ["in several gzip members", Buffer.concat([gzipSync(csv.slice(0, 50)), gzipSync(csv.slice(50))])],
+    ["compressed with gzip", gzipSync(csv)],
+    ["compressed as several gzip members", Buffer.concat([gzipSync(csv.slice(0, 50)), gzipSync(csv.slice(50))])],
   ] as const)("reads a CSV file %s", async (_, content, lines: readonly string[] = expected) => {
     const file = await read(content);
     expect(costLines(file)).toEqual(lines);
@@ -49,9 +49,9 @@ describe("CSV variants", () => {
 describe("truncated files", () => {
   const packed = gzipSync(csv.repeat(50));
   test.each([
-    ["inside gzip", packed.subarray(0, -20), "The compressed file is incomplete"],
-    ["inside quotes", bytes(`${csv}2026-10-04,"Clau`), "The file is incomplete: it ends inside a quoted cell"],
-    ["between columns", bytes(`${csv}2026-10-04,Claude`), "Row 3 has 2 of 4 columns"],
+    ["inside its gzip data", packed.subarray(0, -20), "The compressed file is incomplete"],
+    ["inside a quoted cell", bytes(`${csv}2026-10-04,"Clau`), "The file is incomplete: it ends inside a quoted cell"],
+    ["in the middle of a row", bytes(`${csv}2026-10-04,Claude`), "Row 3 has 2 of 4 columns"],
     [
       "inside a character",
       bytes(csv.replace("Claude", "à")).subarray(0, header.length + 13),

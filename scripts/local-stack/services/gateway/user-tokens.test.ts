@@ -119,7 +119,7 @@ describe("Refused tokens", () => {
   test.each([
     ["another audience", { aud: "other" }, "JWT not in audience"],
     ["another issuer", { iss: "http://127.0.0.1:54321/other" }, "JWT not issued by this project"],
-    ["a start in the future", { nbf: Math.floor(Date.now() / 1000) + 60 }, "JWT not yet valid"],
+    ["a start time in the future", { nbf: Math.floor(Date.now() / 1000) + 60 }, "JWT not yet valid"],
     ["no expiry", { exp: undefined }, "Parsing claims failed"],
     ["no subject", { sub: undefined }, "Parsing claims failed"],
   ])("refuses a token with %s", async (_, claims, message) => {

@@ -11,8 +11,8 @@ test.each([
   ["lengths", { type: "string", minLength: 6, maxLength: 6 }, "demo.."],
   ["a format", { type: "string", format: "date" }, "2026-01-01"],
   ["items", { type: "array", minItems: 2, items: { type: "boolean" } }, [true, true]],
-  ["all of several", { allOf: [{ type: "object", properties: { a: { type: "null" } } }] }, { a: null }],
-  ["a shape without a type", { properties: { a: { items: { const: 1 } } } }, { a: [1] }],
+  ["an `allOf`", { allOf: [{ type: "object", properties: { a: { type: "null" } } }] }, { a: null }],
+  ["properties but no type", { properties: { a: { items: { const: 1 } } } }, { a: [1] }],
 ])("creates a sample of a schema with %s", (_, schema, value) => {
   expect(sampleOf(schema)).toEqual(value);
 });

@@ -47,9 +47,9 @@ test("a token is valid for five minutes", async () => {
 });
 
 test.each([
-  ["no secret", { response: "x" }, "missing-input-secret"],
-  ["another secret", { secret: "other", response: "x" }, "invalid-input-secret"],
-  ["no token", { secret: "secret" }, "missing-input-response"],
+  ["a missing secret", { response: "x" }, "missing-input-secret"],
+  ["a wrong secret", { secret: "other", response: "x" }, "invalid-input-secret"],
+  ["a missing token", { secret: "secret" }, "missing-input-response"],
   ["a made-up token", { secret: "secret", response: "x" }, "invalid-input-response"],
 ])("verification refuses %s", async (_, fields, code) => {
   expect(await start().verify(fields as Record<string, string>)).toMatchObject({

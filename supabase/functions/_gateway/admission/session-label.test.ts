@@ -19,7 +19,7 @@ describe("Sessions of agents", () => {
 
   test.for<[string, Record<string, string>]>([
     ["another client's header of the same name", { session_id: id, "user-agent": "curl/8" }],
-    ["an id that no label can hold", { "x-claude-code-session-id": "a b" }],
+    ["an id with characters that a label does not allow", { "x-claude-code-session-id": "a b" }],
     ["an id that is too long", { "x-claude-code-session-id": "a".repeat(128) }],
   ])("reads no session from %s", ([, headers]) => {
     expect(sessionLabel(new Headers(headers))).toBeUndefined();

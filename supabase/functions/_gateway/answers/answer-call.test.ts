@@ -32,13 +32,13 @@ describe("A failed call may be retried only if nothing was charged", () => {
   const defect = new TypeError("a defect of ours");
 
   test.for<[string, unknown, { dispatched: boolean; charged?: boolean }, number, string, boolean]>([
-    ["an answer that was lost", lost, { dispatched: true }, 502, "false", false],
+    ["a lost answer", lost, { dispatched: true }, 502, "false", false],
     ["a refusal", refused, { dispatched: true }, 502, "true", true],
-    ["a refusal after calls that were answered", refused, { dispatched: true, charged: true }, 502, "false", true],
-    ["no room before the provider is asked", busy, { dispatched: false }, 503, "true", true],
-    ["no room between two calls", busy, { dispatched: false, charged: true }, 503, "false", true],
-    ["a defect before the provider is asked", defect, { dispatched: false }, 500, "true", true],
-    ["a defect once it is asked", defect, { dispatched: true }, 500, "false", false],
+    ["a refusal after answered calls", refused, { dispatched: true, charged: true }, 502, "false", true],
+    ["no capacity before the provider is called", busy, { dispatched: false }, 503, "true", true],
+    ["no capacity between two calls", busy, { dispatched: false, charged: true }, 503, "false", true],
+    ["a defect before the provider is called", defect, { dispatched: false }, 500, "true", true],
+    ["a defect after the provider is called", defect, { dispatched: true }, 500, "false", false],
   ])("the retry headers are correct after a failure: %s", ([, error, call, status, again, keyUnused]) => {
     expect(failed(error, call)).toMatchObject({ told: { status }, again, keyUnused });
   });

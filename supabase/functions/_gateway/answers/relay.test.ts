@@ -157,9 +157,9 @@ describe("Relayed streams", () => {
     event({ id: "c", choices: [{ delta: { content: text } }], usage: { prompt_tokens: 3, completion_tokens } });
   const much = "a".repeat(40);
   test.for<[string, string, number]>([
-    ["of zero from beginning to end", counted(much, 0) + counted(much, 0), 20],
+    ["that were zero throughout", counted(much, 0) + counted(much, 0), 20],
     ["that came only before its content", counted("", 1) + content(much) + content(much), 21],
-    ["of only a part of its content", counted(much, 9) + content(much), 19],
+    ["that covered only a part of its content", counted(much, 9) + content(much), 19],
   ])(
     "a stream that is cut after counts %s is charged an estimate that adds the uncounted content",
     async ([, written, output_tokens]) => {
@@ -174,7 +174,7 @@ describe("Relayed streams", () => {
     ["before its content", counted("", 1) + content(much), { basis: "guess", usage: { output_tokens: 11 } }],
     ["after its content", content(much) + counted("", 7), { basis: "final", usage: { output_tokens: 7 } }],
     [
-      "after its content, and were zero",
+      "after its content and were zero",
       content(much) + counted("", 0),
       { basis: "guess", usage: { output_tokens: 10 } },
     ],

@@ -51,12 +51,12 @@ describe("Answers that are not UTF-8", () => {
   const cut = bytes.slice(0, Buffer.from(bytes).indexOf(Buffer.from("😀")) + 2);
 
   test.for<[string, readonly Uint8Array[], "ends" | "is silent"]>([
-    ["in its first piece, before the rest arrives", [wrong], "is silent"],
-    ["in its second piece", [bytes.slice(0, 20), wrong], "is silent"],
-    ["after a character that was cut", [cut, wrong], "is silent"],
-    ["since it ends within a character", [cut], "ends"],
-    ["since it ends within a character of its second piece", [bytes.slice(0, 20), cut.slice(20)], "ends"],
-  ])("rejects an answer that is not UTF-8 immediately: %s", async ([, pieces, then]) => {
+    ["in its first chunk, before the rest arrives", [wrong], "is silent"],
+    ["in its second chunk", [bytes.slice(0, 20), wrong], "is silent"],
+    ["after a truncated character", [cut, wrong], "is silent"],
+    ["because it ends inside a character", [cut], "ends"],
+    ["because its second chunk ends inside a character", [bytes.slice(0, 20), cut.slice(20)], "ends"],
+  ])("immediately rejects an answer that is not UTF-8: %s", async ([, pieces, then]) => {
     const answer = answering(pieces, then);
     await expect(readChat(answer)).rejects.toThrow(ProviderFailure);
     expect(answer.cancel).toHaveBeenCalledOnce();

@@ -130,7 +130,7 @@ describe("A tool's schema keeps its numbers", () => {
 
   test.for([
     ["a member occurs twice in another object", '"user","role":"user"', '{"maximum":9223372036854775807}'],
-    ["it has a member toJSON", '"user"', '{"toJSON":"x","maximum":9223372036854775807}'],
+    ["it has a member named toJSON", '"user"', '{"toJSON":"x","maximum":9223372036854775807}'],
   ] as const)("a tool's schema keeps its numbers if %s", ([, role, parameters]) => {
     const messages = `[{"role":${role},"content":"hello"}]`;
     const tools = `[{"type":"function","function":{"name":"f","parameters":${parameters}}}]`;

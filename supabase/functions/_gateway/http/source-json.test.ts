@@ -65,10 +65,10 @@ describe("A schema's copy of a value", () => {
 
   type Copy = { a: unknown[]; b: Record<string, unknown> };
   test.for<[string, (copy: Copy) => object, string]>([
-    ["a member is gone", ({ a }) => ({ a, b: { n: 2 } }), '{"a":[{"n":1.0}],"b":{"n":2}}'],
-    ["a member is new", ({ a, b }) => ({ a, b, c: 1 }), '{"a":[{"n":1.0}],"b":{"n":2.0,"x":null},"c":1}'],
-    ["a value is another", ({ b }) => ({ a: [{ n: 3 }], b }), '{"a":[{"n":3}],"b":{"n":2.0,"x":null}}'],
-    ["an entry is gone", ({ b }) => ({ a: [], b }), '{"a":[],"b":{"n":2.0,"x":null}}'],
+    ["a member was removed", ({ a }) => ({ a, b: { n: 2 } }), '{"a":[{"n":1.0}],"b":{"n":2}}'],
+    ["a member was added", ({ a, b }) => ({ a, b, c: 1 }), '{"a":[{"n":1.0}],"b":{"n":2.0,"x":null},"c":1}'],
+    ["a value changed", ({ b }) => ({ a: [{ n: 3 }], b }), '{"a":[{"n":3}],"b":{"n":2.0,"x":null}}'],
+    ["an entry was removed", ({ b }) => ({ a: [], b }), '{"a":[],"b":{"n":2.0,"x":null}}'],
     ["a list became an object", ({ a, b }) => ({ a: { ...a }, b }), '{"a":{"0":{"n":1.0}},"b":{"n":2.0,"x":null}}'],
   ])("a copied value is serialized again if %s", ([_, change, written]) => {
     expect(stringifyWithSource(keepSource(change(copyOf()), parseWithSource(text)))).toBe(written);

@@ -62,7 +62,7 @@ describe("Message streams", () => {
 
   test.for<[string, string]>([
     ["an error event", event("error", { error: { type: "overloaded_error", message: "Overloaded" } })],
-    ["an error without a name", 'data: {"type":"error","error":{"type":"api_error","message":"x"}}\n\n'],
+    ["an unnamed error event", 'data: {"type":"error","error":{"type":"api_error","message":"x"}}\n\n'],
     ["garbage", 'data: {"type": [oops\n\n'],
   ])("a message's stream fails on %s, and keeps the stated input count", ([, failure]) => {
     const { facts } = scan(start({ input_tokens: 10, output_tokens: 1 }), block, text("some text"), failure);

@@ -78,9 +78,9 @@ test("uses fetch in a runtime whose Node HTTP client is unreliable", () => {
 });
 
 describe.each<[string, DenoPackage]>([
-  ["fetch on hosted's Deno", "deno-hosted"],
+  ["fetch in hosted Supabase's Deno", "deno-hosted"],
   ["Node's client", "deno"],
-])("Exchange by %s", (_, deno) => {
+])("Exchange with %s", (_, deno) => {
   test("sends a request only once, even if its reused connection is reset", async () => {
     const asked: number[] = [];
     let connections = 0;
@@ -103,17 +103,21 @@ describe.each<[string, DenoPackage]>([
 
   test.each<[string, string, (socket: Socket) => void]>([
     ["closes without an answer", "!", (socket) => socket.end()],
-    ["cuts a body of a known length", "200:half!", (socket) => socket.end(head("content-length: 100", "half"))],
-    ["cuts a body in chunks", "200:half!", (socket) => socket.end(head("transfer-encoding: chunked", "4\r\nhalf\r\n"))],
-    ["answers until it closes", "200:whole", (socket) => socket.end(head("connection: close", "whole"))],
-    ["says nothing", "!", () => {}],
-    ["stalls in a body", "200:half!", (socket) => socket.write(head("content-length: 100", "half"))],
+    ["cuts off a body of known length", "200:half!", (socket) => socket.end(head("content-length: 100", "half"))],
     [
-      "answers a redirect",
+      "cuts off a chunked body",
+      "200:half!",
+      (socket) => socket.end(head("transfer-encoding: chunked", "4\r\nhalf\r\n")),
+    ],
+    ["answers until it closes", "200:whole", (socket) => socket.end(head("connection: close", "whole"))],
+    ["never answers", "!", () => {}],
+    ["stalls in the middle of a body", "200:half!", (socket) => socket.write(head("content-length: 100", "half"))],
+    [
+      "answers with a redirect",
       "307:",
       (socket) => socket.end("HTTP/1.1 307 X\r\nlocation: /\r\ncontent-length: 0\r\n\r\n"),
     ],
-    ["has no content", "204:", (socket) => socket.end("HTTP/1.1 204 No Content\r\n\r\n")],
+    ["answers without content", "204:", (socket) => socket.end("HTTP/1.1 204 No Content\r\n\r\n")],
   ])("handles a provider that %s", async (_what, said, act) => {
     expect(await postInDeno(deno, await provider(act), 1, 300)).toEqual([said]);
   });

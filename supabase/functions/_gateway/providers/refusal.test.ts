@@ -233,7 +233,7 @@ describe("Errors that an operator must fix", () => {
       "payment_required",
     ],
     [
-      "Gemini, a region without it: github.com/poenl/gemini-api/issues/4",
+      "Gemini, an unsupported region: github.com/poenl/gemini-api/issues/4",
       400,
       [
         {
@@ -252,7 +252,7 @@ describe("Errors that an operator must fix", () => {
       { message: "The provided model identifier is invalid." },
       "not_found",
     ],
-    ["Groq, an old model", 400, { error: { code: "model_decommissioned" } }, "not_found"],
+    ["Groq, a decommissioned model", 400, { error: { code: "model_decommissioned" } }, "not_found"],
     [
       "OpenRouter, an unknown model",
       400,
@@ -260,7 +260,7 @@ describe("Errors that an operator must fix", () => {
       "not_found",
     ],
     ["Mistral, an unknown model", 400, { message: "Invalid model: mistral-x", type: "invalid_model" }, "not_found"],
-    ["OpenAI, a model of another project", 403, { error: { code: "model_not_found" } }, "not_found"],
+    ["OpenAI, another project's model", 403, { error: { code: "model_not_found" } }, "not_found"],
   ])("recognizes an error that an operator must fix: %s", ([, status, body, failure]) => {
     expect(failureOf(status, body)).toBe(failure);
   });

@@ -68,8 +68,8 @@ describe("Messages between Codex's agents reach the provider", () => {
   ];
 
   test.for<[string, object]>([
-    ["a message of an agent", { type: "agent_message", author: "/root", recipient: "/root/tests", content }],
-    ["an encrypted part of a tool's result", { type: "function_call_output", call_id: "c", output: content }],
+    ["a message from an agent", { type: "agent_message", author: "/root", recipient: "/root/tests", content }],
+    ["an encrypted part of a tool result", { type: "function_call_output", call_id: "c", output: content }],
   ])("passes %s to the provider", ([, item]) => {
     expect(sent({ model: "m", input: [item] }).input).toEqual([item]);
   });
@@ -77,12 +77,16 @@ describe("Messages between Codex's agents reach the provider", () => {
 
 describe("Refusals say what to do, with the code that docs/gateway.md names", () => {
   test.for<[string, object, string]>([
-    ["a file's address", user({ type: "input_file", file_url: "https://example.com/a.pdf" }), "file_data"],
-    ["an image by id alone", user({ type: "input_image", file_id: "file-1", detail: "auto" }), "content"],
-    ["a mode that makes several answers", { ...hello, reasoning: { mode: "pro" } }, "effort"],
-    ["the choice of a hosted tool", { ...hello, tools: [add], tool_choice: { type: "web_search" } }, "function"],
+    ["a file given by its URL", user({ type: "input_file", file_url: "https://example.com/a.pdf" }), "file_data"],
+    ["an image given only by its id", user({ type: "input_image", file_id: "file-1", detail: "auto" }), "content"],
+    ["a mode that produces several answers", { ...hello, reasoning: { mode: "pro" } }, "effort"],
     [
-      "the choice of an MCP server",
+      "a tool choice that names a hosted tool",
+      { ...hello, tools: [add], tool_choice: { type: "web_search" } },
+      "function",
+    ],
+    [
+      "a tool choice that names an MCP server",
       { ...hello, tools: [add], tool_choice: { type: "mcp", server_label: "a" } },
       "function",
     ],

@@ -26,7 +26,7 @@ describe("Maximum cost of a response", () => {
     ["a stream", { stream: true }, 32_768],
     ["a whole answer", {}, 8_192],
     ["a step of the tool loop", { stream: true, tools: ["calculator"] }, 2_048],
-  ] as const)("assumes the default output limit of %s if none is stated: %j", ([, fields, outputLimit]) => {
+  ] as const)("assumes the default output limit for %s if none is stated: %j", ([, fields, outputLimit]) => {
     expect(readResponses({ ...hello, ...fields }, 100)).toMatchObject({ outputLimit, outputLimitAssumed: true });
   });
 

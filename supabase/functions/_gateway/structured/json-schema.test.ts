@@ -104,27 +104,27 @@ describe("A schema's result is the same as ajv's", () => {
 });
 
 test.for<[string, unknown]>([
-  ["a number in its place", 7],
+  ["a number as its root", 7],
   ["an unknown type", { type: "text" }],
   ["an empty list of types", { type: [] }],
-  ["an inherited name for a type", { type: "constructor" }],
-  ["properties that are a list", { properties: [] }],
+  ["an inherited property name as its type", { type: "constructor" }],
+  ["a list as its `properties`", { properties: [] }],
   ["a property that is not a schema", { properties: { a: 1 } }],
-  ["required that is not a list", { required: "a" }],
+  ["a `required` keyword that is not a list", { required: "a" }],
   ["a negative length", { minLength: -1 }],
-  ["no alternatives", { anyOf: [] }],
-  ["a list of items, as older drafts have it", { items: [{}] }],
-  ["a reference to nothing", { $ref: "#/$defs/none" }],
-  ["a reference to an inherited member", { $ref: "#/constructor" }],
-  ["a reference elsewhere", { $ref: "https://example.com/schema.json" }],
+  ["an empty `anyOf`", { anyOf: [] }],
+  ["a list as its `items`, as in older drafts", { items: [{}] }],
+  ["a reference to a missing definition", { $ref: "#/$defs/none" }],
+  ["a reference to an inherited property", { $ref: "#/constructor" }],
+  ["a reference to another document", { $ref: "https://example.com/schema.json" }],
   ["a reference to a file", { $ref: "file:///etc/passwd" }],
   ["a dynamic reference", { $dynamicRef: "#node" }],
   ["a keyword that depends on other keywords", { unevaluatedProperties: false }],
-  ["a broken pattern", { pattern: "[" }],
-  ["a pattern that looks ahead", { pattern: "(?=a)b" }],
-  ["a broken definition that is unused", { $defs: { a: { type: "text" } } }],
-  ["a broken branch", { if: true, [branch]: { type: "text" } }],
-  ["a broken branch without a condition", { [branch]: { type: "text" } }],
+  ["an invalid pattern", { pattern: "[" }],
+  ["a lookahead in a pattern", { pattern: "(?=a)b" }],
+  ["an invalid definition that is unused", { $defs: { a: { type: "text" } } }],
+  ["an invalid branch", { if: true, [branch]: { type: "text" } }],
+  ["an invalid branch without a condition", { [branch]: { type: "text" } }],
 ])("a schema with %s does not compile", ([, schema]) => {
   expect(() => compileSchema(schema)).toThrow(expect.objectContaining({ name: "UnsupportedSchema" }));
 });
@@ -149,15 +149,15 @@ describe("Checks stay fast", { timeout: 20_000 }, () => {
 
   test.for<[string, object]>([
     ["many patterns", { allOf: Array.from({ length: 3_000 }, (_, at) => ({ pattern: `a{1000}${at}` })) }],
-    ["many small ones", { allOf: Array.from({ length: 8_000 }, (_, at) => ({ pattern: `${at}` })) }],
-    ["one with many repetitions", { pattern: "(a|b|c|d|e){1000}".repeat(200) }],
-    ["one with nested repetitions", { pattern: "((ab{10}c){10}d){10}".repeat(50) }],
-    ["one of letters of all languages", { pattern: "\\p{L}{1000}".repeat(50) }],
+    ["many small patterns", { allOf: Array.from({ length: 8_000 }, (_, at) => ({ pattern: `${at}` })) }],
+    ["one pattern with many repetitions", { pattern: "(a|b|c|d|e){1000}".repeat(200) }],
+    ["one pattern with nested repetitions", { pattern: "((ab{10}c){10}d){10}".repeat(50) }],
+    ["one pattern of letters in any language", { pattern: "\\p{L}{1000}".repeat(50) }],
     [
-      "many patterns of property names",
+      "many patterns for property names",
       { patternProperties: Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`${at}x{9}`, true])) },
     ],
-    ["one nested deeply", { pattern: "(".repeat(20_000) + ")".repeat(20_000) }],
+    ["one deeply nested pattern", { pattern: "(".repeat(20_000) + ")".repeat(20_000) }],
   ])("quickly refuses a schema with patterns that are too large: %s", ([, schema]) => {
     within(() => expect(() => compileSchema(schema)).toThrow(/regular expression/));
   });

@@ -105,9 +105,9 @@ describe("Telemetry", () => {
     ["a failed attempt", {}, true],
     ["a failed run", { attempts: [], status: "failed" }, true],
     ["unusual usage", { attempts: [], marks: ["implausible"] }, true],
-    ["a run that its client left", { attempts: [left] }, false],
+    ["a run whose client disconnected", { attempts: [left] }, false],
     ["a skipped route", { attempts: [{ ...rejected, failure: "skipped" }, answered], status: "succeeded" }, false],
-    ["a success", { attempts: [answered], status: "succeeded" }, false],
+    ["a successful run", { attempts: [answered], status: "succeeded" }, false],
   ])("by default logs only runs that need attention: %s", ([, changes, logged]) => {
     const { telemetry, lines } = open({});
     telemetry.run?.({ ...run, ...changes });

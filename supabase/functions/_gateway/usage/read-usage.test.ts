@@ -180,15 +180,11 @@ describe("readGeminiUsage", () => {
 
   // https://ai.google.dev/api/generate-content#UsageMetadata
   test.for<[string, object, unknown[]]>([
-    ["all output as audio where its kinds are not listed", { candidatesTokenCount: 30 }, [30, undefined, 30, true]],
-    ["as much audio as is listed", listed({ modality: "AUDIO", tokenCount: 20 }), [30, undefined, 20, true]],
-    [
-      "all output as audio where the list is malformed",
-      listed(null, 1, { modality: "AUDIO" }),
-      [30, undefined, 30, true],
-    ],
-    ["output that the total alone has", { totalTokenCount: 35 }, [30, undefined, 30, true]],
-    ["no output where none is stated", { totalTokenCount: 5 }, [0, undefined, undefined, false]],
+    ["all output as audio if its modalities are not listed", { candidatesTokenCount: 30 }, [30, undefined, 30, true]],
+    ["the listed amount as audio", listed({ modality: "AUDIO", tokenCount: 20 }), [30, undefined, 20, true]],
+    ["all output as audio if the list is malformed", listed(null, 1, { modality: "AUDIO" }), [30, undefined, 30, true]],
+    ["output that only the total includes", { totalTokenCount: 35 }, [30, undefined, 30, true]],
+    ["no output if none is stated", { totalTokenCount: 5 }, [0, undefined, undefined, false]],
     ["thoughts as text", { candidatesTokenCount: 30, thoughtsTokenCount: 7, totalTokenCount: 42 }, [37, 7, 30, true]],
   ])("counts Gemini usage: %s", ([, stated, counted]) => {
     expect(speech(stated)).toEqual(counted);

@@ -13,22 +13,32 @@ describe("toTokenCounts", () => {
   const [read, write] = ["cache_read_input_tokens", "cache_creation_input_tokens"];
 
   test.for<[string, number | undefined, object, number[]]>([
-    ["reads that the total adds to both", 1900, { [read]: 800 }, [1800, 800, 100, 0]],
-    ["writes that the total adds to both", 1900, { [write]: 800 }, [1800, 0, 100, 0]],
-    ["reads and writes", 2100, { [read]: 300, [write]: 700 }, [2000, 300, 100, 0]],
-    ["reads, next to writes in the prompt", 1400, { [read]: 300, [write]: 700 }, [1300, 300, 100, 0]],
-    ["writes, next to reads in the prompt", 1800, { [read]: 300, [write]: 700 }, [1700, 300, 100, 0]],
-    ["none, if the total includes both", 1100, { [read]: 300, [write]: 700 }, [1000, 300, 100, 0]],
+    ["cache reads, if the total includes them", 1900, { [read]: 800 }, [1800, 800, 100, 0]],
+    ["cache writes, if the total includes them", 1900, { [write]: 800 }, [1800, 0, 100, 0]],
+    ["cache reads and writes", 2100, { [read]: 300, [write]: 700 }, [2000, 300, 100, 0]],
+    ["cache reads, if the prompt includes the writes", 1400, { [read]: 300, [write]: 700 }, [1300, 300, 100, 0]],
+    ["cache writes, if the prompt includes the reads", 1800, { [read]: 300, [write]: 700 }, [1700, 300, 100, 0]],
+    ["none, if the prompt includes both", 1100, { [read]: 300, [write]: 700 }, [1000, 300, 100, 0]],
     ["none, without a total", undefined, { [read]: 300, [write]: 700 }, [1000, 300, 100, 0]],
-    ["writes, if both do not fit into the prompt", undefined, { [read]: 300, [write]: 701 }, [1701, 300, 100, 0]],
-    ["both, if neither fits", undefined, { [read]: 1001, [write]: 1001 }, [3002, 1001, 100, 0]],
-    ["writes that exceed the prompt", 1100, { [write]: 1001 }, [2001, 0, 100, 0]],
-    ["writes and reasoning", 2300, { [write]: 1000, reasoning_tokens: 200 }, [2000, 0, 300, 200]],
-    ["reads and reasoning without a count", 3400, { [read]: 2000 }, [3000, 2000, 400, 300]],
-    ["reasoning without a count, next to reads in the prompt", 1400, { [read]: 900 }, [1000, 900, 400, 300]],
+    [
+      "cache writes, if reads and writes together exceed the prompt",
+      undefined,
+      { [read]: 300, [write]: 701 },
+      [1701, 300, 100, 0],
+    ],
+    ["both, if each exceeds the prompt", undefined, { [read]: 1001, [write]: 1001 }, [3002, 1001, 100, 0]],
+    ["cache writes that exceed the prompt", 1100, { [write]: 1001 }, [2001, 0, 100, 0]],
+    ["cache writes and reasoning", 2300, { [write]: 1000, reasoning_tokens: 200 }, [2000, 0, 300, 200]],
+    ["cache reads, and reasoning without a count of its own", 3400, { [read]: 2000 }, [3000, 2000, 400, 300]],
+    [
+      "reasoning without a count of its own, if the prompt includes the reads",
+      1400,
+      { [read]: 900 },
+      [1000, 900, 400, 300],
+    ],
     ["none, if the total matches no combination", 1333, { [read]: 300, reasoning_tokens: 50 }, [1000, 300, 100, 50]],
     ["none, if the total is too small", 500, { [read]: 300 }, [1000, 300, 100, 0]],
-  ])("counts tokens stated apart from the prompt or output: %s", ([, total, counts, expected]) => {
+  ])("adds tokens that the prompt or output count leaves out: %s", ([, total, counts, expected]) => {
     const {
       input_tokens,
       cached_input_tokens = 0,

@@ -100,7 +100,7 @@ export const adminCalls: DirectCall[] = [
   },
   {
     route: "DELETE /admin/users/:id",
-    title: "an account, of which its row stays",
+    title: "an account, as a soft delete",
     async prepare() {
       const { person } = await raised();
       const body = { should_soft_delete: true };

@@ -79,7 +79,7 @@ export const identityCalls: DirectCall[] = [
   },
   {
     route: "POST /callback",
-    title: "a new account, as a provider posts it",
+    title: "a new account, from a provider that posts the answer",
     events: ["sign_in"],
     async prepare() {
       const email = newAddress();

@@ -19,9 +19,9 @@ export function renderMatrix({ version, routes, directCalls, adminCalls, upkeepC
   ]);
   return `# Direct calls of the identity backend
 
-Every route of Supabase Auth ${version}, and what its calls leave behind without our server. The triggers in \`supabase/schemas/auth-schema.sql\` see to it on every plan. This page is written from \`scripts/test/direct-calls/\`: \`npm run test:direct-calls -- -u\` updates it, and the test fails while it is out of date.
+Every route of Supabase Auth ${version}, and what its calls record and mail without our server. The triggers in \`supabase/schemas/auth-schema.sql\` do this on every plan. This page is generated from \`scripts/test/direct-calls/\`. \`npm run test:direct-calls -- -u\` updates it, and the test fails if it is out of date.
 
-An addition is *unconfirmed* until the owner keeps it on the page "Review account access". Mails are ours to the owner; links and codes are mailed by the backend.
+An addition is *unconfirmed* until the owner confirms it under "Review account access". The table lists our mails to the owner, not the backend's mails with links and codes.
 
 ## With the publishable key or a user's token
 
@@ -31,7 +31,7 @@ ${rows(directCalls)}
 
 ${rows(adminCalls)}
 
-## Without anybody's asking
+## Without a client's request
 
 ${rows(upkeepCalls)}
 
@@ -39,15 +39,15 @@ ${rows(upkeepCalls)}
 
 ${codes(kinds.flatMap(([route, kind]) => (kind === "reads" ? [route] : [])))}
 
-## Routes that are switched off
+## Routes that are turned off
 
-| setting that switches them on | routes |
+| setting that turns them on | routes |
 |---|---|
 ${closed.map((cells) => `| ${cells.join(" | ")} |`).join("\n")}
 
 ## Routes for administrators
 
-A token of a user is refused by each of these.
+Each of these refuses a user's token.
 
 ${codes(kinds.flatMap(([route, kind]) => (kind === "admin" ? [route] : [])))}
 `;

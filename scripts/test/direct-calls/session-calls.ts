@@ -270,7 +270,7 @@ export const sessionCalls: DirectCall[] = [
   },
   {
     route: "POST /logout",
-    title: "all other sessions, of which there are none",
+    title: "all other sessions, without any",
     async prepare() {
       const { person, session } = await signedIn();
       return { person, act: logout("others", session.accessToken) };

@@ -81,12 +81,12 @@ function table(): string {
   });
   return `# Provider fixtures
 
-Answers in the shape of each kind of provider. We wrote them by the documentation, SDK types, public reports and recordings
-that each names in \`source\`. \`states\` is what the answer states: token counts, the cost in USD at the prices in
-\`scripts/local-stack/services/provider/fixtures.ts\`, the provider's own price, and the served tier. The demo provider answers with any
-of them to the model \`fixture/<kind>/<case>\`.
+Answers in the format of each kind of provider, written from the documentation, SDK types, public reports and recordings in
+each \`source\`. \`states\` has the expected token counts, the cost in USD at the prices in
+\`scripts/local-stack/services/provider/fixtures.ts\`, the provider's own price, and the served tier. The demo provider returns them
+for the model \`fixture/<kind>/<case>\`.
 
-A dash: the kind's public documentation states nothing of its own for this case, or doesn't offer it.
+A dash means that the provider doesn't offer the case, or documents nothing specific for it.
 
 | kind | ${cells.join(" | ")} | other |
 |---|${"---|".repeat(cells.length + 1)}

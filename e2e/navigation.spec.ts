@@ -113,6 +113,19 @@ test("the open menu is accessible, fits small screens, and closes on a click els
   await expect(sections(page)).toBeHidden();
 });
 
+test("the open menu becomes the sidebar when the window grows to 1024 px", async ({ page, member }) => {
+  await page.setViewportSize(wide);
+  await enter(page, member, `/workspaces/${await ownWorkspace(member)}`);
+  const { x, y, width } = (await sections(page).boundingBox()) ?? {};
+  await page.setViewportSize(narrow);
+  await menuButton(page).click();
+  await page.setViewportSize(wide);
+  await expect(sections(page)).toBeVisible();
+  expect(await sections(page).boundingBox()).toMatchObject({ x, y, width });
+  await sections(page).getByRole("link", { name: "Members" }).click();
+  await expect(heading(page, "Members")).toBeVisible();
+});
+
 test("members see only the navigation entries that their role allows, and an Overview without usage", async ({
   page,
   member,

@@ -25,6 +25,7 @@ test("a workspace is created, shared, transferred and deleted", async ({ page, b
   await page.getByLabel("Role", { exact: true }).selectOption({ label: "Member" });
   await page.getByRole("button", { name: "Send invitation" }).click();
   await expect(page.getByText(`We sent an invitation to ${colleague.email}`)).toBeVisible();
+  await expect(page.getByLabel("Email")).toHaveValue("");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 
@@ -54,7 +55,7 @@ test("a workspace is created, shared, transferred and deleted", async ({ page, b
   await invited.goto("/workspaces");
   await invited.getByRole("link", { name: /Orbit two/ }).click();
   await invited.getByRole("link", { name: "Activity" }).click();
-  await expect(invited.getByRole("main")).toContainText("changed the workspace Orbit two");
+  await expect(invited.getByRole("main")).toContainText("renamed the workspace to “Orbit two”");
   await expectAccessible(invited);
   await expectFitsSmallScreens(invited);
   await invited.getByRole("link", { name: "Settings" }).click();
@@ -91,7 +92,7 @@ test("an invitation for another email asks the person to sign in with that email
   await page.getByRole("button", { name: "Send invitation" }).click();
   const link = await linkOfMail(`someone.else.${colleague.email}`, "You’re invited to a workspace on Gatehouse");
   const other = await pageOf(browser, colleague, link);
-  await expect(other.getByRole("main")).toContainText("Switch accounts to accept it");
+  await expect(other.getByRole("main")).toContainText("Use another account to accept it");
   await expect(other.getByRole("button", { name: "Join workspace" })).toHaveCount(0);
 });
 
@@ -179,10 +180,10 @@ test("custom workspace roles are created, assigned, changed and deleted, also wi
   await plain.getByRole("button", { name: "Save role" }).click();
   await expect(plain.getByRole("alert")).toContainText("Enter a name for the role.");
   await plain.getByLabel("Name", { exact: true }).fill("Keepers");
-  await plain.getByLabel("Use the AI studio").check();
+  await plain.getByLabel("Use AI").check();
   await plain.getByRole("button", { name: "Save role" }).click();
   await expect(plain.getByRole("listitem").filter({ hasText: "Keepers" })).toContainText(
-    "Manage API keys, Use the AI studioAssigned to 1 person",
+    "Manage API keys · Use AIAssigned to 1 person",
   );
   await plain.getByRole("link", { name: "Members" }).click();
   await plain.getByRole("link", { name: /^Remove/ }).click();
@@ -193,7 +194,7 @@ test("custom workspace roles are created, assigned, changed and deleted, also wi
   await plain.getByRole("button", { name: "Delete role" }).click();
   await expect(plain.getByText("Role deleted.")).toBeVisible();
   await plain.getByRole("link", { name: "Activity" }).click();
-  for (const line of ["created the role Key keepers", "changed the role Keepers", "deleted the role Keepers"]) {
+  for (const line of ["created the role “Key keepers”", "changed the role “Keepers”", "deleted the role “Keepers”"]) {
     await expect(plain.getByRole("main")).toContainText(line);
   }
   await context.close();

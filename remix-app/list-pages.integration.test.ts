@@ -136,7 +136,7 @@ test("keeps a page of members under 100 KB with six roles to choose from", async
     [workspaceId],
   );
   const [page] = await walk(`/workspaces/${workspaceId}/members?q=member`, /never/);
-  expect(page).toContain("Save the role of Member");
+  expect(page).toContain("Save role of Member");
 });
 
 test("splits open invitations on the members page into pages of their own", async () => {

@@ -151,6 +151,6 @@ test("says on the studio's pages that credits are low or used up", async () => {
   expect(await words()).toMatch(/Credits are low: .*left\. Ask a platform administrator to add credits\./);
   await setBalance("0");
   expect(await words()).toContain(
-    "Requests are refused (402 insufficient_credits). Ask a platform administrator to add credits.",
+    "Not enough credits: requests are refused (402 insufficient_credits). Ask a platform administrator to add credits.",
   );
 });

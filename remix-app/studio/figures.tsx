@@ -45,7 +45,7 @@ export function Figures({ figures }: { figures: readonly Figure[] }) {
 export function ChangeText({ change: { direction, text } }: { change: Change }) {
   const compared = text === "new" ? ": nothing in" : ` ${words[direction]}`;
   return (
-    <span className={looks[direction]} title="Against the previous range">
+    <span className={looks[direction]} title="Compared with the previous range">
       {text}
       <span className="sr-only">{`${compared} the previous range`}</span>
     </span>

@@ -37,7 +37,7 @@ export function AccountChoices({
           {account.requiresReauth ? (
             <a href={signInAgainPath(account, returnUrl)} className={row}>
               <Initial account={account} />
-              <Names account={account} note="Signed out: sign in again" />
+              <Names account={account} note="Signed out" />
             </a>
           ) : (
             <Form method="post" action="/accounts" reloadDocument data-once>

@@ -107,7 +107,7 @@ function OtherAccount({ account, here }: { account: ListedAccount; here: string 
     return (
       <a href={signInAgainPath(account, "/")} className="menu-item">
         <Initial account={account} />
-        <Names account={account} note="Signed out: sign in again" />
+        <Names account={account} note="Signed out" />
       </a>
     );
   }

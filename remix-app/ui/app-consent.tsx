@@ -40,7 +40,9 @@ export function AppConsent(props: AppConsentProps) {
             <li key={right}>{right}</li>
           ))}
         </ul>
-        <p className="text-muted">You can disconnect it at any time under Connected apps in your security settings.</p>
+        <p className="text-muted">
+          You can disconnect {displayName} at any time under Connected apps in your security settings.
+        </p>
       </section>
       <Form method="post" {...target} data-once>
         <input type="hidden" name="accountId" value={account.id} />

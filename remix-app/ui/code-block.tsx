@@ -40,7 +40,7 @@ export function Copyable({ label, text, shown = text }: { label: string; text: s
           type="button"
           hidden
           data-copies={text}
-          className="shrink-0 cursor-pointer rounded-button px-2.5 py-1.5 font-medium text-muted text-small hover:bg-sunken hover:text-ink"
+          className="-mr-2.5 shrink-0 cursor-pointer rounded-button px-2.5 py-1.5 font-medium text-muted text-small hover:bg-sunken hover:text-ink"
         >
           <span aria-live="polite">Copy</span>
           <span className="sr-only"> {label}</span>

@@ -74,7 +74,7 @@ export function EnrollmentForm({ formId, enrollment, code }: EnrollmentFormProps
       <QrCodeImage {...qrCode} label="QR code for your authenticator app" />
       <Copyable label="Key" text={secret} shown={secret.match(/.{1,4}/g)?.join(" ") ?? secret} />
       <p>
-        App on this device?{" "}
+        Is your authenticator app on this device?{" "}
         <a className="link" href={uri}>
           Open it
         </a>

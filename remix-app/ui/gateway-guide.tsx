@@ -10,18 +10,19 @@ export function GatewayGuide({ baseUrl }: { baseUrl: string }) {
         code={`curl ${baseUrl}/models \\\n  -H "Authorization: Bearer $GATEHOUSE_API_KEY"`}
       />
       <Snippet
-        label="Chat from TypeScript"
+        label="Chat with TypeScript"
         code={`import OpenAI from "openai";
 
-// An API key, and a model ID from the list above.
-const { GATEHOUSE_API_KEY, GATEHOUSE_MODEL = "" } = process.env;
+// Set an API key, and a model ID from the command above.
+const apiKey = process.env.GATEHOUSE_API_KEY;
+const model = process.env.GATEHOUSE_MODEL ?? "";
 
 const client = new OpenAI({
   baseURL: "${baseUrl}",
-  apiKey: GATEHOUSE_API_KEY,
+  apiKey,
 });
 const answer = await client.chat.completions.create({
-  model: GATEHOUSE_MODEL,
+  model,
   messages: [{ role: "user", content: "Hello" }],
 });
 console.log(answer.choices[0].message.content);`}

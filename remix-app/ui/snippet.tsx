@@ -1,4 +1,3 @@
-import { Check, Copy } from "lucide-react";
 import { useEffect, useState } from "react";
 
 const confirmationMs = 2_000;
@@ -27,7 +26,6 @@ function CopyButton({ label, text }: { label: string; text: string }) {
     const timer = setTimeout(() => setCopied(false), confirmationMs);
     return () => clearTimeout(timer);
   }, [copied]);
-  const Icon = copied ? Check : Copy;
   return (
     <button
       type="button"
@@ -35,9 +33,8 @@ function CopyButton({ label, text }: { label: string; text: string }) {
         await navigator.clipboard.writeText(text);
         setCopied(true);
       }}
-      className={`inline-flex h-7 cursor-pointer items-center gap-1.5 rounded-button px-2 font-medium text-muted text-small hover:bg-surface hover:text-ink ${usable ? "" : "invisible"}`}
+      className={`h-7 shrink-0 cursor-pointer rounded-button px-2 font-medium text-muted text-small hover:bg-surface hover:text-ink ${usable ? "" : "invisible"}`}
     >
-      <Icon aria-hidden="true" className="size-3.5" />
       <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
       <span className="sr-only"> {label}</span>
     </button>

@@ -23,7 +23,7 @@ function CreditNotice({ level, available }: { level: "low" | "empty"; available:
   return (
     <Notice tone="warn">
       {level === "empty" ? (
-        "Requests are refused (402 insufficient_credits). Ask a platform administrator to add credits."
+        "Not enough credits: requests are refused (402 insufficient_credits). Ask a platform administrator to add credits."
       ) : (
         <>
           Credits are low: <Credits amount={available} /> left. Ask a platform administrator to add credits.

@@ -16,12 +16,12 @@ export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] 
     return <p className="text-muted">You’re not in a workspace yet. Ask a colleague to invite you to theirs.</p>;
   }
   return (
-    <ul className="-mx-2 sm:-mx-3">
+    <ul className="-my-3">
       {workspaces.map(({ id, name, planId, personal, role }) => (
         <li key={id} className="border-line not-first:border-t">
           <Link
             to={`/workspaces/${id}`}
-            className="flex items-center gap-3 rounded-button px-2 py-3 -outline-offset-2 hover:bg-sunken sm:px-3"
+            className="-mx-2 sm:-mx-3 flex items-center gap-3 rounded-button px-2 py-3 -outline-offset-2 hover:bg-sunken sm:px-3"
           >
             <span
               aria-hidden="true"

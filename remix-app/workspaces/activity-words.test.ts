@@ -2,7 +2,13 @@ import { globSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { activitySentence } from "./audit-log.ts";
 
-const line = { actor: "Ada", actorId: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", subject: "Nightly" };
+const line = {
+  actor: "Ada",
+  actorId: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11",
+  subject: "Nightly",
+  subjectId: null,
+  details: {},
+};
 /** Actions that triggers compose from parts. */
 const composed = ["member", "role", "invitation", "agent_access"].flatMap(
   (subject) =>
@@ -32,6 +38,40 @@ test.each([...new Set([...written, ...composed])])("has a label for the activity
 
 test("an activity entry without an actor belongs to the system or to a former member", () => {
   const deleted = { ...line, actor: null, action: "workspace.deleted" };
-  expect(activitySentence(deleted)).toBe("A former member deleted the workspace Nightly");
-  expect(activitySentence({ ...deleted, actorId: null })).toBe("System deleted the workspace Nightly");
+  expect(activitySentence(deleted)).toBe("A former member deleted the workspace “Nightly”");
+  expect(activitySentence({ ...deleted, actorId: null })).toBe("System deleted the workspace “Nightly”");
+});
+
+test("names what changed about a workspace", () => {
+  const changed = (after: Record<string, string>) =>
+    activitySentence({
+      ...line,
+      action: "workspace.changed",
+      details: { before: { name: "Nightly", plan: "free" }, after: { name: "Nightly", plan: "free", ...after } },
+    });
+  expect(changed({ name: "Daily" })).toBe("Ada renamed the workspace to “Daily”");
+  expect(changed({ plan: "team" })).toBe("Ada changed the plan to Team");
+  expect(changed({ name: "Daily", plan: "team" })).toBe(
+    "Ada renamed the workspace to “Daily” and changed the plan to Team",
+  );
+});
+
+test("members leave, or somebody removes them", () => {
+  const left = { ...line, subject: "Ada", action: "member.left" };
+  expect(activitySentence({ ...left, actor: null, subjectId: line.actorId })).toBe("Ada left");
+  expect(activitySentence({ ...left, actor: "Grace" })).toBe("Grace removed Ada");
+  expect(activitySentence({ ...left, actor: null, actorId: null })).toBe("System removed Ada");
+});
+
+test("names the member whose role changed, and the new role", () => {
+  const changed = { ...line, action: "member.role_changed", details: { before: "viewer", after: "admin" } };
+  expect(activitySentence(changed)).toBe("Ada changed the role of Nightly to “Admin”");
+  expect(activitySentence({ ...changed, subjectId: line.actorId })).toBe("Ada changed their own role to “Admin”");
+});
+
+test("names the provider and the file of imported costs", () => {
+  const details = { provider: "gcp", file: "january.csv" };
+  const imported = { ...line, action: "provider_costs.imported", subject: "gcp january.csv" };
+  expect(activitySentence({ ...imported, details })).toBe("Ada imported gcp costs from “january.csv”");
+  expect(activitySentence(imported)).toBe("Ada imported provider costs: gcp january.csv");
 });

@@ -1,11 +1,14 @@
 import { z } from "zod";
 import type { User } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
+import { roleLabel } from "./roles.ts";
+import { planLabel } from "./workspace-facts.ts";
 
 const row = z.object({
   id: z.number(),
   actor_id: z.uuid().nullable(),
   action: z.string(),
+  subject_id: z.uuid().nullable(),
   subject: z.string().nullable(),
   details: z.record(z.string(), z.unknown()),
   created_at: z.string(),
@@ -15,6 +18,7 @@ export interface LogEntry {
   id: number;
   actorId: string | null;
   action: string;
+  subjectId: string | null;
   subject: string | null;
   details: Record<string, unknown>;
   at: string;
@@ -32,7 +36,7 @@ export async function listLogEntries(
 ): Promise<{ entries: LogEntry[]; next: number | null }> {
   const query = data
     .from("workspace_audit_log")
-    .select("id, actor_id, action, subject, details, created_at")
+    .select("id, actor_id, action, subject_id, subject, details, created_at")
     .eq("workspace_id", workspaceId)
     .order("id", { ascending: false })
     .limit(pageSize + 1);
@@ -41,52 +45,76 @@ export async function listLogEntries(
   const entries = z
     .array(row)
     .parse(rows)
-    .map(({ actor_id, created_at, ...entry }) => ({ ...entry, actorId: actor_id, at: created_at }));
+    .map(({ actor_id, subject_id, created_at, ...entry }) => ({
+      ...entry,
+      actorId: actor_id,
+      subjectId: subject_id,
+      at: created_at,
+    }));
   const page = entries.slice(0, pageSize);
   return { entries: page, next: entries.length > pageSize ? (page.at(-1)?.id ?? null) : null };
 }
 
-/** Verbs for members' actions, by the log entry's action. */
-const verbs: Record<string, string> = {
-  "workspace.created": "created the workspace",
-  "workspace.changed": "changed the workspace",
-  "workspace.deleted": "deleted the workspace",
-  "member.joined": "joined",
-  "member.left": "left or was removed",
-  "member.role_changed": "was given another role",
-  "role.created": "created the role",
-  "role.changed": "changed the role",
-  "role.deleted": "deleted the role",
-  "invitation.sent": "invited",
-  "invitation.accepted": "accepted the invitation to",
-  "invitation.withdrawn": "withdrew the invitation to",
-  "key.created": "created the key",
-  "key.rotated": "rotated the key",
-  "key.revoked": "revoked the key",
-  "agent_access.approved": "approved coding agents for",
-  "agent_access.declined": "declined coding agents for",
-  "agent_access.withdrawn": "withdrew the approval of coding agents for",
-  "provider_costs.imported": "imported costs of",
-  "provider_invoice.recorded": "recorded the invoice",
-  "run_content.read": "viewed the prompts and answers of the run",
-  "ai_policy.changed": "changed",
-  "budget.changed": "changed the budget of",
+/** Verb phrases by the action of a log entry, with {} for its subject. */
+const verbPhrases: Record<string, string> = {
+  "workspace.created": "created the workspace “{}”",
+  "workspace.changed": "changed the workspace “{}”",
+  "workspace.deleted": "deleted the workspace “{}”",
+  "role.created": "created the role “{}”",
+  "role.changed": "changed the role “{}”",
+  "role.deleted": "deleted the role “{}”",
+  "invitation.sent": "invited {}",
+  "invitation.accepted": "accepted the invitation sent to {}",
+  "invitation.withdrawn": "withdrew the invitation to {}",
+  "key.created": "created the API key “{}”",
+  "key.rotated": "rotated the API key “{}”",
+  "key.revoked": "revoked the API key “{}”",
+  "agent_access.approved": "approved coding agents for {}",
+  "agent_access.declined": "declined coding agents for {}",
+  "agent_access.withdrawn": "withdrew the approval of coding agents for {}",
+  "provider_costs.imported": "imported provider costs: {}",
+  "provider_invoice.recorded": "recorded the invoice “{}”",
+  "run_content.read": "viewed the prompts and answers of run {}",
+  "ai_policy.changed": "changed {}",
+  "budget.changed": "changed the budget of “{}”",
+};
+
+const workspaceFields = z.object({ name: z.string(), plan: z.string() });
+const workspaceChange = z.object({ before: workspaceFields, after: workspaceFields });
+const roleChange = z.object({ after: z.string() });
+const costImport = z.object({ provider: z.string(), file: z.string() });
+
+type ShownEntry = Omit<LogEntry, "id" | "at"> & {
+  /** The actor's name; null if they have left the workspace, or the system acted. */
+  actor: string | null;
 };
 
 /** Formats a log entry as a sentence, also for an unknown future action. */
-export function activitySentence({
-  action,
-  actor,
-  actorId,
-  subject,
-}: Pick<LogEntry, "action" | "actorId" | "subject"> & {
-  /** The actor's name; null if they have left the workspace, or the system acted. */
-  actor: string | null;
-}): string {
-  const what = verbs[action] ?? action.replaceAll(/[._]/g, " ");
-  if (action.startsWith("member.")) {
-    const by = actor ?? (actorId ? "a former member" : null);
-    return `${subject ?? "Someone"} ${what}${by ? ` (by ${by})` : ""}`;
+export function activitySentence(entry: ShownEntry): string {
+  const { action, actor, actorId, subjectId } = entry;
+  const by = actor ?? (actorId ? "A former member" : "System");
+  const subject = entry.subject ?? "a former member";
+  const own = actorId !== null && actorId === subjectId;
+  if (action === "member.joined") return `${entry.subject ?? "A former member"} joined`;
+  if (action === "member.left") return own ? `${entry.subject ?? by} left` : `${by} removed ${subject}`;
+  if (action === "member.role_changed") {
+    const { data } = roleChange.safeParse(entry.details);
+    const role = own ? "their own role" : `the role of ${subject}`;
+    return `${by} changed ${role}${data ? ` to “${roleLabel(data.after)}”` : ""}`;
   }
-  return `${actor ?? (actorId ? "A former member" : "System")} ${what} ${subject ?? ""}`.trim();
+  return `${by} ${verbPhrase(entry)}`;
+}
+
+function verbPhrase({ action, subject, details }: ShownEntry): string {
+  const change = workspaceChange.safeParse(details).data;
+  if (action === "workspace.changed" && change) {
+    const { before, after } = change;
+    const renamed = before.name === after.name ? null : `renamed the workspace to “${after.name}”`;
+    const newPlan = before.plan === after.plan ? null : `changed the plan to ${planLabel(after.plan)}`;
+    return [renamed, newPlan].filter(Boolean).join(" and ");
+  }
+  const costs = costImport.safeParse(details).data;
+  if (action === "provider_costs.imported" && costs) return `imported ${costs.provider} costs from “${costs.file}”`;
+  const phrase = verbPhrases[action] ?? `${action.replaceAll(/[._]/g, " ")} {}`;
+  return phrase.replace("{}", () => subject ?? "").trim();
 }

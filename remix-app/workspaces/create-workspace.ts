@@ -7,9 +7,9 @@ import type { User } from "../session/user.ts";
 export const workspaceNameSchema = z
   .string()
   .trim()
-  .min(1, "Enter a name")
-  .max(80, "Enter a name of at most 80 characters")
-  .refine(isReadable, "Enter a name without invisible characters");
+  .min(1, "Enter a name.")
+  .max(80, "Enter a name of at most 80 characters.")
+  .refine(isReadable, "Enter a name without invisible characters.");
 
 /** Creates a workspace with the user as its owner. @returns its id, or the failure: PT409 if they have too many */
 export async function createWorkspace(

@@ -12,6 +12,7 @@ export function InviteForm({
   email,
   roleId,
   failed,
+  sent,
   aboutEmail,
   requestId,
   action,
@@ -22,6 +23,8 @@ export function InviteForm({
   roleId: string;
   /** Why the last invitation was not sent. */
   failed: string | null;
+  /** The notice about the last invitation, if it was sent. */
+  sent: string | null;
   /** Whether the email is the cause. */
   aboutEmail: boolean;
   /** The request id to quote for an error on our side. */
@@ -32,31 +35,29 @@ export function InviteForm({
   const chosen = roles.find(({ id }) => id === roleId) ?? roles.at(-1);
   const emailFault = aboutEmail ? failed : null;
   return (
-    <PostForm action={action} noValidate className="flex flex-wrap items-end gap-3">
-      <div className="w-full empty:hidden">
-        <ErrorSummary
-          id="invite-error"
-          form={failed && !emailFault ? [failed] : undefined}
-          fields={{ "invite-email": emailFault }}
-          requestId={requestId}
-        />
-      </div>
+    <PostForm action={action} noValidate className="max-w-108 space-y-4">
+      <ErrorSummary
+        id="invite-error"
+        form={failed && !emailFault ? [failed] : undefined}
+        fields={{ "invite-email": emailFault }}
+        requestId={requestId}
+      />
       <input type="hidden" name="intent" value="invite" />
-      <div className="min-w-0 flex-1 basis-56">
-        <Field
-          id="invite-email"
-          name="email"
-          label="Email"
-          type="email"
-          autoComplete="off"
-          autoCapitalize="none"
-          spellCheck={false}
-          required
-          defaultValue={email}
-          error={emailFault}
-        />
-      </div>
-      <Select id="invite-role" name="roleId" label="Role" defaultValue={chosen?.id} className="basis-36">
+      <Field
+        // Clears the field after each invitation that is sent.
+        key={sent}
+        id="invite-email"
+        name="email"
+        label="Email"
+        type="email"
+        autoComplete="off"
+        autoCapitalize="none"
+        spellCheck={false}
+        required
+        defaultValue={email}
+        error={emailFault}
+      />
+      <Select id="invite-role" name="roleId" label="Role" defaultValue={chosen?.id}>
         {roles.map(({ id, name }) => (
           <option key={id} value={id}>
             {roleLabel(name)}

@@ -95,18 +95,19 @@ export async function applyMemberChange(
     }
     case "withdraw": {
       const error = await withdrawInvitation(user, { workspaceId, invitationId: change.invitationId });
+      if (error?.code === "PT404") return failed("This invitation was already accepted or withdrawn.");
       if (error) throw refused(error);
       return done("Invitation withdrawn.");
     }
     case "change_role": {
       const error = await changeRole(user, { workspaceId, userId: change.userId, roleId: change.roleId });
-      if (error?.code === "PT409") return failed("A workspace needs an owner. Make someone else an owner first.");
+      if (error?.code === "PT409") return failed("A workspace needs an owner. Transfer ownership in Settings first.");
       if (error) throw refused(error);
       return done("Role changed.");
     }
     case "remove": {
       const error = await removeMember(user, { workspaceId, userId: change.userId });
-      if (error?.code === "PT409") return failed("A workspace needs an owner. Make someone else an owner first.");
+      if (error?.code === "PT409") return failed("A workspace needs an owner. Transfer ownership in Settings first.");
       if (error) throw refused(error);
       return { ...done("Member removed."), leftWorkspace: change.userId === user.id };
     }

@@ -103,8 +103,8 @@ function RoleChoice({ member: { userId, name, roleId }, assignable, here }: Role
           </option>
         ))}
       </Select>
-      <Button variant="secondary" aria-label={`Save the role of ${name}`}>
-        Save
+      <Button variant="secondary" aria-label={`Save role of ${name}`}>
+        Save role
       </Button>
     </PostForm>
   );
@@ -138,8 +138,8 @@ export function Removal({
       title={self ? `Leave ${workspace}?` : `Remove ${name} from ${workspace}?`}
       lead={
         self
-          ? "You lose access immediately. To come back, you’ll need a new invitation."
-          : "They lose access immediately, including in connected apps. To come back, they’ll need a new invitation."
+          ? "You’ll lose access immediately. To come back, you’ll need a new invitation."
+          : "They’ll lose access immediately, including in connected apps. To come back, they’ll need a new invitation."
       }
       cancelTo={here}
     >

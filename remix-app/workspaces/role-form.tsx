@@ -37,7 +37,7 @@ export function RoleForm({ intent, grantable, name, permissions, failed }: RoleF
       <fieldset aria-describedby={hint} className="space-y-3">
         <legend className="mb-1.5 font-medium">Permissions</legend>
         <p id={hint} className="text-muted text-small">
-          You can only grant permissions you have. Without any, members can only see who’s in the workspace.
+          You can only grant permissions you have. Members without permissions can only see who’s in the workspace.
         </p>
         {grantable.map((permission) => (
           <label key={permission} className="flex cursor-pointer items-start gap-3">
@@ -83,8 +83,8 @@ export function RoleList({ roles }: { roles: ListedRole[] }) {
             <p className="break-words font-medium">{roleLabel(name)}</p>
             <p className="text-muted text-small">
               {is_owner
-                ? "Everything, including ownership"
-                : permissions.map((one) => permissionWords[one].name).join(", ") || "Can see who’s in the workspace"}
+                ? "All permissions, plus transferring ownership"
+                : permissions.map((one) => permissionWords[one].name).join(" · ") || "Can see who’s in the workspace"}
             </p>
             <p className="text-muted text-small">{holders(members)}</p>
           </div>

@@ -31,12 +31,12 @@ function withinReach(role: Role, { isOwner, permissions }: Access): boolean {
 
 /** Each permission's name and explanation, as shown where people assign it. */
 export const permissionWords: Record<WorkspacePermission, { name: string; explanation: string }> = {
-  manage_workspace_settings: { name: "Manage the workspace", explanation: "Rename and delete it." },
-  manage_members: { name: "Manage members", explanation: "Invite and remove people, and define what roles allow." },
+  manage_workspace_settings: { name: "Manage the workspace", explanation: "Rename and delete the workspace." },
+  manage_members: { name: "Manage members", explanation: "Invite and remove people, and edit roles." },
   manage_ai_keys: { name: "Manage API keys", explanation: "Create, rotate and revoke API keys." },
   manage_ai_policy: {
     name: "Manage AI policy",
-    explanation: "Choose models, budgets, limits and what’s kept of requests.",
+    explanation: "Set models, budgets and limits, and whether prompts and answers are kept.",
   },
-  use_ai_studio: { name: "Use the AI studio", explanation: "Call the AI gateway, and see runs, usage and costs." },
+  use_ai_studio: { name: "Use AI", explanation: "Call models, and see runs, usage and costs." },
 };

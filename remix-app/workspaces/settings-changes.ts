@@ -42,7 +42,7 @@ export async function applySettingsChange(
   switch (change.intent) {
     case "rename": {
       const name = workspaceNameSchema.safeParse(change.name);
-      if (!name.success) return failed("name", name.error.issues[0]?.message ?? "Enter a name");
+      if (!name.success) return failed("name", name.error.issues[0]?.message ?? "Enter a name.");
       const error = await renameWorkspace(user, { workspaceId: workspace.id, name: name.data });
       // Row-level security refused the change.
       if (error?.code === "PT404") {
@@ -66,7 +66,7 @@ export async function applySettingsChange(
       const typed = asShown(change.confirmation);
       // A name without visible characters, which only the database can contain, cannot be typed.
       if (typed === "" || typed !== asShown(workspace.name)) {
-        return failed("confirmation", "That isn’t the workspace’s name. Nothing was deleted.");
+        return failed("confirmation", "This doesn’t match the workspace’s name. Nothing was deleted.");
       }
       const error = await deleteWorkspace(user, workspace.id);
       if (error) throw workspaceProblem(error, { requestId });

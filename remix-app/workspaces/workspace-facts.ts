@@ -1,6 +1,11 @@
 import type { WorkspaceAccess } from "./permission.ts";
 import { roleLabel } from "./roles.ts";
 
+/** Capitalizes a plan's ID for display. */
+export function planLabel(planId: string): string {
+  return planId.slice(0, 1).toUpperCase() + planId.slice(1);
+}
+
 /** Returns a workspace's facts for a member, as terms and texts. */
 export function workspaceFacts({
   planId,
@@ -8,7 +13,7 @@ export function workspaceFacts({
   role,
 }: Pick<WorkspaceAccess, "planId" | "personal" | "role">): [term: string, text: string][] {
   return [
-    ["Plan", planId.slice(0, 1).toUpperCase() + planId.slice(1)],
+    ["Plan", planLabel(planId)],
     ["Type", personal ? "Personal" : "Shared"],
     ["Your role", roleLabel(role)],
   ];

@@ -229,7 +229,7 @@ describe("an irreversible action", () => {
   test("asks for confirmation before a removal or a transfer, and only if it concerns a member", async () => {
     const { path } = await found();
     const asked = (address: string) => owner.browser.get(`${path}${address}`).then(({ words }) => words);
-    expect(await asked(`/members?remove=${manager.id}`)).toContain("They lose access immediately");
+    expect(await asked(`/members?remove=${manager.id}`)).toContain("They’ll lose access immediately");
     expect(await asked(`/members?remove=${stranger.id}`)).not.toContain("lose access");
     expect(await asked(`/settings?heir=${manager.id}`)).toContain("Transfer Orbit to");
     expect(await asked(`/settings?heir=${stranger.id}`)).not.toContain("Transfer Orbit to");

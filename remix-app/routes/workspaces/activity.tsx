@@ -52,7 +52,7 @@ export default function ActivityPage() {
           {entries.map((entry) => (
             <li
               key={entry.id}
-              className="flex flex-wrap justify-between gap-x-6 gap-y-1 border-line py-2.5 not-first:border-t first:pt-0 last:pb-0"
+              className="flex flex-wrap items-baseline justify-between gap-x-6 gap-y-1 border-line py-2.5 not-first:border-t first:pt-0 last:pb-0"
             >
               <span className="min-w-0">{activitySentence(entry)}</span>
               <span className="text-muted text-small">

@@ -12,6 +12,7 @@ import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { workspaceProblem } from "../../workspaces/failures.ts";
 import { acceptInvitation, previewInvitation } from "../../workspaces/invitations.ts";
+import { roleLabel } from "../../workspaces/roles.ts";
 
 export const meta = pageTitle("Invitation");
 
@@ -42,9 +43,9 @@ export async function action({ request, context }: ActionFunctionArgs) {
 const endings = {
   unknown:
     "It was replaced by a newer one, or the link is incomplete. Look for a newer email, or ask for a new invitation.",
-  accepted: "This invitation was already accepted.",
-  expired: "This invitation expired. Ask for a new one.",
-  withdrawn: "This invitation was withdrawn. Contact the person who invited you.",
+  accepted: "It was already accepted.",
+  expired: "It has expired. Ask for a new one.",
+  withdrawn: "It was withdrawn. Contact the person who invited you.",
 } as const;
 
 export default function InvitationPage() {
@@ -64,7 +65,7 @@ export default function InvitationPage() {
   return (
     <EntryPage
       title={`Join ${workspaceName}`}
-      lead={`${invitedBy ?? "A member"} invited you to join as ${/^[aeiou]/i.test(role) ? "an" : "a"} ${role}.`}
+      lead={`${invitedBy ?? "A member"} invited you to join with the role “${roleLabel(role)}”.`}
     >
       <ErrorSummary id="invitation-error" form={failed?.message} />
       {forYou ? (
@@ -82,7 +83,7 @@ export default function InvitationPage() {
         <>
           <p>
             This invitation is for <strong className="font-semibold">{invited}</strong>, but you’re signed in as{" "}
-            <strong className="font-semibold">{email}</strong>. Switch accounts to accept it.
+            <strong className="font-semibold">{email}</strong>. Use another account to accept it.
           </p>
           <ButtonLink
             href={detour("/add-account", `/invitation?${new URLSearchParams({ token })}`)}

@@ -102,11 +102,7 @@ export default function MembersPage() {
   const here = `/workspaces/${workspace.id}/members${ask({})}`;
   const isWhole = page.nextCursor === null && !new URLSearchParams(location).has("cursor");
   return (
-    <WorkspacePage
-      workspace={workspace}
-      title="Members"
-      lead="Who belongs to this workspace, and what their role allows."
-    >
+    <WorkspacePage workspace={workspace} title="Members" lead="People in this workspace and their roles.">
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.failed && !answer.inviting ? <ErrorSummary id="members-error" form={answer.failed} /> : null}
       {leaving ? (
@@ -137,6 +133,7 @@ export default function MembersPage() {
             email={answer?.failed ? answer.email : ""}
             roleId={answer?.failed && answer.inviting ? answer.roleId : ""}
             failed={answer?.inviting ? answer.failed : null}
+            sent={answer?.inviting ? answer.done : null}
             requestId={answer?.requestId ?? null}
             aboutEmail={answer?.aboutEmail ?? false}
             action={here}

@@ -97,12 +97,12 @@ export default function RolePage() {
         />
       </Panel>
       <Card
-        title="Delete this role"
+        title="Delete role"
         lead={
           answer?.inUse ??
           (names.length > 0
             ? "Someone still has this role. Give them another role first."
-            : "Pending invitations with this role stop working.")
+            : "Pending invitations with this role will stop working.")
         }
       >
         {names.length > 0 ? (

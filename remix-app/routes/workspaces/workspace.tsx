@@ -39,7 +39,7 @@ export default function WorkspaceOverview() {
       <StudioPage workspace={workspace} title="Overview">
         <Card
           title="About this workspace"
-          lead="Your role lets you see members and settings. To see usage and call models, ask an owner for the “Use the AI studio” permission."
+          lead="Your role lets you see members and settings. To see usage and call models, ask an owner for the “Use AI” permission."
         >
           <Facts facts={workspaceFacts(workspace)} />
         </Card>
@@ -77,7 +77,7 @@ function Spend({ home: { overview, range }, base }: { home: WorkspaceHome; base:
       <OverviewFigures overview={overview} range={range} />
       <Card
         title={metric === "spend" ? "Spend by model" : "Credits by model"}
-        lead="Each day (UTC)"
+        lead="Per day (UTC)"
         action={
           <Link to={`${base}/ai?by=model`} className="link">
             All usage

@@ -43,7 +43,7 @@ export default function WorkspacesPage() {
   const failed = useActionData<typeof action>();
   return (
     <AppPage title="Workspaces">
-      <Card title="Yours" lead="Your personal workspace comes first.">
+      <Card title="Your workspaces">
         <WorkspaceList workspaces={workspaces} />
         <PageNav label="Pages of workspaces" nextCursor={nextCursor} />
       </Card>

@@ -31,7 +31,7 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
           {held ? (
             <>
               {" "}
-              · <Usd amount={reservedUsd} /> held by requests in progress
+              · <Usd amount={reservedUsd} /> reserved for requests in progress
             </>
           ) : null}
         </span>
@@ -48,7 +48,7 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
       {enforced ? null : <p className="text-muted text-small">Only warns, because no API key has this label.</p>}
       {warned ? (
         <p className="text-muted text-small">
-          {warnedWords(budget, warned.threshold)}, <Moment at={warned.at} now={now} />
+          Alert emailed <Moment at={warned.at} now={now} />: {alertReason(budget, warned.threshold)}
         </p>
       ) : null}
     </div>
@@ -68,7 +68,7 @@ function usedUpWords(budget: Budget): string {
     : `Almost used up: what’s left is too little for some requests${keys}, so they’re refused ${end}`;
 }
 
-function warnedWords(budget: Budget, threshold: number): string {
-  if (threshold < 100) return `Emailed when ${threshold}% was spent`;
-  return budget.enforced && !isSpent(budget) ? "Emailed when requests were refused" : "Emailed when it was used up";
+function alertReason(budget: Budget, threshold: number): string {
+  if (threshold < 100) return `${threshold}% spent`;
+  return budget.enforced && !isSpent(budget) ? "requests were refused" : "budget used up";
 }

@@ -31,7 +31,7 @@ export function BudgetsCard({ budgets, base, now }: { budgets: readonly Budget[]
             <li key={`${budget.scope} ${budget.subjectId}`} className="space-y-1">
               <p className="wrap-anywhere font-medium">
                 <bdi>{budget.name ?? "Unnamed"}</bdi>{" "}
-                <span className="font-normal text-muted text-small">{scopes[budget.scope]}</span>
+                <span className="font-normal text-muted text-small">· {scopes[budget.scope]}</span>
               </p>
               <BudgetMeter budget={budget} now={now} />
             </li>

@@ -17,7 +17,7 @@ interface Step {
 
 const approvals: Record<KeySetup["approval"], { text: string; action?: string }> = {
   approved: { text: "This workspace can create API keys." },
-  requested: { text: "Requested. A platform administrator answers by email.", action: "View request" },
+  requested: { text: "Requested. A platform administrator will answer by email.", action: "View request" },
   declined: { text: "Your request was declined. Read why, then request again.", action: "View request" },
   none: { text: "A platform administrator must approve this workspace once.", action: "Request approval" },
 };
@@ -46,7 +46,7 @@ export function GetStarted({
       title: "Send your first request",
       done: everUsed,
       text: setup
-        ? "Set any OpenAI client to use the base URL and your API key."
+        ? "Configure any OpenAI client with the base URL and your API key."
         : "Try a model in the Playground. To call the gateway from your code, ask a member who manages API keys to create one for you.",
     },
   ];

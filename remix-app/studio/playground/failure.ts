@@ -25,9 +25,8 @@ const sentences: Record<string, string | ((told: Told) => string)> = {
   MFA_REQUIRED: "Your account requires a second factor. Reload this page to continue.",
   UNAUTHENTICATED: "You’re signed out. Reload this page to sign in again.",
   invalid_api_key: "You’re signed out. Reload this page to sign in again.",
-  insufficient_scope:
-    "Your role in this workspace doesn’t allow this. Ask an owner for the “Use the AI studio” permission.",
-  FORBIDDEN: "Your role in this workspace doesn’t allow this. Ask an owner for the “Use the AI studio” permission.",
+  insufficient_scope: "Your role in this workspace doesn’t allow this. Ask an owner for the “Use AI” permission.",
+  FORBIDDEN: "Your role in this workspace doesn’t allow this. Ask an owner for the “Use AI” permission.",
   workspace_mismatch: "You’re no longer a member of this workspace.",
   CONFLICT: "You’re now signed in to another account. Switch back to continue here, or reload this page.",
   CSRF_REJECTED: "We couldn’t verify that this request came from this page. Reload it and try again.",

@@ -19,7 +19,7 @@ export function OverviewFigures({ overview, range }: { overview: Overview; range
     <div className="space-y-2">
       <ComparedFigures overview={overview} />
       <p className="text-muted text-small">
-        {`Changes (↑ ↓) are compared with ${first === last ? dayText(first) : `${dayText(first)} to ${dayText(last)}`}.`}
+        {`↑ ↓ show the change from the previous range: ${first === last ? dayText(first) : `${dayText(first)} to ${dayText(last)}`}.`}
       </p>
     </div>
   );

@@ -32,7 +32,7 @@ async function approved(scene: Scene): Promise<string> {
 async function withoutStudio(scene: Scene): Promise<string> {
   const { empty, query } = scene.world;
   const [role] = await query<{ id: string }>(
-    "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, gen_random_uuid()::text, '{}') returning id",
+    "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, 'Observer', '{}') on conflict (workspace_id, lower(name)) do update set name = excluded.name returning id",
     [empty],
   );
   await query("insert into public.workspace_members (workspace_id, user_id, role_id) values ($1, $2, $3)", [

@@ -65,7 +65,7 @@ export function AppPage({ title, lead, actions, nav, children }: AppPageProps) {
       <div
         className={`flex min-h-[calc(100dvh-3.5625rem)] flex-col ${nav ? "lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]" : ""}`}
       >
-        {nav}
+        {nav ? <div className="border-line bg-surface lg:border-r">{nav}</div> : null}
         <div className={`flex min-w-0 grow flex-col ${nav ? "lg:col-start-2" : ""}`}>
           <main
             id="content"

@@ -23,7 +23,7 @@ export function invitationMail(
   const parts: MailParts = {
     news: [
       `${name} invited you to join the workspace “${quoted(workspace.name)}” on ${product}.`,
-      "You’ll see what your role allows before you accept.",
+      "You’ll see your role before you accept.",
     ],
     action: { label: "View invitation", url: `${origin}/invitation?${new URLSearchParams({ token })}` },
     more: ["This invitation expires in 7 days and only works for this email address."],

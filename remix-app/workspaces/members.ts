@@ -19,7 +19,9 @@ const roleRow = z.object({
   id: z.uuid(),
   name: z.string(),
   is_owner: z.boolean(),
-  permissions: z.array(z.enum(workspacePermissions)),
+  permissions: z
+    .array(z.enum(workspacePermissions))
+    .transform((given) => workspacePermissions.filter((one) => given.includes(one))),
 });
 
 export interface Member {

@@ -18,12 +18,12 @@ import { listMembers, listRoles } from "../../workspaces/members.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
 import { RoleForm } from "../../workspaces/role-form.tsx";
-import { mayDefine } from "../../workspaces/roles.ts";
+import { mayDefine, roleLabel } from "../../workspaces/roles.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>(
-  (data) => `${data?.role.name ?? "Role"} · ${data?.workspace.name ?? "Workspace"}`,
+  (data) => `${data ? roleLabel(data.role.name) : "Role"} · ${data?.workspace.name ?? "Workspace"}`,
 );
 
 const namesShown = 20;
@@ -84,7 +84,7 @@ export default function RolePage() {
   return (
     <WorkspacePage
       workspace={workspace}
-      title={`Role “${role.name}”`}
+      title={`Role “${roleLabel(role.name)}”`}
       lead={holders ? `Assigned to: ${holders}.` : "Not assigned yet."}
     >
       <Panel>

@@ -378,7 +378,10 @@ describe("invitations", () => {
     const again = await invite("admin");
     expect([again.status, again.words]).toEqual([409, expect.stringContaining("already a pending invitation")]);
     expect(await open()).toEqual([first]);
-    await owner.browser.post(`${path}/members`, { intent: "withdraw", invitationId: first?.id ?? "" });
+    const withdraw = () => owner.browser.post(`${path}/members`, { intent: "withdraw", invitationId: first?.id ?? "" });
+    expect((await withdraw()).status).toBe(200);
+    const late = await withdraw();
+    expect([late.status, late.words]).toEqual([409, expect.stringContaining("already accepted or withdrawn")]);
     expect((await invite("admin")).status).toBe(200);
     expect(await open()).not.toEqual([first]);
   });

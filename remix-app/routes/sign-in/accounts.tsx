@@ -96,7 +96,7 @@ export default function AccountsPage() {
   const { accounts, returnUrl, full, refused } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
-    <EntryPage title="Choose an account" lead="Accounts you’ve signed in to in this browser.">
+    <EntryPage title="Choose an account" lead="Accounts you’ve used in this browser.">
       <ErrorSummary id="accounts-error" form={failed?.message} />
       {refused ? (
         <Notice tone="warn">

@@ -115,15 +115,13 @@ export default function AccountsPage() {
           Sign out
         </summary>
         <ul className="space-y-2 pt-2">
-          {accounts.map(({ id, email, displayName, requiresReauth }) => (
+          {accounts.map(({ id, email, displayName }) => (
             <li key={id}>
               <Form method="post" action="/accounts" reloadDocument data-once>
                 <input type="hidden" name="intent" value="sign_out" />
                 <input type="hidden" name="accountId" value={id} />
                 <Button variant="secondary" className="wrap-anywhere w-full">
-                  {requiresReauth
-                    ? `Remove ${email ?? displayName ?? "this account"} from this browser`
-                    : `Sign out of ${email ?? displayName ?? "this account"}`}
+                  Sign out of {email ?? displayName ?? "this account"}
                 </Button>
               </Form>
             </li>

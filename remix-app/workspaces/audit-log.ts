@@ -111,7 +111,7 @@ function verbPhrase({ action, subject, details }: ShownEntry): string {
     const { before, after } = change;
     const renamed = before.name === after.name ? null : `renamed the workspace to “${after.name}”`;
     const newPlan = before.plan === after.plan ? null : `changed the plan to ${planLabel(after.plan)}`;
-    return [renamed, newPlan].filter(Boolean).join(" and ");
+    if (renamed || newPlan) return [renamed, newPlan].filter(Boolean).join(" and ");
   }
   const costs = costImport.safeParse(details).data;
   if (action === "provider_costs.imported" && costs) return `imported ${costs.provider} costs from “${costs.file}”`;
